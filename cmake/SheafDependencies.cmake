@@ -1,0 +1,14 @@
+# Every outside library, found once. Each is named in README with its reason.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
+
+if(SHEAF_WITH_MPI)
+  # The C interface only: the C++ bindings were removed from the standard.
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI REQUIRED COMPONENTS C)
+endif()

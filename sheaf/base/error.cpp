@@ -1,0 +1,14 @@
+#include "sheaf/base/error.hpp"
+
+namespace sheaf {
+
+int exit_code(const std::exception& error) noexcept {
+  if (dynamic_cast<const UsageError*>(&error)) return 2;
+  if (dynamic_cast<const TimeoutError*>(&error)) return 4;
+  if (dynamic_cast<const CommError*>(&error)) return 3;
+  if (dynamic_cast<const IoError*>(&error)) return 5;
+  if (dynamic_cast<const InternalError*>(&error)) return 70;
+  return 1;
+}
+
+}  // namespace sheaf
