@@ -1,0 +1,85 @@
+#include "sheaf/comm/reduce_kernels.hpp"
+
+#include <cstring>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/reduce_loops_table.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+#if defined(__x86_64__) || defined(__i386__)
+bool has_avx2() noexcept {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+}
+bool has_avx512() noexcept {
+  return has_avx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
+#else
+bool has_avx2() noexcept { return false; }
+bool has_avx512() noexcept { return false; }
+#endif
+
+struct Tables {
+  std::array<const ReduceTable*, 3> list{baseline_table()};
+  std::size_t count = 1;
+
+  Tables() noexcept {
+    if (has_avx2()) add(avx2_table());
+    if (has_avx512()) add(avx512_table());
+  }
+  void add(const ReduceTable* table) noexcept {
+    if (table) list[count++] = table;
+  }
+};
+
+void check(const Reduction& how, std::size_t sources) {
+  SHEAF_CHECK(is_defined(how.op, how.dtype), "reduction '", name_of(how.op),
+              "' is not defined for element type '", name_of(how.dtype),
+              "'; bool has no avg, and the bitwise reductions need integers "
+              "or bool");
+  SHEAF_CHECK(sources > 0, "reduction '", name_of(how.op), "' of '",
+              name_of(how.dtype), "' has no source; give at least one");
+  SHEAF_CHECK(how.divisor >= 1, "the divisor of a reduction is ", how.divisor,
+              "; it must be at least 1");
+  const bool can_divide =
+      how.dtype != DType::kBool &&
+      (how.op == ReduceOp::kSum || how.op == ReduceOp::kAvg);
+  SHEAF_CHECK(how.divisor == 1 || can_divide, "reduction '", name_of(how.op),
+              "' of '", name_of(how.dtype), "' cannot be divided by ",
+              how.divisor, "; only sums and averages of numbers can");
+}
+
+void copy(const void* source, std::span<void* const> outputs,
+          std::size_t bytes) {
+  for (void* output : outputs)
+    if (output != source && bytes > 0) std::memcpy(output, source, bytes);
+}
+
+}  // namespace
+
+std::span<const ReduceTable* const> supported_tables() noexcept {
+  static const Tables tables;
+  return {tables.list.data(), tables.count};
+}
+
+void reduce(const Reduction& how, std::span<const void* const> sources,
+            std::span<void* const> outputs, std::size_t count) {
+  check(how, sources.size());
+  if (sources.size() == 1 && how.divisor == 1)
+    return copy(sources[0], outputs, count * size_of(how.dtype));
+  if (outputs.empty()) return;
+  static const ReduceTable& table = *supported_tables().back();
+  const auto& row = table.functions[static_cast<std::size_t>(how.dtype)];
+  row[static_cast<std::size_t>(how.op)]({.sources = sources.data(),
+                                         .source_count = sources.size(),
+                                         .outputs = outputs.data(),
+                                         .output_count = outputs.size(),
+                                         .count = count,
+                                         .divisor = how.divisor});
+}
+
+}  // namespace sheaf::comm

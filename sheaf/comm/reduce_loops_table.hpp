@@ -1,0 +1,38 @@
+#pragma once
+// The reduction loops as tables of functions, one table per instruction set.
+// reduce_kernels.cpp picks the widest; the tests compare them all.
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "sheaf/comm/reduce_op.hpp"
+
+namespace sheaf::comm {
+
+struct ReduceArgs {
+  const void* const* sources;
+  std::size_t source_count;  // at least 1; at least 2 where divisor is 1
+  void* const* outputs;
+  std::size_t output_count;  // at least 1
+  std::size_t count;
+  int divisor;
+};
+using ReduceFunction = void (*)(const ReduceArgs& args);
+
+struct ReduceTable {
+  const char* name;  // of the instruction set
+  // Null where is_defined() is false.
+  std::array<std::array<ReduceFunction, kReduceOpCount>, kDTypeCount> functions;
+};
+
+// Null where this build holds no code for that instruction set. Calling the
+// functions of a table that the processor cannot run is an illegal instruction.
+const ReduceTable* baseline_table() noexcept;
+const ReduceTable* avx2_table() noexcept;
+const ReduceTable* avx512_table() noexcept;
+
+// The tables that this processor can run, the widest last; never empty.
+std::span<const ReduceTable* const> supported_tables() noexcept;
+
+}  // namespace sheaf::comm
