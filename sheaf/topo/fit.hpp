@@ -1,0 +1,30 @@
+#pragma once
+// Latency and bandwidth of a link out of measured times.
+
+#include <vector>
+
+#include "sheaf/topo/machine.hpp"
+
+namespace sheaf::topo {
+
+struct Sample {
+  double bytes = 0;
+  double time_us = 0;
+};
+
+struct LinkFit {
+  Link link;
+  // Root mean square of (measured - fitted) / measured over the samples used:
+  // 0.1 says that the line is typically 10 % off.
+  double residual = 0;
+  int used = 0;
+  int dropped = 0;  // outliers
+};
+
+// Fits time = latency + bytes / bandwidth. Sizes cover decades, so that errors
+// count relative to the measured time; samples far from the rest are dropped.
+// latency_us >= 0. UsageError when the samples cannot tell: fewer than two
+// sizes, a time <= 0, or times that do not grow with the size.
+LinkFit fit_link(const std::vector<Sample>& samples);
+
+}  // namespace sheaf::topo

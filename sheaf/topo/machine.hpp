@@ -1,0 +1,65 @@
+#pragma once
+// The machine description: machine.json, written by `sheaf bench --fit` and
+// read by the selection of algorithms and by the planner.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sheaf::topo {
+
+// A message of n bytes takes latency_us + n / (1000 * bandwidth_gbs)
+// microseconds; GB is 1e9 bytes.
+struct Link {
+  double latency_us = 0;
+  double bandwidth_gbs = 1;
+  bool operator==(const Link&) const = default;
+};
+
+// Time of one message of that many bytes, in microseconds.
+double message_time_us(const Link& link, double bytes) noexcept;
+
+struct MachineHost {
+  std::string name;
+  int sockets = 1;
+  int cores = 1;
+  std::int64_t memory_bytes = 0;  // 0: not known
+  bool operator==(const MachineHost&) const = default;
+};
+
+struct MachineDevice {
+  std::string name;
+  std::string kind = "cpu";  // or "cuda"
+  std::string host;
+  std::int64_t memory_bytes = 0;  // 0: not known
+  bool operator==(const MachineDevice&) const = default;
+};
+
+// The defaults describe a common server with 10 Gbit/s Ethernet, for use
+// until something is measured.
+struct Machine {
+  std::string name = "default";
+  std::vector<MachineHost> hosts;
+  std::vector<MachineDevice> devices;
+  Link shm{0.3, 8.0};          // copy between two ranks of a host, per rank
+  double shm_memory_gbs = 20;  // all ranks of a host together
+  Link network{30.0, 1.1};     // between hosts; egress of a whole host
+  double reduce_gbs = 6;       // input bytes that one core adds per time
+  double message_us = 1;       // sender busy per message; part of latency_us
+  bool operator==(const Machine&) const = default;
+};
+
+// Reads a description; keys that are missing keep their default. IoError when
+// the file cannot be read; UsageError names the file and the key that is
+// unknown, of the wrong type or out of range.
+Machine load_machine(const std::string& path);
+Machine parse_machine(std::string_view json, const std::string& path);
+
+// Writes to a temporary name, then renames: a reader sees the old or the new
+// file, never a part of one. IoError names the file; UsageError names a value
+// that load_machine would refuse.
+void save_machine(const Machine& machine, const std::string& path);
+std::string text_of(const Machine& machine);  // as JSON
+
+}  // namespace sheaf::topo

@@ -1,0 +1,188 @@
+// Messages inside a host take the link `shm`, between hosts `network`, whose
+// bandwidth is the egress of a whole host. Ranks are numbered host by host,
+// so that a ring leaves each host once and a tree crosses hosts with one rank
+// of each, while in halving and in all-to-all all ranks of a host send over
+// its egress at once and share it.
+#include "sheaf/topo/predict.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace sheaf::topo {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Query {
+  Collective collective;
+  const Machine& machine;
+  const Placement& placement;
+  double bytes;
+
+  bool is_one_host() const { return placement.hosts <= 1; }
+};
+
+// All ranks on links of one kind; `sharers` ranks use a host's egress at once.
+Flat flat_of(const Query& query, int sharers) {
+  const Machine& machine = query.machine;
+  Flat flat{query.placement.ranks, machine.shm, machine.reduce_gbs,
+            machine.message_us};
+  if (query.is_one_host()) return flat;
+  flat.link = machine.network;
+  flat.link.bandwidth_gbs = std::min(machine.shm.bandwidth_gbs,
+                                     machine.network.bandwidth_gbs / sharers);
+  return flat;
+}
+
+double ring_us(const Query& query) {
+  const Flat flat = flat_of(query, /*sharers=*/1);
+  switch (query.collective) {
+    case Collective::kAllReduce:
+      return ring_all_reduce_us(flat, query.bytes);
+    case Collective::kReduceScatter:
+      return ring_reduce_scatter_us(flat, query.bytes);
+    case Collective::kAllGather:
+      return ring_all_gather_us(flat, query.bytes);
+    case Collective::kBroadcast:
+      return ring_broadcast_us(flat, query.bytes);
+    case Collective::kReduce:
+      return ring_reduce_us(flat, query.bytes);
+    case Collective::kGather:
+    case Collective::kScatter:
+      return linear_gather_us(flat, query.bytes);
+    case Collective::kAllToAll:
+      return pairwise_all_to_all_us(
+          flat_of(query, query.placement.ranks_per_host), query.bytes);
+    case Collective::kBarrier:
+      return kNever;
+  }
+  return kNever;
+}
+
+double halving_us(const Query& query) {
+  const Flat flat = flat_of(query, query.placement.ranks_per_host);
+  switch (query.collective) {
+    case Collective::kAllReduce:
+      return halving_all_reduce_us(flat, query.bytes);
+    case Collective::kReduceScatter:
+      return halving_reduce_scatter_us(flat, query.bytes);
+    case Collective::kAllGather:
+      return halving_all_gather_us(flat, query.bytes);
+    default:
+      return kNever;
+  }
+}
+
+double tree_of(Collective collective, const Flat& flat, double bytes) {
+  switch (collective) {
+    case Collective::kBarrier:
+      return tree_barrier_us(flat);
+    case Collective::kBroadcast:
+      return tree_broadcast_us(flat, bytes);
+    case Collective::kReduce:
+      return tree_reduce_us(flat, bytes);
+    case Collective::kAllReduce:
+      return tree_all_reduce_us(flat, bytes);
+    case Collective::kGather:
+    case Collective::kScatter:
+      return tree_gather_us(flat, bytes);
+    default:
+      return kNever;
+  }
+}
+
+// A tree over the hosts and a tree in each host. Gathered blocks of a host
+// are a part of what the root receives.
+double tree_us(const Query& query) {
+  const Placement& placement = query.placement;
+  const Machine& machine = query.machine;
+  const bool is_gather = query.collective == Collective::kGather ||
+                         query.collective == Collective::kScatter;
+  const double inner_bytes =
+      is_gather ? query.bytes / placement.hosts : query.bytes;
+  const Flat outer{placement.hosts, machine.network, machine.reduce_gbs,
+                   machine.message_us};
+  const Flat inner{placement.ranks_per_host, machine.shm, machine.reduce_gbs,
+                   machine.message_us};
+  return tree_of(query.collective, outer, query.bytes) +
+         tree_of(query.collective, inner, inner_bytes);
+}
+
+Dims tiers_declared(const Placement& placement) {
+  if (placement.dims) return *placement.dims;
+  return {{placement.ranks_per_host, placement.hosts}};
+}
+
+double hierarchical_us(const Query& query) {
+  if (query.collective != Collective::kAllReduce) return kNever;
+  const auto tiers = tiers_of(query.machine, tiers_declared(query.placement));
+  const int segments =
+      static_cast<int>(std::max(1.0, std::ceil(query.bytes / kSegmentBytes)));
+  return tiers_pipelined_us(tiers, query.bytes, segments,
+                            query.machine.reduce_gbs);
+}
+
+// MPI picks among the algorithms by messages.
+double mpi_us(const Query& query) {
+  return std::min({ring_us(query), halving_us(query), tree_us(query)});
+}
+
+}  // namespace
+
+Placement placement_of(const Dims& dims) {
+  const int inner = dims.sizes.empty() ? 1 : dims.sizes[0];
+  return {dims.product(), dims.product() / inner, inner, dims};
+}
+
+double predict_us(Collective collective, Algorithm algorithm,
+                  const Machine& machine, const Placement& placement,
+                  double bytes) {
+  const Query query{collective, machine, placement, bytes};
+  if (placement.ranks <= 1) return 0;
+  switch (algorithm) {
+    case Algorithm::kAuto:
+      return predict_us(collective,
+                        cheapest(collective, machine, placement, bytes),
+                        machine, placement, bytes);
+    case Algorithm::kShared:
+      if (!query.is_one_host()) return kNever;
+      return shared_us(collective, machine, placement.ranks, bytes);
+    case Algorithm::kRing:
+      return ring_us(query);
+    case Algorithm::kHalving:
+      return halving_us(query);
+    case Algorithm::kTree:
+      return tree_us(query);
+    case Algorithm::kHierarchical:
+      return hierarchical_us(query);
+    case Algorithm::kMpi:
+      return mpi_us(query);
+  }
+  return kNever;
+}
+
+Algorithm cheapest(Collective collective, const Machine& machine,
+                   const Placement& placement, double bytes) {
+  Algorithm best = Algorithm::kMpi;
+  double best_us = kNever;
+  for (int i = 1; i < kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    const double us =
+        predict_us(collective, algorithm, machine, placement, bytes);
+    if (us >= best_us) continue;
+    best = algorithm;
+    best_us = us;
+  }
+  return best;
+}
+
+double all_reduce_bound_us(const Machine& machine, const Placement& placement,
+                           double bytes) {
+  const double network =
+      tier_bound_us({{placement.hosts}}, {machine.network}, bytes);
+  return std::max(network, shared_bound_us(machine.shm_memory_gbs,
+                                           placement.ranks_per_host, bytes));
+}
+
+}  // namespace sheaf::topo
