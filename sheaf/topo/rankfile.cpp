@@ -1,5 +1,7 @@
 #include "sheaf/topo/rankfile.hpp"
 
+#include <algorithm>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/topo/file.hpp"
 #include "sheaf/topo/text.hpp"

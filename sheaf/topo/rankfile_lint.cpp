@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/topo/rankfile.hpp"
+#include "sheaf/topo/rankfile_overlap.hpp"
 #include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
@@ -14,7 +17,7 @@ int total_cores(const HostShape& host) {
   return total;
 }
 
-std::string number_of(int count, std::string_view noun) {
+std::string number_of(std::int64_t count, std::string_view noun) {
   return concat(count, " ", noun, count == 1 ? "" : "s");
 }
 
@@ -43,19 +46,6 @@ class Linter {
         {fault, line, concat(file_.path, ":", line, ": ", args...)});
   }
 
-  // The host of an entry; nothing when hosts are not known or it is not one.
-  const HostShape* host_of(const RankEntry& entry) const {
-    if (entry.host.starts_with("+n")) {
-      const auto index = parse_count(entry.host.substr(2));
-      const bool is_there =
-          index && static_cast<std::size_t>(*index) < context_.hosts.size();
-      return is_there ? &context_.hosts[*index] : nullptr;
-    }
-    for (const HostShape& host : context_.hosts)
-      if (host.name == entry.host) return &host;
-    return nullptr;
-  }
-
   std::string host_names() const {
     std::vector<std::string_view> names;
     for (const HostShape& host : context_.hosts) names.push_back(host.name);
@@ -68,7 +58,7 @@ class Linter {
              " is too high: ", number_of(*context_.ranks, "rank"),
              " are started, 0 to ", *context_.ranks - 1,
              "; remove the line or start more (-n)");
-    const HostShape* host = host_of(entry);
+    const HostShape* host = find_host(entry, context_.hosts);
     if (host != nullptr)
       check_cores(entry, *host);
     else if (!context_.hosts.empty())
@@ -118,29 +108,34 @@ class Linter {
     }
   }
 
-  // Ranks, and how many there should be.
-  int expected_ranks(const std::vector<int>& present) const {
+  // How many ranks there should be; wider than an int, as a file may name
+  // any rank.
+  std::int64_t expected_ranks(const std::set<std::int64_t>& present) const {
     if (context_.ranks) return *context_.ranks;
     if (context_.dims) return context_.dims->product();
-    return present.empty() ? 0 : present.back() + 1;
+    return present.empty() ? 0 : *present.rbegin() + 1;
+  }
+
+  std::set<std::int64_t> present_ranks() const {
+    std::set<std::int64_t> ranks;
+    for (const RankEntry& entry : file_.entries) ranks.insert(entry.rank);
+    return ranks;
   }
 
   void check_missing() {
-    std::vector<int> present;
-    for (const RankEntry& entry : file_.entries) present.push_back(entry.rank);
-    std::sort(present.begin(), present.end());
-    const int expected = expected_ranks(present);
-    int next = 0;
-    for (const int rank : present) {
+    const auto present = present_ranks();
+    const std::int64_t expected = expected_ranks(present);
+    std::int64_t next = 0;
+    for (const std::int64_t rank : present) {
       if (rank >= expected) break;
       report_gap(next, rank, expected);
-      next = std::max(next, rank + 1);
+      next = rank + 1;
     }
     report_gap(next, expected, expected);
   }
 
   // Ranks `first` up to but without `end` have no line.
-  void report_gap(int first, int end, int expected) {
+  void report_gap(std::int64_t first, std::int64_t end, std::int64_t expected) {
     if (first >= end) return;
     const int line = std::max(file_.lines, 1);
     const std::string which =
@@ -152,67 +147,21 @@ class Linter {
            " need a line each");
   }
 
-  // A range as cores of the whole host where its shape is known.
-  struct Span {
-    int socket;
-    long first;
-    long last;
-  };
-  Span span_of(const HostShape* host, const CoreRange& range) const {
-    const bool has_open_end = range.last == CoreRange::kAllCores;
-    if (host == nullptr || range.socket == CoreRange::kWholeHost ||
-        range.socket >= static_cast<int>(host->socket_cores.size()))
-      return {range.socket, range.first,
-              has_open_end ? std::numeric_limits<int>::max() : range.last};
-    long before = 0;
-    for (int i = 0; i < range.socket; ++i) before += host->socket_cores[i];
-    const int last =
-        has_open_end ? host->socket_cores[range.socket] - 1 : range.last;
-    return {CoreRange::kWholeHost, before + range.first, before + last};
-  }
-
-  std::optional<long> first_shared(const RankEntry& a,
-                                   const RankEntry& b) const {
-    const HostShape* host = host_of(a);
-    if (host != host_of(b) || (host == nullptr && a.host != b.host))
-      return std::nullopt;
-    for (const CoreRange& range_a : a.slots) {
-      for (const CoreRange& range_b : b.slots) {
-        const Span x = span_of(host, range_a), y = span_of(host, range_b);
-        if (x.socket == y.socket && x.first <= y.last && y.first <= x.last)
-          return std::max(x.first, y.first);
-      }
-    }
-    return std::nullopt;
-  }
-
   void check_overlaps() {
-    const auto& entries = file_.entries;
-    for (std::size_t j = 1; j < entries.size(); ++j) {
-      for (std::size_t i = 0; i < j; ++i) {
-        if (entries[i].rank == entries[j].rank) continue;
-        const auto core = first_shared(entries[i], entries[j]);
-        if (!core) continue;
-        report(RankFault::kOverlap, entries[j].line, "rank ", entries[j].rank,
-               " (slot=", text_of(entries[j].slots), ") overlaps rank ",
-               entries[i].rank, " of line ", entries[i].line,
-               " (slot=", text_of(entries[i].slots), ") on host ",
-               entries[j].host, ", first at core ", *core,
-               "; give each its own cores");
-      }
-    }
-  }
-
-  int distinct_ranks() const {
-    std::map<int, int> ranks;
-    for (const RankEntry& entry : file_.entries) ++ranks[entry.rank];
-    return static_cast<int>(ranks.size());
+    for (const auto& [first, second, core] :
+         find_overlaps(file_, context_.hosts))
+      report(RankFault::kOverlap, second->line, "rank ", second->rank,
+             " (slot=", text_of(second->slots), ") overlaps rank ", first->rank,
+             " of line ", first->line, " (slot=", text_of(first->slots),
+             ") on host ", second->host, ", first at core ", core,
+             "; give each its own cores");
   }
 
   void check_product() {
     if (!context_.dims) return;
     const int product = context_.dims->product();
-    const int ranks = context_.ranks.value_or(distinct_ranks());
+    const int ranks =
+        context_.ranks.value_or(static_cast<int>(present_ranks().size()));
     if (product == ranks) return;
     report(RankFault::kProduct, std::max(file_.lines, 1), "topology ",
            context_.dims->text(), " is for ", number_of(product, "rank"),
