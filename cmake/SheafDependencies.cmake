@@ -12,3 +12,7 @@ if(SHEAF_WITH_MPI)
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI REQUIRED COMPONENTS C)
 endif()
+
+if(SHEAF_WITH_TORCH AND EXISTS ${PROJECT_SOURCE_DIR}/sheaf/tensor)
+  find_package(Torch REQUIRED)
+endif()

@@ -2,20 +2,51 @@
 # the library sheaf_comm (alias sheaf::comm) out of the folder's sources.
 # PUBLIC and PRIVATE name the outside libraries that the layer links.
 add_library(sheaf_flags INTERFACE)
+set_target_properties(sheaf_flags PROPERTIES EXPORT_NAME flags)
 target_compile_features(sheaf_flags INTERFACE cxx_std_20)
+# Build flags are of no concern to those who link the installed libraries.
 target_compile_options(sheaf_flags INTERFACE
-  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -ffp-contract=off>)
+  "$<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-ffp-contract=off>")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
+   CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 sees overlaps in joined strings where there are none (PR105651).
+  target_compile_options(sheaf_flags INTERFACE
+    "$<BUILD_INTERFACE:-Wno-restrict>")
+endif()
 if(SHEAF_WARNINGS_AS_ERRORS)
-  target_compile_options(sheaf_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
+  target_compile_options(sheaf_flags INTERFACE "$<BUILD_INTERFACE:-Werror>")
 endif()
 if(SHEAF_SANITIZE)
-  target_compile_options(sheaf_flags INTERFACE $<BUILD_INTERFACE:
-    -fsanitize=${SHEAF_SANITIZE} -fno-omit-frame-pointer -g>)
+  target_compile_options(sheaf_flags INTERFACE "$<BUILD_INTERFACE:\
+-fsanitize=${SHEAF_SANITIZE};-fno-omit-frame-pointer;-g>")
   target_link_options(sheaf_flags INTERFACE
-    $<BUILD_INTERFACE:-fsanitize=${SHEAF_SANITIZE}>)
+    "$<BUILD_INTERFACE:-fsanitize=${SHEAF_SANITIZE}>")
 endif()
 
 set_property(GLOBAL PROPERTY SHEAF_TARGETS sheaf_flags)
+
+# Programs with the property SHEAF_OTHER_MPI bring their own MPI transport and
+# MPI library; all others get the MPI that the layer was compiled with.
+set(SHEAF_MPI_LINK
+  "$<BUILD_INTERFACE:$<$<NOT:$<BOOL:$<TARGET_PROPERTY:SHEAF_OTHER_MPI>>>:\
+MPI::MPI_C>>" "$<INSTALL_INTERFACE:MPI::MPI_C>")
+
+# Headers only: those who link the installed libraries do not need them.
+set(SHEAF_HEADER_ONLY nlohmann_json::nlohmann_json CLI11::CLI11)
+
+function(sheaf_private_libraries out)
+  set(result)
+  foreach(library IN LISTS ARGN)
+    if(library STREQUAL MPI::MPI_C)
+      list(APPEND result ${SHEAF_MPI_LINK})
+    elseif(library IN_LIST SHEAF_HEADER_ONLY)
+      list(APPEND result $<BUILD_INTERFACE:${library}>)
+    else()
+      list(APPEND result ${library})
+    endif()
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
+endfunction()
 
 function(sheaf_layer name)
   cmake_parse_arguments(arg "" "" "DEPENDS;PUBLIC;PRIVATE;EXCLUDE" ${ARGN})
@@ -31,8 +62,9 @@ function(sheaf_layer name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   list(TRANSFORM arg_DEPENDS PREPEND sheaf::)
+  sheaf_private_libraries(private ${arg_PRIVATE})
   target_link_libraries(sheaf_${name}
     PUBLIC sheaf_flags ${arg_DEPENDS} ${arg_PUBLIC}
-    PRIVATE ${arg_PRIVATE})
+    PRIVATE ${private})
   set_property(GLOBAL APPEND PROPERTY SHEAF_TARGETS sheaf_${name})
 endfunction()

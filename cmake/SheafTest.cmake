@@ -1,6 +1,33 @@
 # sheaf_tests(comm): one program, test_comm, out of tests/comm/*_test.cpp;
 # each of its cases is a CTest entry.
+# sheaf_rank_tests(comm): one program, ranks_comm, out of
+# tests/comm/*_ranks.cpp; a CTest entry per number of ranks.
 include(GoogleTest)
+include(SheafMpi)
+
+set(SHEAF_TEST_TIMEOUT 120)
+set(SHEAF_TEST_ENVIRONMENT ${SHEAF_LAUNCH_ENVIRONMENT})
+if(SHEAF_SANITIZE)
+  set(SHEAF_TEST_TIMEOUT 600)
+  # MPI libraries keep memory until the end and synchronise in ways that the
+  # thread sanitizer cannot see: those reports are left out by library name.
+  set(folder ${PROJECT_SOURCE_DIR}/cmake/sanitizers)
+  list(APPEND SHEAF_TEST_ENVIRONMENT
+    LSAN_OPTIONS=suppressions=${folder}/lsan.txt:print_suppressions=0
+    TSAN_OPTIONS=suppressions=${folder}/tsan.txt:ignore_noninstrumented_modules=1
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
+endif()
+
+# What tests share, tests/support/*.cpp, is compiled once.
+file(GLOB support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
+set(ranks_main ${PROJECT_SOURCE_DIR}/tests/support/ranks_main.cpp)
+list(REMOVE_ITEM support ${ranks_main})
+set(SHEAF_TEST_SUPPORT)
+if(support)
+  add_library(test_support OBJECT ${support})
+  target_link_libraries(test_support PRIVATE sheaf::sheaf GTest::gtest)
+  set(SHEAF_TEST_SUPPORT $<TARGET_OBJECTS:test_support>)
+endif()
 
 function(sheaf_tests layer)
   file(GLOB sources CONFIGURE_DEPENDS
@@ -12,7 +39,67 @@ function(sheaf_tests layer)
   target_link_libraries(test_${layer} PRIVATE
     sheaf::${layer} GTest::gtest_main)
   target_precompile_headers(test_${layer} PRIVATE <gtest/gtest.h>)
+  if(SHEAF_TEST_SUPPORT AND NOT layer MATCHES "^(base|topo)$")
+    target_sources(test_${layer} PRIVATE ${SHEAF_TEST_SUPPORT})
+    target_link_libraries(test_${layer} PRIVATE sheaf::comm)
+  endif()
   gtest_discover_tests(test_${layer}
     TEST_PREFIX "${layer}: " DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT 120 LABELS ${layer})
+    PROPERTIES TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${layer}
+    ENVIRONMENT "${SHEAF_TEST_ENVIRONMENT}")
+endfunction()
+
+# One CTest entry: `command` on `ranks` ranks, started by `launcher`. The
+# launcher ends the ranks itself before CTest would leave them behind.
+function(sheaf_add_rank_test name label ranks launcher)
+  add_test(NAME "${name}" COMMAND ${${launcher}} -n ${ranks} ${ARGN})
+  math(EXPR limit "${SHEAF_TEST_TIMEOUT} - 10")
+  set_tests_properties("${name}" PROPERTIES
+    TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${label} PROCESSORS ${ranks}
+    RESOURCE_LOCK ranks
+    ENVIRONMENT "${SHEAF_TEST_ENVIRONMENT};MPIEXEC_TIMEOUT=${limit}")
+endfunction()
+
+# The rank tests of `layer` as a program linked to MPICH in place of the MPI
+# that was found. Its own transport comes before the one in sheaf_comm's
+# archive, which is therefore never taken out of it.
+function(sheaf_mpich_rank_tests layer)
+  set(program ranks_${layer}_mpich)
+  add_executable(${program} $<TARGET_OBJECTS:ranks_${layer}_objects>
+    $<TARGET_OBJECTS:sheaf_transport_mpich> ${SHEAF_TEST_SUPPORT})
+  set_target_properties(${program} PROPERTIES
+    SHEAF_OTHER_MPI ON LINKER_LANGUAGE CXX)
+  target_link_libraries(${program} PRIVATE
+    sheaf::${layer} sheaf_mpich GTest::gtest)
+  foreach(ranks 2 3)
+    sheaf_add_rank_test("${layer}: mpich ranks np=${ranks}" ${layer}
+      ${ranks} SHEAF_LAUNCH_MPICH $<TARGET_FILE:${program}>)
+  endforeach()
+  add_test(NAME "${layer}: mpich program links one MPI"
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${program}>
+      -DWANTED=libmpich -DUNWANTED=libmpi[.]so
+      -P ${PROJECT_SOURCE_DIR}/cmake/check_linked.cmake)
+endfunction()
+
+function(sheaf_rank_tests layer)
+  file(GLOB sources CONFIGURE_DEPENDS
+    ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*_ranks.cpp)
+  if(NOT sources OR NOT SHEAF_LAUNCH)
+    return()
+  endif()
+  add_library(ranks_${layer}_objects OBJECT ${sources} ${ranks_main})
+  target_link_libraries(ranks_${layer}_objects PRIVATE
+    sheaf::${layer} GTest::gtest)
+  target_precompile_headers(ranks_${layer}_objects PRIVATE <gtest/gtest.h>)
+  add_executable(ranks_${layer}
+    $<TARGET_OBJECTS:ranks_${layer}_objects> ${SHEAF_TEST_SUPPORT})
+  set_target_properties(ranks_${layer} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(ranks_${layer} PRIVATE sheaf::${layer} GTest::gtest)
+  foreach(ranks 1 2 3 4)
+    sheaf_add_rank_test("${layer}: ranks np=${ranks}" ${layer}
+      ${ranks} SHEAF_LAUNCH $<TARGET_FILE:ranks_${layer}>)
+  endforeach()
+  if(SHEAF_LAUNCH_MPICH)
+    sheaf_mpich_rank_tests(${layer})
+  endif()
 endfunction()

@@ -1,0 +1,46 @@
+# The front door. `make run` and `make test` do all they need on a fresh
+# Debian 12 machine; `make help` lists the rest. The build itself is CMake's.
+PRESET ?= release
+JOBS ?= $(shell nproc)
+FOLDER := build$(if $(filter-out release,$(PRESET)),-$(PRESET))
+BENCH ?= allreduce -n 2 -b 8 -e 64M -f 4 --versus mpi
+
+.PHONY: run test build bench format tidy deps configure help
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@echo "PRESET=dev|asan|tsan|mpich|notorch works in build-<preset>."
+
+run: build ## set up, build, time all-reduce against MPI on 2 ranks
+	$(FOLDER)/sheaf bench allreduce -n 2 --versus mpi
+
+test: build ## set up, build, run every test
+	ctest --test-dir $(FOLDER) -j2 --output-on-failure --no-tests=error
+
+build: configure ## set up and leave the command at build/sheaf
+	cmake --build $(FOLDER) -j $(JOBS)
+
+bench: build ## the all-reduce table, then every micro-benchmark
+	$(FOLDER)/sheaf bench $(BENCH)
+	@for program in $(FOLDER)/bench/bench_*; do \
+	  if [ -x "$$program" ]; then "$$program" || exit; fi; done
+
+# A folder that is configured already, by whatever generator, keeps its ways:
+# `cmake --build` configures again by itself when a CMake file changes.
+configure: deps
+	$(if $(wildcard $(FOLDER)/build.ninja $(FOLDER)/Makefile),@true,\
+	  cmake --preset $(PRESET))
+
+deps: ## install missing packages; SHEAF_SKIP_DEPS=1 leaves them alone
+	@scripts/install-deps
+
+format: ## format all C and C++ files
+	python3 -B tests/hygiene/format.py . --fix
+
+# All sources, or with SINCE=<commit> those changed since then.
+tidy: configure ## clang-tidy over all sources; SINCE=main: changed ones only
+	@if [ -n "$(SINCE)" ]; then \
+	  git diff --name-only --diff-filter=d $(SINCE) -- 'sheaf/*.cpp'; \
+	else git ls-files 'sheaf/*.cpp'; fi \
+	  | xargs -r -P $(JOBS) -n 1 clang-tidy -p $(FOLDER) --quiet

@@ -1,0 +1,58 @@
+# How tests start ranks: SHEAF_LAUNCH is the command up to the number of ranks,
+# SHEAF_LAUNCH_ENVIRONMENT what it needs besides. Where MPICH is installed
+# beside another MPI, SHEAF_LAUNCH_MPICH and sheaf_transport_mpich serve a
+# second set of rank tests.
+set(SHEAF_LAUNCH)
+set(SHEAF_LAUNCH_ENVIRONMENT)
+set(SHEAF_LAUNCH_MPICH)
+if(NOT SHEAF_WITH_MPI)
+  return()
+endif()
+
+include(CheckSymbolExists)
+set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
+check_symbol_exists(OPEN_MPI mpi.h SHEAF_MPI_IS_OPEN_MPI)
+unset(CMAKE_REQUIRED_LIBRARIES)
+
+find_program(SHEAF_MPIEXEC NAMES ${MPIEXEC_EXECUTABLE} NO_CACHE)
+set(SHEAF_LAUNCH ${SHEAF_MPIEXEC})
+if(SHEAF_MPI_IS_OPEN_MPI)
+  list(APPEND SHEAF_LAUNCH --allow-run-as-root --oversubscribe --bind-to none)
+  # For the programs under test that start ranks themselves.
+  set(SHEAF_LAUNCH_ENVIRONMENT OMPI_MCA_rmaps_base_oversubscribe=1
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+endif()
+message(STATUS "Ranks are started by: ${SHEAF_LAUNCH}")
+
+# The transport again, compiled with MPICH. `mpicc -show` prints the whole
+# compiler line; FindMPI can look for one MPI only.
+function(sheaf_add_mpich mpicc)
+  execute_process(COMMAND ${mpicc} -show OUTPUT_VARIABLE line
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(words UNIX_COMMAND "${line}")
+  set(includes ${words})
+  list(FILTER includes INCLUDE REGEX "^-I")
+  list(TRANSFORM includes REPLACE "^-I" "")
+  set(libraries ${words})
+  list(FILTER libraries INCLUDE REGEX "^-[Ll]")
+
+  get_target_property(needs sheaf_comm LINK_LIBRARIES)
+  add_library(sheaf_transport_mpich OBJECT EXCLUDE_FROM_ALL
+    ${PROJECT_SOURCE_DIR}/sheaf/comm/mpi_transport.cpp)
+  set_target_properties(sheaf_transport_mpich PROPERTIES SHEAF_OTHER_MPI ON)
+  target_include_directories(sheaf_transport_mpich PRIVATE
+    ${PROJECT_SOURCE_DIR} ${includes})
+  target_link_libraries(sheaf_transport_mpich PRIVATE ${needs})
+  add_library(sheaf_mpich INTERFACE)
+  target_link_libraries(sheaf_mpich INTERFACE ${libraries})
+endfunction()
+
+find_program(SHEAF_MPICC_MPICH NAMES mpicc.mpich)
+find_program(SHEAF_MPIEXEC_MPICH NAMES mpiexec.mpich)
+mark_as_advanced(SHEAF_MPICC_MPICH SHEAF_MPIEXEC_MPICH)
+if(SHEAF_MPI_IS_OPEN_MPI AND SHEAF_MPICC_MPICH AND SHEAF_MPIEXEC_MPICH
+   AND EXISTS ${PROJECT_SOURCE_DIR}/sheaf/comm/mpi_transport.cpp)
+  sheaf_add_mpich(${SHEAF_MPICC_MPICH})
+  set(SHEAF_LAUNCH_MPICH ${SHEAF_MPIEXEC_MPICH})
+  message(STATUS "Also tested with: ${SHEAF_LAUNCH_MPICH}")
+endif()

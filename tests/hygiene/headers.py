@@ -1,0 +1,44 @@
+"""Every header compiles alone, without a header before it.
+
+usage: headers.py ROOT [--cxx g++] [--cc gcc] [--flag=-I...]...
+"""
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import tree
+
+
+def compile_line(name, options):
+    if name.endswith(".h"):  # C programs include these
+        return [options.cc, "-std=c11", "-x", "c"]
+    return [options.cxx, "-std=c++20", "-x", "c++"]
+
+
+def fault_of(root, name, options):
+    line = compile_line(name, options)
+    done = subprocess.run(
+        [*line, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", ".",
+         *options.flag, "-"],
+        input=f'#include "{name}"\n', cwd=root, capture_output=True, text=True)
+    return None if done.returncode == 0 else f"{name}:\n{done.stderr.strip()}"
+
+
+def check(root, arguments=()):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cxx", default="c++")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--flag", action="append", default=[])
+    options = parser.parse_args(arguments)
+    names = [name for name in tree.files_of(root, ".hpp", ".h")
+             if name.startswith("sheaf/")]
+    with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        faults = pool.map(lambda name: fault_of(root, name, options), names)
+        findings = [fault for fault in faults if fault]
+    return tree.report(findings, f"{len(names)} headers")
+
+
+if __name__ == "__main__":
+    sys.exit(check(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,161 @@
+"""Each check finds a fault in a small bad tree, and none in a good one."""
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import format as format_check
+import headers
+import layers
+import links
+import tree
+import words
+
+COMPILERS = sys.argv[1:]
+
+
+def run(check, files, *arguments):
+    """Exit code and text of a check on a tree made of `files`."""
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = Path(root) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            code = check(root, *arguments)
+        return code, out.getvalue()
+
+
+class HygieneTest(unittest.TestCase):
+    def expect_fault(self, told, check, files, *arguments):
+        code, text = run(check, files, *arguments)
+        self.assertEqual(code, 1, text)
+        self.assertIn(told, text)
+
+    def expect_clean(self, check, files, *arguments):
+        code, text = run(check, files, *arguments)
+        self.assertEqual(code, 0, text)
+
+
+class Layers(HygieneTest):
+    def include(self, name, target):
+        return {name: f"#pragma once\n#include {target}\n"}
+
+    def test_a_lower_layer_may_be_included(self):
+        for name, target in (
+                ("sheaf/comm/a.hpp", '"sheaf/base/error.hpp"'),
+                ("sheaf/train/a.hpp", '"sheaf/topo/dims.hpp"'),
+                ("sheaf/parallel/a.cpp", '"sheaf/plan/exchange_plan.hpp"'),
+                ("sheaf/tensor/a.cpp", "<torch/torch.h>"),
+                ("sheaf/comm/mpi_transport.cpp", "<mpi.h>"),
+                ("bench/versus_mpi.cpp", "<mpi.h>")):
+            self.expect_clean(layers.check, self.include(name, target))
+
+    def test_a_higher_or_unrelated_layer_may_not(self):
+        for name, target in (
+                ("sheaf/base/a.hpp", '"sheaf/topo/dims.hpp"'),
+                ("sheaf/topo/a.cpp", '"sheaf/comm/group.hpp"'),
+                ("sheaf/plan/a.hpp", '"sheaf/comm/group.hpp"'),
+                ("sheaf/report/a.hpp", "<sheaf/topo/dims.hpp>"),
+                ("sheaf/nn/a.hpp", '"sheaf/parallel/reducer.hpp"'),
+                ("sheaf/parallel/a.hpp", '"sheaf/plan/replay.hpp"'),
+                ("sheaf/comm/a.hpp", '"sheaf/sheaf.hpp"')):
+            self.expect_fault(f"{name}:2: ", layers.check,
+                              self.include(name, target))
+
+    def test_torch_and_mpi_have_their_places(self):
+        for name, target in (("sheaf/comm/a.hpp", "<torch/torch.h>"),
+                             ("sheaf/plan/a.cpp", "<c10/util/Half.h>"),
+                             ("sheaf/comm/group.cpp", "<mpi.h>"),
+                             ("tests/comm/a_ranks.cpp", '"mpi.h"')):
+            self.expect_fault(f"{name}:2: ", layers.check,
+                              self.include(name, target))
+
+    def test_an_unknown_layer_and_a_bare_name_are_told(self):
+        self.expect_fault("not in layers.py", layers.check,
+                          self.include("sheaf/new/a.hpp", "<vector>"))
+        self.expect_fault("whole path", layers.check,
+                          self.include("sheaf/base/a.cpp", '"error.hpp"'))
+
+
+class Format(HygieneTest):
+    STYLE = {".clang-format": "BasedOnStyle: Google\n"}
+
+    def setUp(self):
+        program, reason = format_check.clang_format()
+        if program is None:
+            self.skipTest(reason)
+
+    def test_clean_and_unclean(self):
+        self.expect_clean(format_check.check,
+                          {**self.STYLE, "a.cpp": "int main() {}\n"})
+        self.expect_fault("a.cpp:1", format_check.check,
+                          {**self.STYLE, "a.cpp": "int  main( ) { }\n"})
+
+
+class Headers(HygieneTest):
+    def test_a_header_brings_what_it_uses(self):
+        good = "#pragma once\n#include <string>\nstd::string f();\n"
+        self.expect_clean(headers.check, {"sheaf/base/a.hpp": good}, COMPILERS)
+        self.expect_fault("sheaf/base/a.hpp", headers.check,
+                          {"sheaf/base/a.hpp": "std::string f();\n"}, COMPILERS)
+
+    def test_a_c_header_is_c(self):
+        good = "#include <stddef.h>\nint f(size_t count);\n"
+        self.expect_clean(headers.check, {"sheaf/a.h": good}, COMPILERS)
+        self.expect_fault("sheaf/a.h", headers.check,
+                          {"sheaf/a.h": "namespace a {}\n"}, COMPILERS)
+
+
+class Links(HygieneTest):
+    TREE = {"docs/errors.md": "# The kinds\n", "sheaf/base/error.hpp": ""}
+
+    def page(self, text):
+        return {**self.TREE, "README.md": text}
+
+    def test_what_exists(self):
+        for text in ("[a](docs/errors.md#the-kinds) [b](#top)\n# Top\n",
+                     "`sheaf/base/error.hpp`, `sheaf/base/*.hpp`, `docs/`\n",
+                     "```\n#include <sheaf/base/error.hpp>\n```\n",
+                     "`tests/<layer>/x.cpp`, plain tests/none.cpp\n"):
+            self.expect_clean(links.check, self.page(text))
+
+    def test_what_does_not(self):
+        for text in ("[a](docs/none.md)\n", "[a](docs/errors.md#none)\n",
+                     "`sheaf/base/none.hpp`\n", "`sheaf/none/*.hpp`\n",
+                     "```\n#include <sheaf/none.hpp>\n```\n",
+                     "```sh\nscripts/none up\n```\n", "see `NONE.md`\n",
+                     "[`a`](docs/none.md)\n"):
+            self.expect_fault("README.md:", links.check, self.page(text))
+
+
+class Words(HygieneTest):
+    def test_neutral_text(self):
+        text = ("see /usr/lib, $HOME/x, ../work/x\n"
+                "tcp://localhost:1 http://127.0.0.1/ https://a.example.org/\n")
+        self.expect_clean(words.check, {"a.txt": text})
+
+    def test_private_paths_and_foreign_hosts(self):
+        # In two pieces each: this file is checked as well.
+        for text in ("cd /ho" + "me/ann/src", "/ro" + "ot/.cache",
+                     "/wor" + "k/main", "on the device" + " machine",
+                     "left to another" + " session",
+                     "see shared/" + "design.md",
+                     "curl https:/" + "/get.foreign.io/x"):
+            self.expect_fault("a.txt:1", words.check, {"a.txt": text})
+
+
+class Tree(unittest.TestCase):
+    def test_build_folders_are_left_out(self):
+        with tempfile.TemporaryDirectory() as root:
+            for name in ("a.cpp", "build-dev/b.cpp", "sheaf/c.cpp"):
+                (Path(root) / name).parent.mkdir(exist_ok=True)
+                (Path(root) / name).touch()
+            self.assertEqual(tree.files_of(root, ".cpp"),
+                             ["a.cpp", "sheaf/c.cpp"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
