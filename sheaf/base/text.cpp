@@ -1,0 +1,100 @@
+#include "sheaf/base/text.hpp"
+
+#include <algorithm>
+
+namespace sheaf {
+namespace {
+
+template <class Part>
+std::string join_parts(std::span<const Part> parts,
+                       std::string_view separator) {
+  std::string joined;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) joined += separator;
+    joined += parts[i];
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(separator, begin);
+    pieces.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return pieces;
+    begin = end + 1;
+  }
+}
+
+std::string_view trim(std::string_view text) noexcept {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string join(std::span<const std::string> parts,
+                 std::string_view separator) {
+  return join_parts(parts, separator);
+}
+
+std::string join(std::span<const std::string_view> parts,
+                 std::string_view separator) {
+  return join_parts(parts, separator);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // distance[i][j] is that of the first i letters of a and j letters of b.
+  std::vector<std::vector<std::size_t>> distance(
+      a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        distance[i][j] = i + j;
+        continue;
+      }
+      distance[i][j] =
+          std::min({distance[i - 1][j] + 1, distance[i][j - 1] + 1,
+                    distance[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      const bool is_swap =
+          i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_swap)
+        distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);
+    }
+  }
+  return distance[a.size()][b.size()];
+}
+
+std::string_view nearest_word(std::string_view word,
+                              std::span<const std::string_view> candidates) {
+  std::string_view nearest;
+  // One wrong letter in three is still a slip; more is another word.
+  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    // As many changes as letters would turn any word into any other.
+    if (distance >= best || distance >= candidate.size()) continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::string did_you_mean(std::string_view word,
+                         std::span<const std::string_view> candidates) {
+  const std::string_view nearest = nearest_word(word, candidates);
+  if (nearest.empty()) return "";
+  return "; did you mean '" + std::string(nearest) + "'?";
+}
+
+std::size_t display_width(std::string_view text) noexcept {
+  const auto starts_character = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+  };
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), starts_character));
+}
+
+}  // namespace sheaf

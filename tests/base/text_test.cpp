@@ -1,0 +1,69 @@
+#include "sheaf/base/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace sheaf {
+namespace {
+
+using Pieces = std::vector<std::string_view>;
+
+TEST(Text, SplitKeepsEmptyPieces) {
+  EXPECT_EQ(split("a,b", ','), (Pieces{"a", "b"}));
+  EXPECT_EQ(split("a,,b,", ','), (Pieces{"a", "", "b", ""}));
+  EXPECT_EQ(split("4x3", 'x'), (Pieces{"4", "3"}));
+  EXPECT_EQ(split("", ','), Pieces{""});
+}
+
+TEST(Text, TrimTakesAwayBothEnds) {
+  EXPECT_EQ(trim(" \t a b \r\n"), "a b");
+  EXPECT_EQ(trim("a"), "a");
+  EXPECT_EQ(trim("  "), "");
+  EXPECT_EQ(trim(""), "");
+}
+
+TEST(Text, JoinIsTheReverseOfSplit) {
+  EXPECT_EQ(join(split("a,,b,", ','), ","), "a,,b,");
+  EXPECT_EQ(join(std::vector<std::string>{"a", "b"}, ", "), "a, b");
+  EXPECT_EQ(join(std::vector<std::string>{}, ", "), "");
+}
+
+TEST(Text, EditDistanceCountsTheFourSlips) {
+  EXPECT_EQ(edit_distance("ring", "ring"), 0u);
+  EXPECT_EQ(edit_distance("ring", "rings"), 1u);
+  EXPECT_EQ(edit_distance("ring", "rig"), 1u);
+  EXPECT_EQ(edit_distance("ring", "rung"), 1u);
+  EXPECT_EQ(edit_distance("ring", "rign"), 1u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+}
+
+constexpr std::array<std::string_view, 4> kCommands{"run", "bench", "topo",
+                                                    "dump"};
+
+TEST(Text, NearestWordFindsASlip) {
+  EXPECT_EQ(nearest_word("bnech", kCommands), "bench");
+  EXPECT_EQ(nearest_word("ben", kCommands), "");
+  EXPECT_EQ(nearest_word("topp", kCommands), "topo");
+  EXPECT_EQ(did_you_mean("rum", kCommands), "; did you mean 'run'?");
+}
+
+TEST(Text, AnotherWordIsNotASlip) {
+  EXPECT_EQ(nearest_word("allgather", kCommands), "");
+  EXPECT_EQ(nearest_word("x", kCommands), "");
+  EXPECT_EQ(nearest_word("", kCommands), "");
+  EXPECT_EQ(nearest_word("run", {}), "");
+  EXPECT_EQ(did_you_mean("allgather", kCommands), "");
+  // One change makes any letter of any other.
+  EXPECT_EQ(nearest_word("a", std::array<std::string_view, 1>{"b"}), "");
+}
+
+TEST(Text, WidthCountsCharactersNotBytes) {
+  EXPECT_EQ(display_width("µs"), 2u);
+  EXPECT_EQ(display_width("us"), 2u);
+  EXPECT_EQ(display_width(""), 0u);
+}
+
+}  // namespace
+}  // namespace sheaf
