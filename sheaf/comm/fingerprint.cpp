@@ -1,0 +1,58 @@
+#include "sheaf/comm/fingerprint.hpp"
+
+#include <array>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::array<std::string_view, 14> kNames{
+    "nothing",      "barrier", "broadcast",  "reduce",  "all_reduce",
+    "all_reduce_n", "gather",  "all_gather", "scatter", "reduce_scatter",
+    "all_to_all",   "send",    "recv",       "split"};
+
+bool reduces(Operation operation) {
+  return operation == Operation::kReduce ||
+         operation == Operation::kAllReduce ||
+         operation == Operation::kAllReduceN ||
+         operation == Operation::kReduceScatter;
+}
+
+bool has_root(Operation operation) {
+  return operation == Operation::kBroadcast ||
+         operation == Operation::kReduce || operation == Operation::kGather ||
+         operation == Operation::kScatter;
+}
+
+}  // namespace
+
+std::string_view name_of(Operation operation) noexcept {
+  return kNames[static_cast<std::size_t>(operation) % kNames.size()];
+}
+
+std::uint32_t hash_name(std::string_view name) noexcept {
+  std::uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char c : name)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return name.empty() ? 0 : hash;
+}
+
+std::string describe(const Fingerprint& call) {
+  std::string text = concat(name_of(call.operation), " #", call.sequence);
+  if (call.operation == Operation::kBarrier ||
+      call.operation == Operation::kNone || call.operation == Operation::kSplit)
+    return text;
+  text += concat(" (", name_of(call.dtype));
+  if (reduces(call.operation)) text += concat(" ", name_of(call.op));
+  if (call.count) text += concat(", ", call.count, " elements");
+  if (has_root(call.operation)) text += concat(", root ", call.root);
+  if (call.operation == Operation::kSend) text += concat(" to ", call.root);
+  if (call.operation == Operation::kReceive)
+    text += call.root < 0 ? " from any rank" : concat(" from ", call.root);
+  if (call.name_hash) text += concat(", name hash ", call.name_hash);
+  if (call.flags) text += concat(", mode ", static_cast<int>(call.flags));
+  return text + ")";
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,50 @@
+#pragma once
+// What a call is, in few bytes: ranks compare it before they exchange data.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sheaf/comm/reduce_op.hpp"
+
+namespace sheaf::comm {
+
+enum class Operation : std::uint8_t {
+  kNone,
+  kBarrier,
+  kBroadcast,
+  kReduce,
+  kAllReduce,
+  kAllReduceN,
+  kGather,
+  kAllGather,
+  kScatter,
+  kReduceScatter,
+  kAllToAll,
+  kSend,
+  kReceive,
+  kSplit
+};
+
+std::string_view name_of(Operation operation) noexcept;
+
+struct Fingerprint {
+  Operation operation = Operation::kNone;
+  DType dtype = DType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint8_t flags = 0;  // mode and algorithm, where they must agree
+  std::int32_t root = 0;
+  std::uint64_t count = 0;  // 0 where ranks may differ
+  std::uint32_t name_hash = 0;
+  std::uint32_t sequence = 0;  // number of the call in its group
+
+  bool operator==(const Fingerprint&) const = default;
+};
+static_assert(sizeof(Fingerprint) == 24);
+
+std::uint32_t hash_name(std::string_view name) noexcept;
+
+// "all_reduce #12 (f32 sum, 1024 elements)"; what does not apply is left out.
+std::string describe(const Fingerprint& call);
+
+}  // namespace sheaf::comm

@@ -1,0 +1,44 @@
+#pragma once
+// Which rank of a group is on which host.
+
+#include <string>
+#include <vector>
+
+namespace sheaf::comm {
+
+struct Layout {
+  // The group's ranks on each host, ascending; hosts by their first rank.
+  std::vector<std::vector<int>> hosts;
+  std::vector<int> host_of;   // by rank
+  std::vector<int> local_of;  // by rank: index in hosts[host_of[rank]]
+  int rank = 0;               // this process
+  int host = 0;
+  int local = 0;
+
+  int size() const { return static_cast<int>(host_of.size()); }
+  int host_count() const { return static_cast<int>(hosts.size()); }
+  int local_count() const { return host_size(host); }
+  int host_size(int index) const {
+    return static_cast<int>(hosts[static_cast<std::size_t>(index)].size());
+  }
+  const std::vector<int>& local_ranks() const {
+    return hosts[static_cast<std::size_t>(host)];
+  }
+  bool is_local(int other) const {
+    return host_of[static_cast<std::size_t>(other)] == host;
+  }
+  // Every host has the same number of ranks.
+  bool is_uniform() const;
+  int widest_host() const;
+};
+
+// `host_keys[r]` names the host of rank r.
+Layout make_layout(const std::vector<std::string>& host_keys, int rank);
+// The layout of a group whose rank i is `ranks[i]` of `parent`.
+Layout sub_layout(const Layout& parent, const std::vector<int>& ranks,
+                  int rank);
+// Every rank a host of its own, ordered host by host: the flat world that
+// algorithms see which do not use shared memory.
+Layout flat_layout(const Layout& layout);
+
+}  // namespace sheaf::comm

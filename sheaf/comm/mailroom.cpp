@@ -1,0 +1,148 @@
+#include "sheaf/comm/mailroom.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/tags.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
+constexpr std::size_t kLargestContents = 16384;  // that travel in the letter
+constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
+
+Tag enclosure_tag(std::uint32_t number) {
+  return static_cast<Tag>(TagKind::kEnclosure) << 25 |
+         (number & ((1u << 25) - 1));
+}
+
+bool matches(const LetterHead& wanted, const LetterHead& head) {
+  return wanted.group == head.group && wanted.tag == head.tag &&
+         (wanted.source == kAnySource || wanted.source == head.source);
+}
+
+// Calls fn(offset, bytes) for parts that one message can carry.
+template <class Fn>
+void for_each_part(std::size_t bytes, Fn fn) {
+  for (std::size_t at = 0; at < bytes; at += kLargestMessage)
+    fn(at, std::min(kLargestMessage, bytes - at));
+}
+
+bool test_all(Transport& transport, std::vector<Request>& requests) {
+  bool done = true;
+  for (Request& request : requests) done = transport.test(request) && done;
+  return done;
+}
+
+}  // namespace
+
+std::unique_ptr<Mailroom::Outgoing> Mailroom::send(int peer, LetterHead head,
+                                                   const void* data) {
+  const std::size_t bytes = head.count * size_of(head.dtype);
+  const bool is_enclosed = bytes > kLargestContents;
+  if (is_enclosed) {
+    const std::lock_guard lock(mutex_);
+    head.enclosure = next_enclosure_++;
+  }
+  auto out = std::make_unique<Outgoing>();
+  out->letter.resize(sizeof head + (is_enclosed ? 0 : bytes));
+  std::memcpy(out->letter.data(), &head, sizeof head);
+  if (!is_enclosed && bytes)
+    std::memcpy(out->letter.data() + sizeof head, data, bytes);
+  out->requests.push_back(transport_.send(peer, kLetterTag, out->letter.data(),
+                                          out->letter.size()));
+  if (is_enclosed)
+    for_each_part(bytes, [&](std::size_t at, std::size_t part) {
+      out->requests.push_back(
+          transport_.send(peer, enclosure_tag(head.enclosure),
+                          static_cast<const std::byte*>(data) + at, part));
+    });
+  return out;
+}
+
+bool Mailroom::test(Outgoing& outgoing) {
+  return test_all(transport_, outgoing.requests);
+}
+
+std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
+                                           void* data) {
+  auto receipt = std::make_shared<Receipt>();
+  receipt->wanted = wanted;
+  receipt->data = data;
+  const std::lock_guard lock(mutex_);
+  const auto letter =
+      std::find_if(unclaimed_.begin(), unclaimed_.end(),
+                   [&](const Letter& l) { return matches(wanted, l.head); });
+  if (letter != unclaimed_.end()) {
+    deliver(*letter, *receipt);
+    unclaimed_.erase(letter);
+  } else {
+    waiting_.push_back(receipt);
+  }
+  return receipt;
+}
+
+bool Mailroom::test(Receipt& receipt) {
+  const std::lock_guard lock(mutex_);
+  if (!receipt.is_matched) fetch();
+  if (!receipt.is_matched) return false;
+  if (!receipt.error.empty()) throw MismatchError(receipt.error);
+  return test_all(transport_, receipt.enclosure);
+}
+
+void Mailroom::forget(const std::shared_ptr<Receipt>& receipt) noexcept {
+  const std::lock_guard lock(mutex_);
+  waiting_.remove(receipt);
+  for (Request& request : receipt->enclosure) transport_.abandon(request);
+}
+
+// Caller holds the lock, as for deliver().
+void Mailroom::fetch() {
+  while (const auto arrived = transport_.probe(kLetterTag)) {
+    std::vector<std::byte> bytes(arrived->bytes);
+    Request request = transport_.receive(arrived->peer, kLetterTag,
+                                         bytes.data(), bytes.size());
+    while (!transport_.test(request)) {
+    }
+    Letter letter{{}, arrived->peer, {}};
+    std::memcpy(&letter.head, bytes.data(), sizeof letter.head);
+    letter.contents.assign(bytes.begin() + sizeof letter.head, bytes.end());
+    const auto receipt = std::find_if(
+        waiting_.begin(), waiting_.end(),
+        [&](const auto& r) { return matches(r->wanted, letter.head); });
+    if (receipt == waiting_.end()) {
+      unclaimed_.push_back(std::move(letter));
+    } else {
+      deliver(letter, **receipt);
+      waiting_.erase(receipt);
+    }
+  }
+}
+
+void Mailroom::deliver(const Letter& letter, Receipt& receipt) {
+  const LetterHead& head = letter.head;
+  receipt.got = head;
+  receipt.is_matched = true;
+  if (head.count != receipt.wanted.count ||
+      head.dtype != receipt.wanted.dtype) {
+    receipt.error = concat(
+        "rank ", head.source, " sent ", head.count, " elements of ",
+        name_of(head.dtype), " with tag ", head.tag, ", but this recv is for ",
+        receipt.wanted.count, " of ", name_of(receipt.wanted.dtype));
+    return;
+  }
+  const std::size_t bytes = head.count * size_of(head.dtype);
+  if (head.enclosure == 0) {
+    if (bytes) std::memcpy(receipt.data, letter.contents.data(), bytes);
+    return;
+  }
+  for_each_part(bytes, [&](std::size_t at, std::size_t part) {
+    receipt.enclosure.push_back(
+        transport_.receive(letter.peer, enclosure_tag(head.enclosure),
+                           static_cast<std::byte*>(receipt.data) + at, part));
+  });
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,319 @@
+// The transport over MPI. One duplicate of MPI_COMM_WORLD carries everything;
+// one lock makes MPI_THREAD_SERIALIZED enough, which keeps MPI as fast as in a
+// single-threaded program.
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/reduce_kernels.hpp"
+#include "sheaf/comm/transport.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr Tag kHighestTag = (1u << 28) - 1;
+
+std::string mpi_text(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return std::string(text, static_cast<std::size_t>(length));
+}
+
+void check(int code, const char* call) {
+  if (code != MPI_SUCCESS)
+    throw CommError(concat(call, " failed: ", mpi_text(code)));
+}
+
+// A pending MPI request with what a receive expects.
+struct Pending {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int expected = -1;  // bytes; -1 for sends
+  int peer = 0;
+};
+
+int byte_count(std::size_t bytes) {
+  SHEAF_ASSERT(bytes <= std::numeric_limits<int>::max(), "message of ", bytes,
+               " bytes");
+  return static_cast<int>(bytes);
+}
+
+// MPI's element type where it has one; 16-bit floats have none.
+MPI_Datatype mpi_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return MPI_DOUBLE;
+    case DType::kF32:
+      return MPI_FLOAT;
+    case DType::kI64:
+      return MPI_INT64_T;
+    case DType::kI32:
+      return MPI_INT32_T;
+    case DType::kI16:
+      return MPI_INT16_T;
+    case DType::kI8:
+      return MPI_INT8_T;
+    case DType::kU8:
+      return MPI_UINT8_T;
+    case DType::kBool:
+      return MPI_C_BOOL;
+    default:
+      return MPI_UINT16_T;
+  }
+}
+
+template <DType dtype, ReduceOp op>
+void reduce_halves(void* in, void* inout, int* count, MPI_Datatype*) {
+  const void* sources[] = {inout, in};
+  void* outputs[] = {inout};
+  reduce({.dtype = dtype, .op = op}, sources, outputs,
+         static_cast<std::size_t>(*count));
+}
+
+template <DType dtype>
+MPI_User_function* halves_function(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kProduct:
+      return reduce_halves<dtype, ReduceOp::kProduct>;
+    case ReduceOp::kMin:
+      return reduce_halves<dtype, ReduceOp::kMin>;
+    case ReduceOp::kMax:
+      return reduce_halves<dtype, ReduceOp::kMax>;
+    default:
+      return reduce_halves<dtype, ReduceOp::kSum>;
+  }
+}
+
+// An MPI_Op; user-made ones are freed.
+class Operation {
+ public:
+  Operation(DType dtype, ReduceOp op) {
+    if (is_half(dtype)) {
+      MPI_Op_create(dtype == DType::kF16 ? halves_function<DType::kF16>(op)
+                                         : halves_function<DType::kBF16>(op),
+                    /*commute=*/1, &op_);
+      owned_ = true;
+      return;
+    }
+    const bool logical = dtype == DType::kBool;
+    switch (op) {
+      case ReduceOp::kProduct:
+        op_ = logical ? MPI_LAND : MPI_PROD;
+        break;
+      case ReduceOp::kMin:
+        op_ = logical ? MPI_LAND : MPI_MIN;
+        break;
+      case ReduceOp::kMax:
+        op_ = logical ? MPI_LOR : MPI_MAX;
+        break;
+      case ReduceOp::kBitAnd:
+        op_ = logical ? MPI_LAND : MPI_BAND;
+        break;
+      case ReduceOp::kBitOr:
+        op_ = logical ? MPI_LOR : MPI_BOR;
+        break;
+      case ReduceOp::kBitXor:
+        op_ = logical ? MPI_LXOR : MPI_BXOR;
+        break;
+      default:
+        op_ = logical ? MPI_LOR : MPI_SUM;
+    }
+  }
+  ~Operation() {
+    if (owned_) MPI_Op_free(&op_);
+  }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  MPI_Op get() const { return op_; }
+
+ private:
+  MPI_Op op_ = MPI_SUM;
+  bool owned_ = false;
+};
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(int* argc, char*** argv) {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    int provided = MPI_THREAD_SINGLE;
+    if (initialized) {
+      MPI_Query_thread(&provided);
+    } else {
+      check(MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided),
+            "MPI_Init_thread");
+      owns_mpi_ = true;
+    }
+    SHEAF_CHECK(provided >= MPI_THREAD_SERIALIZED, "MPI gives thread level ",
+                provided, ", Sheaf needs MPI_THREAD_SERIALIZED (",
+                MPI_THREAD_SERIALIZED,
+                "); call MPI_Init_thread with it, or let Sheaf start MPI");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+    check_tags();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string name() const override { return "mpi"; }
+
+  Request send(int peer, Tag tag, const void* data,
+               std::size_t bytes) override {
+    auto pending = std::make_unique<Pending>();
+    const std::lock_guard lock(mutex_);
+    check(MPI_Isend(data, byte_count(bytes), MPI_BYTE, peer,
+                    static_cast<int>(tag), comm_, &pending->request),
+          "MPI_Isend");
+    return Request(reinterpret_cast<std::uintptr_t>(pending.release()));
+  }
+
+  Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
+    auto pending = std::make_unique<Pending>();
+    pending->expected = byte_count(bytes);
+    pending->peer = peer;
+    const std::lock_guard lock(mutex_);
+    check(MPI_Irecv(data, pending->expected, MPI_BYTE, peer,
+                    static_cast<int>(tag), comm_, &pending->request),
+          "MPI_Irecv");
+    return Request(reinterpret_cast<std::uintptr_t>(pending.release()));
+  }
+
+  bool test(Request& request) override {
+    if (!request) return true;
+    auto* pending = as_pending(request);
+    int done = 0;
+    int received = -1;
+    {
+      const std::lock_guard lock(mutex_);
+      MPI_Status status;
+      const int code = MPI_Test(&pending->request, &done, &status);
+      if (code != MPI_SUCCESS) {
+        release(request);
+        throw CommError(concat("message failed: ", mpi_text(code)));
+      }
+      if (!done) return false;
+      if (pending->expected >= 0) MPI_Get_count(&status, MPI_BYTE, &received);
+    }
+    const auto [unused, expected, peer] = *pending;
+    release(request);
+    if (expected >= 0 && received != expected)
+      throw CommError(concat("a message of rank ", peer, " has ", received,
+                             " bytes, expected ", expected));
+    return true;
+  }
+
+  void abandon(Request& request) noexcept override {
+    if (!request) return;
+    const std::lock_guard lock(mutex_);
+    auto* pending = as_pending(request);
+    if (pending->request != MPI_REQUEST_NULL) {
+      if (pending->expected >= 0) MPI_Cancel(&pending->request);
+      MPI_Request_free(&pending->request);
+    }
+    release(request);
+  }
+
+  std::optional<Arrived> probe(Tag tag) override {
+    const std::lock_guard lock(mutex_);
+    int there = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, static_cast<int>(tag), comm_, &there,
+                     &status),
+          "MPI_Iprobe");
+    if (!there) return std::nullopt;
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    return Arrived{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
+  }
+
+  bool baseline_all_reduce(Baseline baseline, void* data, std::size_t count,
+                           DType dtype, ReduceOp op) override {
+    const std::lock_guard lock(mutex_);
+    const Operation operation(dtype, op);
+    const MPI_Datatype type = mpi_type(dtype);
+    if (baseline == Baseline::kAllReduce) {
+      check(MPI_Allreduce(MPI_IN_PLACE, data, byte_count(count), type,
+                          operation.get(), comm_),
+            "MPI_Allreduce");
+    } else {
+      reduce_scatter_all_gather(data, count, type, size_of(dtype),
+                                operation.get());
+    }
+    return true;
+  }
+
+  void finalize(bool clean) override {
+    // After a peer's death MPI_Finalize may wait for it for ever.
+    if (!clean || comm_ == MPI_COMM_NULL) return;
+    const std::lock_guard lock(mutex_);
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized) return;
+    MPI_Comm_free(&comm_);
+    if (owns_mpi_) MPI_Finalize();
+  }
+
+ private:
+  static Pending* as_pending(const Request& request) {
+    return reinterpret_cast<Pending*>(request.handle());
+  }
+  static void release(Request& request) {
+    delete as_pending(request);
+    request.clear();
+  }
+
+  void check_tags() {
+    int* highest = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, &highest, &found);
+    SHEAF_CHECK(found && *highest >= static_cast<int>(kHighestTag),
+                "this MPI allows tags up to ", found ? *highest : 0,
+                ", Sheaf needs ", kHighestTag);
+  }
+
+  void reduce_scatter_all_gather(void* data, std::size_t count,
+                                 MPI_Datatype type, std::size_t element_bytes,
+                                 MPI_Op op) {
+    std::vector<int> counts(static_cast<std::size_t>(size_));
+    std::vector<int> starts(static_cast<std::size_t>(size_));
+    const auto ranks = static_cast<std::size_t>(size_);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      starts[r] = byte_count(count * r / ranks);
+      counts[r] = byte_count(count * (r + 1) / ranks) - starts[r];
+    }
+    const auto me = static_cast<std::size_t>(rank_);
+    auto* mine = static_cast<std::byte*>(data) +
+                 static_cast<std::size_t>(starts[me]) * element_bytes;
+    std::vector<std::byte> part(static_cast<std::size_t>(counts[me]) *
+                                element_bytes);
+    check(MPI_Reduce_scatter(data, part.data(), counts.data(), type, op, comm_),
+          "MPI_Reduce_scatter");
+    std::memcpy(mine, part.data(), part.size());
+    check(MPI_Allgatherv(MPI_IN_PLACE, 0, type, data, counts.data(),
+                         starts.data(), type, comm_),
+          "MPI_Allgatherv");
+  }
+
+  std::mutex mutex_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  bool owns_mpi_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_mpi_transport(int* argc, char*** argv) {
+  return std::make_unique<MpiTransport>(argc, argv);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,175 @@
+#include "sheaf/comm/runtime.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/bootstrap.hpp"
+#include "sheaf/comm/mailroom.hpp"
+#include "sheaf/comm/monitor.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+// What every rank tells the others at the start.
+struct Card {
+  char host[128] = {};  // name and boot id: two machines may share a name
+  HeapName heap{};
+  MonitorAddress monitor;
+};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+// SHEAF_HOSTS=N lets the ranks of one machine act as N hosts, for tests.
+std::string pretended_host(int rank, int size) {
+  const char* hosts = std::getenv("SHEAF_HOSTS");
+  if (!hosts) return "";
+  const int count = std::atoi(hosts);
+  SHEAF_CHECK(count >= 1 && count <= size, "SHEAF_HOSTS=", hosts,
+              " must be between 1 and the number of ranks, ", size);
+  return concat("#", rank * count / size);
+}
+
+// Address space only. All heaps of a host are mapped by each of its ranks.
+std::size_t heap_bytes(std::size_t wanted, int ranks) {
+  if (wanted) return wanted;
+  if (const char* text = std::getenv("SHEAF_ARENA_BYTES"))
+    return std::strtoull(text, nullptr, 10);
+  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t share =
+      2 * memory / static_cast<std::size_t>(std::max(ranks, 2));
+  return std::max(share, std::size_t{1} << 30) >> 21 << 21;
+}
+
+bool guard_from_environment() {
+  const char* guard = std::getenv("SHEAF_GUARD");
+  return !guard || std::strcmp(guard, "0") != 0;
+}
+
+}  // namespace
+
+Runtime::Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options)
+    : transport_(std::move(transport)), options_(std::move(options.options)) {
+  if (!options_.machine.empty())
+    machine_ = topo::load_machine(options_.machine);
+  if (options_.timeout_ms)
+    timeout_ = std::chrono::milliseconds(*options_.timeout_ms);
+  has_guard_ = guard_from_environment();
+  exchange_cards(options.host, options.arena_bytes);
+  if (options_.dims) topo::check_fits(*options_.dims, size());
+  mailroom_ = std::make_unique<Mailroom>(*transport_);
+}
+
+Runtime::~Runtime() = default;
+
+void Runtime::exchange_cards(const std::optional<std::string>& host,
+                             std::size_t arena_bytes) {
+  const int me = transport_->rank();
+  const int ranks = transport_->size();
+  memory_ = std::make_unique<HostMemory>(heap_bytes(arena_bytes, ranks));
+  Card mine;
+  const std::string name = host ? *host : host_name();
+  const std::string key =
+      concat(name, pretended_host(me, ranks), "/", boot_id());
+  std::strncpy(mine.host, key.c_str(), sizeof mine.host - 1);
+  mine.heap = memory_->name();
+  const int listening_fd =
+      me == 0 && ranks > 1 ? listen_for_peers(mine.monitor) : -1;
+
+  const auto bytes =
+      bootstrap_all_gather(*transport_, &mine, sizeof mine, timeout_);
+  std::vector<Card> cards(static_cast<std::size_t>(ranks));
+  std::memcpy(static_cast<void*>(cards.data()), bytes.data(), bytes.size());
+  std::vector<std::string> keys;
+  for (const Card& card : cards) keys.emplace_back(card.host);
+  layout_ = make_layout(keys, me);
+  for (const auto& members : layout_.hosts) {
+    const auto& first = keys[static_cast<std::size_t>(members.front())];
+    host_names_.push_back(first.substr(0, first.find('/')));
+  }
+  std::vector<HeapName> heaps;
+  for (const int rank : layout_.local_ranks())
+    heaps.push_back(cards[static_cast<std::size_t>(rank)].heap);
+  memory_->connect(heaps, layout_.local);
+  is_oversubscribed_ =
+      layout_.local_count() > static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+
+  if (layout_.host_count() == 1) {
+    if (listening_fd >= 0) close(listening_fd);
+    return;
+  }
+  if (layout_.local != 0) return;
+  memory_->make_board(ranks);
+  monitor_ = std::make_unique<Monitor>(*memory_, layout_, cards[0].monitor,
+                                       listening_fd);
+}
+
+std::optional<FlightRecord> Runtime::latest(int rank) const {
+  if (layout_.is_local(rank))
+    return memory_->header(layout_.local_of[static_cast<std::size_t>(rank)])
+        .flight.latest();
+  return memory_->board(rank).latest();
+}
+
+void Runtime::refresh_remote() const {
+  if (layout_.host_count() == 1) return;
+  RankHeader& header = memory_->header(0);
+  const std::uint32_t before = header.refreshes_done.load();
+  header.refreshes_wanted.fetch_add(1);
+  const auto remote =
+      static_cast<std::uint32_t>(size() - layout_.local_count());
+  for (int i = 0; i < 30; ++i) {
+    if (header.refreshes_done.load() - before >= remote) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void Runtime::raise(AlarmKind kind, int rank, int group,
+                    const std::string& text) {
+  memory_->alarm().raise(kind, rank, group, text);
+}
+
+GroupIds Runtime::used_ids() {
+  const std::lock_guard lock(mutex_);
+  return ids_;
+}
+
+void Runtime::take_id(int id) {
+  const std::lock_guard lock(mutex_);
+  ids_.set(static_cast<std::size_t>(id));
+}
+
+void Runtime::release_id(int id) {
+  const std::lock_guard lock(mutex_);
+  ids_.reset(static_cast<std::size_t>(id));
+}
+
+void Runtime::finalize() {
+  if (is_finalized_) return;
+  is_finalized_ = true;
+  if (!has_failed_) {
+    memory_->leave();
+    if (monitor_) monitor_->leave();
+  }
+  transport_->finalize(/*clean=*/!has_failed_);
+}
+
+}  // namespace sheaf::comm

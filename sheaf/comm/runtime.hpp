@@ -1,0 +1,95 @@
+#pragma once
+// Everything that a process has once: its transport, the shared memory of its
+// host, the watch over other hosts. Groups stand on it.
+
+#include <bitset>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/host_memory.hpp"
+#include "sheaf/comm/layout.hpp"
+#include "sheaf/comm/transport.hpp"
+#include "sheaf/topo/machine.hpp"
+#include "sheaf/topo/options.hpp"
+
+namespace sheaf::comm {
+
+class Monitor;
+class Mailroom;
+
+inline constexpr std::chrono::milliseconds kDefaultTimeout =
+    std::chrono::minutes(5);
+inline constexpr int kMaxGroups = 1024;
+using GroupIds = std::bitset<kMaxGroups>;
+
+struct RuntimeOptions {
+  topo::Options options;
+  std::optional<std::string> host;  // instead of this host's name: for tests
+  std::size_t arena_bytes = 0;      // address space of a rank's heap; 0: auto
+};
+
+class Runtime {
+ public:
+  // Every rank of the transport constructs one at the same time.
+  Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  int rank() const { return layout_.rank; }
+  int size() const { return layout_.size(); }
+  const Layout& layout() const { return layout_; }
+  const std::vector<std::string>& host_names() const { return host_names_; }
+  const topo::Options& options() const { return options_; }
+  const topo::Machine& machine() const { return machine_; }
+  bool is_oversubscribed() const { return is_oversubscribed_; }
+  bool has_guard() const { return has_guard_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
+
+  Transport& transport() { return *transport_; }
+  HostMemory& memory() { return *memory_; }
+  Mailroom& mailroom() { return *mailroom_; }
+
+  // The newest operation of a rank of the world, as far as it is known here.
+  std::optional<FlightRecord> latest(int rank) const;
+  // Asks the other hosts where their ranks are; waits a moment for answers.
+  void refresh_remote() const;
+
+  // Tells all ranks, of this host and of others.
+  void raise(AlarmKind kind, int rank, int group, const std::string& text);
+  // After a failure the end is not orderly: nothing waits for peers.
+  void mark_failed() { has_failed_ = true; }
+
+  GroupIds used_ids();
+  void take_id(int id);
+  void release_id(int id);
+
+  // An orderly end, called by the last rank function that uses the runtime.
+  void finalize();
+
+ private:
+  void exchange_cards(const std::optional<std::string>& host,
+                      std::size_t arena_bytes);
+
+  std::unique_ptr<Transport> transport_;
+  topo::Options options_;
+  topo::Machine machine_;
+  std::unique_ptr<HostMemory> memory_;
+  Layout layout_;
+  std::vector<std::string> host_names_;
+  std::unique_ptr<Mailroom> mailroom_;
+  std::unique_ptr<Monitor> monitor_;  // with several hosts, on first ranks
+  std::chrono::milliseconds timeout_{kDefaultTimeout};
+  bool is_oversubscribed_ = false;
+  bool has_guard_ = true;
+  bool has_failed_ = false;
+  bool is_finalized_ = false;
+  std::mutex mutex_;
+  GroupIds ids_;
+};
+
+}  // namespace sheaf::comm
