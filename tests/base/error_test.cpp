@@ -1,0 +1,48 @@
+#include "sheaf/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sheaf {
+namespace {
+
+TEST(Error, EachKindHasItsExitCode) {
+  EXPECT_EQ(exit_code(UsageError("x")), 2);
+  EXPECT_EQ(exit_code(MismatchError("x")), 2);
+  EXPECT_EQ(exit_code(CommError("x")), 3);
+  EXPECT_EQ(exit_code(TimeoutError("x")), 4);
+  EXPECT_EQ(exit_code(IoError("x")), 5);
+  EXPECT_EQ(exit_code(InternalError("x")), 70);
+  EXPECT_EQ(exit_code(Error("x")), 1);
+  EXPECT_EQ(exit_code(std::runtime_error("x")), 1);
+}
+
+TEST(Error, CheckJoinsItsArguments) {
+  EXPECT_NO_THROW(SHEAF_CHECK(true, "never"));
+  try {
+    SHEAF_CHECK(1 > 2, "rank ", 3, ": ", 0.5, " and ", 'c');
+    FAIL() << "it did not throw";
+  } catch (const UsageError& error) {
+    EXPECT_STREQ(error.what(), "rank 3: 0.5 and c");
+  }
+}
+
+TEST(Error, AssertNamesConditionAndPlace) {
+  EXPECT_NO_THROW(SHEAF_ASSERT(true, "never"));
+  try {
+    SHEAF_ASSERT(1 == 2, "chunk ", 7);
+    FAIL() << "it did not throw";
+  } catch (const InternalError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("error_test.cpp:"), std::string::npos) << text;
+    EXPECT_NE(text.find("'1 == 2'"), std::string::npos) << text;
+    EXPECT_NE(text.find("chunk 7"), std::string::npos) << text;
+  }
+}
+
+TEST(Error, ATimeoutIsACommunicationError) {
+  EXPECT_THROW(throw TimeoutError("late"), CommError);
+  EXPECT_THROW(throw MismatchError("differ"), UsageError);
+}
+
+}  // namespace
+}  // namespace sheaf
