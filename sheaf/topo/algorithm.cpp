@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/topo/text.hpp"
+#include "sheaf/base/text.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -27,7 +27,7 @@ template <std::size_t N>
 [[noreturn]] void throw_unknown(std::string_view what, std::string_view name,
                                 const std::array<std::string_view, N>& names) {
   throw UsageError(concat("unknown ", what, " '", name, "'; use one of ",
-                          join({names.begin(), names.end()})));
+                          join(names, ", ")));
 }
 
 }  // namespace

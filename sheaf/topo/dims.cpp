@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {

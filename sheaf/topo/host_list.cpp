@@ -1,6 +1,7 @@
 #include "sheaf/topo/host_list.hpp"
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/topo/file.hpp"
 #include "sheaf/topo/text.hpp"
 

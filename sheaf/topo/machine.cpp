@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/topo/file.hpp"
-#include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -26,7 +26,7 @@ class Reader {
       bool is_known = false;
       for (const std::string_view known : keys) is_known |= known == key;
       check(is_known, name_of_key(key),
-            concat("is not known here; known are ", join(keys)));
+            concat("is not known here; known are ", join(keys, ", ")));
     }
   }
 

@@ -1,12 +1,13 @@
 #include "sheaf/topo/options.hpp"
 
-#include <algorithm>
-#include <cstdint>
+#include <chrono>
 #include <cstdlib>
 #include <limits>
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/base/units.hpp"
 #include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
@@ -44,6 +45,16 @@ int parse_number(std::string_view name, std::string_view value, int largest) {
   return *number;
 }
 
+int parse_timeout_ms(std::string_view value) {
+  using std::chrono::milliseconds;
+  const auto time =
+      std::chrono::duration_cast<milliseconds>(parse_duration(value));
+  SHEAF_CHECK(
+      time.count() >= 1 && time.count() <= std::numeric_limits<int>::max(),
+      "option -timeout is '", value, "'; it must lie between 1ms and 596h");
+  return static_cast<int>(time.count());
+}
+
 struct Known {
   std::string_view name;
   bool has_value;
@@ -68,7 +79,7 @@ const std::vector<Known>& known_options() {
        [](Options& o, std::string_view value) { o.algorithm = value; }},
       {"-timeout", true,
        [](Options& o, std::string_view value) {
-         o.timeout_ms = parse_duration_ms(value);
+         o.timeout_ms = parse_timeout_ms(value);
        }},
       {"-machine", true,
        [](Options& o, std::string_view value) { o.machine = value; }},
@@ -96,11 +107,9 @@ const Known& find_option(std::string_view name) {
     names.push_back(option.name);
   }
   refuse_gpu_options(name);
-  const std::string_view guess = nearest(name, names);
-  throw UsageError(
-      concat("unknown option '", name, "'",
-             guess.empty() ? "" : concat("; did you mean ", guess, "?"),
-             guess.empty() ? "; known are " : " Known are ", join(names)));
+  throw UsageError(concat("unknown option '", name, "'",
+                          did_you_mean(name, names), "; known are ",
+                          join(names, ", ")));
 }
 
 bool is_option(std::string_view word) {
@@ -169,25 +178,6 @@ std::string text_of(const Options& options) {
     text += concat(" -timeout ", *options.timeout_ms, "ms");
   if (!options.machine.empty()) text += concat(" -machine ", options.machine);
   return text;
-}
-
-int parse_duration_ms(std::string_view text) {
-  const std::size_t digits =
-      std::min(text.find_first_not_of("0123456789"), text.size());
-  const std::optional<int> number = parse_count(text.substr(0, digits));
-  const std::string_view unit = text.substr(digits);
-  const std::int64_t factor = unit == "ms"  ? 1
-                              : unit == "s" ? 1000
-                              : unit == "m" ? 60'000
-                              : unit == "h" ? 3'600'000
-                                            : 0;
-  SHEAF_CHECK(number && factor, "'", text,
-              "' is not a time; write a whole number and ms, s, m or h, such "
-              "as 30s");
-  SHEAF_CHECK(
-      *number >= 1 && *number * factor <= std::numeric_limits<int>::max(),
-      "time '", text, "' must lie between 1ms and 24 days");
-  return static_cast<int>(*number * factor);
 }
 
 }  // namespace sheaf::topo

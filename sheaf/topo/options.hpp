@@ -44,7 +44,4 @@ Options options_from_environment();
 // The option string that parse_options reads as `options`.
 std::string text_of(const Options& options);
 
-// "30s", "500ms", "5m" or "1h" as milliseconds, at least 1.
-int parse_duration_ms(std::string_view text);
-
 }  // namespace sheaf::topo

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/topo/file.hpp"
 #include "sheaf/topo/text.hpp"
 
@@ -71,8 +72,8 @@ RankEntry parse_entry(std::string_view text, int line) {
   entry.rank = parse_index(rank, "rank");
   SHEAF_CHECK(take(text, "="), "'=' is missing after rank ", rank, "; ", kForm);
   entry.host = take_until(text, " \t=");
-  SHEAF_CHECK(!entry.host.empty(), "the host of rank ", rank, " is missing; ",
-              kForm);
+  SHEAF_CHECK(!entry.host.empty() && !text.starts_with('='),
+              "the host of rank ", rank, " is missing; ", kForm);
   if (entry.host[0] == '+')
     SHEAF_CHECK(
         entry.host.substr(0, 2) == "+n" && parse_count(entry.host.substr(2)),

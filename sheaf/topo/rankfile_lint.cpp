@@ -4,9 +4,9 @@
 #include <set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/topo/rankfile.hpp"
 #include "sheaf/topo/rankfile_overlap.hpp"
-#include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -49,7 +49,7 @@ class Linter {
   std::string host_names() const {
     std::vector<std::string_view> names;
     for (const HostShape& host : context_.hosts) names.push_back(host.name);
-    return join(names);
+    return join(names, ", ");
   }
 
   void check_entry(const RankEntry& entry) {
@@ -64,7 +64,7 @@ class Linter {
     else if (!context_.hosts.empty())
       report(RankFault::kUnknownHost, entry.line, "unknown host '", entry.host,
              "'; known are ", host_names(),
-             entry.host[0] == '+'
+             entry.host.starts_with('+')
                  ? concat(" (+n0 to +n", context_.hosts.size() - 1, ")")
                  : "");
   }
@@ -123,6 +123,11 @@ class Linter {
   }
 
   void check_missing() {
+    if (file_.entries.empty()) {
+      report(RankFault::kMissingRank, std::max(file_.lines, 1),
+             "no rank is placed; write 'rank N=host slot=cores' for each");
+      return;
+    }
     const auto present = present_ranks();
     const std::int64_t expected = expected_ranks(present);
     std::int64_t next = 0;
