@@ -11,6 +11,9 @@ if(SHEAF_WITH_MPI)
   # The C interface only: the C++ bindings were removed from the standard.
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI REQUIRED COMPONENTS C)
+  # May be given as a bare name, as MPI_C_COMPILER may.
+  find_program(mpiexec NAMES ${MPIEXEC_EXECUTABLE} NO_CACHE)
+  set(MPIEXEC_EXECUTABLE ${mpiexec})
 endif()
 
 if(SHEAF_WITH_TORCH AND EXISTS ${PROJECT_SOURCE_DIR}/sheaf/tensor)

@@ -1,8 +1,7 @@
-# `cmake --install`: headers as include/sheaf/<layer>, static libraries, the
-# command, and what find_package(sheaf) reads. cli serves the command alone.
+# `cmake --install`: headers as include/sheaf/<layer>, static libraries, and
+# what find_package(sheaf) reads. The layer cli installs the command.
 include(CMakePackageConfigHelpers)
 get_property(sheaf_targets GLOBAL PROPERTY SHEAF_TARGETS)
-list(REMOVE_ITEM sheaf_targets sheaf_cli)
 
 add_library(sheaf_all INTERFACE)
 add_library(sheaf::sheaf ALIAS sheaf_all)
@@ -25,12 +24,6 @@ file(GLOB sheaf_top_headers CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/sheaf/*.hpp ${PROJECT_SOURCE_DIR}/sheaf/*.h)
 install(FILES ${sheaf_top_headers}
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sheaf)
-
-if(TARGET sheaf)
-  set_target_properties(sheaf PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-  install(TARGETS sheaf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
 
 set(sheaf_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sheaf)
 install(EXPORT sheaf NAMESPACE sheaf:: FILE sheafTargets.cmake

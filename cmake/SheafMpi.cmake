@@ -5,7 +5,7 @@
 set(SHEAF_LAUNCH)
 set(SHEAF_LAUNCH_ENVIRONMENT)
 set(SHEAF_LAUNCH_MPICH)
-if(NOT SHEAF_WITH_MPI)
+if(NOT SHEAF_WITH_MPI OR NOT MPIEXEC_EXECUTABLE)
   return()
 endif()
 
@@ -14,8 +14,7 @@ set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
 check_symbol_exists(OPEN_MPI mpi.h SHEAF_MPI_IS_OPEN_MPI)
 unset(CMAKE_REQUIRED_LIBRARIES)
 
-find_program(SHEAF_MPIEXEC NAMES ${MPIEXEC_EXECUTABLE} NO_CACHE)
-set(SHEAF_LAUNCH ${SHEAF_MPIEXEC})
+set(SHEAF_LAUNCH ${MPIEXEC_EXECUTABLE})
 if(SHEAF_MPI_IS_OPEN_MPI)
   list(APPEND SHEAF_LAUNCH --allow-run-as-root --oversubscribe --bind-to none)
   # For the programs under test that start ranks themselves.

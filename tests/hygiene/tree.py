@@ -1,4 +1,5 @@
 """What the checks share: the files of a tree, and how findings are told."""
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ def files_of(root, *suffixes):
     """Paths relative to root: what git tracks or would track; without git,
     all files outside of hidden and build folders."""
     root = Path(root)
-    if (root / ".git").exists():
+    if (root / ".git").exists() and shutil.which("git"):
         listing = subprocess.run(
             ["git", "-c", f"safe.directory={root.resolve()}", "-C", str(root),
              "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
