@@ -10,6 +10,7 @@
 //   share = (P-1)/P, the part of a buffer that belongs to other ranks
 // A group of one rank costs 0.
 
+#include <limits>
 #include <vector>
 
 #include "sheaf/topo/algorithm.hpp"
@@ -18,12 +19,14 @@
 
 namespace sheaf::topo {
 
+inline constexpr double kFree = std::numeric_limits<double>::infinity();
+
 // Ranks that are all joined by the same kind of link.
 struct Flat {
   int ranks = 1;
-  Link link;                // a and B
-  double reduce_gbs = 1e9;  // R; the default makes adding free
-  double message_us = 0;    // o
+  Link link;                  // a and B
+  double reduce_gbs = kFree;  // R
+  double message_us = 0;      // o
 };
 
 // Messages between ranks. 2(P-1) a + 2 share S/B + share S/R.
@@ -89,12 +92,12 @@ std::vector<Tier> tiers_of(const Machine& machine, const Dims& dims);
 //   T_i = 2(p_i-1) a_i + 2(p_i-1)/p_i S/G_i + (p_i-1)/p_i S/(p0..p(i-1))/R
 // where G_i is the egress of a whole group. One tier after the other: sum T_i.
 double tiers_sum_us(const std::vector<Tier>& tiers, double bytes,
-                    double reduce_gbs = 1e9);
+                    double reduce_gbs = kFree);
 // The buffer in `segments` pieces, a tier working on one piece while the next
 // tier works on the piece before: with t_i = T_i(S/segments),
 //   sum t_i + (segments-1) max over fabrics of (sum of the fabric's t_i).
 double tiers_pipelined_us(const std::vector<Tier>& tiers, double bytes,
-                          int segments, double reduce_gbs = 1e9);
+                          int segments, double reduce_gbs = kFree);
 
 // Bounds that no all-reduce by messages can beat; latency is left out.
 // max over tiers of 2(q-1)/q S/G: q groups of egress G each must get what the

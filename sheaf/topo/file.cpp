@@ -2,11 +2,10 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "sheaf/base/error.hpp"
 
@@ -29,12 +28,19 @@ void write_and_sync(const std::string& path, std::string_view text) {
 }  // namespace
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  std::FILE* file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr)
     throw IoError(concat("cannot open ", path, ": ", std::strerror(errno)));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::array<char, 4096> piece;
+  std::size_t count;
+  while ((count = std::fread(piece.data(), 1, piece.size(), file)) > 0)
+    text.append(piece.data(), count);
   // A folder opens, and fails when it is read.
-  if (file.bad()) throw IoError(concat("cannot read ", path));
+  const int error = std::ferror(file) ? errno : 0;
+  std::fclose(file);
+  if (error != 0)
+    throw IoError(concat("cannot read ", path, ": ", std::strerror(error)));
   return text;
 }
 

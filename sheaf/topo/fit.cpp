@@ -1,84 +1,91 @@
-// Robust least squares. A first line minimises the sum of the absolute
-// relative errors (by reweighting: each square is divided by its last absolute
-// error), which one wild sample cannot pull away. Samples whose relative error
-// is beyond kCutoff robust deviations of that line are dropped, and ordinary
-// relative least squares of the rest is the answer.
+// Robust least squares. The first line is the one, among those through two of
+// the sizes' median times, with the smallest sum of |log(measured / fitted)|:
+// a wild time, high or low, adds no more for a line near it than for others.
+// Samples too far from that line are dropped, and least squares relative to
+// the fitted times of the rest is the answer.
 #include "sheaf/topo/fit.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::topo {
 namespace {
 
-constexpr int kReweightings = 50;
+// In robust deviations of the first line.
 constexpr double kCutoff = 4;
 // The median absolute deviation of a normal distribution, inverted.
 constexpr double kMadToDeviation = 1.4826;
 // Errors below are agreement, not noise: nothing is dropped for them.
 constexpr double kAgreement = 0.01;
+// The weights follow from the line and the line from the weights.
+constexpr int kRefinements = 5;
 
 struct Line {
-  double start_us;
-  double us_per_byte;
+  double start_us = 0;
+  double us_per_byte = 0;
 
+  // Never 0, also where no bytes meet no latency: it stands in quotients.
+  double at(double bytes) const {
+    return std::max(start_us + us_per_byte * bytes, 1e-6);
+  }
   double error(const Sample& sample) const {
-    return (sample.time_us - start_us - us_per_byte * sample.bytes) /
-           sample.time_us;
+    return sample.time_us / at(sample.bytes) - 1;
   }
 };
-
-// Minimises sum weight (t - start - slope x)^2 with start >= 0, slope >= 0.
-Line weighted_line(const std::vector<Sample>& samples,
-                   const std::vector<double>& weights) {
-  double w = 0, x = 0, t = 0;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    w += weights[i];
-    x += weights[i] * samples[i].bytes;
-    t += weights[i] * samples[i].time_us;
-  }
-  const double mean_x = x / w, mean_t = t / w;
-  double xx = 0, xt = 0, raw_xx = 0, raw_xt = 0;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const auto& [bytes, time_us] = samples[i];
-    xx += weights[i] * (bytes - mean_x) * (bytes - mean_x);
-    xt += weights[i] * (bytes - mean_x) * (time_us - mean_t);
-    raw_xx += weights[i] * bytes * bytes;
-    raw_xt += weights[i] * bytes * time_us;
-  }
-  const double slope = xx > 0 ? xt / xx : 0;
-  if (slope <= 0) return {mean_t, 0};
-  const double start = mean_t - slope * mean_x;
-  if (start >= 0) return {start, slope};
-  return {0, raw_xt / raw_xx};
-}
-
-std::vector<double> relative_weights(const std::vector<Sample>& samples) {
-  std::vector<double> weights;
-  for (const Sample& sample : samples)
-    weights.push_back(1 / (sample.time_us * sample.time_us));
-  return weights;
-}
-
-Line least_absolute_line(const std::vector<Sample>& samples) {
-  const std::vector<double> relative = relative_weights(samples);
-  std::vector<double> weights = relative;
-  Line line = weighted_line(samples, weights);
-  for (int i = 0; i < kReweightings; ++i) {
-    for (std::size_t k = 0; k < samples.size(); ++k)
-      weights[k] =
-          relative[k] / std::max(std::abs(line.error(samples[k])), 1e-9);
-    line = weighted_line(samples, weights);
-  }
-  return line;
-}
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + (values.size() - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+std::vector<Sample> median_by_size(const std::vector<Sample>& samples) {
+  std::map<double, std::vector<double>> times;
+  for (const Sample& sample : samples)
+    times[sample.bytes].push_back(sample.time_us);
+  std::vector<Sample> medians;
+  for (const auto& [bytes, values] : times)
+    medians.push_back({bytes, median(values)});
+  return medians;
+}
+
+// Through both samples, or, where that would begin below zero, from zero
+// through the second.
+Line line_through(const Sample& a, const Sample& b) {
+  const double slope = (b.time_us - a.time_us) / (b.bytes - a.bytes);
+  const double start = a.time_us - slope * a.bytes;
+  if (start >= 0) return {start, slope};
+  return {0, b.time_us / b.bytes};
+}
+
+double sum_of_logs(const std::vector<Sample>& samples, const Line& line) {
+  double sum = 0;
+  for (const Sample& sample : samples)
+    sum += std::abs(std::log(sample.time_us / line.at(sample.bytes)));
+  return sum;
+}
+
+Line first_line(const std::vector<Sample>& medians) {
+  Line best;
+  double smallest = std::numeric_limits<double>::infinity();
+  for (std::size_t j = 1; j < medians.size(); ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
+      const Line line = line_through(medians[i], medians[j]);
+      if (line.us_per_byte <= 0) continue;
+      const double sum = sum_of_logs(medians, line);
+      if (sum >= smallest) continue;
+      smallest = sum;
+      best = line;
+    }
+  }
+  SHEAF_CHECK(best.us_per_byte > 0,
+              "cannot fit a link: the times do not grow with the size; "
+              "measure larger messages");
+  return best;
 }
 
 std::vector<Sample> without_outliers(const std::vector<Sample>& samples,
@@ -92,6 +99,34 @@ std::vector<Sample> without_outliers(const std::vector<Sample>& samples,
   for (const Sample& sample : samples)
     if (std::abs(line.error(sample)) <= limit) kept.push_back(sample);
   return kept;
+}
+
+struct Moments {
+  double weight = 0, x = 0, t = 0, xx = 0, xt = 0;
+
+  void add(double w, double bytes, double time_us) {
+    weight += w;
+    x += w * bytes;
+    t += w * time_us;
+    xx += w * bytes * bytes;
+    xt += w * bytes * time_us;
+  }
+};
+
+// Least squares with each error taken relative to `line`. The same line where
+// the samples left do not determine a better one.
+Line refined(const std::vector<Sample>& samples, const Line& line) {
+  Moments sums;
+  for (const Sample& sample : samples) {
+    const double expected_us = line.at(sample.bytes);
+    sums.add(1 / (expected_us * expected_us), sample.bytes, sample.time_us);
+  }
+  const double spread = sums.weight * sums.xx - sums.x * sums.x;
+  const double slope = (sums.weight * sums.xt - sums.x * sums.t) / spread;
+  if (!(spread > 0 && slope > 0)) return line;
+  const double start = (sums.t - slope * sums.x) / sums.weight;
+  if (start >= 0) return {start, slope};
+  return {0, sums.xt / sums.xx};
 }
 
 void check_samples(const std::vector<Sample>& samples) {
@@ -119,12 +154,9 @@ double root_mean_square(const std::vector<Sample>& samples, const Line& line) {
 
 LinkFit fit_link(const std::vector<Sample>& samples) {
   check_samples(samples);
-  const Line first = least_absolute_line(samples);
-  const std::vector<Sample> kept = without_outliers(samples, first);
-  const Line line = weighted_line(kept, relative_weights(kept));
-  SHEAF_CHECK(line.us_per_byte > 0,
-              "cannot fit a link: the times do not grow with the size; "
-              "measure larger messages");
+  Line line = first_line(median_by_size(samples));
+  const std::vector<Sample> kept = without_outliers(samples, line);
+  for (int i = 0; i < kRefinements; ++i) line = refined(kept, line);
   return {{line.start_us, 1 / (1e3 * line.us_per_byte)},
           root_mean_square(kept, line),
           static_cast<int>(kept.size()),

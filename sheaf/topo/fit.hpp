@@ -14,7 +14,7 @@ struct Sample {
 
 struct LinkFit {
   Link link;
-  // Root mean square of (measured - fitted) / measured over the samples used:
+  // Root mean square of (measured - fitted) / fitted over the samples used:
   // 0.1 says that the line is typically 10 % off.
   double residual = 0;
   int used = 0;
@@ -22,7 +22,7 @@ struct LinkFit {
 };
 
 // Fits time = latency + bytes / bandwidth. Sizes cover decades, so that errors
-// count relative to the measured time; samples far from the rest are dropped.
+// count relative to the fitted time; samples far from the rest are dropped.
 // latency_us >= 0. UsageError when the samples cannot tell: fewer than two
 // sizes, a time <= 0, or times that do not grow with the size.
 LinkFit fit_link(const std::vector<Sample>& samples);

@@ -42,11 +42,11 @@ struct Machine {
   std::string name = "default";
   std::vector<MachineHost> hosts;
   std::vector<MachineDevice> devices;
-  Link shm{0.3, 8.0};          // copy between two ranks of a host, per rank
-  double shm_memory_gbs = 20;  // all ranks of a host together
-  Link network{30.0, 1.1};     // between hosts; egress of a whole host
-  double reduce_gbs = 6;       // input bytes that one core adds per time
-  double message_us = 1;       // sender busy per message; part of latency_us
+  Link shm{0.3, 12};           // a flag, and a copy by one rank of a host
+  double shm_memory_gbs = 40;  // all ranks of a host together
+  Link network{30, 1.1};       // between hosts; egress of a whole host
+  double reduce_gbs = 16;      // input bytes that one core adds
+  double message_us = 0.5;     // a core busy with sending one message
   bool operator==(const Machine&) const = default;
 };
 

@@ -1,8 +1,6 @@
-// Messages inside a host take the link `shm`, between hosts `network`, whose
-// bandwidth is the egress of a whole host. Ranks are numbered host by host,
-// so that a ring leaves each host once and a tree crosses hosts with one rank
-// of each, while in halving and in all-to-all all ranks of a host send over
-// its egress at once and share it.
+// Ranks are numbered host by host, so that a ring leaves each host once and a
+// tree crosses hosts with one rank of each, while in halving and in all-to-all
+// all ranks of a host send over its egress at once and share it.
 #include "sheaf/topo/predict.hpp"
 
 #include <algorithm>
@@ -23,16 +21,27 @@ struct Query {
   bool is_one_host() const { return placement.hosts <= 1; }
 };
 
+// A message inside a host: a flag and the handling of a message. It is copied
+// into shared memory and out of it, so that four times its bytes pass the
+// memory that `ranks` ranks share.
+Flat inner_flat(const Machine& machine, int ranks) {
+  const Link link{machine.shm.latency_us + machine.message_us,
+                  std::min(machine.shm.bandwidth_gbs,
+                           machine.shm_memory_gbs / (4.0 * ranks))};
+  return {ranks, link, machine.reduce_gbs, machine.message_us};
+}
+
 // All ranks on links of one kind; `sharers` ranks use a host's egress at once.
 Flat flat_of(const Query& query, int sharers) {
-  const Machine& machine = query.machine;
-  Flat flat{query.placement.ranks, machine.shm, machine.reduce_gbs,
-            machine.message_us};
-  if (query.is_one_host()) return flat;
-  flat.link = machine.network;
-  flat.link.bandwidth_gbs = std::min(machine.shm.bandwidth_gbs,
-                                     machine.network.bandwidth_gbs / sharers);
-  return flat;
+  const Placement& placement = query.placement;
+  if (query.is_one_host()) return inner_flat(query.machine, placement.ranks);
+  const Flat inner = inner_flat(query.machine, placement.ranks_per_host);
+  const Link& network = query.machine.network;
+  return {placement.ranks,
+          {network.latency_us,
+           std::min(inner.link.bandwidth_gbs, network.bandwidth_gbs / sharers)},
+          query.machine.reduce_gbs,
+          query.machine.message_us};
 }
 
 double ring_us(const Query& query) {
@@ -103,8 +112,7 @@ double tree_us(const Query& query) {
       is_gather ? query.bytes / placement.hosts : query.bytes;
   const Flat outer{placement.hosts, machine.network, machine.reduce_gbs,
                    machine.message_us};
-  const Flat inner{placement.ranks_per_host, machine.shm, machine.reduce_gbs,
-                   machine.message_us};
+  const Flat inner = inner_flat(machine, placement.ranks_per_host);
   return tree_of(query.collective, outer, query.bytes) +
          tree_of(query.collective, inner, inner_bytes);
 }
