@@ -1,6 +1,7 @@
 #include "sheaf/topo/rankfile.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
@@ -91,6 +92,13 @@ RankEntry parse_entry(std::string_view text, int line) {
 }
 
 }  // namespace
+
+std::string_view name_of(RankFault fault) noexcept {
+  constexpr std::array<std::string_view, 8> kNames{
+      "syntax",         "unknown_host", "missing_rank", "extra_rank",
+      "duplicate_rank", "no_such_core", "overlap",      "product"};
+  return kNames[static_cast<std::size_t>(fault)];
+}
 
 RankFile parse_rankfile(std::string_view text, const std::string& path,
                         std::vector<Diagnostic>& faults) {

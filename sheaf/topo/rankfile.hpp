@@ -48,6 +48,8 @@ enum class RankFault {
   kProduct,
 };
 
+std::string_view name_of(RankFault fault) noexcept;  // "unknown_host" ...
+
 struct Diagnostic {
   RankFault fault;
   int line = 0;

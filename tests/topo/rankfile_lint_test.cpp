@@ -140,6 +140,12 @@ TEST(LintRankFile, CollectsAllProblemsByLine) {
       << text_of(problems);
 }
 
+TEST(LintRankFile, FaultsHaveNames) {
+  EXPECT_EQ(name_of(RankFault::kSyntax), "syntax");
+  EXPECT_EQ(name_of(RankFault::kDuplicateRank), "duplicate_rank");
+  EXPECT_EQ(name_of(RankFault::kProduct), "product");
+}
+
 TEST(LintRankFile, ManyRanksOfManyHosts) {
   std::string text;
   for (int rank = 0; rank < 20000; ++rank)

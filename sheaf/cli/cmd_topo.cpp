@@ -1,0 +1,212 @@
+// sheaf topo: what this host is; rank files checked and made.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/table.hpp"
+#include "sheaf/base/units.hpp"
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/topo/file.hpp"
+#include "sheaf/topo/host.hpp"
+#include "sheaf/topo/rankfile.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr int kBadFileExitCode = 2;
+
+struct TopoArgs {
+  std::string lint;
+  std::string make;
+  std::string hosts;
+  std::string hostfile;
+  std::string topology;
+  std::string cores;
+  std::string output;
+  int ranks = 0;
+  bool as_json = false;
+
+  TableFormat format() const {
+    return as_json ? TableFormat::kJson : TableFormat::kText;
+  }
+};
+
+// For people "2 MiB", for programs the number.
+Cell bytes_cell(std::int64_t bytes, bool as_json) {
+  if (as_json) return bytes;
+  if (bytes == 0) return {};
+  return format_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+void show_host(const TopoArgs& args) {
+  const topo::HostInfo host = topo::detect_host();
+  Table table({{.name = "host", .align = Align::kLeft},
+               {.name = "sockets"},
+               {.name = "cores"},
+               {.name = "threads", .key = "hardware_threads"},
+               {.name = "NUMA nodes", .key = "numa_nodes"},
+               {.name = "L2", .key = "l2_bytes"},
+               {.name = "L3", .key = "l3_bytes"},
+               {.name = "memory", .key = "memory_bytes"}});
+  table.add_row({host.name, host.sockets(), host.cores, host.hardware_threads,
+                 host.numa_nodes, bytes_cell(host.l2.bytes, args.as_json),
+                 bytes_cell(host.l3.bytes, args.as_json),
+                 bytes_cell(host.memory_bytes, args.as_json)});
+  table.print(std::cout, args.format());
+}
+
+std::vector<std::string> listed_hosts(const TopoArgs& args) {
+  std::vector<topo::HostSlots> hosts;
+  if (!args.hosts.empty()) hosts = topo::parse_host_list(args.hosts);
+  if (!args.hostfile.empty()) hosts = topo::read_host_file(args.hostfile);
+  std::vector<std::string> names;
+  for (const topo::HostSlots& host : hosts) names.push_back(host.name);
+  return names;
+}
+
+// Without a list, the hosts that the file itself names; relative ones cannot
+// be looked up then, and nothing is said about any.
+std::vector<std::string> named_hosts(const topo::RankFile& file) {
+  std::vector<std::string> names;
+  for (const topo::RankEntry& entry : file.entries) {
+    if (entry.host.starts_with('+')) return {};
+    if (std::find(names.begin(), names.end(), entry.host) == names.end())
+      names.push_back(entry.host);
+  }
+  return names;
+}
+
+// --cores 20, or 2x10: two sockets of ten.
+std::vector<int> parse_cores(const std::string& text) {
+  const topo::Dims dims = topo::parse_dims(text);
+  SHEAF_CHECK(dims.sizes.size() <= 2, "--cores is '", text,
+              "'; write the cores of a host, as 20, or its sockets and the "
+              "cores of each, as 2x10");
+  if (dims.sizes.size() == 1) return dims.sizes;
+  return std::vector<int>(dims.sizes[0], dims.sizes[1]);
+}
+
+// Cores are known where they are given, and of this host.
+topo::HostShape shape_of(const std::string& name, const TopoArgs& args,
+                         const topo::HostInfo& here) {
+  if (!args.cores.empty()) return {name, parse_cores(args.cores)};
+  if (name == here.name || name == "localhost")
+    return {name, here.socket_cores};
+  return {name, {}};
+}
+
+topo::RankFileContext context_of(const TopoArgs& args,
+                                 const topo::RankFile& file) {
+  topo::RankFileContext context;
+  std::vector<std::string> names = listed_hosts(args);
+  if (names.empty()) names = named_hosts(file);
+  const topo::HostInfo here = topo::detect_host();
+  for (const std::string& name : names)
+    context.hosts.push_back(shape_of(name, args, here));
+  if (args.ranks > 0) context.ranks = args.ranks;
+  if (!args.topology.empty()) context.dims = topo::parse_dims(args.topology);
+  return context;
+}
+
+void print_problems(const std::vector<topo::Diagnostic>& problems,
+                    const TopoArgs& args) {
+  if (!args.as_json) {
+    std::cerr << topo::text_of(problems) << std::endl;
+    return;
+  }
+  Table table({{.name = "file"},
+               {.name = "line"},
+               {.name = "fault"},
+               {.name = "text"}});
+  for (const topo::Diagnostic& problem : problems)
+    table.add_row(
+        {args.lint, problem.line, topo::name_of(problem.fault), problem.text});
+  table.print(std::cout, TableFormat::kJson);
+}
+
+void lint_file(const TopoArgs& args) {
+  std::vector<topo::Diagnostic> problems;
+  const topo::RankFile file =
+      topo::parse_rankfile(topo::read_text(args.lint), args.lint, problems);
+  const auto found = topo::lint(file, context_of(args, file));
+  problems.insert(problems.end(), found.begin(), found.end());
+  std::stable_sort(
+      problems.begin(), problems.end(),
+      [](const auto& a, const auto& b) { return a.line < b.line; });
+  if (!problems.empty()) {
+    print_problems(problems, args);
+    throw ExitWith{kBadFileExitCode};
+  }
+  if (!args.as_json)
+    std::cout << args.lint << ": " << file.entries.size()
+              << " ranks, no problems\n";
+}
+
+int cores_per_host(const TopoArgs& args) {
+  if (args.cores.empty()) return topo::detect_host().cores;
+  int total = 0;
+  for (const int cores : parse_cores(args.cores)) total += cores;
+  return total;
+}
+
+void print_entries(const topo::RankFile& file) {
+  Table table({{.name = "rank"}, {.name = "host"}, {.name = "slot"}});
+  for (const topo::RankEntry& entry : file.entries)
+    table.add_row({entry.rank, entry.host, topo::text_of(entry.slots)});
+  table.print(std::cout, TableFormat::kJson);
+}
+
+void make_file(const TopoArgs& args) {
+  const topo::RankFile file = topo::make_rankfile(
+      topo::parse_dims(args.make), listed_hosts(args), cores_per_host(args));
+  if (!args.output.empty())
+    topo::write_rankfile(file, args.output);
+  else if (args.as_json)
+    print_entries(file);
+  else
+    std::cout << topo::text_of(file);
+}
+
+void run_topo(const TopoArgs& args) {
+  if (!args.lint.empty()) return lint_file(args);
+  if (!args.make.empty()) return make_file(args);
+  show_host(args);
+}
+
+void add_rankfile_options(CLI::App& command, TopoArgs& args) {
+  auto* lint = command.add_option(
+      "--lint", args.lint, "Check this rank file; exit 2 when it is bad");
+  auto* make = command.add_option(
+      "--make", args.make, "Write a rank file for a topology such as 4x3");
+  make->excludes(lint);
+  auto* hosts =
+      command.add_option("--hosts", args.hosts, "Hosts: a,b or a:2,b:2");
+  auto* hostfile =
+      command.add_option("--hostfile", args.hostfile, "Hosts, one per line");
+  hostfile->excludes(hosts);
+  command.add_option("--cores", args.cores,
+                     "Cores of each host, as 20 or 2x10 (sockets x cores); "
+                     "else those of this host");
+  command.add_option("-n,--ranks", args.ranks, "Ranks that will be started")
+      ->needs(lint)
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--topology", args.topology,
+                  "Topology that will be used, such as 4x3")
+      ->needs(lint);
+  command.add_option("-o,--output", args.output, "File to write")->needs(make);
+}
+
+}  // namespace
+
+void add_topo_command(CLI::App& app) {
+  auto args = std::make_shared<TopoArgs>();
+  CLI::App* command = app.add_subcommand(
+      "topo", "Show what this host is; check or make a rank file");
+  add_rankfile_options(*command, *args);
+  command->add_flag("--json", args->as_json, "One JSON object per row");
+  command->callback([args] { run_topo(*args); });
+}
+
+}  // namespace sheaf::cli
