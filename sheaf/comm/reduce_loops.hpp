@@ -2,14 +2,15 @@
 // The reduction loops. Compiled once per instruction set: the rule of
 // reduce_loops_elements.hpp holds here too.
 //
-// The range is cut into blocks. Two sources are combined and written in one
+// The range is cut into blocks. Few sources are combined and written in one
 // pass. More are accumulated, a block at a time, in a scratch array that stays
-// in the first-level cache; the last source is combined on the way out. So
-// each source is read once from memory and each output written once, and an
+// in the first-level cache; the last source is combined on the way out.
+// So each source is read once from memory and each output written once, and an
 // output that is also a source is still in the cache when it is written.
 
 #include "sheaf/comm/reduce_loops_elements.hpp"
 #include "sheaf/comm/reduce_loops_ops.hpp"
+#include "sheaf/comm/reduce_loops_stream.hpp"
 #include "sheaf/comm/reduce_loops_table.hpp"
 
 // The outputs may be the sources, at the same index: no turn of a loop depends
@@ -44,35 +45,32 @@ struct ToScratch {
     store_bytes(data + i, value);
   }
 };
-template <class E>
-struct ToBuffer {
-  typename E::Stored* data;
-  void put(std::size_t i, typename E::Value value) const {
-    E::store(data + i, value);
-  }
-};
-template <class E>
-struct ToTwoBuffers {
+// Writes the same to Count buffers, 1 to 4.
+template <class E, int Count>
+struct ToBuffers {
   typename E::Stored* first;
-  typename E::Stored* second;
+  typename E::Stored* second = nullptr;
+  typename E::Stored* third = nullptr;
+  typename E::Stored* fourth = nullptr;
   void put(std::size_t i, typename E::Value value) const {
     E::store(first + i, value);
-    E::store(second + i, value);
+    if constexpr (Count > 1) E::store(second + i, value);
+    if constexpr (Count > 2) E::store(third + i, value);
+    if constexpr (Count > 3) E::store(fourth + i, value);
   }
 };
 
-template <class E, class Op, class A, class B, class Finish, class Out>
-inline void combine(A a, B b, Finish finish, Out out, std::size_t count) {
+// Not inlined: one copy of each loop serves all its callers.
+template <class E, class Op, class Finish, class Out, class First,
+          class... Others>
+[[gnu::noinline]] void combine(Finish finish, Out out, std::size_t count,
+                               First first, Others... others) {
   SHEAF_INDEPENDENT_TURNS
-  for (std::size_t i = 0; i < count; i += E::kLanes)
-    out.put(i, finish(Op::apply(a.get(i), b.get(i))));
-}
-
-template <class E, class A, class Finish, class Out>
-inline void convert(A a, Finish finish, Out out, std::size_t count) {
-  SHEAF_INDEPENDENT_TURNS
-  for (std::size_t i = 0; i < count; i += E::kLanes)
-    out.put(i, finish(a.get(i)));
+  for (std::size_t i = 0; i < count; i += E::kLanes) {
+    typename E::Value value = first.get(i);
+    ((value = Op::apply(value, others.get(i))), ...);
+    out.put(i, finish(value));
+  }
 }
 
 // The sources and outputs of `args`, from element `begin` on.
@@ -90,52 +88,75 @@ struct Block {
   }
 };
 
-template <class E>
-inline void copy_to_outputs_from(std::size_t first, const Block<E>& block) {
-  for (std::size_t k = first; k < block.args.output_count; ++k)
+template <class E, class Op, class Finish, class... Sources>
+inline void combine_and_stream(const Block<E>& block, Finish finish,
+                               Sources... sources) {
+  using Stored = typename E::Stored;
+  alignas(64) Stored staged[kBlockBytes / sizeof(typename E::Accumulated)];
+  combine<E, Op>(finish, ToBuffers<E, 1>{staged}, block.count, sources...);
+  for (std::size_t k = 0; k < block.args.output_count; ++k)
+    stream_copy(block.output(k), staged, block.count * sizeof(Stored));
+}
+
+// Writes to the first output, and copies the block while it is in the cache.
+template <class E, class Op, class Finish, class... Sources>
+inline void combine_and_copy(const Block<E>& block, Finish finish,
+                             Sources... sources) {
+  if (block.args.stream)
+    return combine_and_stream<E, Op>(block, finish, sources...);
+  combine<E, Op>(finish, ToBuffers<E, 1>{block.output(0)}, block.count,
+                 sources...);
+  for (std::size_t k = 1; k < block.args.output_count; ++k)
     __builtin_memcpy(block.output(k), block.output(0),
                      block.count * sizeof(typename E::Stored));
 }
 
-template <class E, class Op, class A, class Finish>
-inline void combine_last(A a, FromBuffer<E> b, Finish finish,
-                         const Block<E>& block) {
-  if (block.args.output_count == 1) {
-    combine<E, Op>(a, b, finish, ToBuffer<E>{block.output(0)}, block.count);
-    return;
-  }
-  combine<E, Op>(a, b, finish,
-                 ToTwoBuffers<E>{block.output(0), block.output(1)},
-                 block.count);
-  copy_to_outputs_from(/*first=*/2, block);
+// As many outputs as sources, all in place, is what an all-reduce inside a
+// host asks for: these are written in the same pass.
+template <class E, class Op, class Finish, class... Sources>
+inline void combine_in_one_pass(const Block<E>& block, Finish finish,
+                                Sources... sources) {
+  constexpr std::size_t kCount = sizeof...(sources);
+  if (block.args.output_count != kCount || block.args.stream)
+    return combine_and_copy<E, Op>(block, finish, sources...);
+  const auto output = [&](std::size_t k) {
+    return k < kCount ? block.output(k) : nullptr;
+  };
+  const ToBuffers<E, kCount> all{output(0), output(1), output(2), output(3)};
+  combine<E, Op>(finish, all, block.count, sources...);
 }
 
 template <class E, class Op, class Finish>
-inline void combine_many(const Block<E>& block, Finish finish) {
+inline void combine_in_scratch(const Block<E>& block, Finish finish) {
   using Scratch = typename E::Accumulated;
   alignas(64) Scratch scratch[kBlockBytes / sizeof(Scratch)];
   const FromScratch<E> partial{scratch};
   const ToScratch<E> out{scratch};
-  combine<E, Op>(block.source(0), block.source(1), Keep{}, out, block.count);
+  combine<E, Op>(Keep{}, out, block.count, block.source(0), block.source(1));
   const std::size_t last = block.args.source_count - 1;
   for (std::size_t k = 2; k < last; ++k)
-    combine<E, Op>(partial, block.source(k), Keep{}, out, block.count);
-  combine_last<E, Op>(partial, block.source(last), finish, block);
+    combine<E, Op>(Keep{}, out, block.count, partial, block.source(k));
+  combine_and_copy<E, Op>(block, finish, partial, block.source(last));
 }
 
 template <class E, class Op, class Finish>
 inline void reduce_block(const Block<E>& block, Finish finish) {
-  switch (block.args.source_count) {
-    case 1:
-      convert<E>(block.source(0), finish, ToBuffer<E>{block.output(0)},
-                 block.count);
-      return copy_to_outputs_from(/*first=*/1, block);
-    case 2:
-      return combine_last<E, Op>(block.source(0), block.source(1), finish,
-                                 block);
-    default:
-      return combine_many<E, Op>(block, finish);
+  const auto source = [&](std::size_t k) { return block.source(k); };
+  const std::size_t count = block.args.source_count;
+  if (count == 1) return combine_and_copy<E, Op>(block, finish, source(0));
+  if (count == 2)
+    return combine_in_one_pass<E, Op>(block, finish, source(0), source(1));
+  // A pass for each number of sources, for each operation, would make the
+  // library large. Sums are what gradients need.
+  if constexpr (Op::kOften) {
+    if (count == 3)
+      return combine_in_one_pass<E, Op>(block, finish, source(0), source(1),
+                                        source(2));
+    if (count == 4)
+      return combine_in_one_pass<E, Op>(block, finish, source(0), source(1),
+                                        source(2), source(3));
   }
+  combine_in_scratch<E, Op>(block, finish);
 }
 
 template <class E, class Op, class Finish>
@@ -150,6 +171,7 @@ inline void reduce_all(const ReduceArgs& args, Finish finish) {
   }
   if constexpr (E::kLanes > 1)
     reduce_block<typename E::Tail, Op>({args, whole, tail}, finish);
+  if (args.stream) end_streaming();
 }
 
 }  // namespace

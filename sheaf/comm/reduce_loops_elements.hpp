@@ -16,7 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#if defined(__F16C__)
+#if defined(__AVX512F__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
 
@@ -64,7 +64,7 @@ struct Brain : Plain<float> {
     const auto bits = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
     const std::uint32_t quieted = bits | 0x400000u;
-    const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    const bool is_nan = value != value;
     store_bytes(to, static_cast<Stored>((is_nan ? quieted : rounded) >> 16));
   }
 };

@@ -10,12 +10,14 @@ namespace {
 
 // Integers come here unsigned, so that they wrap around instead of overflow.
 struct Sum {
+  static constexpr bool kOften = true;
   template <class V>
   static V apply(V a, V b) {
     return static_cast<V>(a + b);
   }
 };
 struct Product {
+  static constexpr bool kOften = false;
   template <class V>
   static V apply(V a, V b) {
     return static_cast<V>(a * b);
@@ -27,30 +29,35 @@ struct Product {
 };
 // b != b holds for a NaN only; a NaN in a fails both tests and so stays.
 struct Min {
+  static constexpr bool kOften = false;
   template <class V>
   static V apply(V a, V b) {
     return ((b < a) | (b != b)) ? b : a;
   }
 };
 struct Max {
+  static constexpr bool kOften = false;
   template <class V>
   static V apply(V a, V b) {
     return ((b > a) | (b != b)) ? b : a;
   }
 };
 struct BitAnd {
+  static constexpr bool kOften = false;
   template <class V>
   static V apply(V a, V b) {
     return static_cast<V>(a & b);
   }
 };
 struct BitOr {
+  static constexpr bool kOften = false;
   template <class V>
   static V apply(V a, V b) {
     return static_cast<V>(a | b);
   }
 };
 struct BitXor {
+  static constexpr bool kOften = false;
   template <class V>
   static V apply(V a, V b) {
     return static_cast<V>(a ^ b);

@@ -17,6 +17,7 @@ struct ReduceArgs {
   std::size_t output_count;  // at least 1
   std::size_t count;
   int divisor;
+  bool stream = false;  // write past the caches; no output is a source
 };
 using ReduceFunction = void (*)(const ReduceArgs& args);
 

@@ -86,6 +86,7 @@ struct Case {
   std::size_t count;
   bool in_place;
   std::size_t shift;
+  bool stream = false;  // the tables only; reduce() decides by itself
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& it) {
@@ -111,7 +112,8 @@ std::vector<std::pair<std::string, Run>> runs_of(const Case& it) {
     runs.emplace_back(table->name, [table](auto& c, auto& from, auto& to) {
       const auto& row = table->functions[static_cast<int>(c.how.dtype)];
       row[static_cast<int>(c.how.op)]({from.data(), from.size(), to.data(),
-                                       to.size(), c.count, c.how.divisor});
+                                       to.size(), c.count, c.how.divisor,
+                                       c.stream});
     });
   return runs;
 }
@@ -212,6 +214,16 @@ TYPED_TEST(ReduceKernels, MoreOutputsThanSourcesAndNone) {
   EXPECT_NO_THROW(reduce({dtype_of<TypeParam>}, std::span(&source, 1), {}, 1));
 }
 
+TYPED_TEST(ReduceKernels, StreamingGivesTheSameBits) {
+  const Reduction how{dtype_of<TypeParam>};
+  for (std::size_t sources : {2, 3, 5})
+    for (std::size_t outputs : {1, 2})
+      for (std::size_t shift : {0, 1, 8})
+        for (std::size_t count : {0, 5, 4099})
+          expect_naive<TypeParam>(
+              {how, sources, outputs, count, false, shift, /*stream=*/true});
+}
+
 TYPED_TEST(ReduceKernels, DividesOnceAtTheEnd) {
   if (dtype_of<TypeParam> == DType::kBool) return;
   if constexpr (!std::is_same_v<TypeParam, bool>) {
@@ -226,6 +238,15 @@ TYPED_TEST(ReduceKernels, DividesOnceAtTheEnd) {
                                      outputs <= sources,
                                      0});
   }
+}
+
+TEST(ReduceKernels, LargeResultsArriveWhole) {
+  constexpr std::size_t kCount = (std::size_t{5} << 20) / sizeof(float) + 3;
+  const std::vector<float> ones(kCount, 1), twos(kCount, 2);
+  for (bool in_place : {false, true})
+    expect_result<float>(
+        {{DType::kF32, ReduceOp::kSum}, 2, 1, kCount, in_place, 4},
+        {ones, twos}, std::vector<float>(kCount, 3));
 }
 
 TEST(ReduceKernels, IntegersAverageTowardsZero) {
