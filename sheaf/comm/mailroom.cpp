@@ -10,7 +10,7 @@ namespace sheaf::comm {
 namespace {
 
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
-constexpr std::size_t kLargestContents = 16384;  // that travel in the letter
+constexpr std::size_t kLargestContents = 8192;  // that travel in the letter
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
 
 Tag enclosure_tag(std::uint32_t number) {
@@ -64,6 +64,14 @@ std::unique_ptr<Mailroom::Outgoing> Mailroom::send(int peer, LetterHead head,
 
 bool Mailroom::test(Outgoing& outgoing) {
   return test_all(transport_, outgoing.requests);
+}
+
+void Mailroom::adopt(std::unique_ptr<Outgoing> outgoing) {
+  const std::lock_guard lock(mutex_);
+  adopted_.remove_if([&](const auto& message) {
+    return test_all(transport_, message->requests);
+  });
+  adopted_.push_back(std::move(outgoing));
 }
 
 std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,

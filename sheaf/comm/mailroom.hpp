@@ -49,6 +49,8 @@ class Mailroom {
   };
   std::unique_ptr<Outgoing> send(int peer, LetterHead head, const void* data);
   bool test(Outgoing& outgoing);
+  // Keeps a message that nobody waits for until it has left.
+  void adopt(std::unique_ptr<Outgoing> outgoing);
 
   std::shared_ptr<Receipt> receive(const LetterHead& wanted, void* data);
   // True when the contents are there. MismatchError when they are not what
@@ -68,6 +70,7 @@ class Mailroom {
   std::mutex mutex_;
   Transport& transport_;
   std::uint32_t next_enclosure_ = 1;
+  std::list<std::unique_ptr<Outgoing>> adopted_;
   std::list<Letter> unclaimed_;
   std::list<std::shared_ptr<Receipt>> waiting_;
 };

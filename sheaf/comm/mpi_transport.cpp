@@ -1,11 +1,17 @@
 // The transport over MPI. One duplicate of MPI_COMM_WORLD carries everything;
 // one lock makes MPI_THREAD_SERIALIZED enough, which keeps MPI as fast as in a
 // single-threaded program.
+//
+// Messages travel in parts below the size from which the library asks the
+// receiver first (rendezvous). Over TCP the answer queues behind the data that
+// goes the other way, so that the two directions of a link take turns: half
+// the bandwidth. Parts in flight together fill both.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -32,10 +38,18 @@ void check(int code, const char* call) {
     throw CommError(concat(call, " failed: ", mpi_text(code)));
 }
 
-// A pending MPI request with what a receive expects.
+#ifdef OPEN_MPI
+constexpr std::size_t kPartBytes = 60 << 10;  // btl_tcp_eager_limit: 64 KiB
+#else
+constexpr std::size_t kPartBytes = 14 << 10;  // MPICH: 16 KiB
+#endif
+
+// The parts of a message under way, with what a receive expects.
 struct Pending {
-  MPI_Request request = MPI_REQUEST_NULL;
-  int expected = -1;  // bytes; -1 for sends
+  std::vector<MPI_Request> parts;
+  bool is_receive = false;
+  std::size_t expected = 0;
+  std::size_t received = 0;
   int peer = 0;
 };
 
@@ -169,43 +183,42 @@ class MpiTransport final : public Transport {
   Request send(int peer, Tag tag, const void* data,
                std::size_t bytes) override {
     auto pending = std::make_unique<Pending>();
+    const auto* from = static_cast<const std::byte*>(data);
     const std::lock_guard lock(mutex_);
-    check(MPI_Isend(data, byte_count(bytes), MPI_BYTE, peer,
-                    static_cast<int>(tag), comm_, &pending->request),
-          "MPI_Isend");
+    for_each_part(bytes, *pending, [&](std::size_t at, int part) {
+      return MPI_Isend(from + at, part, MPI_BYTE, peer, static_cast<int>(tag),
+                       comm_, &pending->parts.emplace_back());
+    });
     return Request(reinterpret_cast<std::uintptr_t>(pending.release()));
   }
 
   Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
     auto pending = std::make_unique<Pending>();
-    pending->expected = byte_count(bytes);
+    pending->is_receive = true;
+    pending->expected = bytes;
     pending->peer = peer;
+    auto* to = static_cast<std::byte*>(data);
     const std::lock_guard lock(mutex_);
-    check(MPI_Irecv(data, pending->expected, MPI_BYTE, peer,
-                    static_cast<int>(tag), comm_, &pending->request),
-          "MPI_Irecv");
+    for_each_part(bytes, *pending, [&](std::size_t at, int part) {
+      return MPI_Irecv(to + at, part, MPI_BYTE, peer, static_cast<int>(tag),
+                       comm_, &pending->parts.emplace_back());
+    });
     return Request(reinterpret_cast<std::uintptr_t>(pending.release()));
   }
 
   bool test(Request& request) override {
     if (!request) return true;
     auto* pending = as_pending(request);
-    int done = 0;
-    int received = -1;
     {
       const std::lock_guard lock(mutex_);
-      MPI_Status status;
-      const int code = MPI_Test(&pending->request, &done, &status);
-      if (code != MPI_SUCCESS) {
-        release(request);
-        throw CommError(concat("message failed: ", mpi_text(code)));
-      }
-      if (!done) return false;
-      if (pending->expected >= 0) MPI_Get_count(&status, MPI_BYTE, &received);
+      if (!test_parts(*pending)) return false;
     }
-    const auto [unused, expected, peer] = *pending;
+    const std::size_t expected = pending->expected;
+    const std::size_t received = pending->received;
+    const bool is_wrong = pending->is_receive && received != expected;
+    const int peer = pending->peer;
     release(request);
-    if (expected >= 0 && received != expected)
+    if (is_wrong)
       throw CommError(concat("a message of rank ", peer, " has ", received,
                              " bytes, expected ", expected));
     return true;
@@ -215,9 +228,10 @@ class MpiTransport final : public Transport {
     if (!request) return;
     const std::lock_guard lock(mutex_);
     auto* pending = as_pending(request);
-    if (pending->request != MPI_REQUEST_NULL) {
-      if (pending->expected >= 0) MPI_Cancel(&pending->request);
-      MPI_Request_free(&pending->request);
+    for (MPI_Request& part : pending->parts) {
+      if (part == MPI_REQUEST_NULL) continue;
+      if (pending->is_receive) MPI_Cancel(&part);
+      MPI_Request_free(&part);
     }
     release(request);
   }
@@ -230,7 +244,7 @@ class MpiTransport final : public Transport {
                      &status),
           "MPI_Iprobe");
     if (!there) return std::nullopt;
-    int bytes = 0;
+    int bytes = 0;  // letters are smaller than a part
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     return Arrived{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
   }
@@ -271,6 +285,37 @@ class MpiTransport final : public Transport {
     request.clear();
   }
 
+  template <class Fn>
+  static void for_each_part(std::size_t bytes, Pending& pending, Fn fn) {
+    pending.parts.reserve(bytes / kPartBytes + 1);
+    std::size_t at = 0;
+    do {  // an empty message is one part
+      const std::size_t part = std::min(kPartBytes, bytes - at);
+      check(fn(at, byte_count(part)), "MPI_Isend or MPI_Irecv");
+      at += part;
+    } while (at < bytes);
+  }
+
+  // Whether all parts have ended. Caller holds the lock.
+  bool test_parts(Pending& pending) {
+    const auto count = static_cast<int>(pending.parts.size());
+    std::vector<int>& indices = indices_;
+    indices.resize(pending.parts.size());
+    statuses_.resize(pending.parts.size());
+    int ended = 0;
+    check(MPI_Testsome(count, pending.parts.data(), &ended, indices.data(),
+                       statuses_.data()),
+          "a message");
+    for (int i = 0; pending.is_receive && i < ended; ++i) {
+      int bytes = 0;
+      MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
+      pending.received += static_cast<std::size_t>(bytes);
+    }
+    return ended == MPI_UNDEFINED ||
+           std::all_of(pending.parts.begin(), pending.parts.end(),
+                       [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
+  }
+
   void check_tags() {
     int* highest = nullptr;
     int found = 0;
@@ -304,6 +349,8 @@ class MpiTransport final : public Transport {
   }
 
   std::mutex mutex_;
+  std::vector<int> indices_;  // of MPI_Testsome, under the lock
+  std::vector<MPI_Status> statuses_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;

@@ -2,6 +2,7 @@
 // Everything that a process has once: its transport, the shared memory of its
 // host, the watch over other hosts. Groups stand on it.
 
+#include <atomic>
 #include <bitset>
 #include <chrono>
 #include <memory>
@@ -63,6 +64,7 @@ class Runtime {
   void raise(AlarmKind kind, int rank, int group, const std::string& text);
   // After a failure the end is not orderly: nothing waits for peers.
   void mark_failed() { has_failed_ = true; }
+  bool has_failed() const { return has_failed_; }
 
   GroupIds used_ids();
   void take_id(int id);
@@ -86,7 +88,7 @@ class Runtime {
   std::chrono::milliseconds timeout_{kDefaultTimeout};
   bool is_oversubscribed_ = false;
   bool has_guard_ = true;
-  bool has_failed_ = false;
+  std::atomic<bool> has_failed_{false};
   bool is_finalized_ = false;
   std::mutex mutex_;
   GroupIds ids_;

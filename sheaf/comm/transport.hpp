@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "sheaf/base/dtype.hpp"
 #include "sheaf/comm/reduce_op.hpp"
@@ -21,14 +22,19 @@ using Tag = std::uint32_t;
 class Request {
  public:
   Request() = default;
-  explicit Request(std::uint64_t handle) : handle_(handle), active_(true) {}
-  explicit operator bool() const { return active_; }
+  explicit Request(std::uint64_t handle) : handle_(handle) {}
+  Request(Request&& other) noexcept
+      : handle_(std::exchange(other.handle_, 0)) {}
+  Request& operator=(Request&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  explicit operator bool() const { return handle_ != 0; }
   std::uint64_t handle() const { return handle_; }
-  void clear() { active_ = false; }
+  void clear() { handle_ = 0; }
 
  private:
-  std::uint64_t handle_ = 0;
-  bool active_ = false;
+  std::uint64_t handle_ = 0;  // what the transport makes of it; never 0
 };
 
 // What a plain library call, with nothing of ours, is asked to do: the

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <cstring>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/checks.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/ordered.hpp"
+#include "sheaf/comm/perform.hpp"
+#include "sheaf/comm/pipeline.hpp"
+#include "sheaf/comm/select.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+struct Job {
+  Operation operation;
+  const std::byte* input;
+  std::byte* output;
+  std::size_t count;
+  Reduction reduction;
+
+  std::size_t bytes() const { return count * size_of(reduction.dtype); }
+};
+
+// All ranks' data came with their arrival: each reduces it for itself, in the
+// order of ranks.
+void reduce_small(Call& call, const Job& job) {
+  const int size = call.local().size();
+  std::array<const void*, 64> few;
+  std::vector<const void*> many;
+  const void** sources = few.data();
+  if (size > static_cast<int>(few.size())) {
+    many.resize(static_cast<std::size_t>(size));
+    sources = many.data();
+  }
+  for (int member = 0; member < size; ++member)
+    sources[member] = call.payload(member, job.bytes());
+  void* const outputs[] = {job.output};
+  reduce(job.reduction, {sources, static_cast<std::size_t>(size)}, outputs,
+         job.count);
+}
+
+void run_mpi(Call& call, const Job& job) {
+  GroupCore& group = call.group();
+  Transport& transport = group.runtime().transport();
+  SHEAF_CHECK(group.size() == transport.size(),
+              "mode m and algorithm mpi serve the world only, group ",
+              group.id(), " has ", group.size(), " of ", transport.size(),
+              " ranks");
+  if (job.input != job.output) std::memcpy(job.output, job.input, job.bytes());
+  SHEAF_CHECK(transport.baseline_all_reduce(
+                  Baseline::kReduceScatterAllGather, job.output, job.count,
+                  job.reduction.dtype, job.reduction.op),
+              "mode m and algorithm mpi need MPI; this world runs on ",
+              transport.name());
+  const void* sources[] = {job.output};
+  void* const outputs[] = {job.output};
+  if (job.reduction.divisor > 1)
+    reduce(job.reduction, sources, outputs, job.count);
+}
+
+void run(GroupCore& group, const Job& job, const Fingerprint& fingerprint,
+         const CollectiveOptions& options) {
+  if (group.size() == 1) {
+    if (job.input != job.output)
+      std::memcpy(job.output, job.input, job.bytes());
+    return;
+  }
+  const Choice choice = select_all_reduce(group, job.bytes(), options);
+  const Whereabouts where =
+      whereabouts(group.runtime().memory(), job.input, job.output, job.bytes());
+  const bool is_small = choice.route == Route::kSmall;
+  const void* payload = is_small ? static_cast<const void*>(job.input) : &where;
+  perform(group, fingerprint, options.timeout, payload,
+          is_small ? job.bytes() : sizeof where, [&](Call& call) {
+            switch (choice.route) {
+              case Route::kSmall:
+                reduce_small(call, job);
+                break;
+              case Route::kOrdered:
+                ordered_all_reduce(call, job.input, job.output, job.count,
+                                   job.reduction);
+                break;
+              case Route::kMpi:
+                run_mpi(call, job);
+                break;
+              case Route::kPipeline: {
+                const PipelineJob piped{.flow = Flow::kAllReduce,
+                                        .root = 0,
+                                        .input = job.input,
+                                        .output = job.output,
+                                        .count = job.count,
+                                        .reduction = job.reduction};
+                Pipeline(call, piped, choice.plan).run();
+              }
+            }
+          });
+}
+
+Reduction reduction_for(const Group& group, DType dtype, ReduceOp op) {
+  return {.dtype = dtype,
+          .op = op,
+          .divisor = op == ReduceOp::kAvg ? group.size() : 1};
+}
+
+}  // namespace
+
+Work all_reduce(const Group& group, ConstBuffer input, Buffer output,
+                const CollectiveOptions& options) {
+  check_reduction(group, Operation::kAllReduce, options.op, input.dtype);
+  check_same_type(group, Operation::kAllReduce, input, output);
+  check_count(group, Operation::kAllReduce, "output", output.count,
+              input.count);
+  const Job job{Operation::kAllReduce, bytes_of(input.data),
+                bytes_of(output.data), input.count,
+                reduction_for(group, input.dtype, options.op)};
+  const Fingerprint fingerprint = make_fingerprint(
+      Operation::kAllReduce, input.dtype, input.count, options);
+  return group.core().submit(options.async, [=, &core = group.core()] {
+    run(core, job, fingerprint, options);
+  });
+}
+
+Work all_reduce(const Group& group, Buffer data,
+                const CollectiveOptions& options) {
+  return all_reduce(group, data, data, options);
+}
+
+Work all_reduce_n(const Group& group, std::span<const Buffer> buffers,
+                  const CollectiveOptions& options) {
+  check_member(group, Operation::kAllReduceN);
+  if (buffers.empty()) return {};
+  const DType dtype = buffers.front().dtype;
+  check_reduction(group, Operation::kAllReduceN, options.op, dtype);
+  std::size_t count = 0;
+  std::uint32_t sizes = 0;  // part of the fingerprint
+  for (const Buffer& buffer : buffers) {
+    check_same_type(group, Operation::kAllReduceN, buffers.front(), buffer);
+    count += buffer.count;
+    sizes = sizes * 31 + static_cast<std::uint32_t>(buffer.count);
+  }
+  Fingerprint fingerprint =
+      make_fingerprint(Operation::kAllReduceN, dtype, count, options);
+  fingerprint.name_hash ^= sizes;
+  std::vector<Buffer> list(buffers.begin(), buffers.end());
+  return group.core().submit(
+      options.async, [=, &core = group.core(), list = std::move(list),
+                      reduction = reduction_for(group, dtype, options.op)] {
+        // Fused in the arena: one pass in, one reduction, one pass out.
+        const std::size_t bytes = count * size_of(dtype);
+        Heap& heap = core.runtime().memory().heap();
+        const std::unique_ptr<std::byte, std::function<void(std::byte*)>> fused(
+            heap.allocate(bytes, /*commit=*/true),
+            [&heap](std::byte* block) { heap.free(block); });
+        std::byte* at = fused.get();
+        for (const Buffer& buffer : list) {
+          if (buffer.bytes()) std::memcpy(at, buffer.data, buffer.bytes());
+          at += buffer.bytes();
+        }
+        run(core,
+            {Operation::kAllReduceN, fused.get(), fused.get(), count,
+             reduction},
+            fingerprint, options);
+        at = fused.get();
+        for (const Buffer& buffer : list) {
+          if (buffer.bytes()) std::memcpy(buffer.data, at, buffer.bytes());
+          at += buffer.bytes();
+        }
+      });
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,106 @@
+#include "sheaf/comm/call.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/tags.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+Fingerprint numbered(GroupCore& group, Fingerprint fingerprint) {
+  group.throw_if_failed();
+  fingerprint.sequence = group.next_sequence();
+  return fingerprint;
+}
+
+}  // namespace
+
+Call::Call(GroupCore& group, const Fingerprint& fingerprint,
+           std::chrono::milliseconds timeout)
+    : Watch(group, numbered(group, fingerprint), timeout) {}
+
+Call::~Call() {
+  Transport& transport = group_.runtime().transport();
+  transport.abandon(guard_send_);
+  transport.abandon(guard_receive_);
+}
+
+void Call::arrive(const void* data, std::size_t bytes) {
+  if (layout().host_count() > 1) start_guard();
+  local().arrive(fingerprint_, data, bytes);
+  if (local().size() == 1) return;
+  const std::int64_t start = now_ns();
+  for (int i = 0; i < local().size(); ++i) {
+    if (i == local().me()) continue;
+    Slot& slot = local().slot(i, sequence());
+    wait(slot.sequence, slot.sleepers, sequence());
+  }
+  waited_ns_ = now_ns() - start;
+  if (!group_.runtime().has_guard()) return;
+  for (int i = 0; i < local().size(); ++i)
+    compare_with(layout().local_ranks()[static_cast<std::size_t>(i)],
+                 local().slot(i, sequence()).call);
+}
+
+void Call::compare_with(int rank, const Fingerprint& theirs) {
+  if (theirs == fingerprint_) [[likely]]
+    return;
+  // Both sides see the pair; the lower rank is named first by both.
+  const bool mine_first = layout().rank < rank;
+  const std::string mine = concat(group_.rank_text(layout().rank), " calls ",
+                                  describe(fingerprint_));
+  const std::string other =
+      concat(group_.rank_text(rank), " calls ", describe(theirs));
+  const std::string text =
+      concat("the ranks of group ", group_.id(),
+             " disagree: ", mine_first ? mine : other, ", but ",
+             mine_first ? other : mine,
+             "; all ranks must make the same calls in the same order");
+  group_.runtime().raise(AlarmKind::kMismatch, group_.world_rank(layout().rank),
+                         group_.id(), text);
+  throw MismatchError(text);
+}
+
+bool Call::has_arrived(int rank) const {
+  const int member = layout().local_of[static_cast<std::size_t>(rank)];
+  if (layout().is_local(rank))
+    return group_.local()
+        .slot(member, sequence())
+        .sequence.has_reached(sequence());
+  const auto last = group_.runtime().latest(group_.world_rank(rank));
+  return last && last->group == group_.id() &&
+         static_cast<std::int32_t>(last->call.sequence - sequence()) >= 0;
+}
+
+void Call::start_guard() {
+  if (layout().local != 0 || !group_.runtime().has_guard()) return;
+  const int hosts = layout().host_count();
+  const auto first_of = [&](int host) {
+    return group_.world_rank(
+        layout().hosts[static_cast<std::size_t>(host)].front());
+  };
+  const Tag tag = make_tag(TagKind::kGuard, group_.id());
+  Transport& transport = group_.runtime().transport();
+  guard_receive_ =
+      transport.receive(first_of((layout().host + hosts - 1) % hosts), tag,
+                        &guard_theirs_, sizeof guard_theirs_);
+  guard_send_ = transport.send(first_of((layout().host + 1) % hosts), tag,
+                               &fingerprint_, sizeof fingerprint_);
+}
+
+bool Call::poll_guard() {
+  Transport& transport = group_.runtime().transport();
+  if (guard_receive_ && transport.test(guard_receive_)) {
+    const int hosts = layout().host_count();
+    const int previous = (layout().host + hosts - 1) % hosts;
+    compare_with(layout().hosts[static_cast<std::size_t>(previous)].front(),
+                 guard_theirs_);
+  }
+  return !guard_receive_ && transport.test(guard_send_);
+}
+
+void Call::finish() {
+  while (!poll_guard()) idle();
+  note_end();
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,98 @@
+#include "sheaf/comm/group_core.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/reporter.hpp"
+#include "sheaf/comm/tuner.hpp"
+
+namespace sheaf::comm {
+
+GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, int id,
+                     std::vector<int> world_ranks, Layout layout,
+                     std::byte* region, std::uint64_t region_offset)
+    : runtime_(std::move(runtime)),
+      id_(id),
+      world_ranks_(std::move(world_ranks)),
+      layout_(std::move(layout)),
+      local_(region, layout_.local_count(), layout_.local),
+      region_offset_(region_offset),
+      tuner_(std::make_unique<Tuner>()),
+      reporter_(std::make_unique<Reporter>()) {}
+
+GroupCore::~GroupCore() {
+  {
+    const std::lock_guard lock(queue_mutex_);
+    is_closing_ = true;
+  }
+  queue_changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  // The alarms of a broken group stay; a new group must not inherit them.
+  if (!failure_) runtime_->release_id(id_);
+  if (local_.leave()) {
+    const int first = world_rank(layout_.local_ranks().front());
+    const auto& world = runtime_->layout();
+    runtime_->memory()
+        .header(world.local_of[static_cast<std::size_t>(first)])
+        .returned.put(region_offset_);
+  }
+}
+
+std::string GroupCore::rank_text(int rank) const {
+  if (world_rank(rank) == rank) return concat("rank ", rank);
+  return concat("rank ", rank, " (", world_rank(rank), " in the world)");
+}
+
+Work GroupCore::submit(bool async, std::function<void()> job) {
+  std::unique_lock queue_lock(queue_mutex_);
+  if (!async && unfinished_ == 0) {
+    const std::lock_guard call_lock(call_mutex_);
+    queue_lock.unlock();
+    job();
+    return {};
+  }
+  auto state = std::make_shared<Work::State>();
+  queue_.push_back([state, job = std::move(job)] {
+    std::exception_ptr error;
+    try {
+      job();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    state->finish(error);
+  });
+  ++unfinished_;
+  if (!thread_.joinable()) thread_ = std::thread([this] { run_queue(); });
+  queue_lock.unlock();
+  queue_changed_.notify_all();
+  Work work(state);
+  if (!async) work.wait();
+  return work;
+}
+
+void GroupCore::run_queue() {
+  std::unique_lock lock(queue_mutex_);
+  for (;;) {
+    queue_changed_.wait(lock, [&] { return is_closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    auto job = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    {
+      const std::lock_guard call_lock(call_mutex_);
+      job();
+    }
+    lock.lock();
+    --unfinished_;
+  }
+}
+
+void GroupCore::throw_if_failed() const {
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void GroupCore::fail(std::exception_ptr error) {
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) failure_ = std::move(error);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,90 @@
+#pragma once
+// What a group is made of. Users hold it through Group.
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sheaf/comm/local_group.hpp"
+#include "sheaf/comm/runtime.hpp"
+#include "sheaf/comm/work.hpp"
+
+namespace sheaf::comm {
+
+class Tuner;
+class Reporter;
+
+class GroupCore {
+ public:
+  // `region` is this host's LocalGroup memory, at `region_offset` of the heap
+  // of the host's first member.
+  GroupCore(std::shared_ptr<Runtime> runtime, int id,
+            std::vector<int> world_ranks, Layout layout, std::byte* region,
+            std::uint64_t region_offset);
+  ~GroupCore();
+  GroupCore(const GroupCore&) = delete;
+  GroupCore& operator=(const GroupCore&) = delete;
+
+  Runtime& runtime() { return *runtime_; }
+  const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
+  int id() const { return id_; }
+  int rank() const { return layout_.rank; }
+  int size() const { return layout_.size(); }
+  const Layout& layout() const { return layout_; }
+  LocalGroup& local() { return local_; }
+  int world_rank(int rank) const {
+    return world_ranks_[static_cast<std::size_t>(rank)];
+  }
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
+  // "rank 3" or, in a smaller group, "rank 1 (3 in the world)".
+  std::string rank_text(int rank) const;
+
+  // Runs `job` here and now when nothing waits before it, otherwise on the
+  // group's thread, in the order of submission.
+  Work submit(bool async, std::function<void()> job);
+
+  std::uint32_t next_sequence() { return ++sequence_; }
+  // Pieces counted by the progress counters so far; the same on all ranks.
+  std::uint32_t pieces() const { return pieces_; }
+  void add_pieces(std::uint32_t count) { pieces_ += count; }
+
+  // A group that failed stays failed: every later call gives the same error.
+  void throw_if_failed() const;
+  void fail(std::exception_ptr error);
+
+  Tuner& tuner() { return *tuner_; }
+  Reporter& reporter() { return *reporter_; }
+
+ private:
+  void run_queue();
+
+  std::shared_ptr<Runtime> runtime_;
+  const int id_;
+  const std::vector<int> world_ranks_;
+  const Layout layout_;
+  LocalGroup local_;
+  const std::uint64_t region_offset_;
+  std::unique_ptr<Tuner> tuner_;
+  std::unique_ptr<Reporter> reporter_;
+
+  std::uint32_t sequence_ = 0;
+  std::uint32_t pieces_ = 0;
+  mutable std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+
+  std::mutex call_mutex_;  // one operation at a time
+  std::mutex queue_mutex_;
+  std::condition_variable queue_changed_;
+  std::deque<std::function<void()>> queue_;
+  std::size_t unfinished_ = 0;  // queued or running on the thread
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sheaf::comm

@@ -1,0 +1,48 @@
+#pragma once
+// Carries out a schedule between hosts, without blocking.
+
+#include <vector>
+
+#include "sheaf/comm/reduce_kernels.hpp"
+#include "sheaf/comm/schedule.hpp"
+#include "sheaf/comm/transport.hpp"
+
+namespace sheaf::comm {
+
+class LaneTask {
+ public:
+  // `peers[place]` is a rank of the transport. `data` is where element 0 of
+  // the schedule's ranges lies; it stays alive until the task has ended.
+  LaneTask(Transport& transport, const std::vector<int>& peers, Tag tag,
+           Schedule schedule, std::byte* data, const Reduction& reduction);
+  ~LaneTask();
+  LaneTask(LaneTask&&) noexcept = default;
+  LaneTask& operator=(LaneTask&&) noexcept = default;
+
+  bool has_ended() const { return next_ == schedule_.size(); }
+  // Does what can be done now; whether anything was.
+  bool advance();
+
+ private:
+  void start(const Step& step);
+  void add(const Step& step);
+  std::byte* at(Range range) const {
+    return data_ + range.begin * element_bytes_;
+  }
+  std::size_t bytes(Range range) const { return range.count * element_bytes_; }
+
+  Transport* transport_;
+  const std::vector<int>* peers_;
+  Tag tag_;
+  Schedule schedule_;
+  std::byte* data_;
+  Reduction reduction_;
+  std::size_t element_bytes_;
+  std::size_t next_ = 0;
+  bool is_started_ = false;
+  Request send_;
+  Request receive_;
+  std::vector<std::byte> incoming_;
+};
+
+}  // namespace sheaf::comm

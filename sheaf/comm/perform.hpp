@@ -1,0 +1,28 @@
+#pragma once
+// The frame of every collective: begin, meet, do, end; and what an error means
+// to the group.
+
+#include "sheaf/comm/call.hpp"
+
+namespace sheaf::comm {
+
+// Remembers the error in the group, and writes the last operations to a file.
+// To be called while the exception is handled.
+void note_failure(GroupCore& group);
+
+template <class Body>
+void perform(GroupCore& group, const Fingerprint& fingerprint,
+             std::chrono::milliseconds timeout, const void* payload,
+             std::size_t payload_bytes, Body body) {
+  try {
+    Call call(group, fingerprint, timeout);
+    call.arrive(payload, payload_bytes);
+    body(call);
+    call.finish();
+  } catch (...) {
+    note_failure(group);
+    throw;
+  }
+}
+
+}  // namespace sheaf::comm

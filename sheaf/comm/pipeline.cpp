@@ -1,0 +1,421 @@
+// Words. A *lane* is a rank's share of the host's traffic with other hosts; a
+// host has as many lanes as its fullest peer has ranks, and lane l belongs to
+// member l modulo the host's size. The buffer is cut into *pieces*, a piece
+// into one range per lane.
+//
+// Each piece goes through four stages, and several pieces are under way at
+// once, so that hosts compute while others' bytes travel:
+//   stage    copy the input into shared memory, unless it lies there already
+//   collect  a lane's owner reduces its range over the members of the host
+//   exchange the lane's owners on all hosts run a schedule between them
+//   deliver  the owner hands the range to the members of its host
+//   take     members copy what was delivered, unless it was written in place
+//
+// Members follow each other by counters: a staging place is used again when
+// all have read it. A broadcast has one source and nothing to add, a reduce
+// one target.
+//
+// Bytes inside a host, per rank and S bytes of buffer: in the arena S read and
+// S written; otherwise 2(1 - 1/p) S more, through places that stay in cache.
+
+#include "sheaf/comm/pipeline.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/tags.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kLine = 64;
+constexpr std::size_t kWindow = kStageSlots;  // pieces under way
+
+Counter& ready(Progress& progress) { return progress.ready; }
+Counter& taken(Progress& progress) { return progress.taken; }
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::int64_t& total) : total_(total), start_(now_ns()) {}
+  ~Stopwatch() { total_ += now_ns() - start_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  std::int64_t& total_;
+  std::int64_t start_;
+};
+
+}  // namespace
+
+Whereabouts whereabouts(HostMemory& memory, const void* input,
+                        const void* output, std::size_t bytes) {
+  Whereabouts where;
+  if (input && memory.is_mine(input, bytes)) where.input = memory.offset(input);
+  if (output && memory.is_mine(output, bytes))
+    where.output = memory.offset(output);
+  return where;
+}
+
+Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
+    : call_(call),
+      job_(job),
+      plan_(plan),
+      flat_(plan.is_flat ? flat_layout(call.layout()) : Layout{}),
+      layout_(plan.is_flat ? flat_ : call.layout()),
+      local_(call.local()),
+      size_(layout_.local_count()),
+      me_(layout_.local),
+      element_(size_of(job.reduction.dtype)),
+      base_(call.group().pieces()) {
+  const auto root = static_cast<std::size_t>(job.root);
+  if (layout_.host_of[root] == layout_.host)
+    root_member_ = layout_.local_of[root];
+  find_buffers();
+  is_staged_ = needs_staging();
+  const bool is_one_piece = !is_staged_ && !has_network();
+  piece_elements_ = is_one_piece
+                        ? job.count
+                        : std::max<std::size_t>(1, plan.piece_bytes / element_);
+  pieces_ = job.count == 0 ? 0
+            : is_one_piece
+                ? 1
+                : (job.count + piece_elements_ - 1) / piece_elements_;
+  for (int lane = 0; has_network() && lane < plan.lanes; ++lane) {
+    auto& peers = lane_peers_.emplace_back();
+    for (const auto& members : layout_.hosts)
+      peers.push_back(call.group().world_rank(
+          members[static_cast<std::size_t>(lane) % members.size()]));
+  }
+  if (has_network() && owns_lanes(me_) && !job.output)
+    scratch_.resize(kWindow * piece_elements_ * element_);
+  under_way_.resize(kWindow);
+}
+
+void Pipeline::find_buffers() {
+  HostMemory& memory = call_.group().runtime().memory();
+  const Layout& world = call_.group().runtime().layout();
+  for (int member = 0; member < size_; ++member) {
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    if (member == me_) {
+      input = job_.input;
+      output = job_.output;
+    } else {
+      Whereabouts where;
+      std::memcpy(&where, call_.payload(member, sizeof where), sizeof where);
+      const int rank = layout_.local_ranks()[static_cast<std::size_t>(member)];
+      const auto world_rank =
+          static_cast<std::size_t>(call_.group().world_rank(rank));
+      std::byte* heap = memory.base(world.local_of[world_rank]);
+      if (where.input != Whereabouts::kNotShared) input = heap + where.input;
+      if (where.output != Whereabouts::kNotShared) output = heap + where.output;
+    }
+    inputs_.push_back(input);
+    outputs_.push_back(output);
+  }
+}
+
+bool Pipeline::needs_staging() const {
+  if (size_ == 1) return false;
+  HostMemory& memory = call_.group().runtime().memory();
+  // All members must come to the same answer, so this rank's own buffers
+  // count as its peers see them.
+  const auto mine =
+      whereabouts(memory, job_.input, job_.output, job_.count * element_);
+  for (int member = 0; member < size_; ++member) {
+    const auto index = static_cast<std::size_t>(member);
+    const bool has_input = member == me_ ? mine.input != Whereabouts::kNotShared
+                                         : inputs_[index] != nullptr;
+    const bool has_output = member == me_
+                                ? mine.output != Whereabouts::kNotShared
+                                : outputs_[index] != nullptr;
+    if (is_source(member) && !has_input) return true;
+    if (is_target(member) && !has_output) return true;
+  }
+  return false;
+}
+
+PipelineTimes Pipeline::run() {
+  while (next_deliver_ < pieces_ || next_take_ < pieces_) {
+    if (step()) {
+      call_.progress();
+    } else if (next_collect_ > next_deliver_) {
+      call_.idle();  // bytes travel: the transport wants to be polled
+    } else {
+      wait_for_local();
+    }
+  }
+  // Nobody may touch a buffer in the arena before all have done their part.
+  if (!is_staged_ && size_ > 1) wait_for_others(ready, count_at(pieces_));
+  // Counters that this call did not use keep up, for their distance counts.
+  Progress& mine = progress(me_);
+  for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})
+    counter->value.store(count_at(pieces_), std::memory_order_release);
+  call_.group().add_pieces(static_cast<std::uint32_t>(pieces_));
+  return times_;
+}
+
+// One round: moves every stage that can be moved.
+bool Pipeline::step() {
+  bool has_moved = false;
+  if (can_stage()) {
+    stage(next_stage_++);
+    has_moved = true;
+  }
+  if (can_collect()) {
+    collect(next_collect_++);
+    has_moved = true;
+  }
+  if (advance_tasks()) has_moved = true;
+  if (next_deliver_ < next_collect_ && is_exchanged(next_deliver_)) {
+    deliver(next_deliver_++);
+    has_moved = true;
+  }
+  if (can_take()) {
+    take(next_take_++);
+    has_moved = true;
+  }
+  return has_moved;
+}
+
+// Nothing can be done before another member of the host moves: sleep on it.
+void Pipeline::wait_for_local() {
+  if (next_collect_ < pieces_ && next_collect_ < next_take_ + kWindow) {
+    if (next_stage_ == next_collect_)
+      return wait_for_others(ready, count_at(next_stage_ + 1 - kWindow));
+    for (int member = 0; member < size_; ++member)
+      if (member != me_ && is_source(member))
+        call_.wait(progress(member).staged, progress(member).sleepers,
+                   count_at(next_collect_ + 1));
+    if (next_collect_ >= kWindow)
+      wait_for_others(taken, count_at(next_collect_ + 1 - kWindow));
+    return;
+  }
+  wait_for_others(ready, count_at(next_take_ + 1));
+}
+
+bool Pipeline::can_stage() const {
+  if (next_stage_ == pieces_) return false;
+  if (!is_staged_ || next_stage_ < kWindow) return true;
+  return others_reached(ready, count_at(next_stage_ + 1 - kWindow));
+}
+
+bool Pipeline::can_collect() const {
+  if (next_collect_ == next_stage_) return false;
+  if (next_collect_ >= next_deliver_ + kWindow) return false;
+  if (!is_staged_) return true;
+  if (next_collect_ >= next_take_ + kWindow) return false;
+  for (int member = 0; member < size_; ++member)
+    if (member != me_ && is_source(member) &&
+        !progress(member).staged.has_reached(count_at(next_collect_ + 1)))
+      return false;
+  return next_collect_ < kWindow ||
+         others_reached(taken, count_at(next_collect_ + 1 - kWindow));
+}
+
+bool Pipeline::can_take() const {
+  if (next_take_ >= next_deliver_) return false;
+  return !is_staged_ || others_reached(ready, count_at(next_take_ + 1));
+}
+
+void Pipeline::stage(std::size_t piece) {
+  if (!is_staged_) return;
+  const Stopwatch watch(times_.local_ns);
+  const Range whole = piece_range(piece);
+  if (is_source(me_))
+    for (int lane = 0; lane < plan_.lanes; ++lane) {
+      if (is_mine(lane)) continue;
+      const Range range = lane_range(piece, lane);
+      std::memcpy(
+          local_.input(me_, piece) + (range.begin - whole.begin) * element_,
+          job_.input + range.begin * element_, bytes(range));
+    }
+  Progress& mine = progress(me_);
+  publish(mine.staged, mine.sleepers, count_at(piece + 1));
+}
+
+void Pipeline::collect(std::size_t piece) {
+  const Stopwatch watch(times_.local_ns);
+  for (int lane = me_; lane < plan_.lanes; lane += size_) {
+    collect_lane(piece, lane);
+    if (has_network()) start_task(piece, lane);
+  }
+}
+
+void Pipeline::collect_lane(std::size_t piece, int lane) {
+  const Range range = lane_range(piece, lane);
+  if (range.count == 0) return;
+  const std::size_t at = (range.begin - piece_range(piece).begin) * element_;
+  std::vector<const void*> sources;
+  for (int member = 0; member < size_; ++member) {
+    if (!is_source(member)) continue;
+    const bool is_here = member == me_ || !is_staged_;
+    sources.push_back(is_here ? inputs_[static_cast<std::size_t>(member)] +
+                                    range.begin * element_
+                              : local_.input(member, piece) + at);
+  }
+  if (sources.empty()) return;  // the exchange brings it
+  std::vector<void*> outputs;
+  if (has_network()) {
+    outputs.push_back(work(piece, range));
+  } else if (is_staged_) {
+    if (is_target(me_)) outputs.push_back(work(piece, range));
+    outputs.push_back(local_.result(me_, piece) + at);
+  } else {
+    for (int member = 0; member < size_; ++member)
+      if (is_target(member))
+        outputs.push_back(outputs_[static_cast<std::size_t>(member)] +
+                          range.begin * element_);
+  }
+  if (sources.size() == 1 && outputs.size() == 1 && sources[0] == outputs[0])
+    return;  // the root of a broadcast
+  Reduction how = job_.reduction;
+  if (has_network()) how.divisor = 1;  // the exchange finishes
+  reduce(how, sources, outputs, range.count);
+}
+
+void Pipeline::start_task(std::size_t piece, int lane) {
+  const Range range = lane_range(piece, lane);
+  if (range.count == 0) return;
+  const Tag place = static_cast<Tag>((piece & 63) << 9 |
+                                     (static_cast<std::size_t>(lane) & 511));
+  under_way_[piece % kWindow].tasks.emplace_back(
+      call_.group().runtime().transport(),
+      lane_peers_[static_cast<std::size_t>(lane)],
+      make_tag(TagKind::kData, call_.group().id(), place),
+      schedule({0, range.count}), work(piece, range), job_.reduction);
+}
+
+Schedule Pipeline::schedule(Range range) const {
+  const int hosts = layout_.host_count();
+  const int root_host = layout_.host_of[static_cast<std::size_t>(job_.root)];
+  switch (job_.flow) {
+    case Flow::kReduce:
+      return reduce_schedule(hosts, layout_.host, root_host, range);
+    case Flow::kBroadcast:
+      return broadcast_schedule(hosts, layout_.host, root_host, range);
+    default:
+      return tiers_schedule(plan_.outer_dims, plan_.tier_algorithms,
+                            layout_.host, range);
+  }
+}
+
+bool Pipeline::advance_tasks() {
+  if (!has_network() || next_collect_ == next_deliver_) return false;
+  const Stopwatch watch(times_.network_ns);
+  bool has_moved = false;
+  for (std::size_t piece = next_deliver_; piece < next_collect_; ++piece)
+    for (LaneTask& task : under_way_[piece % kWindow].tasks)
+      if (!task.has_ended() && task.advance()) has_moved = true;
+  return has_moved;
+}
+
+bool Pipeline::is_exchanged(std::size_t piece) const {
+  const auto& tasks = under_way_[piece % kWindow].tasks;
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [](const LaneTask& task) { return task.has_ended(); });
+}
+
+void Pipeline::deliver(std::size_t piece) {
+  const Stopwatch watch(times_.local_ns);
+  under_way_[piece % kWindow].tasks.clear();
+  const Range whole = piece_range(piece);
+  for (int lane = me_; has_network() && size_ > 1 && lane < plan_.lanes;
+       lane += size_) {
+    const Range range = lane_range(piece, lane);
+    const std::byte* from = work(piece, range);
+    if (is_staged_) {
+      std::memcpy(
+          local_.result(me_, piece) + (range.begin - whole.begin) * element_,
+          from, bytes(range));
+      continue;
+    }
+    for (int member = 0; member < size_; ++member)
+      if (member != me_ && is_target(member))
+        std::memcpy(
+            outputs_[static_cast<std::size_t>(member)] + range.begin * element_,
+            from, bytes(range));
+  }
+  if (size_ == 1) return;
+  Progress& mine = progress(me_);
+  publish(mine.ready, mine.sleepers, count_at(piece + 1));
+}
+
+void Pipeline::take(std::size_t piece) {
+  if (!is_staged_) return;
+  const Stopwatch watch(times_.local_ns);
+  const Range whole = piece_range(piece);
+  for (int lane = 0; is_target(me_) && lane < plan_.lanes; ++lane) {
+    if (is_mine(lane)) continue;
+    const Range range = lane_range(piece, lane);
+    std::memcpy(job_.output + range.begin * element_,
+                local_.result(owner(lane), piece) +
+                    (range.begin - whole.begin) * element_,
+                bytes(range));
+  }
+  Progress& mine = progress(me_);
+  publish(mine.taken, mine.sleepers, count_at(piece + 1));
+}
+
+Range Pipeline::piece_range(std::size_t piece) const {
+  const std::size_t begin = piece * piece_elements_;
+  return {begin, std::min(piece_elements_, job_.count - begin)};
+}
+
+// Whole cache lines, so that no line has two writers.
+Range Pipeline::lane_range(std::size_t piece, int lane) const {
+  const Range whole = piece_range(piece);
+  const std::size_t unit = kLine / element_;
+  const std::size_t units = (whole.count + unit - 1) / unit;
+  const auto cut = [&](int index) {
+    const std::size_t at = units * static_cast<std::size_t>(index) /
+                           static_cast<std::size_t>(plan_.lanes) * unit;
+    return std::min(at, whole.count);
+  };
+  return {whole.begin + cut(lane), cut(lane + 1) - cut(lane)};
+}
+
+bool Pipeline::is_source(int member) const {
+  return job_.flow != Flow::kBroadcast || member == root_member_;
+}
+
+bool Pipeline::is_target(int member) const {
+  switch (job_.flow) {
+    case Flow::kReduce:
+      return member == root_member_;
+    case Flow::kBroadcast:
+      return member != root_member_;
+    default:
+      return true;
+  }
+}
+
+std::byte* Pipeline::work(std::size_t piece, Range range) {
+  if (job_.output) return job_.output + range.begin * element_;
+  return scratch_.data() + (piece % kWindow * piece_elements_ +
+                            (range.begin - piece_range(piece).begin)) *
+                               element_;
+}
+
+Progress& Pipeline::progress(int member) const {
+  return local_.progress(plan_.is_flat ? local_.me() : member);
+}
+
+template <class Pick>
+bool Pipeline::others_reached(Pick pick, std::uint32_t target) const {
+  for (int member = 0; member < size_; ++member)
+    if (member != me_ && !pick(progress(member)).has_reached(target))
+      return false;
+  return true;
+}
+
+template <class Pick>
+void Pipeline::wait_for_others(Pick pick, std::uint32_t target) {
+  for (int member = 0; member < size_; ++member)
+    if (member != me_)
+      call_.wait(pick(progress(member)), progress(member).sleepers, target);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,162 @@
+#include "sheaf/comm/point_to_point.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/watch.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+// Waits for one peer, or for any.
+class MessageWatch final : public Watch {
+ public:
+  MessageWatch(GroupCore& group, const Fingerprint& fingerprint,
+               std::chrono::milliseconds timeout)
+      : Watch(group, fingerprint, timeout) {}
+  void end() { note_end(); }
+
+ protected:
+  bool has_arrived(int rank) const override {
+    return fingerprint_.root >= 0 && rank != fingerprint_.root;
+  }
+};
+
+// A message under way. Moved on by those who test it or wait for it.
+class MessageState : public Work::State {
+ public:
+  MessageState(const Group& group, const Fingerprint& fingerprint,
+               std::chrono::milliseconds timeout)
+      : group_(group), watch_(group.core(), fingerprint, timeout) {}
+
+  bool needs_polling() const override { return true; }
+  bool poll() override {
+    const std::lock_guard lock(poll_mutex_);
+    if (is_done()) return true;
+    try {
+      if (!has_ended()) return false;
+      watch_.end();
+      finish(nullptr);
+    } catch (...) {
+      finish(std::current_exception());
+    }
+    return true;
+  }
+  void rest() override {
+    const std::lock_guard lock(poll_mutex_);
+    try {
+      watch_.idle();
+    } catch (...) {
+      // What is here by now counts, though its sender may be gone.
+      if (is_done() || has_ended()) return;
+      finish(std::current_exception());
+    }
+  }
+
+ protected:
+  virtual bool has_ended() = 0;
+
+  Group group_;  // keeps the group alive
+  MessageWatch watch_;
+
+ private:
+  std::mutex poll_mutex_;
+};
+
+class SendState final : public MessageState {
+ public:
+  SendState(const Group& group, const Fingerprint& fingerprint,
+            std::chrono::milliseconds timeout, int peer, const LetterHead& head,
+            const void* data)
+      : MessageState(group, fingerprint, timeout),
+        out_(mailroom().send(peer, head, data)) {}
+  ~SendState() override {
+    if (!is_done()) mailroom().adopt(std::move(out_));
+  }
+
+ protected:
+  bool has_ended() override { return mailroom().test(*out_); }
+
+ private:
+  Mailroom& mailroom() { return group_.core().runtime().mailroom(); }
+  std::unique_ptr<Mailroom::Outgoing> out_;
+};
+
+class ReceiveState final : public MessageState {
+ public:
+  ReceiveState(const Group& group, const Fingerprint& fingerprint,
+               std::chrono::milliseconds timeout, const LetterHead& wanted,
+               void* data)
+      : MessageState(group, fingerprint, timeout),
+        receipt_(mailroom().receive(wanted, data)) {}
+  ~ReceiveState() override { mailroom().forget(receipt_); }
+
+ protected:
+  bool has_ended() override {
+    if (!mailroom().test(*receipt_)) return false;
+    set_source(receipt_->got.source);
+    return true;
+  }
+
+ private:
+  Mailroom& mailroom() { return group_.core().runtime().mailroom(); }
+  std::shared_ptr<Receipt> receipt_;
+};
+
+void check_peer(const Group& group, int peer, const char* what) {
+  SHEAF_CHECK(peer >= 0 && peer < group.size(), "rank ", group.rank(), ": ",
+              what, " rank ", peer, ", but the group has ranks 0 to ",
+              group.size() - 1);
+}
+
+Fingerprint fingerprint_of(Operation operation, const ConstBuffer& data,
+                           int peer, int tag) {
+  return {.operation = operation,
+          .dtype = data.dtype,
+          .root = peer,
+          .count = data.count,
+          .sequence = static_cast<std::uint32_t>(tag)};
+}
+
+}  // namespace
+
+Work isend(const Group& group, ConstBuffer data, int to,
+           const MessageOptions& options) {
+  check_peer(group, to, "send to");
+  GroupCore& core = group.core();
+  const LetterHead head{.group = core.id(),
+                        .source = core.rank(),
+                        .tag = options.tag,
+                        .enclosure = 0,
+                        .count = data.count,
+                        .dtype = data.dtype};
+  return Work(std::make_shared<SendState>(
+      group, fingerprint_of(Operation::kSend, data, to, options.tag),
+      options.timeout, core.world_rank(to), head, data.data));
+}
+
+Work irecv(const Group& group, Buffer data, int from,
+           const MessageOptions& options) {
+  if (from != kAnySource) check_peer(group, from, "recv from");
+  const LetterHead wanted{.group = group.core().id(),
+                          .source = from,
+                          .tag = options.tag,
+                          .enclosure = 0,
+                          .count = data.count,
+                          .dtype = data.dtype};
+  return Work(std::make_shared<ReceiveState>(
+      group, fingerprint_of(Operation::kReceive, data, from, options.tag),
+      options.timeout, wanted, data.data));
+}
+
+void send(const Group& group, ConstBuffer data, int to,
+          const MessageOptions& options) {
+  isend(group, data, to, options).wait();
+}
+
+int recv(const Group& group, Buffer data, int from,
+         const MessageOptions& options) {
+  Work work = irecv(group, data, from, options);
+  work.wait();
+  return work.source();
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,4 @@
+#pragma once
+namespace sheaf::comm {
+class Reporter {};
+}  // namespace sheaf::comm

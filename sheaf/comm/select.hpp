@@ -1,0 +1,35 @@
+#pragma once
+// Which algorithm serves a call: by force, by mode, or by predicted time.
+
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/group_core.hpp"
+#include "sheaf/comm/options.hpp"
+#include "sheaf/comm/pipeline.hpp"
+
+namespace sheaf::comm {
+
+enum class Route {
+  kSmall,     // in the arrival slot
+  kPipeline,  // collect, exchange, deliver; shared memory, tiers, or flat
+  kOrdered,   // reproducible across hosts
+  kMpi,       // MPI's reduce_scatter and allgatherv: mode m
+};
+
+struct Choice {
+  Route route = Route::kPipeline;
+  PipelinePlan plan;
+};
+
+// Every rank of the group comes to the same choice. UsageError when what is
+// forced cannot serve this group.
+Choice select_all_reduce(GroupCore& group, std::size_t bytes,
+                         const CollectiveOptions& options);
+// Reduce and broadcast.
+Choice select_rooted(GroupCore& group, std::size_t bytes,
+                     const CollectiveOptions& options);
+
+std::string_view name_of(TierAlgorithm algorithm) noexcept;
+
+}  // namespace sheaf::comm

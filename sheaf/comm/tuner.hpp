@@ -1,0 +1,4 @@
+#pragma once
+namespace sheaf::comm {
+class Tuner {};
+}  // namespace sheaf::comm

@@ -1,0 +1,163 @@
+#include "sheaf/comm/watch.hpp"
+
+#include <sched.h>
+
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr auto kSleepSlice = std::chrono::milliseconds(20);
+constexpr std::int64_t kCheckPeriodNs = 20'000'000;
+constexpr int kSpins = 2000;
+constexpr int kSpinsOversubscribed = 20;
+constexpr int kYieldsOversubscribed = 4;
+constexpr int kBusyRounds = 200;
+constexpr int kYieldRounds = 2000;
+
+RankHeader& my_header(GroupCore& group) {
+  Runtime& runtime = group.runtime();
+  return runtime.memory().header(runtime.layout().local);
+}
+
+}  // namespace
+
+Watch::Watch(GroupCore& group, const Fingerprint& fingerprint,
+             std::chrono::milliseconds timeout)
+    : group_(group),
+      fingerprint_(fingerprint),
+      timeout_(timeout.count() > 0 ? timeout : group.runtime().timeout()) {
+  flight_ticket_ = my_header(group).flight.begin(fingerprint_, group.id());
+}
+
+void Watch::note_end() { my_header(group_).flight.end(flight_ticket_); }
+
+void Watch::wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
+                 std::uint32_t target) {
+  if (counter.has_reached(target)) [[likely]]
+    return;
+  spin_or_sleep(counter, sleepers, target);
+}
+
+void Watch::spin_or_sleep(Counter& counter,
+                          std::atomic<std::uint32_t>& sleepers,
+                          std::uint32_t target) {
+  const bool is_crowded = group_.runtime().is_oversubscribed();
+  const int spins = is_crowded ? kSpinsOversubscribed : kSpins;
+  for (int i = 0; i < spins; ++i) {
+    if (counter.has_reached(target)) return;
+    cpu_relax();
+  }
+  for (int i = 0; is_crowded && i < kYieldsOversubscribed; ++i) {
+    if (counter.has_reached(target)) return;
+    sched_yield();
+  }
+  while (!sleep_until(counter, sleepers, target, kSleepSlice)) {
+    try {
+      check();
+    } catch (...) {
+      // A rank may have done its part and ended just now.
+      if (counter.has_reached(target)) return;
+      throw;
+    }
+  }
+}
+
+void Watch::idle() {
+  ++idle_rounds_;
+  if (idle_rounds_ < kBusyRounds && !group_.runtime().is_oversubscribed()) {
+    cpu_relax();
+    return;
+  }
+  if (idle_rounds_ < kYieldRounds)
+    sched_yield();
+  else
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(idle_rounds_ < 2 * kYieldRounds ? 20 : 500));
+  const std::int64_t now = now_ns();
+  if (now - last_check_ns_ < kCheckPeriodNs) return;
+  last_check_ns_ = now;
+  check();
+}
+
+void Watch::check() {
+  poll();
+  check_alarms();
+  check_lives();
+  const std::int64_t now = now_ns();
+  if (deadline_ns_ == 0)
+    deadline_ns_ =
+        now + std::chrono::nanoseconds(timeout_).count() - kCheckPeriodNs;
+  if (now > deadline_ns_) throw_timeout();
+}
+
+void Watch::check_alarms() {
+  const Alarm& alarm = group_.runtime().memory().alarm();
+  for (const std::uint32_t count = alarm.count(); alarms_seen_ < count;
+       ++alarms_seen_) {
+    const AlarmRecord& record = alarm.record(alarms_seen_);
+    if (record.kind == AlarmKind::kRankDied) {
+      for (int rank = 0; rank < layout().size(); ++rank)
+        if (group_.world_rank(rank) == record.rank)
+          throw_death(rank, /*has_left=*/false);
+    } else if (record.group == group_.id()) {
+      bool is_member = false;
+      for (const int rank : group_.world_ranks())
+        is_member = is_member || rank == record.rank;
+      if (!is_member) continue;  // another group that has the same id
+      if (record.kind == AlarmKind::kMismatch) throw MismatchError(record.text);
+      throw CommError(record.text);
+    }
+  }
+}
+
+void Watch::check_lives() {
+  Runtime& runtime = group_.runtime();
+  for (const int rank : layout().local_ranks()) {
+    if (rank == layout().rank) continue;
+    const int world = group_.world_rank(rank);
+    const auto life = runtime.memory().life_of(
+        runtime.layout().local_of[static_cast<std::size_t>(world)]);
+    if (life == HostMemory::Life::kAlive) continue;
+    if (life == HostMemory::Life::kDead)
+      runtime.raise(AlarmKind::kRankDied, world, -1, "");
+    throw_death(rank, life == HostMemory::Life::kLeft);
+  }
+}
+
+std::string Watch::who() const {
+  return concat(group_.rank_text(group_.rank()), ": ", describe(fingerprint_),
+                " of group ", group_.id());
+}
+
+void Watch::throw_death(int rank, bool has_left) {
+  std::string text = concat(who(), " cannot end: ", group_.rank_text(rank));
+  text += has_left ? " has ended its program" : " has died";
+  const auto last = group_.runtime().latest(group_.world_rank(rank));
+  if (last) text += concat("; it was ", describe(*last, now_ns()));
+  throw CommError(text);
+}
+
+void Watch::throw_timeout() {
+  group_.runtime().refresh_remote();
+  std::string missing;
+  std::string places;
+  const std::int64_t now = now_ns();
+  for (int rank = 0; rank < layout().size(); ++rank) {
+    if (rank == layout().rank) continue;
+    const auto last = group_.runtime().latest(group_.world_rank(rank));
+    if (!has_arrived(rank))
+      missing += concat(missing.empty() ? "" : ", ", rank);
+    places += concat("\n  ", group_.rank_text(rank), " is ",
+                     last ? describe(*last, now) : "not in any operation yet");
+  }
+  throw TimeoutError(
+      concat(who(), " timed out after ", timeout_.count(), " ms; ",
+             missing.empty() ? "all ranks have arrived"
+                             : concat("not arrived: rank ", missing),
+             "; raise the timeout if they are only slow", places));
+}
+
+}  // namespace sheaf::comm

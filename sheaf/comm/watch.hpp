@@ -1,0 +1,63 @@
+#pragma once
+// Waiting for other ranks with an eye on deaths, alarms and the clock.
+
+#include <chrono>
+#include <string>
+
+#include "sheaf/comm/group_core.hpp"
+
+namespace sheaf::comm {
+
+class Watch {
+ public:
+  // Notes the begin of the operation; a zero timeout takes the group's own.
+  Watch(GroupCore& group, const Fingerprint& fingerprint,
+        std::chrono::milliseconds timeout);
+  virtual ~Watch() = default;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  GroupCore& group() { return group_; }
+  const Layout& layout() const { return group_.layout(); }
+
+  // Blocks until the counter has the value.
+  void wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
+            std::uint32_t target);
+
+  // For loops that poll the transport: call idle() when a round brought
+  // nothing, progress() when it did. Time counts from the last progress.
+  void idle();
+  void progress() { idle_rounds_ = 0, deadline_ns_ = 0; }
+
+  // Throws when a rank of the group is dead, the group broken, or time up.
+  void check();
+
+ protected:
+  // More to look after while waiting.
+  virtual void poll() {}
+  // Whether a rank has come to this operation.
+  virtual bool has_arrived(int rank) const = 0;
+
+  void note_end();
+
+  GroupCore& group_;
+  const Fingerprint fingerprint_;
+
+ private:
+  void spin_or_sleep(Counter& counter, std::atomic<std::uint32_t>& sleepers,
+                     std::uint32_t target);
+  void check_alarms();
+  void check_lives();
+  std::string who() const;
+  [[noreturn]] void throw_timeout();
+  [[noreturn]] void throw_death(int rank, bool has_left);
+
+  const std::chrono::milliseconds timeout_;
+  std::int64_t deadline_ns_ = 0;
+  std::int64_t last_check_ns_ = 0;
+  int idle_rounds_ = 0;
+  std::uint32_t alarms_seen_ = 0;
+  std::uint64_t flight_ticket_ = 0;
+};
+
+}  // namespace sheaf::comm
