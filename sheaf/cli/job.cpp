@@ -1,0 +1,217 @@
+#include "sheaf/cli/job.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/units.hpp"
+#include "sheaf/cli/job_output.hpp"
+#include "sheaf/cli/process.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kKillAfter{8000};  // from our SIGTERM to SIGKILL
+constexpr std::size_t kReadBytes = 64 << 10;
+
+class Job {
+ public:
+  explicit Job(const JobOptions& options)
+      : options_(options),
+        // On a terminal mpirun must be in our process group to read it. Then
+        // it gets Ctrl-C by itself, and Ctrl-Z works as well.
+        shares_group_(::isatty(STDIN_FILENO) == 1),
+        signals_({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}),
+        output_(options.token,
+                [this](const RankReport& report) { take_report(report); }) {}
+
+  int run() {
+    start();
+    while (!has_ended_) step();
+    for (Fd* pipe : {&out_, &err_})  // what mpirun has left in them
+      while (pipe->is_open() && pass_on(*pipe)) {
+      }
+    output_.finish();
+    return conclude();
+  }
+
+ private:
+  void start();
+  [[noreturn]] void become_mpirun(pid_t parent, const Pipe& out,
+                                  const Pipe& err) const;
+  void step();
+  bool pass_on(Fd& pipe);
+  void handle_signal(const SignalQueue::Signal& signal);
+  void take_report(const RankReport& report);
+  void end_by(Clock::time_point deadline) {
+    end_at_ = std::min(end_at_, deadline);
+  }
+  void check_deadlines();
+  void end_now();
+  int conclude();
+
+  const JobOptions& options_;
+  const bool shares_group_;
+  SignalQueue signals_;
+  JobOutput output_;
+  ReportBook reports_;
+  pid_t mpirun_ = -1;
+  Fd out_;
+  Fd err_;
+  bool has_ended_ = false;
+  int status_ = 0;
+  int stop_signal_ = 0;  // that told us to end
+  bool is_timed_out_ = false;
+  bool is_ending_ = false;  // mpirun has been told to end
+  Clock::time_point timeout_at_ = Clock::time_point::max();
+  Clock::time_point end_at_ = Clock::time_point::max();
+  Clock::time_point kill_at_ = Clock::time_point::max();
+};
+
+void Job::become_mpirun(pid_t parent, const Pipe& out, const Pipe& err) const {
+  if (!shares_group_) ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(128 + SIGTERM);
+  ::dup2(out.write.get(), STDOUT_FILENO);
+  ::dup2(err.write.get(), STDERR_FILENO);
+  for (const std::string& one : options_.environment)
+    ::putenv(const_cast<char*>(one.c_str()));
+  signals_.restore_in_child();
+  exec_command(options_.command);
+  const std::string problem =
+      fmt::format("sheaf run: cannot start '{}': {}\n", options_.command[0],
+                  ::strerrordesc_np(errno));
+  write_all(STDERR_FILENO, problem);
+  ::_exit(127);
+}
+
+void Job::start() {
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  const pid_t parent = ::getpid();
+  mpirun_ = ::fork();
+  if (mpirun_ < 0)
+    throw IoError(concat("cannot fork: ", ::strerrordesc_np(errno)));
+  if (mpirun_ == 0) become_mpirun(parent, out, err);
+  out_ = std::move(out.read);
+  err_ = std::move(err.read);
+  for (const Fd* fd : {&out_, &err_}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  if (options_.timeout) timeout_at_ = Clock::now() + *options_.timeout;
+}
+
+void Job::step() {
+  std::array<pollfd, 3> ready{{{signals_.fd(), POLLIN, 0},
+                               {out_.get(), POLLIN, 0},
+                               {err_.get(), POLLIN, 0}}};
+  const auto next = std::min({timeout_at_, end_at_, kill_at_});
+  const bool is_endless = next == Clock::time_point::max();
+  ::poll(ready.data(), ready.size(), is_endless ? -1 : poll_timeout_ms(next));
+  if (ready[1].revents) pass_on(out_);
+  if (ready[2].revents) pass_on(err_);
+  for (auto signal = signals_.next(); signal.number; signal = signals_.next())
+    handle_signal(signal);
+  check_deadlines();
+}
+
+bool Job::pass_on(Fd& pipe) {
+  const bool is_output = &pipe == &out_;
+  const std::string bytes = read_some(pipe, kReadBytes);
+  if (is_output)
+    output_.feed_output(bytes);
+  else
+    output_.feed_error(bytes);
+  return !bytes.empty();
+}
+
+void Job::handle_signal(const SignalQueue::Signal& signal) {
+  if (signal.number == SIGCHLD) {
+    has_ended_ = ::waitpid(mpirun_, &status_, WNOHANG) == mpirun_;
+  } else if (signal.number == SIGUSR1 || signal.number == SIGUSR2) {
+    ::kill(mpirun_, signal.number);  // mpirun passes it on to the ranks
+  } else if (stop_signal_ != 0) {
+    kill_at_ = Clock::now();  // the second time: no more patience
+  } else {
+    stop_signal_ = signal.number;
+    // mpirun takes a second signal for impatience and leaves ranks behind.
+    const bool has_it = shares_group_ && signal.is_from_kernel;
+    if (has_it) is_ending_ = true;
+    kill_at_ = Clock::now() + kKillAfter;
+    end_by(Clock::now());
+  }
+}
+
+void Job::take_report(const RankReport& report) {
+  if (!reports_.add(report)) return;
+  if (report.is_failure() && stop_signal_ == 0 && !is_timed_out_) {
+    output_.say(describe(report));
+    end_by(Clock::now() + options_.grace);
+  }
+  if (reports_.count() < options_.ranks) return;
+  output_.mute();
+  // Those that wait out their grace need not, for nobody is left to notice.
+  if (reports_.has_failure() && !is_ending_) ::kill(mpirun_, SIGUSR1);
+}
+
+void Job::check_deadlines() {
+  const auto now = Clock::now();
+  if (now >= timeout_at_) {
+    is_timed_out_ = true;
+    timeout_at_ = Clock::time_point::max();
+    end_by(now);
+  }
+  if (now >= end_at_) end_now();
+  if (now >= kill_at_) {
+    // The wrappers see that mpirun is gone and kill their programs.
+    ::kill(mpirun_, SIGKILL);
+    kill_at_ = Clock::time_point::max();
+  }
+}
+
+void Job::end_now() {
+  end_at_ = Clock::time_point::max();
+  if (is_ending_) return;
+  is_ending_ = true;
+  kill_at_ = std::min(kill_at_, Clock::now() + kKillAfter);
+  ::kill(mpirun_, SIGTERM);
+}
+
+int Job::conclude() {
+  if (stop_signal_ != 0) return 128 + stop_signal_;
+  if (is_timed_out_)
+    throw TimeoutError(concat("the time of ",
+                              format_duration(*options_.timeout),
+                              " is over and the ranks were ended; give more "
+                              "with --timeout"));
+  if (const RankReport* first = reports_.first_failure()) {
+    output_.say(fmt::format("rank {} failed first; exit code {}", first->rank,
+                            first->code));
+    return first->code;
+  }
+  const std::string name =
+      std::filesystem::path(options_.command[0]).filename().string();
+  if (const int code = code_of_wait_status(status_)) {
+    output_.say(fmt::format("{} ended with code {}", name, code));
+    return code;
+  }
+  const RankReport* asked = reports_.first_asked();
+  return asked ? asked->code : 0;
+}
+
+}  // namespace
+
+int run_job(const JobOptions& options) { return Job(options).run(); }
+
+}  // namespace sheaf::cli

@@ -1,0 +1,3 @@
+#include "sheaf/cli/commands.hpp"
+
+int main(int argc, char** argv) { return sheaf::cli::run_cli(argc, argv); }

@@ -1,0 +1,56 @@
+#pragma once
+// The program of one rank as a child process that cannot outlive its wrapper.
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "sheaf/cli/process.hpp"
+
+namespace sheaf::cli {
+
+struct ChildOptions {
+  std::vector<std::string> command;
+  bool relay = false;     // its output is read from out() and err()
+  bool has_input = true;  // false: its standard input is empty
+};
+
+// The program leads a process group of its own. When the wrapper dies, in
+// whatever way, the whole group is killed: the program by its parent-death
+// signal, and what it has started by a guard, a process that waits for just
+// that and is out of reach of signals sent to the wrapper's group.
+class RankChild {
+ public:
+  // Starts the command. When it cannot be, start_errno() says why, and the
+  // child is one that ends at once.
+  RankChild(const ChildOptions& options, const SignalQueue& signals);
+  ~RankChild();  // kills what is left of the group
+  RankChild(const RankChild&) = delete;
+  RankChild& operator=(const RankChild&) = delete;
+
+  pid_t pid() const { return pid_; }
+  Fd& out() { return out_; }
+  Fd& err() { return err_; }
+  int start_errno() const { return start_errno_; }
+
+  bool has_ended() const;  // leaves it as a zombie, so its number stays taken
+  void signal_group(int signal) const;
+
+  // Kills what the program left running, then gives its wait status.
+  int reap();
+
+ private:
+  void start(const ChildOptions& options, const SignalQueue& signals);
+  void start_guard();
+
+  pid_t pid_ = -1;
+  pid_t guard_ = -1;
+  bool is_reaped_ = false;
+  int start_errno_ = 0;
+  Fd out_;
+  Fd err_;
+  Fd guard_line_;
+};
+
+}  // namespace sheaf::cli

@@ -1,0 +1,210 @@
+#include "sheaf/cli/rank_wrapper.hpp"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+#include "sheaf/cli/frame.hpp"
+#include "sheaf/cli/rank_child.hpp"
+#include "sheaf/cli/report.hpp"
+#include "sheaf/topo/host.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kKillAfter{2000};   // from SIGTERM to SIGKILL
+constexpr milliseconds kLookAfter{1000};   // at the parent, if all is quiet
+constexpr milliseconds kDrainLimit{1000};  // for the last report
+constexpr auto kDrainStep = std::chrono::microseconds(200);
+
+// SIGTERM can come from anywhere; this one only from the kernel.
+int parent_signal() { return SIGRTMIN + 7; }
+
+constexpr std::array kForwarded{SIGTERM, SIGINT,  SIGHUP,
+                                SIGQUIT, SIGUSR1, SIGUSR2};
+
+std::vector<int> watched_signals() {
+  std::vector<int> signals(kForwarded.begin(), kForwarded.end());
+  signals.insert(signals.end(), {SIGCHLD, parent_signal()});
+  return signals;
+}
+
+class Wrapper {
+ public:
+  explicit Wrapper(const WrapperOptions& options)
+      : options_(options),
+        rank_(rank_from_environment()),
+        parent_(::getppid()),
+        signals_(watched_signals()) {
+    ::prctl(PR_SET_PDEATHSIG, parent_signal());
+    ::signal(SIGPIPE, SIG_IGN);
+  }
+
+  ~Wrapper() {
+    // The code is settled: a signal that comes now must not change it.
+    for (const int signal : kForwarded) ::signal(signal, SIG_IGN);
+  }
+
+  int run() {
+    RankChild child({.command = options_.command,
+                     .relay = options_.relay,
+                     // MPICH leaves that of the others open for ever.
+                     .has_input = rank_ == 0},
+                    signals_);
+    while (!child.has_ended()) step(child);
+    child.signal_group(SIGKILL);  // what the program has left running
+    while (options_.relay && relay_rest(child)) {
+    }
+    const RankReport report = make_report(child);
+    send_report(report);
+    return report.is_failure() ? wait_for_grace(report) : report.code;
+  }
+
+ private:
+  void step(RankChild& child);
+  void handle_signal(RankChild& child, int signal);
+  void relay(Fd& from, FrameKind kind);
+  bool relay_rest(RankChild& child);
+  RankReport make_report(RankChild& child) const;
+  void send_report(const RankReport& report) const;
+  int wait_for_grace(const RankReport& report);
+  bool has_parent() const { return ::getppid() == parent_; }
+
+  const WrapperOptions& options_;
+  const int rank_;
+  const pid_t parent_;
+  SignalQueue signals_;
+  bool was_asked_ = false;
+  Clock::time_point kill_at_ = Clock::time_point::max();
+};
+
+// Whether the daemon has taken all we wrote. A frame that is written to an
+// empty pipe is forwarded as one piece, which other ranks' bytes cannot tear.
+bool is_drained() {
+  int waiting = 0;
+  return ::ioctl(STDERR_FILENO, FIONREAD, &waiting) != 0 || waiting == 0;
+}
+
+void Wrapper::step(RankChild& child) {
+  const bool can_send = !options_.relay || is_drained();
+  std::array<pollfd, 3> ready{{{signals_.fd(), POLLIN, 0},
+                               {can_send ? child.out().get() : -1, POLLIN, 0},
+                               {can_send ? child.err().get() : -1, POLLIN, 0}}};
+  const auto wait = std::min(kill_at_, Clock::now() + kLookAfter);
+  const auto step_ns = std::chrono::nanoseconds(kDrainStep).count();
+  const timespec brief{0, step_ns};
+  if (can_send)
+    ::poll(ready.data(), ready.size(), poll_timeout_ms(wait));
+  else
+    ::ppoll(ready.data(), ready.size(), &brief, nullptr);
+  while (const int signal = signals_.next().number)
+    handle_signal(child, signal);
+  if (!has_parent() || Clock::now() >= kill_at_) child.signal_group(SIGKILL);
+  if (ready[1].revents) relay(child.out(), FrameKind::kOutput);
+  if (ready[2].revents && is_drained()) relay(child.err(), FrameKind::kError);
+}
+
+void Wrapper::handle_signal(RankChild& child, int signal) {
+  if (signal == SIGCHLD || signal == parent_signal()) return;
+  child.signal_group(signal);
+  if (signal == SIGUSR1 || signal == SIGUSR2) return;
+  was_asked_ = true;
+  kill_at_ = std::min(kill_at_, Clock::now() + kKillAfter);
+}
+
+void Wrapper::relay(Fd& from, FrameKind kind) {
+  const std::string bytes = read_some(from, kMaxPayloadBytes);
+  if (bytes.empty()) return;
+  write_all(STDERR_FILENO, encode_frame(options_.token, {kind, rank_, bytes}));
+}
+
+// Forwards a piece of what is left in the pipes. False when they are empty:
+// a process that left the group may hold them open for ever.
+bool Wrapper::relay_rest(RankChild& child) {
+  std::array<pollfd, 2> ready{
+      {{child.out().get(), POLLIN, 0}, {child.err().get(), POLLIN, 0}}};
+  if (::poll(ready.data(), ready.size(), 0) <= 0 || !has_parent()) return false;
+  if (!is_drained())
+    std::this_thread::sleep_for(kDrainStep);
+  else if (ready[0].revents)
+    relay(child.out(), FrameKind::kOutput);
+  else
+    relay(child.err(), FrameKind::kError);
+  return true;
+}
+
+RankReport Wrapper::make_report(RankChild& child) const {
+  RankReport report;
+  report.rank = rank_;
+  report.host = topo::host_name();
+  report.pid = child.pid();
+  const int status = child.reap();
+  report.code = code_of_wait_status(status);
+  report.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  report.was_asked = was_asked_;
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  report.time_ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  if (child.start_errno() != 0) {
+    report.start_error = "could not start '" + options_.command[0] +
+                         "': " + ::strerrordesc_np(child.start_errno());
+    report.code = child.start_errno() == ENOENT ? 127 : 126;
+  }
+  return report;
+}
+
+void Wrapper::send_report(const RankReport& report) const {
+  if (options_.token.empty()) {
+    if (report.is_failure())
+      write_all(STDERR_FILENO, "sheaf run: " + describe(report) + "\n");
+    return;
+  }
+  const auto limit = Clock::now() + kDrainLimit;
+  while (!is_drained() && Clock::now() < limit)
+    std::this_thread::sleep_for(kDrainStep);
+  const Frame frame{FrameKind::kReport, rank_, encode_report(report)};
+  write_all(STDERR_FILENO, encode_frame(options_.token, frame));
+}
+
+int Wrapper::wait_for_grace(const RankReport& report) {
+  const auto end = Clock::now() + options_.grace;
+  while (has_parent() && Clock::now() < end) {
+    pollfd ready{signals_.fd(), POLLIN, 0};
+    ::poll(&ready, 1,
+           poll_timeout_ms(std::min(end, Clock::now() + kLookAfter)));
+    while (const int signal = signals_.next().number) {
+      if (signal == SIGUSR1) return 0;
+      if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP)
+        return report.code;
+    }
+  }
+  send_report(report);  // once more, should the first have been torn
+  return report.code;
+}
+
+}  // namespace
+
+int rank_from_environment() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* value = std::getenv(name)) return std::atoi(value);
+  return 0;
+}
+
+int run_wrapper(const WrapperOptions& options) {
+  return Wrapper(options).run();
+}
+
+}  // namespace sheaf::cli
