@@ -1,0 +1,54 @@
+#include "sheaf/base/atomic_file.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf {
+namespace {
+
+// In the same folder, since a rename cannot cross file systems; another one for
+// each writer.
+std::string temporary_name(const std::filesystem::path& path) {
+  static std::atomic<int> counter{0};
+  return concat(path.string(), ".tmp.", getpid(), ".", counter++);
+}
+
+[[noreturn]] void fail(const std::filesystem::path& path,
+                       const std::string& temporary) {
+  const int error = errno;
+  std::remove(temporary.c_str());
+  throw IoError(concat("cannot write ", path.string(), ": ",
+                       std::strerror(error),
+                       "; check that its folder exists, is writable and has "
+                       "space left"));
+}
+
+bool write_all(std::FILE* file, std::string_view content) {
+  const bool is_written =
+      std::fwrite(content.data(), 1, content.size(), file) == content.size() &&
+      std::fflush(file) == 0;
+  const int error = errno;
+  const bool is_closed = std::fclose(file) == 0;
+  if (!is_written) errno = error;
+  return is_written && is_closed;
+}
+
+}  // namespace
+
+void write_file_atomically(const std::filesystem::path& path,
+                           std::string_view content) {
+  const std::string temporary = temporary_name(path);
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (!file) fail(path, temporary);
+  if (!write_all(file, content)) fail(path, temporary);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, temporary);
+}
+
+}  // namespace sheaf

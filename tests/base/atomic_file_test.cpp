@@ -1,0 +1,75 @@
+#include "sheaf/base/atomic_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "sheaf/base/error.hpp"
+#include "temporary_folder.hpp"
+
+namespace sheaf {
+namespace {
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return content.str();
+}
+
+TEST(AtomicFile, WritesAndReplaces) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "first, and longer");
+  EXPECT_EQ(content_of(path), "first, and longer");
+  write_file_atomically(path, std::string_view("a\0b", 3));
+  EXPECT_EQ(content_of(path), std::string("a\0b", 3));
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+}
+
+TEST(AtomicFile, AFailureNamesTheFileAndLeavesNothing) {
+  const TemporaryFolder folder;
+  // The name is taken by a folder that is not empty: the rename must fail.
+  const auto path = folder.path() / "taken";
+  std::filesystem::create_directories(path / "inside");
+  try {
+    write_file_atomically(path, "x");
+    FAIL() << "it was written";
+  } catch (const IoError& error) {
+    EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"taken"});
+  EXPECT_THROW(write_file_atomically(folder.path() / "no" / "file", "x"),
+               IoError);
+}
+
+// Exits with 0 if the write failed. A limit on the size of files fails in the
+// way of a full disk.
+[[noreturn]] void write_beyond_a_limit(const std::filesystem::path& path) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{4096, 4096};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  try {
+    write_file_atomically(path, std::string(100000, 'x'));
+  } catch (const IoError&) {
+    std::exit(0);
+  }
+  std::exit(1);
+}
+
+TEST(AtomicFile, AFullDiskKeepsTheOldContent) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "old");
+  EXPECT_EXIT(write_beyond_a_limit(path), ::testing::ExitedWithCode(0), "");
+  EXPECT_EQ(content_of(path), "old");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+}
+
+}  // namespace
+}  // namespace sheaf

@@ -1,0 +1,99 @@
+#include "sheaf/base/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "sheaf/base/text.hpp"
+
+namespace sheaf {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ProgressLine : public ::testing::Test {
+ protected:
+  ProgressOptions options(bool is_terminal = true, std::size_t columns = 80) {
+    return {.is_terminal = is_terminal,
+            .columns = columns,
+            .interval = 100ms,
+            .now = [this] { return now_; }};
+  }
+  // What was written since the last call.
+  std::string written() {
+    const std::string text = out_.str();
+    out_.str("");
+    return text;
+  }
+
+  std::ostringstream out_;
+  std::chrono::steady_clock::time_point now_;
+};
+
+TEST_F(ProgressLine, SaysFractionTextAndTimeLeft) {
+  Progress progress(out_, options());
+  now_ += 10s;
+  progress.update(0.25, "64 KiB");
+  EXPECT_EQ(written(),
+            "\r\x1b[K[#####...............]  25 %  64 KiB  30.0 s left");
+}
+
+TEST_F(ProgressLine, AtBothEndsThereIsNoTimeLeft) {
+  Progress progress(out_, options());
+  progress.update(0, "start");
+  EXPECT_EQ(written(), "\r\x1b[K[....................]   0 %  start");
+  now_ += 1s;
+  progress.update(1, "end");
+  EXPECT_EQ(written(), "\r\x1b[K[####################] 100 %  end");
+}
+
+TEST_F(ProgressLine, InAPipeThereIsNothing) {
+  {
+    Progress progress(out_, options(/*is_terminal=*/false));
+    progress.update(0.5, "x");
+    progress.clear();
+  }
+  EXPECT_EQ(written(), "");
+}
+
+TEST_F(ProgressLine, IsNotDrawnTooOften) {
+  Progress progress(out_, options());
+  progress.update(0.1, "a");
+  EXPECT_NE(written(), "");
+  now_ += 99ms;
+  progress.update(0.2, "b");
+  EXPECT_EQ(written(), "");
+  now_ += 1ms;
+  progress.update(0.3, "c");
+  EXPECT_NE(written(), "");
+}
+
+TEST_F(ProgressLine, ClearsItselfOnce) {
+  {
+    Progress progress(out_, options());
+    progress.update(0.1, "a");
+    written();
+    progress.clear();
+    EXPECT_EQ(written(), "\r\x1b[K");
+    progress.clear();
+    EXPECT_EQ(written(), "");
+    progress.update(0.1, "a");
+    EXPECT_NE(written(), "") << "it is drawn at once after clear()";
+  }
+  EXPECT_EQ(written(), "\r\x1b[K");
+}
+
+TEST_F(ProgressLine, FitsTheTerminal) {
+  Progress progress(out_, options(/*is_terminal=*/true, /*columns=*/34));
+  progress.update(0.5, "µµµµµµµµµµµµ");
+  EXPECT_EQ(display_width(written()), 33 + display_width("\r\x1b[K"));
+}
+
+TEST_F(ProgressLine, FractionsOutsideAreTakenAsTheEnds) {
+  Progress progress(out_, options());
+  progress.update(7, "x");
+  EXPECT_NE(written().find("100 %"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sheaf
