@@ -18,7 +18,7 @@ if(SHEAF_WARNINGS_AS_ERRORS)
 endif()
 if(SHEAF_SANITIZE)
   target_compile_options(sheaf_flags INTERFACE "$<BUILD_INTERFACE:\
--fsanitize=${SHEAF_SANITIZE};-fno-omit-frame-pointer;-g>")
+-fsanitize=${SHEAF_SANITIZE};-fno-omit-frame-pointer;-g1>")
   target_link_options(sheaf_flags INTERFACE
     "$<BUILD_INTERFACE:-fsanitize=${SHEAF_SANITIZE}>")
 endif()
