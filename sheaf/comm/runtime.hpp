@@ -29,8 +29,8 @@ using GroupIds = std::bitset<kMaxGroups>;
 
 struct RuntimeOptions {
   topo::Options options;
-  std::optional<std::string> host;  // instead of this host's name: for tests
-  std::size_t arena_bytes = 0;      // address space of a rank's heap; 0: auto
+  std::optional<std::string> host{};  // instead of this host's name: for tests
+  std::size_t arena_bytes = 0;        // address space of a rank's heap; 0: auto
 };
 
 class Runtime {

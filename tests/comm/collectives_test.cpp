@@ -1,0 +1,115 @@
+// Every operation, type and reduction over ranks as threads.
+
+#include <gtest/gtest.h>
+
+#include "sheaf/comm/world.hpp"
+#include "tests/support/sweep.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using test::Case;
+using test::Memory;
+
+std::vector<DType> all_types() {
+  std::vector<DType> types;
+  for (int i = 0; i < kDTypeCount; ++i) types.push_back(static_cast<DType>(i));
+  return types;
+}
+
+void for_all_reductions(const Group& group, Case test) {
+  for (const DType dtype : all_types())
+    for (int op = 0; op < kReduceOpCount; ++op) {
+      test.dtype = dtype;
+      test.op = static_cast<ReduceOp>(op);
+      if (is_defined(test.op, dtype)) test::check_everything(group, test);
+    }
+}
+
+class OneHost : public testing::TestWithParam<int> {};
+
+TEST_P(OneHost, EveryTypeAndReduction) {
+  run_threads(GetParam(), [](const Group& group) {
+    for (const auto memory : {Memory::kPlain, Memory::kArena})
+      for (const std::size_t count : {0, 1, 7, 1000})
+        for_all_reductions(group, {.count = count, .memory = memory});
+  });
+}
+
+// Around the limits of the small path, of a piece and of the staging space.
+TEST_P(OneHost, EverySize) {
+  run_threads(GetParam(), [](const Group& group) {
+    for (const auto memory : {Memory::kPlain, Memory::kArena})
+      for (const std::size_t count :
+           {std::size_t{1023}, std::size_t{4096}, std::size_t{4097},
+            std::size_t{65536}, std::size_t{65537}, std::size_t{300001},
+            std::size_t{700000}})
+        test::check_everything(group, {.count = count, .memory = memory});
+  });
+}
+
+TEST_P(OneHost, AsynchronousCallsKeepTheirOrder) {
+  run_threads(GetParam(), [](const Group& group) {
+    Case test{.count = 1000};
+    test.options.async = true;
+    test::check_everything(group, test);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OneHost, testing::Values(1, 2, 3, 4, 5, 8));
+
+struct Shape {
+  const char* name;
+  std::vector<std::string> hosts;
+};
+
+class ManyHosts : public testing::TestWithParam<Shape> {};
+
+TEST_P(ManyHosts, EveryTypeAndReduction) {
+  run_threads(GetParam().hosts, [](const Group& group) {
+    for (const auto memory : {Memory::kPlain, Memory::kArena})
+      for (const std::size_t count : {0, 1, 1000})
+        for_all_reductions(group, {.count = count, .memory = memory});
+  });
+}
+
+TEST_P(ManyHosts, EverySize) {
+  run_threads(GetParam().hosts, [](const Group& group) {
+    for (const auto memory : {Memory::kPlain, Memory::kArena})
+      for (const std::size_t count :
+           {std::size_t{7}, std::size_t{16384}, std::size_t{16385},
+            std::size_t{100003}, std::size_t{300001}})
+        test::check_everything(group, {.count = count, .memory = memory});
+  });
+}
+
+TEST_P(ManyHosts, EveryAlgorithm) {
+  run_threads(GetParam().hosts, [](const Group& group) {
+    for (const auto algorithm : {Algorithm::kRing, Algorithm::kHalving,
+                                 Algorithm::kTree, Algorithm::kHierarchical})
+      for (const bool reproducible : {false, true})
+        for (const std::size_t count : {1, 2, 1000, 300001}) {
+          Case test{.count = count};
+          test.options.algorithm = algorithm;
+          test.options.reproducible = reproducible;
+          test::check_all_reduce(group, test);
+          test.op = ReduceOp::kAvg;
+          test.dtype = DType::kF64;
+          test::check_all_reduce(group, test);
+        }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ManyHosts,
+    testing::Values(Shape{"TwoByOne", {"a", "b"}},
+                    Shape{"TwoByTwo", {"a", "a", "b", "b"}},
+                    Shape{"Interleaved", {"a", "b", "a", "b"}},
+                    Shape{"ThreeByOne", {"a", "b", "c"}},
+                    Shape{"ThreeAndTwo", {"a", "a", "a", "b", "b"}},
+                    Shape{"OneTwoThree", {"a", "b", "b", "c", "c", "c"}},
+                    Shape{"FiveByOne", {"a", "b", "c", "d", "e"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace sheaf::comm
