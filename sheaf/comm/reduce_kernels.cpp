@@ -60,9 +60,11 @@ void copy(const void* source, std::span<void* const> outputs,
     if (output != source && bytes > 0) std::memcpy(output, source, bytes);
 }
 
-// Results of this size leave the nearer caches before anyone reads them, and
-// are written 1.4 to 4 times faster past them (bench/reduce_kernels.cpp).
-constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
+// A result this large has left the caches before anyone reads it. Writing it
+// past them and then reading it once took 0.85 to 1 times as long at 64 MiB
+// (two and four sources), but up to 1.25 times as long at 4 MiB, on a machine
+// with 2 MiB of cache per core.
+constexpr std::size_t kStreamBytes = std::size_t{32} << 20;
 
 bool should_stream(std::span<const void* const> sources,
                    std::span<void* const> outputs, std::size_t bytes) {
