@@ -24,6 +24,7 @@ class Call : public Watch {
     return local().payload(member, sequence(), bytes);
   }
   // How long this rank waited in arrive(); the last to come waits least.
+  // Measured only with -dump_iter.
   std::int64_t waited_ns() const { return waited_ns_; }
 
   // As wait(), for every other member of the host: `pick` chooses a counter.

@@ -41,16 +41,9 @@ std::string GroupCore::rank_text(int rank) const {
   return concat("rank ", rank, " (", world_rank(rank), " in the world)");
 }
 
-Work GroupCore::submit(bool async, std::function<void()> job) {
-  std::unique_lock queue_lock(queue_mutex_);
-  if (!async && unfinished_ == 0) {
-    const std::lock_guard call_lock(call_mutex_);
-    queue_lock.unlock();
-    job();
-    return {};
-  }
+Work GroupCore::enqueue(bool async, std::function<void()> job) {
   auto state = std::make_shared<Work::State>();
-  queue_.push_back([state, job = std::move(job)] {
+  auto task = [state, job = std::move(job)] {
     std::exception_ptr error;
     try {
       job();
@@ -58,10 +51,13 @@ Work GroupCore::submit(bool async, std::function<void()> job) {
       error = std::current_exception();
     }
     state->finish(error);
-  });
-  ++unfinished_;
-  if (!thread_.joinable()) thread_ = std::thread([this] { run_queue(); });
-  queue_lock.unlock();
+  };
+  {
+    const std::lock_guard lock(queue_mutex_);
+    queue_.push_back(std::move(task));
+    ++unfinished_;
+    if (!thread_.joinable()) thread_ = std::thread([this] { run_queue(); });
+  }
   queue_changed_.notify_all();
   Work work(state);
   if (!async) work.wait();

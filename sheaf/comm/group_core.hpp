@@ -1,6 +1,7 @@
 #pragma once
 // What a group is made of. Users hold it through Group.
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -47,7 +48,13 @@ class GroupCore {
 
   // Runs `job` here and now when nothing waits before it, otherwise on the
   // group's thread, in the order of submission.
-  Work submit(bool async, std::function<void()> job);
+  template <class Job>
+  Work submit(bool async, Job job) {
+    if (async || unfinished_.load() != 0) return enqueue(async, std::move(job));
+    const std::lock_guard lock(call_mutex_);
+    job();
+    return {};
+  }
 
   std::uint32_t next_sequence() { return ++sequence_; }
   // Pieces counted by the progress counters so far; the same on all ranks.
@@ -62,6 +69,7 @@ class GroupCore {
   Reporter& reporter() { return *reporter_; }
 
  private:
+  Work enqueue(bool async, std::function<void()> job);
   void run_queue();
 
   std::shared_ptr<Runtime> runtime_;
@@ -82,7 +90,7 @@ class GroupCore {
   std::mutex queue_mutex_;
   std::condition_variable queue_changed_;
   std::deque<std::function<void()>> queue_;
-  std::size_t unfinished_ = 0;  // queued or running on the thread
+  std::atomic<int> unfinished_{0};  // queued or running on the thread
   bool is_closing_ = false;
   std::thread thread_;
 };
