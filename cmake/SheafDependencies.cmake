@@ -16,6 +16,11 @@ if(SHEAF_WITH_MPI)
   set(MPIEXEC_EXECUTABLE ${mpiexec})
 endif()
 
+# Where it is there, `sheaf bench --versus gloo` compares with it.
+find_path(SHEAF_GLOO_INCLUDE gloo/allreduce.h)
+find_library(SHEAF_GLOO_LIBRARY gloo)
+mark_as_advanced(SHEAF_GLOO_INCLUDE SHEAF_GLOO_LIBRARY)
+
 if(SHEAF_WITH_TORCH AND EXISTS ${PROJECT_SOURCE_DIR}/sheaf/tensor)
   find_package(Torch REQUIRED)
 endif()

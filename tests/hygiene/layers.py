@@ -25,7 +25,8 @@ BELOW = {
 PLAN_READERS = ("parallel", "train")
 PLAN_STRUCTS = ("sheaf/plan/precision_plan.hpp", "sheaf/plan/exchange_plan.hpp")
 WITH_TORCH = ("tensor", "nn", "parallel", "data", "train", "cli")
-WITH_MPI = ("sheaf/comm/mpi_transport.cpp", "bench/")
+WITH_MPI = ("sheaf/comm/mpi_transport.cpp", "sheaf/comm/mpi_baseline.cpp",
+            "bench/")
 # The user's one header stands above the layers that a program links.
 TOP_HEADERS = ("sheaf/sheaf.hpp", "sheaf/sheaf.h")
 
