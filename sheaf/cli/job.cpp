@@ -1,22 +1,18 @@
 #include "sheaf/cli/job.hpp"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/job_output.hpp"
+#include "sheaf/cli/mpirun_process.hpp"
 #include "sheaf/cli/process.hpp"
 
 namespace sheaf::cli {
@@ -41,7 +37,8 @@ class Job {
   int run() {
     start();
     while (!has_ended_) step();
-    for (Fd* pipe : {&out_, &err_})  // what mpirun has left in them
+    for (Fd* pipe :
+         {&mpirun_.out, &mpirun_.err})  // what mpirun has left in them
       while (pipe->is_open() && pass_on(*pipe)) {
       }
     output_.finish();
@@ -50,12 +47,11 @@ class Job {
 
  private:
   void start();
-  [[noreturn]] void become_mpirun(pid_t parent, const Pipe& out,
-                                  const Pipe& err) const;
   void step();
   bool pass_on(Fd& pipe);
   void handle_signal(const SignalQueue::Signal& signal);
   void take_report(const RankReport& report);
+  void finish_early();
   void end_by(Clock::time_point deadline) {
     end_at_ = std::min(end_at_, deadline);
   }
@@ -68,9 +64,7 @@ class Job {
   SignalQueue signals_;
   JobOutput output_;
   ReportBook reports_;
-  pid_t mpirun_ = -1;
-  Fd out_;
-  Fd err_;
+  MpirunProcess mpirun_;
   bool has_ended_ = false;
   int status_ = 0;
   int stop_signal_ = 0;  // that told us to end
@@ -81,53 +75,30 @@ class Job {
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
 
-void Job::become_mpirun(pid_t parent, const Pipe& out, const Pipe& err) const {
-  if (!shares_group_) ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(128 + SIGTERM);
-  ::dup2(out.write.get(), STDOUT_FILENO);
-  ::dup2(err.write.get(), STDERR_FILENO);
-  for (const std::string& one : options_.environment)
-    ::putenv(const_cast<char*>(one.c_str()));
-  signals_.restore_in_child();
-  exec_command(options_.command);
-  const std::string problem =
-      fmt::format("sheaf run: cannot start '{}': {}\n", options_.command[0],
-                  ::strerrordesc_np(errno));
-  write_all(STDERR_FILENO, problem);
-  ::_exit(127);
-}
-
 void Job::start() {
-  Pipe out = make_pipe();
-  Pipe err = make_pipe();
-  const pid_t parent = ::getpid();
-  mpirun_ = ::fork();
-  if (mpirun_ < 0)
-    throw IoError(concat("cannot fork: ", ::strerrordesc_np(errno)));
-  if (mpirun_ == 0) become_mpirun(parent, out, err);
-  out_ = std::move(out.read);
-  err_ = std::move(err.read);
-  for (const Fd* fd : {&out_, &err_}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  mpirun_ = start_mpirun({.command = options_.command,
+                          .environment = options_.environment,
+                          .shares_group = shares_group_},
+                         signals_);
   if (options_.timeout) timeout_at_ = Clock::now() + *options_.timeout;
 }
 
 void Job::step() {
   std::array<pollfd, 3> ready{{{signals_.fd(), POLLIN, 0},
-                               {out_.get(), POLLIN, 0},
-                               {err_.get(), POLLIN, 0}}};
+                               {mpirun_.out.get(), POLLIN, 0},
+                               {mpirun_.err.get(), POLLIN, 0}}};
   const auto next = std::min({timeout_at_, end_at_, kill_at_});
   const bool is_endless = next == Clock::time_point::max();
   ::poll(ready.data(), ready.size(), is_endless ? -1 : poll_timeout_ms(next));
-  if (ready[1].revents) pass_on(out_);
-  if (ready[2].revents) pass_on(err_);
+  if (ready[1].revents) pass_on(mpirun_.out);
+  if (ready[2].revents) pass_on(mpirun_.err);
   for (auto signal = signals_.next(); signal.number; signal = signals_.next())
     handle_signal(signal);
   check_deadlines();
 }
 
 bool Job::pass_on(Fd& pipe) {
-  const bool is_output = &pipe == &out_;
+  const bool is_output = &pipe == &mpirun_.out;
   const std::string bytes = read_some(pipe, kReadBytes);
   if (is_output)
     output_.feed_output(bytes);
@@ -138,9 +109,9 @@ bool Job::pass_on(Fd& pipe) {
 
 void Job::handle_signal(const SignalQueue::Signal& signal) {
   if (signal.number == SIGCHLD) {
-    has_ended_ = ::waitpid(mpirun_, &status_, WNOHANG) == mpirun_;
+    has_ended_ = ::waitpid(mpirun_.pid, &status_, WNOHANG) == mpirun_.pid;
   } else if (signal.number == SIGUSR1 || signal.number == SIGUSR2) {
-    ::kill(mpirun_, signal.number);  // mpirun passes it on to the ranks
+    ::kill(mpirun_.pid, signal.number);  // mpirun passes it on to the ranks
   } else if (stop_signal_ != 0) {
     kill_at_ = Clock::now();  // the second time: no more patience
   } else {
@@ -159,10 +130,23 @@ void Job::take_report(const RankReport& report) {
     output_.say(describe(report));
     end_by(Clock::now() + options_.grace);
   }
-  if (reports_.count() < options_.ranks) return;
-  output_.mute();
+  if (reports_.count() == options_.ranks) finish_early();
+}
+
+// All ranks have ended and their output is here or in the pipe; mpirun can
+// only add what we say better.
+void Job::finish_early() {
+  const bool is_mpich = options_.mpi == MpiKind::kMpich;
+  if (is_mpich) {
+    while (mpirun_.out.is_open() && pass_on(mpirun_.out)) {
+    }
+  }
+  output_.mute({.output = is_mpich, .error = true});
+  if (!reports_.has_failure() || is_ending_) return;
   // Those that wait out their grace need not, for nobody is left to notice.
-  if (reports_.has_failure() && !is_ending_) ::kill(mpirun_, SIGUSR1);
+  // Open MPI would take a second to pass SIGTERM on; MPICH takes wrappers that
+  // end at SIGUSR1 for crashed.
+  ::kill(mpirun_.pid, is_mpich ? SIGTERM : SIGUSR1);
 }
 
 void Job::check_deadlines() {
@@ -175,7 +159,7 @@ void Job::check_deadlines() {
   if (now >= end_at_) end_now();
   if (now >= kill_at_) {
     // The wrappers see that mpirun is gone and kill their programs.
-    ::kill(mpirun_, SIGKILL);
+    ::kill(mpirun_.pid, SIGKILL);
     kill_at_ = Clock::time_point::max();
   }
 }
@@ -185,7 +169,7 @@ void Job::end_now() {
   if (is_ending_) return;
   is_ending_ = true;
   kill_at_ = std::min(kill_at_, Clock::now() + kKillAfter);
-  ::kill(mpirun_, SIGTERM);
+  ::kill(mpirun_.pid, SIGTERM);
 }
 
 int Job::conclude() {

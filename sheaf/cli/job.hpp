@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/cli/mpi_install.hpp"
+
 namespace sheaf::cli {
 
 struct JobOptions {
@@ -16,6 +18,7 @@ struct JobOptions {
   std::chrono::milliseconds grace{3000};  // from the first failure to the end
   std::optional<std::chrono::milliseconds> timeout;
   bool prefix = false;
+  MpiKind mpi = MpiKind::kOpenMpi;
 };
 
 // Passes output on, says on standard error which ranks failed and how, and

@@ -15,12 +15,12 @@ JobOutput::JobOutput(std::string_view token, ReportHandler on_report)
       parser_(
           token,
           [this](std::string_view bytes) {
-            if (!is_muted_) pass_error(bytes);
+            if (!muted_.error) pass_error(bytes);
           },
           [this](const Frame& frame) { take_frame(frame); }) {}
 
 void JobOutput::feed_output(std::string_view bytes) {
-  write_all(STDOUT_FILENO, bytes);
+  if (!muted_.output) write_all(STDOUT_FILENO, bytes);
 }
 
 void JobOutput::feed_error(std::string_view bytes) { parser_.feed(bytes); }

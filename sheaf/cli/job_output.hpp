@@ -21,9 +21,12 @@ class JobOutput {
   void feed_error(std::string_view bytes);
   void finish();
 
-  // From now on bytes outside frames are not passed on: all ranks have ended,
-  // and what mpirun says about it is said better by us.
-  void mute() { is_muted_ = true; }
+  // From now on bytes outside frames are not passed on.
+  struct Muted {
+    bool output = false;
+    bool error = false;
+  };
+  void mute(const Muted& muted) { muted_ = muted; }
 
   // A whole line of our own on standard error.
   void say(std::string_view line);
@@ -36,7 +39,7 @@ class JobOutput {
   RankLines output_lines_;
   RankLines error_lines_;
   FrameParser parser_;
-  bool is_muted_ = false;
+  Muted muted_;
   bool is_at_line_start_ = true;
 };
 

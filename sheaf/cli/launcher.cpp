@@ -113,7 +113,8 @@ LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
 }
 
 int launch(const LaunchOptions& options) {
-  const LaunchPlan plan = plan_launch(options, find_mpi());
+  const MpiInstall mpi = find_mpi();
+  const LaunchPlan plan = plan_launch(options, mpi);
   if (options.dry_run) {
     std::cout << command_text(plan) << std::endl;
     return 0;
@@ -126,7 +127,8 @@ int launch(const LaunchOptions& options) {
                   .ranks = plan.request.ranks,
                   .grace = plan.grace,
                   .timeout = options.timeout,
-                  .prefix = options.prefix});
+                  .prefix = options.prefix,
+                  .mpi = mpi.kind});
 }
 
 }  // namespace sheaf::cli

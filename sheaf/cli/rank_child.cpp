@@ -13,28 +13,25 @@
 namespace sheaf::cli {
 namespace {
 
-// Waits until the wrapper ends. A byte says that it ended in order; the end
-// of the line without one that it was killed.
-[[noreturn]] void guard_group(int line, pid_t group) {
-  ::setsid();
+[[noreturn]] void guard_group(int line) {
+  ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "sheaf-guard");
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, nullptr);
-  // The daemon waits for the end of these pipes; only the line is ours.
+  // Only the line is ours; mpirun waits for the end of the others.
   ::dup2(line, STDIN_FILENO);
   ::close_range(STDIN_FILENO + 1, ~0u, 0);
   char byte;
-  ssize_t count;
-  do {
-    count = ::read(STDIN_FILENO, &byte, 1);
-  } while (count < 0 && errno == EINTR);
-  if (count != 1) ::kill(-group, SIGKILL);
+  while (::read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) {
+  }
+  ::kill(0, SIGKILL);  // the group, with us
   ::_exit(0);
 }
 
 struct ChildSetup {
   pid_t parent;
+  pid_t group;
   int out = -1;  // -1: the wrapper's own
   int err = -1;
   int problem;  // errno goes there when exec fails
@@ -43,9 +40,9 @@ struct ChildSetup {
 [[noreturn]] void become_program(const ChildOptions& options,
                                  const ChildSetup& setup,
                                  const SignalQueue& signals) {
-  ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != setup.parent) ::_exit(128 + SIGKILL);
+  ::setpgid(0, setup.group);
   if (!options.has_input)
     ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   if (setup.out >= 0) ::dup2(setup.out, STDOUT_FILENO);
@@ -70,23 +67,37 @@ int read_errno(Fd& line) {
 }  // namespace
 
 RankChild::RankChild(const ChildOptions& options, const SignalQueue& signals) {
-  start(options, signals);
   start_guard();
+  start_program(options, signals);
 }
 
-void RankChild::start(const ChildOptions& options, const SignalQueue& signals) {
+// The line's other end is with us and, until exec, with the program. So the
+// guard cannot miss a program whose wrapper dies while it starts.
+void RankChild::start_guard() {
+  Pipe line = make_pipe();
+  guard_ = ::fork();
+  if (guard_ < 0)
+    throw IoError(concat("cannot fork: ", ::strerrordesc_np(errno)));
+  if (guard_ == 0) guard_group(line.read.get());
+  ::setpgid(guard_, guard_);  // also done by itself: either may come first
+  guard_line_ = std::move(line.write);
+}
+
+void RankChild::start_program(const ChildOptions& options,
+                              const SignalQueue& signals) {
   Pipe problem = make_pipe();
   Pipe out, err;
   if (options.relay) {
     out = make_pipe();
     err = make_pipe();
   }
-  const ChildSetup setup{::getpid(), out.write.get(), err.write.get(),
+  const ChildSetup setup{::getpid(), guard_, out.write.get(), err.write.get(),
                          problem.write.get()};
   pid_ = ::fork();
-  if (pid_ < 0) throw IoError(concat("cannot fork: ", strerrordesc_np(errno)));
+  if (pid_ < 0)
+    throw IoError(concat("cannot fork: ", ::strerrordesc_np(errno)));
   if (pid_ == 0) become_program(options, setup, signals);
-  ::setpgid(pid_, pid_);  // also done by the child: either may come first
+  ::setpgid(pid_, guard_);
   out_ = std::move(out.read);
   err_ = std::move(err.read);
   for (const Fd* fd : {&out_, &err_})
@@ -95,26 +106,13 @@ void RankChild::start(const ChildOptions& options, const SignalQueue& signals) {
   start_errno_ = read_errno(problem.read);
 }
 
-void RankChild::start_guard() {
-  Pipe line = make_pipe();
-  guard_ = ::fork();
-  if (guard_ < 0)
-    throw IoError(concat("cannot fork: ", strerrordesc_np(errno)));
-  if (guard_ == 0) {
-    // Its own copy of this end would keep the line open.
-    line.write.reset();
-    guard_group(line.read.get(), pid_);
-  }
-  guard_line_ = std::move(line.write);
-}
-
 bool RankChild::has_ended() const {
   siginfo_t info{};
   ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
   return info.si_pid == pid_;
 }
 
-void RankChild::signal_group(int signal) const { ::kill(-pid_, signal); }
+void RankChild::signal_group(int signal) const { ::kill(-guard_, signal); }
 
 int RankChild::reap() {
   signal_group(SIGKILL);
@@ -127,7 +125,6 @@ int RankChild::reap() {
 
 RankChild::~RankChild() {
   if (!is_reaped_) reap();
-  write_all(guard_line_.get(), "e");
   ::waitpid(guard_, nullptr, 0);
 }
 

@@ -16,16 +16,15 @@ struct ChildOptions {
   bool has_input = true;  // false: its standard input is empty
 };
 
-// The program leads a process group of its own. When the wrapper dies, in
-// whatever way, the whole group is killed: the program by its parent-death
-// signal, and what it has started by a guard, a process that waits for just
-// that and is out of reach of signals sent to the wrapper's group.
+// A guard, a process that does nothing but wait for the wrapper's end, leads a
+// process group, and the program runs in it. When the wrapper dies, in
+// whatever way, the guard kills the group: the program and all it has started.
 class RankChild {
  public:
   // Starts the command. When it cannot be, start_errno() says why, and the
   // child is one that ends at once.
   RankChild(const ChildOptions& options, const SignalQueue& signals);
-  ~RankChild();  // kills what is left of the group
+  ~RankChild();
   RankChild(const RankChild&) = delete;
   RankChild& operator=(const RankChild&) = delete;
 
@@ -35,14 +34,14 @@ class RankChild {
   int start_errno() const { return start_errno_; }
 
   bool has_ended() const;  // leaves it as a zombie, so its number stays taken
-  void signal_group(int signal) const;
+  void signal_group(int signal) const;  // the guard heeds only SIGKILL
 
-  // Kills what the program left running, then gives its wait status.
+  // Kills what is left of the group, then gives the program's wait status.
   int reap();
 
  private:
-  void start(const ChildOptions& options, const SignalQueue& signals);
   void start_guard();
+  void start_program(const ChildOptions& options, const SignalQueue& signals);
 
   pid_t pid_ = -1;
   pid_t guard_ = -1;

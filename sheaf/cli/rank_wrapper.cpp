@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,9 +11,10 @@
 
 #include <array>
 #include <cstdlib>
+#include <span>
 #include <thread>
 
-#include "sheaf/cli/frame.hpp"
+#include "sheaf/cli/frame_writer.hpp"
 #include "sheaf/cli/rank_child.hpp"
 #include "sheaf/cli/report.hpp"
 #include "sheaf/topo/host.hpp"
@@ -24,10 +24,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKillAfter{2000};   // from SIGTERM to SIGKILL
-constexpr milliseconds kLookAfter{1000};   // at the parent, if all is quiet
-constexpr milliseconds kDrainLimit{1000};  // for the last report
-constexpr auto kDrainStep = std::chrono::microseconds(200);
+constexpr milliseconds kKillAfter{2000};  // from SIGTERM to SIGKILL
+constexpr milliseconds kLookAfter{1000};  // at the parent, if all is quiet
 
 // SIGTERM can come from anywhere; this one only from the kernel.
 int parent_signal() { return SIGRTMIN + 7; }
@@ -47,6 +45,7 @@ class Wrapper {
       : options_(options),
         rank_(rank_from_environment()),
         parent_(::getppid()),
+        writer_(options.token, rank_),
         signals_(watched_signals()) {
     ::prctl(PR_SET_PDEATHSIG, parent_signal());
     ::signal(SIGPIPE, SIG_IGN);
@@ -74,6 +73,7 @@ class Wrapper {
 
  private:
   void step(RankChild& child);
+  void wait(std::span<pollfd> ready, bool can_send) const;
   void handle_signal(RankChild& child, int signal);
   void relay(Fd& from, FrameKind kind);
   bool relay_rest(RankChild& child);
@@ -85,35 +85,35 @@ class Wrapper {
   const WrapperOptions& options_;
   const int rank_;
   const pid_t parent_;
+  const FrameWriter writer_;
   SignalQueue signals_;
   bool was_asked_ = false;
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
 
-// Whether the daemon has taken all we wrote. A frame that is written to an
-// empty pipe is forwarded as one piece, which other ranks' bytes cannot tear.
-bool is_drained() {
-  int waiting = 0;
-  return ::ioctl(STDERR_FILENO, FIONREAD, &waiting) != 0 || waiting == 0;
+// While the pipe is not empty there is no event to wait for, only time.
+void Wrapper::wait(std::span<pollfd> ready, bool can_send) const {
+  const auto end = std::min(kill_at_, Clock::now() + kLookAfter);
+  const timespec brief{
+      0, std::chrono::nanoseconds(FrameWriter::kDrainStep).count()};
+  if (can_send)
+    ::poll(ready.data(), ready.size(), poll_timeout_ms(end));
+  else
+    ::ppoll(ready.data(), ready.size(), &brief, nullptr);
 }
 
 void Wrapper::step(RankChild& child) {
-  const bool can_send = !options_.relay || is_drained();
+  const bool can_send = !options_.relay || writer_.is_drained();
   std::array<pollfd, 3> ready{{{signals_.fd(), POLLIN, 0},
                                {can_send ? child.out().get() : -1, POLLIN, 0},
                                {can_send ? child.err().get() : -1, POLLIN, 0}}};
-  const auto wait = std::min(kill_at_, Clock::now() + kLookAfter);
-  const auto step_ns = std::chrono::nanoseconds(kDrainStep).count();
-  const timespec brief{0, step_ns};
-  if (can_send)
-    ::poll(ready.data(), ready.size(), poll_timeout_ms(wait));
-  else
-    ::ppoll(ready.data(), ready.size(), &brief, nullptr);
+  wait(ready, can_send);
   while (const int signal = signals_.next().number)
     handle_signal(child, signal);
   if (!has_parent() || Clock::now() >= kill_at_) child.signal_group(SIGKILL);
   if (ready[1].revents) relay(child.out(), FrameKind::kOutput);
-  if (ready[2].revents && is_drained()) relay(child.err(), FrameKind::kError);
+  if (ready[2].revents && writer_.is_drained())
+    relay(child.err(), FrameKind::kError);
 }
 
 void Wrapper::handle_signal(RankChild& child, int signal) {
@@ -126,8 +126,7 @@ void Wrapper::handle_signal(RankChild& child, int signal) {
 
 void Wrapper::relay(Fd& from, FrameKind kind) {
   const std::string bytes = read_some(from, kMaxPayloadBytes);
-  if (bytes.empty()) return;
-  write_all(STDERR_FILENO, encode_frame(options_.token, {kind, rank_, bytes}));
+  if (!bytes.empty()) writer_.send(kind, bytes);
 }
 
 // Forwards a piece of what is left in the pipes. False when they are empty:
@@ -136,8 +135,8 @@ bool Wrapper::relay_rest(RankChild& child) {
   std::array<pollfd, 2> ready{
       {{child.out().get(), POLLIN, 0}, {child.err().get(), POLLIN, 0}}};
   if (::poll(ready.data(), ready.size(), 0) <= 0 || !has_parent()) return false;
-  if (!is_drained())
-    std::this_thread::sleep_for(kDrainStep);
+  if (!writer_.is_drained())
+    std::this_thread::sleep_for(FrameWriter::kDrainStep);
   else if (ready[0].revents)
     relay(child.out(), FrameKind::kOutput);
   else
@@ -145,18 +144,23 @@ bool Wrapper::relay_rest(RankChild& child) {
   return true;
 }
 
+std::int64_t now_ns() {
+  timespec now;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
 RankReport Wrapper::make_report(RankChild& child) const {
   RankReport report;
   report.rank = rank_;
   report.host = topo::host_name();
   report.pid = child.pid();
+  report.was_asked = was_asked_;
+  // Before others can see that it is gone, and fail because of that.
+  report.time_ns = now_ns();
   const int status = child.reap();
   report.code = code_of_wait_status(status);
   report.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  report.was_asked = was_asked_;
-  timespec now;
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  report.time_ns = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
   if (child.start_errno() != 0) {
     report.start_error = "could not start '" + options_.command[0] +
                          "': " + ::strerrordesc_np(child.start_errno());
@@ -171,11 +175,7 @@ void Wrapper::send_report(const RankReport& report) const {
       write_all(STDERR_FILENO, "sheaf run: " + describe(report) + "\n");
     return;
   }
-  const auto limit = Clock::now() + kDrainLimit;
-  while (!is_drained() && Clock::now() < limit)
-    std::this_thread::sleep_for(kDrainStep);
-  const Frame frame{FrameKind::kReport, rank_, encode_report(report)};
-  write_all(STDERR_FILENO, encode_frame(options_.token, frame));
+  writer_.send_last(FrameKind::kReport, encode_report(report));
 }
 
 int Wrapper::wait_for_grace(const RankReport& report) {

@@ -1,0 +1,37 @@
+#pragma once
+// The measurements, as every rank runs them. Rank 0 prints.
+
+#include "sheaf/cli/bench_plan.hpp"
+#include "sheaf/comm/baseline.hpp"
+#include "sheaf/comm/group.hpp"
+#include "sheaf/topo/predict.hpp"
+
+namespace sheaf::cli {
+
+struct BenchJob {
+  BenchArgs args;
+  BenchPlan plan;
+};
+
+// A collective over all sizes, with those it is compared with. Whether all
+// results of ours were right.
+bool run_sweep(const comm::Group& group, const BenchJob& job);
+
+// One rank comes a second late to a barrier: the processor time of the others.
+void run_idle(const comm::Group& group, const BenchJob& job);
+
+// A small all-reduce with and without the comparison of fingerprints.
+void run_guard(const comm::Group& group, const BenchJob& job);
+
+// Measures memory, processor and network, and writes the description of the
+// machine to `args.fit`.
+void run_fit(const comm::Group& group, const BenchJob& job);
+
+// The library called `name`, joined by all ranks of the world.
+std::unique_ptr<comm::BaselineLibrary> join_baseline(
+    const comm::Group& group, const std::string& name,
+    const std::string& interface);
+
+topo::Placement placement_of(const comm::Group& group);
+
+}  // namespace sheaf::cli
