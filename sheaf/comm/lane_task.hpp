@@ -20,6 +20,7 @@ class LaneTask {
   LaneTask& operator=(LaneTask&&) noexcept = default;
 
   bool has_ended() const { return next_ == schedule_.size(); }
+  int tier() const { return schedule_[next_].tier; }  // before the end
   // Does what can be done now; whether anything was.
   bool advance();
 

@@ -304,12 +304,31 @@ Schedule Pipeline::schedule(Range range) const {
 
 bool Pipeline::advance_tasks() {
   if (!has_network() || next_collect_ == next_deliver_) return false;
-  const Stopwatch watch(times_.network_ns);
   bool has_moved = false;
   for (std::size_t piece = next_deliver_; piece < next_collect_; ++piece)
     for (LaneTask& task : under_way_[piece % kWindow].tasks)
       if (!task.has_ended() && task.advance()) has_moved = true;
+  note_tiers();
   return has_moved;
+}
+
+// What was under way at the last look was so until now.
+void Pipeline::note_tiers() {
+  const std::int64_t now = now_ns();
+  if (busy_tiers_.any()) times_.network_ns += now - noted_ns_;
+  for (std::size_t tier = 0; tier < busy_tiers_.size(); ++tier) {
+    if (!busy_tiers_[tier]) continue;
+    TierTime& time = times_.tiers[tier];
+    if (time.busy_ns == 0) time.first_ns = noted_ns_;
+    time.busy_ns += now - noted_ns_;
+    time.last_ns = now;
+  }
+  noted_ns_ = now;
+  busy_tiers_.reset();
+  for (const Piece& piece : under_way_)
+    for (const LaneTask& task : piece.tasks)
+      if (!task.has_ended())
+        busy_tiers_.set(static_cast<std::size_t>(task.tier()));
 }
 
 bool Pipeline::is_exchanged(std::size_t piece) const {

@@ -2,6 +2,8 @@
 // All-reduce, reduce and broadcast in one: what they have in common is
 // collect, exchange, deliver.
 
+#include <array>
+#include <bitset>
 #include <vector>
 
 #include "sheaf/comm/call.hpp"
@@ -39,9 +41,17 @@ struct Whereabouts {
 Whereabouts whereabouts(HostMemory& memory, const void* input,
                         const void* output, std::size_t bytes);
 
+// When steps of one of the plan's outer tiers were under way.
+struct TierTime {
+  std::int64_t first_ns = 0;
+  std::int64_t last_ns = 0;
+  std::int64_t busy_ns = 0;
+};
+
 struct PipelineTimes {
   std::int64_t local_ns = 0;    // own work in shared memory
   std::int64_t network_ns = 0;  // something was under way between hosts
+  std::array<TierTime, topo::kMaxDims> tiers;
 };
 
 class Pipeline {
@@ -68,6 +78,7 @@ class Pipeline {
   void collect_lane(std::size_t piece, int lane);
   void start_task(std::size_t piece, int lane);
   bool advance_tasks();
+  void note_tiers();
   bool is_exchanged(std::size_t piece) const;
   void deliver(std::size_t piece);
   void take(std::size_t piece);
@@ -117,6 +128,8 @@ class Pipeline {
   std::size_t next_take_ = 0;
   std::vector<Piece> under_way_;  // by piece, modulo the window
   PipelineTimes times_;
+  std::bitset<topo::kMaxDims> busy_tiers_;  // since noted_ns_
+  std::int64_t noted_ns_ = 0;
 };
 
 }  // namespace sheaf::comm

@@ -26,6 +26,7 @@ struct Step {
   Range received{};
   bool adds = false;      // the received range is reduced into the buffer
   bool finishes = false;  // and for the last time: an average is divided here
+  int tier = 0;           // of tiers_schedule: for reports
 };
 
 using Schedule = std::vector<Step>;

@@ -31,8 +31,11 @@ int index_of(const std::vector<int>& dims, std::size_t tier, int me) {
   return me % dims[tier];
 }
 
-void append(Schedule& steps, const Schedule& more) {
-  steps.insert(steps.end(), more.begin(), more.end());
+void append(Schedule& steps, const Schedule& more, std::size_t tier) {
+  for (Step step : more) {
+    step.tier = static_cast<int>(tier);
+    steps.push_back(step);
+  }
 }
 
 // Halving and trees as a last tier are whole all-reduces of their own.
@@ -43,7 +46,7 @@ Schedule last_tier(TierAlgorithm algorithm, const std::vector<int>& members,
   if (algorithm == TierAlgorithm::kRing) {
     auto scattered = ring_reduce_scatter(members, me, range, true);
     steps = std::move(scattered.steps);
-    append(steps, ring_all_gather(members, me, range));
+    append(steps, ring_all_gather(members, me, range), /*tier=*/0);
     return steps;
   }
   steps = algorithm == TierAlgorithm::kTree ? tree_schedule(size, me, range)
@@ -81,14 +84,16 @@ Schedule tiers_schedule(const std::vector<int>& dims,
     auto scattered = halves
                          ? halving_reduce_scatter(members, index, range, false)
                          : ring_reduce_scatter(members, index, range, false);
-    append(steps, scattered.steps);
+    append(steps, scattered.steps, tier);
     back[tier] = halves ? doubling_all_gather(members, index, range)
                         : ring_all_gather(members, index, range);
     range = scattered.owned;
   }
-  append(steps, last_tier(algorithms[last], members_of(dims, last, me),
-                          index_of(dims, last, me), range));
-  for (std::size_t tier = last; tier-- > 0;) append(steps, back[tier]);
+  append(steps,
+         last_tier(algorithms[last], members_of(dims, last, me),
+                   index_of(dims, last, me), range),
+         last);
+  for (std::size_t tier = last; tier-- > 0;) append(steps, back[tier], tier);
   return steps;
 }
 
