@@ -7,7 +7,9 @@
 #include "sheaf/comm/ordered.hpp"
 #include "sheaf/comm/perform.hpp"
 #include "sheaf/comm/pipeline.hpp"
+#include "sheaf/comm/reporter.hpp"
 #include "sheaf/comm/select.hpp"
+#include "sheaf/comm/tuner.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -59,20 +61,37 @@ void run_mpi(Call& call, const Job& job) {
     reduce(job.reduction, sources, outputs, job.count);
 }
 
+// For those who want to know how long it took.
+void observe(GroupCore& group, const Choice& choice, const Job& job,
+             CallTimes& times) {
+  times.end_ns = now_ns();
+  if (group.tuner().is_measuring())
+    group.tuner().note(job.bytes(), times.busy_ns());
+  if (group.reporter().is_on())
+    group.reporter().note(choice, job.reduction.dtype, job.bytes(), times);
+}
+
 void run(GroupCore& group, const Job& job, const Fingerprint& fingerprint,
          const CollectiveOptions& options) {
+  group.reporter().count_call();
   if (group.size() == 1) {
     if (job.input != job.output)
       std::memcpy(job.output, job.input, job.bytes());
     return;
   }
-  const Choice choice = select_all_reduce(group, job.bytes(), options);
+  const Choice choice =
+      select_all_reduce(group, job.reduction.dtype, job.bytes(), options);
+  const bool is_timed =
+      group.reporter().is_on() || group.tuner().is_measuring();
+  CallTimes times;
+  if (is_timed) times.start_ns = now_ns();
   const Whereabouts where =
       whereabouts(group.runtime().memory(), job.input, job.output, job.bytes());
   const bool is_small = choice.route == Route::kSmall;
   const void* payload = is_small ? static_cast<const void*>(job.input) : &where;
   perform(group, fingerprint, options.timeout, payload,
           is_small ? job.bytes() : sizeof where, [&](Call& call) {
+            times.waited_ns = call.waited_ns();
             switch (choice.route) {
               case Route::kSmall:
                 reduce_small(call, job);
@@ -91,10 +110,11 @@ void run(GroupCore& group, const Job& job, const Fingerprint& fingerprint,
                                         .output = job.output,
                                         .count = job.count,
                                         .reduction = job.reduction};
-                Pipeline(call, piped, choice.plan).run();
+                times.pipeline = Pipeline(call, piped, choice.plan).run();
               }
             }
           });
+  if (is_timed) observe(group, choice, job, times);
 }
 
 Reduction reduction_for(const Group& group, DType dtype, ReduceOp op) {

@@ -15,8 +15,8 @@ GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, int id,
       layout_(std::move(layout)),
       local_(region, layout_.local_count(), layout_.local),
       region_offset_(region_offset),
-      tuner_(std::make_unique<Tuner>()),
-      reporter_(std::make_unique<Reporter>()) {}
+      tuner_(std::make_unique<Tuner>(*this)),
+      reporter_(std::make_unique<Reporter>(*this)) {}
 
 GroupCore::~GroupCore() {
   {

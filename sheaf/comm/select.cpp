@@ -164,7 +164,7 @@ std::string_view name_of(TierAlgorithm algorithm) noexcept {
   }
 }
 
-Choice select_all_reduce(GroupCore& group, std::size_t bytes,
+Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
                          const CollectiveOptions& options) {
   const bool is_one_host = group.layout().host_count() == 1;
   const auto& settings = group.runtime().options();
@@ -177,8 +177,13 @@ Choice select_all_reduce(GroupCore& group, std::size_t bytes,
   if (settings.mode == topo::Mode::kMpi) return {Route::kMpi, {}};
   if (settings.mode == topo::Mode::kRing || settings.mode == topo::Mode::kNccl)
     return rings(group);
-  if (is_one_host && bytes <= small_limit(group.size()))
-    return {Route::kSmall, {}};
+  const bool is_small = is_one_host && bytes <= small_limit(group.size());
+  if (settings.mode == topo::Mode::kExplore &&
+      !(options.reproducible || settings.reproducible))
+    return group.tuner().choose(
+        dtype, bytes,
+        is_small ? Choice{Route::kSmall, {}} : best(group, bytes));
+  if (is_small) return {Route::kSmall, {}};
   return best(group, bytes);
 }
 

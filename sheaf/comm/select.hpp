@@ -24,7 +24,8 @@ struct Choice {
 
 // Every rank of the group comes to the same choice. UsageError when what is
 // forced cannot serve this group.
-Choice select_all_reduce(GroupCore& group, std::size_t bytes,
+// In mode `p` this is a step of the exploration: once per call, in its job.
+Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
                          const CollectiveOptions& options);
 // Reduce and broadcast.
 Choice select_rooted(GroupCore& group, std::size_t bytes,
