@@ -36,6 +36,8 @@ struct RowContext {
   std::string command_line;
 };
 
+class Fields;
+
 class RowPrinter {
  public:
   explicit RowPrinter(const RowContext& context);
@@ -46,10 +48,10 @@ class RowPrinter {
 
  private:
   void print_text(const BenchRow& row);
-  void print_for_programs(const BenchRow& row);
+  void print_fields(const Fields& fields);
 
   RowContext context_;
-  Table table_;
+  std::optional<Table> table_;  // once there is a row
 };
 
 }  // namespace sheaf::cli
