@@ -75,9 +75,12 @@ Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
   find_buffers();
   is_staged_ = needs_staging();
   const bool is_one_piece = !is_staged_ && !has_network();
+  const std::size_t piece_bytes =
+      is_staged_ ? std::min(plan.piece_bytes, kMaxPieceBytes)
+                 : plan.piece_bytes;
   piece_elements_ = is_one_piece
                         ? job.count
-                        : std::max<std::size_t>(1, plan.piece_bytes / element_);
+                        : std::max<std::size_t>(1, piece_bytes / element_);
   pieces_ = job.count == 0 ? 0
             : is_one_piece
                 ? 1

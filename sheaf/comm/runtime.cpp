@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/units.hpp"
 #include "sheaf/comm/bootstrap.hpp"
 #include "sheaf/comm/mailroom.hpp"
 #include "sheaf/comm/monitor.hpp"
@@ -47,16 +48,18 @@ std::string pretended_host(int rank, int size) {
   return concat("#", rank * count / size);
 }
 
-// Address space only. All heaps of a host are mapped by each of its ranks.
+// Address space only, so that generosity costs nothing: each rank maps all
+// heaps of its host, which stay within a terabyte unless memory asks for more.
 std::size_t heap_bytes(std::size_t wanted, int ranks) {
   if (wanted) return wanted;
   if (const char* text = std::getenv("SHEAF_ARENA_BYTES"))
-    return std::strtoull(text, nullptr, 10);
+    return parse_bytes(text);
   const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto count = static_cast<std::size_t>(ranks);
   const std::size_t share =
-      2 * memory / static_cast<std::size_t>(std::max(ranks, 2));
-  return std::max(share, std::size_t{1} << 30) >> 21 << 21;
+      std::min(std::size_t{64} << 30, (std::size_t{1} << 40) / count);
+  return std::max(share, 2 * memory / count) >> 21 << 21;
 }
 
 bool guard_from_environment() {
