@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -22,6 +23,7 @@ namespace sheaf::comm {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLargeRequest = std::size_t{16} << 20;
 
 using FileId = std::pair<dev_t, ino_t>;
 
@@ -64,6 +66,18 @@ std::shared_ptr<void> map_once(int fd, std::size_t bytes) {
   std::shared_ptr<void> mapping(data, [bytes](void* at) { munmap(at, bytes); });
   known = mapping;
   return mapping;
+}
+
+// The kernel hands out shared memory until it has to kill processes for it, so
+// large requests are compared with what is left, a tenth of which stays free.
+bool has_memory_for(std::size_t bytes) {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::size_t kilobytes = 0;
+  std::string unit;
+  while (file >> name >> kilobytes >> unit)
+    if (name == "MemAvailable:") return bytes / 1024 < kilobytes / 10 * 9;
+  return true;
 }
 
 struct flock whole_file(short type) {
@@ -126,6 +140,7 @@ Segment::~Segment() {
 
 bool Segment::commit(std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return true;
+  if (bytes >= kLargeRequest && !has_memory_for(bytes)) return false;
   if (fallocate(fd_, 0, static_cast<off_t>(offset),
                 static_cast<off_t>(bytes)) != 0)
     return false;
