@@ -135,7 +135,11 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 }
 
 Segment::~Segment() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  // The mapping keeps the file open, and with it the lock, for as long as
+  // another rank in this process, a thread, has it too.
+  unlock();
+  close(fd_);
 }
 
 bool Segment::commit(std::size_t offset, std::size_t bytes) {
