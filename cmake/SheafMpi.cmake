@@ -1,6 +1,6 @@
 # How tests start ranks: SHEAF_LAUNCH is the command up to the number of ranks,
 # SHEAF_LAUNCH_ENVIRONMENT what it needs besides. Where MPICH is installed
-# beside another MPI, SHEAF_LAUNCH_MPICH and sheaf_transport_mpich serve a
+# beside another MPI, SHEAF_LAUNCH_MPICH and sheaf_comm_mpich serve a
 # second set of rank tests.
 set(SHEAF_LAUNCH)
 set(SHEAF_LAUNCH_ENVIRONMENT)
@@ -23,8 +23,8 @@ if(SHEAF_MPI_IS_OPEN_MPI)
 endif()
 message(STATUS "Ranks are started by: ${SHEAF_LAUNCH}")
 
-# The transport again, compiled with MPICH. `mpicc -show` prints the whole
-# compiler line; FindMPI can look for one MPI only.
+# The files of comm that know MPI, again, compiled with MPICH. `mpicc -show`
+# prints the whole compiler line; FindMPI can look for one MPI only.
 function(sheaf_add_mpich mpicc)
   execute_process(COMMAND ${mpicc} -show OUTPUT_VARIABLE line
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -36,12 +36,13 @@ function(sheaf_add_mpich mpicc)
   list(FILTER libraries INCLUDE REGEX "^-[Ll]")
 
   get_target_property(needs sheaf_comm LINK_LIBRARIES)
-  add_library(sheaf_transport_mpich OBJECT EXCLUDE_FROM_ALL
-    ${PROJECT_SOURCE_DIR}/sheaf/comm/mpi_transport.cpp)
-  set_target_properties(sheaf_transport_mpich PROPERTIES SHEAF_OTHER_MPI ON)
-  target_include_directories(sheaf_transport_mpich PRIVATE
+  file(GLOB sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/sheaf/comm/mpi_*.cpp)
+  add_library(sheaf_comm_mpich OBJECT EXCLUDE_FROM_ALL ${sources})
+  set_target_properties(sheaf_comm_mpich PROPERTIES SHEAF_OTHER_MPI ON)
+  target_include_directories(sheaf_comm_mpich PRIVATE
     ${PROJECT_SOURCE_DIR} ${includes})
-  target_link_libraries(sheaf_transport_mpich PRIVATE ${needs})
+  target_link_libraries(sheaf_comm_mpich PRIVATE ${needs})
   add_library(sheaf_mpich INTERFACE)
   target_link_libraries(sheaf_mpich INTERFACE ${libraries})
 endfunction()
@@ -52,8 +53,7 @@ mark_as_advanced(SHEAF_MPICC_MPICH SHEAF_MPIEXEC_MPICH)
 # Not with the thread sanitizer: there MPI_Init and MPI_Finalize of MPICH 4.0
 # crash in a program of two lines.
 if(SHEAF_MPI_IS_OPEN_MPI AND SHEAF_MPICC_MPICH AND SHEAF_MPIEXEC_MPICH
-   AND NOT SHEAF_SANITIZE MATCHES thread AND EXISTS
-   ${PROJECT_SOURCE_DIR}/sheaf/comm/mpi_transport.cpp)
+   AND NOT SHEAF_SANITIZE MATCHES thread)
   sheaf_add_mpich(${SHEAF_MPICC_MPICH})
   set(SHEAF_LAUNCH_MPICH ${SHEAF_MPIEXEC_MPICH})
   message(STATUS "Also tested with: ${SHEAF_LAUNCH_MPICH}")

@@ -68,12 +68,12 @@ function(sheaf_add_rank_test name label ranks launcher)
 endfunction()
 
 # The rank tests of `layer` as a program linked to MPICH in place of the MPI
-# that was found. Its own transport comes before the one in sheaf_comm's
-# archive, which is therefore never taken out of it.
+# that was found. Its own objects that know MPI come before those in
+# sheaf_comm's archive, which are therefore never taken out of it.
 function(sheaf_mpich_rank_tests layer)
   set(program ranks_${layer}_mpich)
   add_executable(${program} $<TARGET_OBJECTS:ranks_${layer}_objects>
-    $<TARGET_OBJECTS:sheaf_transport_mpich> ${SHEAF_TEST_SUPPORT})
+    $<TARGET_OBJECTS:sheaf_comm_mpich> ${SHEAF_TEST_SUPPORT})
   set_target_properties(${program} PROPERTIES
     SHEAF_OTHER_MPI ON LINKER_LANGUAGE CXX)
   target_link_libraries(${program} PRIVATE

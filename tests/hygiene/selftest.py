@@ -50,6 +50,8 @@ class Layers(HygieneTest):
                 ("sheaf/parallel/a.cpp", '"sheaf/plan/exchange_plan.hpp"'),
                 ("sheaf/tensor/a.cpp", "<torch/torch.h>"),
                 ("sheaf/comm/mpi_transport.cpp", "<mpi.h>"),
+                ("tests/cli/mpi_victim.c", "<mpi.h>"),
+                ("sheaf/cli/commands.cpp", '"sheaf_commands.inc"'),
                 ("bench/versus_mpi.cpp", "<mpi.h>")):
             self.expect_clean(layers.check, self.include(name, target))
 
@@ -69,6 +71,7 @@ class Layers(HygieneTest):
         for name, target in (("sheaf/comm/a.hpp", "<torch/torch.h>"),
                              ("sheaf/plan/a.cpp", "<c10/util/Half.h>"),
                              ("sheaf/comm/group.cpp", "<mpi.h>"),
+                             ("sheaf/comm/mpi_types.hpp", "<mpi.h>"),
                              ("tests/comm/a_ranks.cpp", '"mpi.h"')):
             self.expect_fault(f"{name}:2: ", layers.check,
                               self.include(name, target))
@@ -101,6 +104,15 @@ class Headers(HygieneTest):
         self.expect_clean(headers.check, {"sheaf/base/a.hpp": good}, COMPILERS)
         self.expect_fault("sheaf/base/a.hpp", headers.check,
                           {"sheaf/base/a.hpp": "std::string f();\n"}, COMPILERS)
+
+    def test_only_the_first_include_is_proven_by_the_build(self):
+        bad = {"sheaf/base/a.hpp": "std::string f();\n"}
+        first = '#include "sheaf/base/a.hpp"\n'
+        self.expect_clean(headers.check,
+                          {**bad, "sheaf/base/a.cpp": first}, COMPILERS)
+        late = "#include <string>\n" + first
+        self.expect_fault("sheaf/base/a.hpp", headers.check,
+                          {**bad, "sheaf/base/a.cpp": late}, COMPILERS)
 
     def test_a_c_header_is_c(self):
         good = "#include <stddef.h>\nint f(size_t count);\n"

@@ -21,10 +21,9 @@ PRIVATE = [re.compile(text) for text in (
     r"(?i)\bhelper sessio[n]",
     r"(?i)\bshared/(?:design|style|reference)",
 )]
-URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([^\s/:\"'<>)`\]]+)")
+URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([\w-]+(?:\.[\w-]+)+)")
 # Reserved for examples, this machine, and names that nobody fetches.
-OURS = re.compile(r"^(?:localhost|127\.[\d.]+|\[::1\]|\$.*"
-                  r"|(?:[\w-]+\.)*(?:example|invalid|test)"
+OURS = re.compile(r"^(?:127\.[\d.]+|(?:[\w-]+\.)*(?:example|invalid|test)"
                   r"|(?:[\w-]+\.)*example\.(?:com|net|org)|www\.w3\.org)$")
 
 
