@@ -14,12 +14,6 @@ template <class T>
 void put(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
-template <class T>
-T get(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 // In doubles and 64-bit integers; wrapping into narrow integers is what
 // store() does.
@@ -52,10 +46,26 @@ double divided(DType dtype, double sum, int ranks) {
   return std::trunc(sum / ranks);
 }
 
+// Inputs repeat after so many elements, a prime, so that no cut of a buffer
+// falls into step with them; and so do results. Long buffers are made by
+// copying what is there already.
+constexpr std::size_t kPeriod = 1009;
+
+void repeat(std::vector<std::byte>& data, std::size_t bytes) {
+  for (std::size_t done = bytes; done < data.size(); done *= 2)
+    std::memcpy(data.data() + done, data.data(),
+                std::min(done, data.size() - done));
+}
+
+double input_value(DType dtype, ReduceOp op, int rank, std::size_t index) {
+  if (dtype != DType::kBool) return exact_value(rank, index, op);
+  return (rank + static_cast<int>(index % kPeriod)) % 3 == 0;
+}
+
 }  // namespace
 
 double exact_value(int rank, std::size_t index, ReduceOp op) {
-  const auto i = static_cast<int>(index % 1009);
+  const auto i = static_cast<int>(index % kPeriod);
   if (op == ReduceOp::kProduct) return (rank * 5 + i) % 3 == 0 ? 2 : 1;
   return (rank * 7 + i * 3) % 11;
 }
@@ -86,60 +96,31 @@ void store(DType dtype, std::byte* at, double value) {
   }
 }
 
-double load(DType dtype, const std::byte* at) {
-  switch (dtype) {
-    case DType::kF64:
-      return get<double>(at);
-    case DType::kF32:
-      return get<float>(at);
-    case DType::kF16:
-      return to_float(get<Half>(at));
-    case DType::kBF16:
-      return to_float(get<BFloat16>(at));
-    case DType::kI64:
-      return static_cast<double>(get<std::int64_t>(at));
-    case DType::kI32:
-      return get<std::int32_t>(at);
-    case DType::kI16:
-      return get<std::int16_t>(at);
-    case DType::kI8:
-      return get<std::int8_t>(at);
-    default:
-      return get<std::uint8_t>(at);
-  }
-}
-
 std::vector<std::byte> exact_data(DType dtype, ReduceOp op, int rank,
                                   std::size_t count, std::size_t first) {
   const std::size_t element = size_of(dtype);
   std::vector<std::byte> data(count * element);
-  for (std::size_t i = 0; i < count; ++i)
-    store(
-        dtype, data.data() + i * element,
-        dtype == DType::kBool
-            ? static_cast<double>((rank + static_cast<int>(i + first)) % 3 == 0)
-            : exact_value(rank, i + first, op));
+  for (std::size_t i = 0; i < std::min(count, kPeriod); ++i)
+    store(dtype, data.data() + i * element,
+          input_value(dtype, op, rank, i + first));
+  repeat(data, kPeriod * element);
   return data;
 }
 
 std::vector<std::byte> exact_result(DType dtype, ReduceOp op, int ranks,
                                     std::size_t count, std::size_t first) {
   const std::size_t element = size_of(dtype);
-  std::vector<std::vector<std::byte>> inputs;
-  for (int rank = 0; rank < ranks; ++rank)
-    inputs.push_back(exact_data(dtype, op, rank, count, first));
+  const bool is_bool = dtype == DType::kBool;
   std::vector<std::byte> result(count * element);
-  for (std::size_t i = 0; i < count; ++i) {
-    double value = load(dtype, inputs[0].data() + i * element);
+  for (std::size_t i = 0; i < std::min(count, kPeriod); ++i) {
+    double value = input_value(dtype, op, 0, i + first);
     for (int rank = 1; rank < ranks; ++rank)
       value =
-          combine(op, value,
-                  load(dtype, inputs[static_cast<std::size_t>(rank)].data() +
-                                  i * element),
-                  dtype == DType::kBool);
+          combine(op, value, input_value(dtype, op, rank, i + first), is_bool);
     if (op == ReduceOp::kAvg) value = divided(dtype, value, ranks);
     store(dtype, result.data() + i * element, value);
   }
+  repeat(result, kPeriod * element);
   return result;
 }
 

@@ -14,7 +14,6 @@ namespace sheaf::test {
 double exact_value(int rank, std::size_t index, comm::ReduceOp op);
 
 void store(DType dtype, std::byte* at, double value);
-double load(DType dtype, const std::byte* at);
 
 std::vector<std::byte> exact_data(DType dtype, comm::ReduceOp op, int rank,
                                   std::size_t count, std::size_t first = 0);
