@@ -36,7 +36,7 @@ class Staged {
     const auto me = static_cast<std::size_t>(local_.me());
     const Range part = overlap(range, 0, streams_.bytes[me]);
     if (part.count)
-      std::memcpy(local_.input(local_.me(), count_at(window)),
+      std::memcpy(local_.place(local_.me(), count_at(window)),
                   streams_.mine + part.begin, part.count);
     Progress& mine = local_.progress(local_.me());
     publish(mine.staged, mine.sleepers, count_at(window + 1));
@@ -48,7 +48,7 @@ class Staged {
     for (int member = 0; member < local_.size(); ++member)
       at.push_back(member == local_.me()
                        ? streams_.mine + range.begin
-                       : local_.input(member, count_at(window)));
+                       : local_.place(member, count_at(window)));
     consume(range, at);
     Progress& mine = local_.progress(local_.me());
     publish(mine.taken, mine.sleepers, count_at(window + 1));

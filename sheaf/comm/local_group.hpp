@@ -31,9 +31,9 @@ static_assert(sizeof(Slot) == 64);
 
 // Counts pieces over the life of the group. One writer: the rank itself.
 struct alignas(64) Progress {
-  Counter staged;  // its input of the piece can be read
-  Counter ready;   // its share of the result can be read
-  Counter taken;   // it has read what it needs of the piece
+  Counter staged;  // its place holds its input, and may be written
+  Counter ready;   // its share of the result is in everyone's place
+  Counter taken;   // it has read what it needs of others' places
   std::atomic<std::uint32_t> sleepers{0};
 };
 
@@ -41,8 +41,7 @@ struct alignas(64) MemberBlock {
   std::array<Slot, 2> slots;
   Progress progress;
   alignas(64) std::array<std::array<std::byte, kSmallBytes>, 2> small;
-  alignas(4096) std::byte inputs[kStageSlots][kMaxPieceBytes];
-  alignas(4096) std::byte results[kStageSlots][kMaxPieceBytes];
+  alignas(4096) std::byte places[kStageSlots][kMaxPieceBytes];
 };
 
 class LocalGroup {
@@ -62,11 +61,9 @@ class LocalGroup {
     return block(member).slots[sequence & 1];
   }
   Progress& progress(int member) const { return block(member).progress; }
-  std::byte* input(int member, std::size_t piece) const {
-    return block(member).inputs[piece % kStageSlots];
-  }
-  std::byte* result(int member, std::size_t piece) const {
-    return block(member).results[piece % kStageSlots];
+  // Where a member stages a piece, and finds the result of one.
+  std::byte* place(int member, std::size_t piece) const {
+    return block(member).places[piece % kStageSlots];
   }
 
   // Says "I am here, with this call" together with some bytes for all.

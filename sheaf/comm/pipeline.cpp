@@ -5,15 +5,19 @@
 //
 // Each piece goes through four stages, and several pieces are under way at
 // once, so that hosts compute while others' bytes travel:
-//   stage    copy the input into shared memory, unless it lies there already
+//   stage    copy the input into the own place in shared memory
 //   collect  a lane's owner reduces its range over the members of the host
 //   exchange the lane's owners on all hosts run a schedule between them
-//   deliver  the owner hands the range to the members of its host
-//   take     members copy what was delivered, unless it was written in place
+//   deliver  the owner writes the range into the place of every member
+//   take     members copy their place to their output
+// Buffers in the arena are their own places: nothing is staged or taken.
 //
-// Members follow each other by counters: a staging place is used again when
-// all have read it. A broadcast has one source and nothing to add, a reduce
-// one target.
+// The result goes where the input was, because those cache lines have just
+// come to the owner: a place of its own for the result would have to be taken
+// away from its readers' caches first, and measured half as fast.
+//
+// Members follow each other by counters. A broadcast has one source and
+// nothing to add, a reduce one target.
 //
 // Bytes inside a host, per rank and S bytes of buffer: in the arena S read and
 // S written; otherwise 2(1 - 1/p) S more, through places that stay in cache.
@@ -33,7 +37,7 @@ constexpr std::size_t kLine = 64;
 constexpr std::size_t kWindow = kStageSlots;  // pieces under way
 
 Counter& ready(Progress& progress) { return progress.ready; }
-Counter& taken(Progress& progress) { return progress.taken; }
+Counter& staged(Progress& progress) { return progress.staged; }
 
 class Stopwatch {
  public:
@@ -185,37 +189,23 @@ bool Pipeline::step() {
 
 // Nothing can be done before another member of the host moves: sleep on it.
 void Pipeline::wait_for_local() {
-  if (next_collect_ < pieces_ && next_collect_ < next_take_ + kWindow) {
-    if (next_stage_ == next_collect_)
-      return wait_for_others(ready, count_at(next_stage_ + 1 - kWindow));
-    for (int member = 0; member < size_; ++member)
-      if (member != me_ && is_source(member))
-        call_.wait(progress(member).staged, progress(member).sleepers,
-                   count_at(next_collect_ + 1));
-    if (next_collect_ >= kWindow)
-      wait_for_others(taken, count_at(next_collect_ + 1 - kWindow));
-    return;
-  }
-  wait_for_others(ready, count_at(next_take_ + 1));
+  if (next_collect_ < next_stage_)
+    wait_for_others(staged, count_at(next_collect_ + 1));
+  else
+    wait_for_others(ready, count_at(next_take_ + 1));
 }
 
+// A place is free when its last result was taken: then all owners are ready,
+// so that nobody reads the last input any more either.
 bool Pipeline::can_stage() const {
-  if (next_stage_ == pieces_) return false;
-  if (!is_staged_ || next_stage_ < kWindow) return true;
-  return others_reached(ready, count_at(next_stage_ + 1 - kWindow));
+  return next_stage_ < pieces_ &&
+         (!is_staged_ || next_stage_ < next_take_ + kWindow);
 }
 
 bool Pipeline::can_collect() const {
   if (next_collect_ == next_stage_) return false;
   if (next_collect_ >= next_deliver_ + kWindow) return false;
-  if (!is_staged_) return true;
-  if (next_collect_ >= next_take_ + kWindow) return false;
-  for (int member = 0; member < size_; ++member)
-    if (member != me_ && is_source(member) &&
-        !progress(member).staged.has_reached(count_at(next_collect_ + 1)))
-      return false;
-  return next_collect_ < kWindow ||
-         others_reached(taken, count_at(next_collect_ + 1 - kWindow));
+  return !is_staged_ || others_reached(staged, count_at(next_collect_ + 1));
 }
 
 bool Pipeline::can_take() const {
@@ -226,15 +216,12 @@ bool Pipeline::can_take() const {
 void Pipeline::stage(std::size_t piece) {
   if (!is_staged_) return;
   const Stopwatch watch(times_.local_ns);
-  const Range whole = piece_range(piece);
-  if (is_source(me_))
-    for (int lane = 0; lane < plan_.lanes; ++lane) {
-      if (is_mine(lane)) continue;
-      const Range range = lane_range(piece, lane);
-      std::memcpy(
-          local_.input(me_, piece) + (range.begin - whole.begin) * element_,
-          job_.input + range.begin * element_, bytes(range));
-    }
+  for (int lane = 0; is_source(me_) && lane < plan_.lanes; ++lane) {
+    if (is_mine(lane)) continue;
+    const Range range = lane_range(piece, lane);
+    std::memcpy(place_for(me_, piece, range),
+                job_.input + range.begin * element_, bytes(range));
+  }
   Progress& mine = progress(me_);
   publish(mine.staged, mine.sleepers, count_at(piece + 1));
 }
@@ -250,28 +237,20 @@ void Pipeline::collect(std::size_t piece) {
 void Pipeline::collect_lane(std::size_t piece, int lane) {
   const Range range = lane_range(piece, lane);
   if (range.count == 0) return;
-  const std::size_t at = (range.begin - piece_range(piece).begin) * element_;
   std::vector<const void*> sources;
   for (int member = 0; member < size_; ++member) {
     if (!is_source(member)) continue;
-    const bool is_here = member == me_ || !is_staged_;
-    sources.push_back(is_here ? inputs_[static_cast<std::size_t>(member)] +
-                                    range.begin * element_
-                              : local_.input(member, piece) + at);
+    const bool is_in_place = member == me_ || !is_staged_;
+    sources.push_back(is_in_place ? inputs_[static_cast<std::size_t>(member)] +
+                                        range.begin * element_
+                                  : place_for(member, piece, range));
   }
   if (sources.empty()) return;  // the exchange brings it
   std::vector<void*> outputs;
-  if (has_network()) {
-    outputs.push_back(work(piece, range));
-  } else if (is_staged_) {
-    if (is_target(me_)) outputs.push_back(work(piece, range));
-    outputs.push_back(local_.result(me_, piece) + at);
-  } else {
-    for (int member = 0; member < size_; ++member)
-      if (is_target(member))
-        outputs.push_back(outputs_[static_cast<std::size_t>(member)] +
-                          range.begin * element_);
-  }
+  if (has_network() || is_target(me_)) outputs.push_back(work(piece, range));
+  for (int member = 0; !has_network() && member < size_; ++member)
+    if (member != me_ && is_target(member))
+      outputs.push_back(place_for(member, piece, range));
   if (sources.size() == 1 && outputs.size() == 1 && sources[0] == outputs[0])
     return;  // the root of a broadcast
   Reduction how = job_.reduction;
@@ -343,22 +322,12 @@ bool Pipeline::is_exchanged(std::size_t piece) const {
 void Pipeline::deliver(std::size_t piece) {
   const Stopwatch watch(times_.local_ns);
   under_way_[piece % kWindow].tasks.clear();
-  const Range whole = piece_range(piece);
-  for (int lane = me_; has_network() && size_ > 1 && lane < plan_.lanes;
-       lane += size_) {
+  for (int lane = me_; has_network() && lane < plan_.lanes; lane += size_) {
     const Range range = lane_range(piece, lane);
-    const std::byte* from = work(piece, range);
-    if (is_staged_) {
-      std::memcpy(
-          local_.result(me_, piece) + (range.begin - whole.begin) * element_,
-          from, bytes(range));
-      continue;
-    }
     for (int member = 0; member < size_; ++member)
       if (member != me_ && is_target(member))
-        std::memcpy(
-            outputs_[static_cast<std::size_t>(member)] + range.begin * element_,
-            from, bytes(range));
+        std::memcpy(place_for(member, piece, range), work(piece, range),
+                    bytes(range));
   }
   if (size_ == 1) return;
   Progress& mine = progress(me_);
@@ -368,17 +337,12 @@ void Pipeline::deliver(std::size_t piece) {
 void Pipeline::take(std::size_t piece) {
   if (!is_staged_) return;
   const Stopwatch watch(times_.local_ns);
-  const Range whole = piece_range(piece);
   for (int lane = 0; is_target(me_) && lane < plan_.lanes; ++lane) {
     if (is_mine(lane)) continue;
     const Range range = lane_range(piece, lane);
     std::memcpy(job_.output + range.begin * element_,
-                local_.result(owner(lane), piece) +
-                    (range.begin - whole.begin) * element_,
-                bytes(range));
+                place_for(me_, piece, range), bytes(range));
   }
-  Progress& mine = progress(me_);
-  publish(mine.taken, mine.sleepers, count_at(piece + 1));
 }
 
 Range Pipeline::piece_range(std::size_t piece) const {
@@ -397,6 +361,15 @@ Range Pipeline::lane_range(std::size_t piece, int lane) const {
     return std::min(at, whole.count);
   };
   return {whole.begin + cut(lane), cut(lane + 1) - cut(lane)};
+}
+
+// Where an owner writes a member's part of the result.
+std::byte* Pipeline::place_for(int member, std::size_t piece,
+                               Range range) const {
+  if (!is_staged_)
+    return outputs_[static_cast<std::size_t>(member)] + range.begin * element_;
+  return local_.place(member, piece) +
+         (range.begin - piece_range(piece).begin) * element_;
 }
 
 bool Pipeline::is_source(int member) const {

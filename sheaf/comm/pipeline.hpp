@@ -92,6 +92,7 @@ class Pipeline {
   bool is_target(int member) const;
   bool is_mine(int lane) const { return owner(lane) == me_; }
   std::byte* work(std::size_t piece, Range range);
+  std::byte* place_for(int member, std::size_t piece, Range range) const;
   Schedule schedule(Range range) const;
   Progress& progress(int member) const;
   template <class Pick>
