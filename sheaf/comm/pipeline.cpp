@@ -79,9 +79,8 @@ Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
   find_buffers();
   is_staged_ = needs_staging();
   const bool is_one_piece = !is_staged_ && !has_network();
-  const std::size_t piece_bytes =
-      is_staged_ ? std::min(plan.piece_bytes, kMaxPieceBytes)
-                 : plan.piece_bytes;
+  // The same on all hosts, whether they stage or not.
+  const std::size_t piece_bytes = std::min(plan.piece_bytes, kMaxPieceBytes);
   piece_elements_ = is_one_piece
                         ? job.count
                         : std::max<std::size_t>(1, piece_bytes / element_);

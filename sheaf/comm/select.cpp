@@ -12,7 +12,6 @@ namespace {
 // Below this a host's traffic goes through one rank: fewer messages count for
 // more than shared work.
 constexpr std::size_t kOneLaneBytes = std::size_t{64} << 10;
-constexpr std::size_t kLanePieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kHostPieceBytes = std::size_t{256} << 10;
 
 // Everyone reads everyone's slot, so the limit falls with the ranks.
@@ -73,7 +72,7 @@ PipelinePlan shared_plan(GroupCore& group, std::size_t bytes) {
     plan.piece_bytes = kHostPieceBytes;
   } else {
     plan.lanes = bytes <= kOneLaneBytes ? 1 : layout.widest_host();
-    plan.piece_bytes = kLanePieceBytes * static_cast<std::size_t>(plan.lanes);
+    plan.piece_bytes = kMaxPieceBytes;  // the same on all hosts
   }
   plan.outer_dims = {layout.host_count()};
   return plan;
