@@ -74,7 +74,7 @@ class Fitter {
     comm::barrier(group_);
   }
 
-  topo::Machine& machine() { return machine_; }
+  const topo::Machine& machine() const { return machine_; }
   const Table& table() const { return table_; }
 
  private:
@@ -141,16 +141,18 @@ class Fitter {
 
 }  // namespace
 
-void run_fit(const comm::Group& group, const BenchJob& job) {
+Ending run_fit(const comm::Group& group, const BenchJob& job) {
   Fitter fitter(group, job.plan.machine);
   fitter.run();
-  if (group.rank() != 0) return;
-  topo::Machine& machine = fitter.machine();
+  if (group.rank() != 0) return {};
+  topo::Machine machine = fitter.machine();
   if (!machine.hosts.empty()) machine.name = machine.hosts[0].name;
-  topo::save_machine(machine, job.args.fit);
   fitter.table().print(std::cout, job.plan.format);
-  if (job.plan.format == TableFormat::kText)
-    std::cout << "written to " << job.args.fit << std::endl;
+  return [machine, &job] {
+    topo::save_machine(machine, job.args.fit);
+    if (job.plan.format == TableFormat::kText)
+      std::cout << "written to " << job.args.fit << std::endl;
+  };
 }
 
 }  // namespace sheaf::cli

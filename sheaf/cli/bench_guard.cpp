@@ -29,7 +29,7 @@ Contestant contestant(const comm::Group& group,
 
 }  // namespace
 
-void run_guard(const comm::Group& group, const BenchJob& job) {
+Ending run_guard(const comm::Group& group, const BenchJob& job) {
   const auto data = group.allocate<float>(kElements);
   for (float& value : data) value = 0;
   const std::vector<Contestant> contestants{contestant(group, data, true),
@@ -40,7 +40,7 @@ void run_guard(const comm::Group& group, const BenchJob& job) {
            {.blocks = kBlocks,
             .iterations = is_given ? job.args.iterations : kIterations});
   group.core().runtime().set_guard(true);
-  if (group.rank() != 0) return;
+  if (group.rank() != 0) return {};
   const Summary& on = timings[0].us;
   const Summary& off = timings[1].us;
   Table table(
@@ -52,6 +52,7 @@ void run_guard(const comm::Group& group, const BenchJob& job) {
   table.add_row({group.size(), on.median, off.median, on.median / off.median,
                  on.min / off.min});
   table.print(std::cout, job.plan.format);
+  return {};
 }
 
 }  // namespace sheaf::cli

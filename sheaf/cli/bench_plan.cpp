@@ -56,22 +56,16 @@ const Named& find_subject(const std::string& word) {
                           bench_subjects()));
 }
 
-void check_versus(const std::string& name) {
-  SHEAF_CHECK(name == "mpi" || name == "gloo", "--versus is '", name,
-              "'; use mpi, gloo, or mpi,gloo");
-  const bool is_there =
-      name == "mpi" ? comm::has_mpi_baseline() : comm::has_gloo_baseline();
-  SHEAF_CHECK(is_there, "--versus ", name, ": Sheaf was built without it; ",
-              name == "mpi" ? "configure with -DSHEAF_WITH_MPI=ON"
-                            : "install libgloo-dev and configure again");
-}
-
-std::vector<std::string> parse_versus(const std::string& text) {
+std::vector<std::string> parse_versus(const std::string& text,
+                                      const comm::BaselineCall& largest) {
   std::vector<std::string> names;
   if (text.empty()) return names;
   for (const std::string_view part : split(text, ',')) {
     const std::string name(trim(part));
-    check_versus(name);
+    SHEAF_CHECK(name == "mpi" || name == "gloo", "--versus is '", name,
+                "'; use mpi, gloo, or mpi,gloo");
+    name == "mpi" ? comm::check_mpi_baseline(largest)
+                  : comm::check_gloo_baseline(largest);
     SHEAF_CHECK(std::find(names.begin(), names.end(), name) == names.end(),
                 "--versus names ", name, " twice");
     names.push_back(name);
@@ -103,11 +97,11 @@ void check_numbers(const BenchArgs& args) {
   SHEAF_CHECK(args.root >= 0, "--root is ", args.root, "; ranks begin with 0");
   SHEAF_CHECK(args.warmup >= 0, "--warmup is ", args.warmup,
               "; it cannot be negative");
-  SHEAF_CHECK(args.blocks >= 1, "--blocks is ", args.blocks,
-              "; at least one is needed");
-  SHEAF_CHECK(args.iterations >= 0 && args.rotate >= 0, "--iterations is ",
-              args.iterations, " and --rotate is ", args.rotate,
+  SHEAF_CHECK(args.blocks >= 0 && args.iterations >= 0, "--blocks is ",
+              args.blocks, " and --iterations is ", args.iterations,
               "; neither can be negative");
+  SHEAF_CHECK(args.rotate >= 0, "--rotate is ", args.rotate,
+              "; it cannot be negative");
   SHEAF_CHECK(args.buffer == "arena" || args.buffer == "plain", "--buffer is '",
               args.buffer, "'; use arena or plain");
   SHEAF_CHECK(!args.json || !args.csv,
@@ -193,7 +187,11 @@ BenchPlan plan_bench(const BenchArgs& args) {
   if (!args.algorithm.empty())
     plan.algorithm = topo::parse_algorithm(args.algorithm);
   plan.in_arena = args.buffer == "arena";
-  plan.versus = parse_versus(args.versus);
+  plan.versus = parse_versus(
+      args.versus, {.operation = plan.operation,
+                    .dtype = plan.dtype,
+                    .op = plan.op,
+                    .count = plan.sizes.back() / size_of(plan.dtype)});
   plan.options = parse_settings(args);
   plan.machine = read_machine(args, plan.options);
   plan.format = args.json  ? TableFormat::kJson

@@ -18,7 +18,7 @@ enum class Subject { kCollective, kIdle, kGuard, kFit };
 
 // As given; the defaults are those that the help shows.
 struct BenchArgs {
-  std::string what;
+  std::string what{};
   std::string begin = "8";
   std::string end = "64M";
   double factor = 8;
@@ -29,22 +29,22 @@ struct BenchArgs {
   bool in_place = true;
   int warmup = 5;
   int iterations = 0;
-  int blocks = 11;
+  int blocks = 0;
   int rotate = 0;
   bool check = true;
-  std::string algorithm;
-  std::string mode;
-  std::string versus;
-  std::string machine;
-  std::string link;
-  std::string interface;
-  std::string fit;
-  std::string record;
+  std::string algorithm{};
+  std::string mode{};
+  std::string versus{};
+  std::string machine{};
+  std::string link{};
+  std::string interface {};
+  std::string fit{};
+  std::string record{};
   bool json = false;
   bool csv = false;
   // From the process that started the ranks.
-  std::string progress;      // "out:80" or "err:80": where, and how wide
-  std::string command_line;  // what the user has typed
+  std::string progress{};      // "out:80" or "err:80": where, and how wide
+  std::string command_line{};  // what the user has typed
 };
 
 struct BenchPlan {

@@ -11,6 +11,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTrialUs = 2000;
+constexpr double kMinBlocks = 11;
+constexpr double kMaxBlocks = 101;
+
+int iterations_for(const RaceOptions& options, double trial_us) {
+  if (options.iterations > 0) return options.iterations;
+  const double blocks = options.blocks > 0 ? options.blocks : kMinBlocks;
+  return static_cast<int>(std::clamp(options.seconds * 1e6 / blocks / trial_us,
+                                     1.0, kMaxIterations * 1.0));
+}
+
+// More where blocks are short: a block that was disturbed counts for less.
+int blocks_for(const RaceOptions& options, double block_us) {
+  if (options.blocks > 0) return options.blocks;
+  return static_cast<int>(
+      std::clamp(options.seconds * 1e6 / block_us, kMinBlocks, kMaxBlocks));
+}
 
 class Runner {
  public:
@@ -31,14 +47,13 @@ class Runner {
       contestant_.run(done_++);
   }
 
-  // Iterations that take about `us` microseconds; the same on all ranks.
-  int fitting(double us) {
+  // The time of one iteration on the slowest rank, of some that take long
+  // enough to tell; the same on all ranks.
+  double trial() {
     for (int iterations = 1;; iterations *= 2) {
       const double one = largest(group_, {block(iterations)})[0];
-      const bool is_enough = one * iterations >= std::min(us, kTrialUs);
-      if (is_enough || iterations >= kMaxIterations)
-        return static_cast<int>(
-            std::clamp(us / std::max(one, 1e-3), 1.0, kMaxIterations * 1.0));
+      if (one * iterations >= kTrialUs || iterations >= kMaxIterations)
+        return std::max(one, 1e-3);
     }
   }
 
@@ -65,18 +80,18 @@ std::int64_t total(const comm::Group& group, std::int64_t value) {
 std::vector<Timing> race(const comm::Group& group,
                          std::span<const Contestant> contestants,
                          const RaceOptions& options) {
-  const auto blocks = static_cast<std::size_t>(options.blocks);
   std::vector<Runner> runners;
   std::vector<Timing> timings(contestants.size());
-  std::vector<double> times(contestants.size() * blocks);
+  double longest_us = 0;
   for (std::size_t i = 0; i < contestants.size(); ++i) {
     Runner& runner = runners.emplace_back(group, contestants[i]);
     runner.warm_up();
-    timings[i].iterations =
-        options.iterations > 0
-            ? options.iterations
-            : runner.fitting(options.seconds * 1e6 / options.blocks);
+    const double us = runner.trial();
+    timings[i].iterations = iterations_for(options, us);
+    longest_us = std::max(longest_us, us * timings[i].iterations);
   }
+  const auto blocks = static_cast<std::size_t>(blocks_for(options, longest_us));
+  std::vector<double> times(contestants.size() * blocks);
   for (std::size_t block = 0; block < blocks; ++block)
     for (std::size_t i = 0; i < contestants.size(); ++i)
       times[i * blocks + block] = runners[i].block(timings[i].iterations);

@@ -18,7 +18,7 @@ struct Contestant {
 };
 
 struct RaceOptions {
-  int blocks = 11;
+  int blocks = 0;        // 0: as many as fit the time, 11 to 101
   int iterations = 0;    // of one block; 0: as many as fit the time
   double seconds = 0.2;  // for all blocks of a contestant
 };

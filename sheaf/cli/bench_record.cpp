@@ -52,6 +52,14 @@ std::string lines_of(const Table& rows, const std::string& command_line) {
   return out.str();
 }
 
+void append_text(const std::string& path, std::string_view text) {
+  const Fd file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!file.is_open() || !write_all(file.get(), text))
+    throw IoError(
+        concat("cannot append to '", path, "': ", ::strerrordesc_np(errno)));
+}
+
 }  // namespace
 
 std::string processor_name() {
@@ -68,16 +76,16 @@ const std::string& current_commit() {
   return commit;
 }
 
-void append_record(const std::string& path, const Table& rows,
-                   const std::string& command_line) {
+void check_appendable(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
   std::error_code ignored;  // opening the file tells what matters
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
-  const Fd file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!file.is_open() || !write_all(file.get(), lines_of(rows, command_line)))
-    throw IoError(
-        concat("cannot append to '", path, "': ", ::strerrordesc_np(errno)));
+  append_text(path, "");
+}
+
+void append_record(const std::string& path, const Table& rows,
+                   const std::string& command_line) {
+  append_text(path, lines_of(rows, command_line));
 }
 
 }  // namespace sheaf::cli

@@ -12,6 +12,9 @@ namespace sheaf::cli {
 void append_record(const std::string& path, const Table& rows,
                    const std::string& command_line);
 
+// IoError unless rows can be appended to `path`; makes it and its folder.
+void check_appendable(const std::string& path);
+
 // "1a2b3c4d5e6f", with "-dirty" where files have changes; empty when git or
 // its repository is not there. Starts a process, so call it before MPI runs.
 const std::string& current_commit();

@@ -13,19 +13,23 @@ struct BenchJob {
   BenchPlan plan;
 };
 
-// A collective over all sizes, with those it is compared with. Whether all
-// results of ours were right.
-bool run_sweep(const comm::Group& group, const BenchJob& job);
+// What is left to do after the world has ended, so that a failure of one rank
+// does not look like its death to the others; may be empty.
+using Ending = std::function<void()>;
+
+// A collective over all sizes, with those it is compared with. The ending
+// throws InternalError on rank 0 when results of ours were wrong.
+Ending run_sweep(const comm::Group& group, const BenchJob& job);
 
 // One rank comes a second late to a barrier: the processor time of the others.
-void run_idle(const comm::Group& group, const BenchJob& job);
+Ending run_idle(const comm::Group& group, const BenchJob& job);
 
 // A small all-reduce with and without the comparison of fingerprints.
-void run_guard(const comm::Group& group, const BenchJob& job);
+Ending run_guard(const comm::Group& group, const BenchJob& job);
 
 // Measures memory, processor and network, and writes the description of the
 // machine to `args.fit`.
-void run_fit(const comm::Group& group, const BenchJob& job);
+Ending run_fit(const comm::Group& group, const BenchJob& job);
 
 // The library called `name`, joined by all ranks of the world.
 std::unique_ptr<comm::BaselineLibrary> join_baseline(

@@ -24,15 +24,10 @@ class Sweep {
     options_.op = job.plan.op;
     options_.root = job.args.root;
     options_.algorithm = job.plan.algorithm;
-    SHEAF_CHECK(job.args.root < group.size(), "--root is ", job.args.root,
-                ", and there are ", group.size(), " ranks");
     for (const std::string& name : job.plan.versus)
       libraries_.push_back(join_baseline(group, name, job.args.interface));
-    for (const std::uint64_t size : job.plan.sizes) {
-      Shape& shape = shapes_.emplace_back(shape_of(size));
-      // Rejects what a library lacks before anything is measured.
-      for (const auto& library : libraries_) library->prepare(shape.call);
-    }
+    for (const std::uint64_t size : job.plan.sizes)
+      shapes_.push_back(shape_of(size));
     allocate();
   }
 
@@ -178,7 +173,7 @@ topo::Placement placement_of(const comm::Group& group) {
           .dims = std::nullopt};
 }
 
-bool run_sweep(const comm::Group& group, const BenchJob& job) {
+Ending run_sweep(const comm::Group& group, const BenchJob& job) {
   const bool is_first = group.rank() == 0;
   ProgressLine progress(is_first ? job.args.progress : "");
   Sweep sweep(group, job);
@@ -190,7 +185,12 @@ bool run_sweep(const comm::Group& group, const BenchJob& job) {
                                .record = job.args.record,
                                .command_line = job.args.command_line});
   sweep.run(printer ? &*printer : nullptr, progress);
-  return !sweep.has_wrong();
+  if (!is_first || !sweep.has_wrong()) return {};
+  return [] {
+    throw InternalError(
+        "results were wrong, see the column #wrong (this is a bug in sheaf, "
+        "please report it)");
+  };
 }
 
 }  // namespace sheaf::cli

@@ -33,8 +33,7 @@ class BaselineLibrary {
 
   // Does the call once, on these buffers; blocks until this rank is done.
   using Run = std::function<void(const void* input, void* output)>;
-  // All that can be done before the buffers are known. UsageError when the
-  // library has no such operation, element type or reduction.
+  // All that can be done before the buffers are known; UsageError as below.
   virtual Run prepare(const BaselineCall& call) = 0;
 
   // Where a result of `call` is found.
@@ -48,7 +47,6 @@ class BaselineLibrary {
 // MPI, on a duplicate of MPI_COMM_WORLD of its own. MPI must be running: the
 // ranks were started by an MPI launcher and have called comm::init. Destroy it
 // before the world ends.
-bool has_mpi_baseline();  // false where Sheaf was built without MPI
 std::unique_ptr<BaselineLibrary> make_mpi_baseline();
 
 struct GlooOptions {
@@ -59,7 +57,11 @@ struct GlooOptions {
 };
 
 // Gloo over TCP. What takes longer than a minute is a CommError.
-bool has_gloo_baseline();  // false where Sheaf was built without Gloo
 std::unique_ptr<BaselineLibrary> make_gloo_baseline(const GlooOptions& options);
+
+// UsageError when Sheaf was built without the library, or when it has no such
+// operation, element type or reduction.
+void check_mpi_baseline(const BaselineCall& call);
+void check_gloo_baseline(const BaselineCall& call);
 
 }  // namespace sheaf::comm

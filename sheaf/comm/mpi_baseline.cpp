@@ -14,8 +14,6 @@ namespace sheaf::comm {
 namespace {
 
 MPI_Datatype type_of(DType dtype) {
-  SHEAF_CHECK(!is_half(dtype), "MPI has no element type ", name_of(dtype),
-              "; compare with another --dtype");
   switch (dtype) {
     case DType::kF64:
       return MPI_DOUBLE;
@@ -37,8 +35,6 @@ MPI_Datatype type_of(DType dtype) {
 }
 
 MPI_Op op_of(ReduceOp op, DType dtype) {
-  SHEAF_CHECK(op != ReduceOp::kAvg,
-              "MPI has no reduction avg; compare with --op sum");
   const auto place = static_cast<std::size_t>(op);
   // In the order of ReduceOp.
   const std::array logical{MPI_LOR, MPI_LOR,  MPI_LAND, MPI_LAND,
@@ -137,9 +133,7 @@ class MpiBaseline final : public BaselineLibrary {
   std::string name() const override { return "mpi"; }
 
   Run prepare(const BaselineCall& call) override {
-    SHEAF_CHECK(call.count <= std::numeric_limits<int>::max(),
-                "MPI counts elements in an int, and ", call.count,
-                " do not fit; choose a smaller -e");
+    check_mpi_baseline(call);
     Prepared prepared{call,
                       type_of(call.dtype),
                       op_of(call.op, call.dtype),
@@ -167,7 +161,15 @@ class MpiBaseline final : public BaselineLibrary {
 
 }  // namespace
 
-bool has_mpi_baseline() { return true; }
+void check_mpi_baseline(const BaselineCall& call) {
+  SHEAF_CHECK(!is_half(call.dtype), "MPI has no element type ",
+              name_of(call.dtype), "; compare with another --dtype");
+  SHEAF_CHECK(call.op != ReduceOp::kAvg,
+              "MPI has no reduction avg; compare with --op sum");
+  SHEAF_CHECK(call.count <= std::numeric_limits<int>::max(),
+              "MPI counts elements in an int, and ", call.count,
+              " do not fit; choose a smaller -e");
+}
 
 std::unique_ptr<BaselineLibrary> make_mpi_baseline() {
   int is_running = 0;

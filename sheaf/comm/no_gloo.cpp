@@ -3,12 +3,15 @@
 
 namespace sheaf::comm {
 
-bool has_gloo_baseline() { return false; }
-
-std::unique_ptr<BaselineLibrary> make_gloo_baseline(const GlooOptions&) {
+void check_gloo_baseline(const BaselineCall&) {
   throw UsageError(
       "Sheaf was built without Gloo, so there is none to compare with; "
       "install it (Debian: libgloo-dev) and configure again");
+}
+
+std::unique_ptr<BaselineLibrary> make_gloo_baseline(const GlooOptions&) {
+  check_gloo_baseline({});
+  return nullptr;
 }
 
 }  // namespace sheaf::comm
