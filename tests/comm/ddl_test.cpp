@@ -1,0 +1,165 @@
+#include "sheaf/comm/ddl.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/check.hpp"
+#include "sheaf/comm/world.hpp"
+#include "tests/comm/dump_folder.hpp"
+
+namespace sheaf::comm::ddl {
+namespace {
+
+// The text of the UsageError that `body` throws.
+template <class Body>
+std::string usage_error(Body body) {
+  try {
+    body();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(none)";
+}
+
+bool has(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Ddl, NeedsInit) {
+  EXPECT_FALSE(is_initialized());
+  std::vector<float> data{1};
+  EXPECT_TRUE(has(usage_error([&] { all_reduce(data); }), "init()"));
+  EXPECT_TRUE(has(usage_error([&] { bcast(data); }), "init()"));
+  EXPECT_TRUE(has(usage_error([] { finalize(); }), "init()"));
+  EXPECT_TRUE(has(usage_error([] { place(); }), "init()"));
+}
+
+TEST(Ddl, OneProcessIsAWorld) {
+  const Place here = init("-mode b:1 -dbg_level 0", /*devices=*/2);
+  EXPECT_TRUE(is_initialized());
+  EXPECT_EQ(here.rank, 0);
+  EXPECT_EQ(here.size, 1);
+  EXPECT_EQ(here.local_size, 1);
+  EXPECT_EQ(here.num_hosts, 1);
+  EXPECT_EQ(here.device, 0);
+  EXPECT_TRUE(has(usage_error([] { init(); }), "called before"));
+  std::vector<float> data{1, 2};
+  bcast(data);
+  all_reduce(data, {.op = ReduceOp::kAvg, .check = 1});
+  all_reduce(data, {.mpi = true});
+  const Buffer buffers[] = {data};
+  all_reduce_n(buffers);
+  EXPECT_EQ(data, (std::vector<float>{1, 2}));
+  finalize();
+  EXPECT_FALSE(is_initialized());
+}
+
+TEST(Ddl, NoDevicesGiveNone) {
+  EXPECT_EQ(init().device, -1);
+  finalize();
+  EXPECT_TRUE(has(usage_error([] { init("", -1); }), "-1 devices"));
+}
+
+TEST(Ddl, WrongOptionsSayWhy) {
+  EXPECT_TRUE(
+      has(usage_error([] { init("-mode c:1"); }), "never described publicly"));
+  const std::string text = usage_error([] { init("-mode b:4x3"); });
+  EXPECT_TRUE(has(text, "12") && has(text, "1")) << text;
+  EXPECT_FALSE(is_initialized());
+}
+
+TEST(Ddl, EmptyOptionsTakeTheEnvironment) {
+  const test::ScopedVariable variable("SHEAF_OPTIONS", "-mode b:2");
+  EXPECT_TRUE(has(usage_error([] { init(); }), "2"));
+  EXPECT_EQ(init("-mode b").size, 1);  // what is given goes first
+  finalize();
+}
+
+TEST(Ddl, AllocatesAligned) {
+  init();
+  for (const std::size_t alignment : {1, 64, 4096, 1 << 21})
+    for (const std::size_t bytes : {0, 1, 1000, 3 << 20}) {
+      void* memory = allocate(bytes, alignment);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % alignment, 0u);
+      std::fill_n(static_cast<char*>(memory), bytes, 'x');
+      ddl::free(memory);
+    }
+  ddl::free(nullptr);
+  int elsewhere = 0;
+  EXPECT_TRUE(has(usage_error([&] { ddl::free(&elsewhere); }), "not given"));
+  EXPECT_TRUE(has(usage_error([] { allocate(8, 48); }), "power of two"));
+  finalize();
+}
+
+TEST(Ddl, ReducesGroups) {
+  run_threads({"a", "a", "b"}, [](const Group& group) {
+    for (const double check : {0.0, 1.0}) {
+      std::vector<float> data(1000, static_cast<float>(group.rank()));
+      all_reduce(group, data, {.check = check});
+      EXPECT_EQ(data.back(), 3);
+      all_reduce(group, data, {.op = ReduceOp::kAvg, .check = check});
+      EXPECT_EQ(data.front(), 3);
+      std::vector<float> more(7, 1);
+      const Buffer buffers[] = {data, more};
+      all_reduce_n(group, buffers, {.check = check});
+      EXPECT_EQ(data.back(), 9);
+      EXPECT_EQ(more.back(), 3);
+    }
+  });
+}
+
+TEST(Ddl, KnowsSumAndAverageOnly) {
+  run_threads(2, [](const Group& group) {
+    std::vector<float> data{1};
+    EXPECT_TRUE(has(
+        usage_error([&] { all_reduce(group, data, {.op = ReduceOp::kMax}); }),
+        "sum and avg, not max"));
+  });
+}
+
+TEST(Ddl, PlainMpiNeedsMpi) {
+  run_threads(2, [](const Group& group) {
+    std::vector<float> data{1};
+    EXPECT_TRUE(
+        has(usage_error([&] { all_reduce(group, data, {.mpi = true}); }),
+            "mpi=true needs MPI"));
+    const Group alone = group.new_group({0});
+    if (!alone.is_member()) return;
+    EXPECT_TRUE(
+        has(usage_error([&] { all_reduce(alone, data, {.mpi = true}); }),
+            "1 of 2 ranks"));
+  });
+}
+
+TEST(Ddl, WrongCheckIsAUsageError) {
+  run_threads(2, [](const Group& group) {
+    std::vector<float> data{1};
+    EXPECT_TRUE(
+        has(usage_error([&] { all_reduce(group, data, {.check = -0.5}); }),
+            "check is -0.5"));
+  });
+}
+
+// What fails once may be tried again: the group is not broken.
+TEST(Ddl, FailedCheckLeavesTheGroupWorking) {
+  const test::DumpFolder folder;
+  std::atomic<int> failures{0};
+  run_threads(2, [&](const Group& group) {
+    std::vector<float> data{0.1f};
+    if (group.rank()) data[0] = 0.33333f;
+    try {
+      all_reduce(group, data, {.check = 1e-12});
+    } catch (const CheckError&) {
+      ++failures;
+    }
+    all_reduce(group, data, {.check = 1});
+  });
+  EXPECT_EQ(failures, 2);
+  EXPECT_EQ(folder.names().size(), 2u);
+}
+
+}  // namespace
+}  // namespace sheaf::comm::ddl
