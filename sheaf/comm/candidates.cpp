@@ -1,6 +1,7 @@
 #include "sheaf/comm/candidates.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "sheaf/comm/choice_tiers.hpp"
 
@@ -8,7 +9,8 @@ namespace sheaf::comm {
 namespace {
 
 constexpr std::size_t kSmallestPiece = std::size_t{64} << 10;
-constexpr std::size_t kLanePieceBytes = std::size_t{256} << 10;
+// Of each lane between hosts.
+constexpr std::array kLanePieces{std::size_t{1} << 20, std::size_t{256} << 10};
 // A tree sends the whole buffer at each level: for latency only.
 constexpr std::size_t kLargestTreeBytes = std::size_t{1} << 20;
 
@@ -68,16 +70,20 @@ void add_tiers(List& list, Choice choice, std::size_t bytes) {
 
 void add_hierarchies(List& list, const Layout& layout, const Choice& usual,
                      std::size_t bytes) {
-  for (const int lanes : {layout.widest_host(), 1}) {
-    Choice choice;
-    choice.plan.lanes = lanes;
-    choice.plan.piece_bytes = std::min(
-        kMaxPieceBytes, kLanePieceBytes * static_cast<std::size_t>(lanes));
-    choice.plan.outer_dims = {layout.host_count()};
-    if (!usual.plan.is_flat && !usual.plan.outer_dims.empty())
-      choice.plan.outer_dims = usual.plan.outer_dims;
-    add_tiers(list, choice, bytes);
-  }
+  for (const int lanes : {layout.widest_host(), 1})
+    for (const std::size_t piece : kLanePieces) {
+      Choice choice;
+      choice.plan.lanes = lanes;
+      choice.plan.piece_bytes = piece * static_cast<std::size_t>(lanes);
+      choice.plan.outer_dims = {layout.host_count()};
+      if (!usual.plan.is_flat && !usual.plan.outer_dims.empty())
+        choice.plan.outer_dims = usual.plan.outer_dims;
+      // Where all fits into the smallest piece, the largest does the same.
+      const bool is_same =
+          bytes <= kLanePieces.back() * static_cast<std::size_t>(lanes);
+      if (!is_same || piece == kLanePieces.front())
+        add_tiers(list, choice, bytes);
+    }
 }
 
 void add_flat(List& list, std::vector<int> dims) {
