@@ -39,7 +39,10 @@ std::uint32_t hash_name(std::string_view name) noexcept {
 }
 
 std::string describe(const Fingerprint& call) {
-  std::string text = concat(name_of(call.operation), " #", call.sequence);
+  const bool is_end = call.operation == Operation::kBarrier &&
+                      call.name_hash == hash_name(kEndOfProgram);
+  std::string text = concat(is_end ? kEndOfProgram : name_of(call.operation),
+                            " #", call.sequence);
   if (call.operation == Operation::kBarrier ||
       call.operation == Operation::kNone || call.operation == Operation::kSplit)
     return text;

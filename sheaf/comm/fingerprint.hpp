@@ -42,6 +42,9 @@ struct Fingerprint {
 };
 static_assert(sizeof(Fingerprint) == 24);
 
+// The name of the barrier at the end of a program.
+inline constexpr std::string_view kEndOfProgram = "end of program";
+
 std::uint32_t hash_name(std::string_view name) noexcept;
 
 // "all_reduce #12 (f32 sum, 1024 elements)"; what does not apply is left out.

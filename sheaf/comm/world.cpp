@@ -13,8 +13,6 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::string_view kEndOfProgram = "end of program";
-
 void end(const Group& group) {
   Runtime& runtime = group.core().runtime();
   try {
