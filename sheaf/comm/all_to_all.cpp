@@ -72,9 +72,9 @@ void share(Call& call, const Job& job, bool is_unequal) {
     const std::size_t expected =
         job.receive_bytes[static_cast<std::size_t>(rank)];
     if (sent[i].bytes != expected)
-      throw MismatchError(concat("all_to_all: rank ", rank, " sends ",
-                                 sent[i].bytes, " bytes to rank ", layout.rank,
-                                 ", which expects ", expected));
+      call.disagree(concat("all_to_all: rank ", rank, " sends ", sent[i].bytes,
+                           " bytes to rank ", layout.rank, ", which expects ",
+                           expected));
   }
   find_in_place(call, streams);
   exchange(

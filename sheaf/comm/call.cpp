@@ -57,9 +57,22 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
              " disagree: ", mine_first ? mine : other, ", but ",
              mine_first ? other : mine,
              "; all ranks must make the same calls in the same order");
-  group_.runtime().raise(AlarmKind::kMismatch, group_.world_rank(layout().rank),
-                         group_.id(), text);
+  disagree(text);
+}
+
+void Call::disagree(const std::string& text) {
+  tell(AlarmKind::kMismatch, text);
   throw MismatchError(text);
+}
+
+void Call::tell(AlarmKind kind, const std::string& text) {
+  group_.runtime().raise(kind, group_.world_rank(layout().rank),
+                         group_.alarm_key(), text);
+}
+
+void Call::explain(const TransportError& error) {
+  look_for_cause();
+  tell(AlarmKind::kGroupFailed, concat(who(), " failed: ", error.what()));
 }
 
 bool Call::has_arrived(int rank) const {

@@ -35,6 +35,12 @@ class Call : public Watch {
         wait(pick(local().progress(i)), local().progress(i).sleepers, target);
   }
 
+  // Throws MismatchError, here and on all ranks of the group.
+  [[noreturn]] void disagree(const std::string& text);
+  // Throws what is behind a failed message; if that cannot be found, tells all
+  // ranks of the group that this one has failed.
+  void explain(const TransportError& error);
+
   // The end: returns when the other hosts turned out to be in the same call.
   void finish();
 
@@ -44,6 +50,7 @@ class Call : public Watch {
 
  private:
   void compare_with(int rank, const Fingerprint& theirs);
+  void tell(AlarmKind kind, const std::string& text);
   void start_guard();
   bool poll_guard();
 

@@ -1,6 +1,7 @@
 #pragma once
 // What a group is made of. Users hold it through Group.
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -43,6 +44,12 @@ class GroupCore {
     return world_ranks_[static_cast<std::size_t>(rank)];
   }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
+  // Tells this group from others that live: those of one id have no rank in
+  // common.
+  int alarm_key() const {
+    return id_ + kMaxGroups * *std::min_element(world_ranks_.begin(),
+                                                world_ranks_.end());
+  }
   // "rank 3" or, in a smaller group, "rank 1 (3 in the world)".
   std::string rank_text(int rank) const;
 

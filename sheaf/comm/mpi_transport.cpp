@@ -35,7 +35,7 @@ std::string mpi_text(int code) {
 
 void check(int code, const char* call) {
   if (code != MPI_SUCCESS)
-    throw CommError(concat(call, " failed: ", mpi_text(code)));
+    throw TransportError(concat(call, " failed: ", mpi_text(code)));
 }
 
 #ifdef OPEN_MPI
@@ -219,8 +219,8 @@ class MpiTransport final : public Transport {
     const int peer = pending->peer;
     release(request);
     if (is_wrong)
-      throw CommError(concat("a message of rank ", peer, " has ", received,
-                             " bytes, expected ", expected));
+      throw TransportError(concat("a message of rank ", peer, " has ", received,
+                                  " bytes, expected ", expected));
     return true;
   }
 

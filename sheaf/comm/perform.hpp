@@ -16,9 +16,14 @@ void perform(GroupCore& group, const Fingerprint& fingerprint,
              std::size_t payload_bytes, Body body) {
   try {
     Call call(group, fingerprint, timeout);
-    call.arrive(payload, payload_bytes);
-    body(call);
-    call.finish();
+    try {
+      call.arrive(payload, payload_bytes);
+      body(call);
+      call.finish();
+    } catch (const TransportError& error) {
+      call.explain(error);
+      throw;
+    }
   } catch (...) {
     note_failure(group);
     throw;

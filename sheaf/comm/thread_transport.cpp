@@ -94,9 +94,9 @@ class ThreadTransport final : public Transport {
     if (!message) return false;
     abandon(request);
     if (message->size() != pending.bytes)
-      throw CommError(concat("a message of rank ", pending.peer, " has ",
-                             message->size(), " bytes, expected ",
-                             pending.bytes));
+      throw TransportError(concat("a message of rank ", pending.peer, " has ",
+                                  message->size(), " bytes, expected ",
+                                  pending.bytes));
     if (pending.bytes)
       std::memcpy(pending.data, message->data(), pending.bytes);
     return true;

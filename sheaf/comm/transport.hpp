@@ -11,12 +11,20 @@
 #include <utility>
 
 #include "sheaf/base/dtype.hpp"
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/reduce_op.hpp"
 
 namespace sheaf::comm {
 
 // A message's label, 28 bits wide: what MPI implementations grant.
 using Tag = std::uint32_t;
+
+// A message failed, or had another size than its receiver expected. Often a
+// sign of something else: ranks that disagree, a rank that died.
+class TransportError : public CommError {
+ public:
+  using CommError::CommError;
+};
 
 // A send or receive under way; null when there is none or it has ended.
 class Request {
@@ -54,8 +62,8 @@ class Transport {
   virtual Request send(int peer, Tag tag, const void* data,
                        std::size_t bytes) = 0;
   virtual Request receive(int peer, Tag tag, void* data, std::size_t bytes) = 0;
-  // True when the request has ended, and for null requests. Throws CommError
-  // when it failed, also if a received message had another size.
+  // True when the request has ended, and for null requests. Throws
+  // TransportError when it failed, also if a message had another size.
   virtual bool test(Request& request) = 0;
   // Gives the request up, as far as the library can; for use after errors.
   virtual void abandon(Request& request) noexcept = 0;

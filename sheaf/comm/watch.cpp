@@ -16,6 +16,8 @@ constexpr int kSpinsOversubscribed = 20;
 constexpr int kYieldsOversubscribed = 4;
 constexpr int kBusyRounds = 200;
 constexpr int kYieldRounds = 2000;
+// Alarms of other hosts come within some polls of the monitors.
+constexpr int kCauseRounds = 500;
 
 RankHeader& my_header(GroupCore& group) {
   Runtime& runtime = group.runtime();
@@ -93,6 +95,15 @@ void Watch::check() {
   if (now > deadline_ns_) throw_timeout();
 }
 
+void Watch::look_for_cause() {
+  for (int i = 0; i < kCauseRounds; ++i) {
+    poll();
+    check_alarms();
+    check_lives();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void Watch::check_alarms() {
   const Alarm& alarm = group_.runtime().memory().alarm();
   for (const std::uint32_t count = alarm.count(); alarms_seen_ < count;
@@ -102,7 +113,7 @@ void Watch::check_alarms() {
       for (int rank = 0; rank < layout().size(); ++rank)
         if (group_.world_rank(rank) == record.rank)
           throw_death(rank, /*has_left=*/false);
-    } else if (record.group == group_.id()) {
+    } else if (record.group == group_.alarm_key()) {
       bool is_member = false;
       for (const int rank : group_.world_ranks())
         is_member = is_member || rank == record.rank;

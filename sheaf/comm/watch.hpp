@@ -31,6 +31,9 @@ class Watch {
 
   // Throws when a rank of the group is dead, the group broken, or time up.
   void check();
+  // After a message has failed: throws what is behind it, if that becomes
+  // known within a moment.
+  void look_for_cause();
 
  protected:
   // More to look after while waiting.
@@ -39,6 +42,7 @@ class Watch {
   virtual bool has_arrived(int rank) const = 0;
 
   void note_end();
+  std::string who() const;  // "rank 1: barrier #3 of group 0"
 
   GroupCore& group_;
   const Fingerprint fingerprint_;
@@ -48,7 +52,6 @@ class Watch {
                      std::uint32_t target);
   void check_alarms();
   void check_lives();
-  std::string who() const;
   [[noreturn]] void throw_timeout();
   [[noreturn]] void throw_death(int rank, bool has_left);
 
