@@ -20,7 +20,9 @@ Finish start_all_reduce(const Group& group, const Case& test) {
     const std::string text = describe(Operation::kAllReduce, group, test);
     EXPECT_TRUE(output.holds(result_of(test, group.size(), test.count)))
         << text;
-    if (!test.in_place) EXPECT_TRUE(input.holds(data)) << text << ", input";
+    if (!test.in_place) {
+      EXPECT_TRUE(input.holds(data)) << text << ", input";
+    }
   };
 }
 
@@ -57,11 +59,12 @@ Finish start_reduce(const Group& group, const Case& test) {
           : Elements(group, test.memory, test.dtype, is_root ? test.count : 0);
   auto work =
       comm::reduce(group, input.buffer(), output.buffer(), options_of(test));
-  return [=]() mutable {
+  return [=, keep = input]() mutable {
     work.wait();
-    if (is_root)
+    if (is_root) {
       EXPECT_TRUE(output.holds(result_of(test, group.size(), test.count)))
           << describe(Operation::kReduce, group, test);
+    }
   };
 }
 
@@ -78,7 +81,7 @@ Finish start_reduce_scatter(const Group& group, const Case& test) {
   auto work = comm::reduce_scatter(
       group, input.buffer(), output.buffer(), options_of(test),
       test.is_unequal ? comm::Counts(counts) : comm::Counts());
-  return [=]() mutable {
+  return [=, keep = input]() mutable {
     work.wait();
     EXPECT_TRUE(output.holds(result_of(test, group.size(), counts[me], skip)))
         << describe(Operation::kReduceScatter, group, test);

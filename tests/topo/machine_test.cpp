@@ -89,7 +89,8 @@ class MachineFile : public testing::Test {
     return count;
   }
 
-  const std::string folder_ = testing::TempDir() + "sheaf_machine_test";
+  const std::string folder_ =
+      testing::TempDir() + "sheaf_machine_test." + std::to_string(getpid());
   const std::string path_ = folder_ + "/machine.json";
 };
 
