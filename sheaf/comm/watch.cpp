@@ -13,11 +13,19 @@ constexpr auto kSleepSlice = std::chrono::milliseconds(20);
 constexpr std::int64_t kCheckPeriodNs = 20'000'000;
 constexpr int kSpins = 2000;
 constexpr int kSpinsOversubscribed = 20;
-constexpr int kYieldsOversubscribed = 4;
+constexpr int kYields = 20;
 constexpr int kBusyRounds = 200;
 constexpr int kYieldRounds = 2000;
 // Alarms of other hosts come within some polls of the monitors.
 constexpr int kCauseRounds = 500;
+
+// Between polls of the transport: short at first, for a message may be near;
+// long when nothing has come for some tenths of a second.
+std::chrono::microseconds nap(int round) {
+  return std::chrono::microseconds(round < 500    ? 20
+                                   : round < 1000 ? 200
+                                                  : 2000);
+}
 
 RankHeader& my_header(GroupCore& group) {
   Runtime& runtime = group.runtime();
@@ -52,7 +60,8 @@ void Watch::spin_or_sleep(Counter& counter,
     if (counter.has_reached(target)) return;
     cpu_relax();
   }
-  for (int i = 0; is_crowded && i < kYieldsOversubscribed; ++i) {
+  // On a busy machine the other rank may want this processor.
+  for (int i = 0; i < kYields; ++i) {
     if (counter.has_reached(target)) return;
     sched_yield();
   }
@@ -76,8 +85,7 @@ void Watch::idle() {
   if (idle_rounds_ < kYieldRounds)
     sched_yield();
   else
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(idle_rounds_ < 2 * kYieldRounds ? 20 : 500));
+    std::this_thread::sleep_for(nap(idle_rounds_ - kYieldRounds));
   const std::int64_t now = now_ns();
   if (now - last_check_ns_ < kCheckPeriodNs) return;
   last_check_ns_ = now;
