@@ -224,16 +224,18 @@ void Monitor::read_from(Peer& peer) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return lose(peer);
   peer.unread.insert(peer.unread.end(), bytes, bytes + got);
+  std::size_t at = 0;
   for (;;) {
     Frame frame{};
-    if (peer.unread.size() < sizeof frame) return;
-    std::memcpy(&frame, peer.unread.data(), sizeof frame);
-    if (peer.unread.size() < sizeof frame + frame.bytes) return;
-    handle(peer, frame.kind, peer.unread.data() + sizeof frame);
-    peer.unread.erase(
-        peer.unread.begin(),
-        peer.unread.begin() + static_cast<long>(sizeof frame + frame.bytes));
+    const std::size_t left = peer.unread.size() - at;
+    if (left < sizeof frame) break;
+    std::memcpy(&frame, peer.unread.data() + at, sizeof frame);
+    if (left < sizeof frame + frame.bytes) break;
+    handle(peer, frame.kind, peer.unread.data() + at + sizeof frame);
+    at += sizeof frame + frame.bytes;
   }
+  peer.unread = {peer.unread.begin() + static_cast<long>(at),
+                 peer.unread.end()};
 }
 
 void Monitor::handle(Peer& from, std::uint32_t kind, const std::byte* payload) {
