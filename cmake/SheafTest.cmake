@@ -6,19 +6,34 @@ include(GoogleTest)
 include(SheafMpi)
 
 set(SHEAF_TEST_TIMEOUT 120)
-set(SHEAF_TEST_ENVIRONMENT ${SHEAF_LAUNCH_ENVIRONMENT})
-set(SHEAF_RANK_ENVIRONMENT)  # besides, for tests that start ranks
+set(environment ${SHEAF_LAUNCH_ENVIRONMENT})
+set(SHEAF_RANK_ENVIRONMENT)  # one variable, for tests that start ranks
 if(SHEAF_SANITIZE)
   set(SHEAF_TEST_TIMEOUT 600)
   # MPI libraries synchronise in ways that the thread sanitizer cannot see.
   set(suppressions ${PROJECT_SOURCE_DIR}/cmake/sanitizers/tsan.txt)
-  list(APPEND SHEAF_TEST_ENVIRONMENT
+  list(APPEND environment
     TSAN_OPTIONS=suppressions=${suppressions}:ignore_noninstrumented_modules=1
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
   # They keep memory to the end, some in modules that are unloaded by then and
   # cannot be named. Leaks of our own show in the tests with ranks as threads.
   set(SHEAF_RANK_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
 endif()
+
+# CTest reads this file before it starts a test, and passes its environment on.
+# (gtest_discover_tests cannot take more than one variable.)
+set(script ${CMAKE_CURRENT_BINARY_DIR}/test_environment.cmake)
+file(WRITE ${script} "# Written by cmake/SheafTest.cmake.\n")
+foreach(variable IN LISTS environment)
+  string(REGEX MATCH "^([^=]+)=(.*)$" variable "${variable}")
+  file(APPEND ${script} "if(NOT DEFINED ENV{${CMAKE_MATCH_1}})\n"
+    "  set(ENV{${CMAKE_MATCH_1}} \"${CMAKE_MATCH_2}\")\nendif()\n")
+endforeach()
+set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
+
+# GoogleTest's macros hold an `if` of their own, safely.
+add_library(sheaf_test_flags INTERFACE)
+target_compile_options(sheaf_test_flags INTERFACE -Wno-dangling-else)
 
 # What tests share, tests/support/*.cpp, is compiled once.
 file(GLOB support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
@@ -27,7 +42,8 @@ list(REMOVE_ITEM support ${ranks_main})
 set(SHEAF_TEST_SUPPORT)
 if(support)
   add_library(test_support OBJECT ${support})
-  target_link_libraries(test_support PRIVATE sheaf::sheaf GTest::gtest)
+  target_link_libraries(test_support PRIVATE
+    sheaf::sheaf sheaf_test_flags GTest::gtest)
   set(SHEAF_TEST_SUPPORT $<TARGET_OBJECTS:test_support>)
 endif()
 
@@ -39,20 +55,21 @@ function(sheaf_tests layer)
   endif()
   add_executable(test_${layer} ${sources})
   target_link_libraries(test_${layer} PRIVATE
-    sheaf::${layer} GTest::gtest_main)
+    sheaf::${layer} sheaf_test_flags GTest::gtest_main)
   target_precompile_headers(test_${layer} PRIVATE <gtest/gtest.h>)
   if(SHEAF_TEST_SUPPORT AND NOT layer MATCHES "^(base|topo)$")
     target_sources(test_${layer} PRIVATE ${SHEAF_TEST_SUPPORT})
     target_link_libraries(test_${layer} PRIVATE sheaf::comm)
   endif()
-  set(environment ${SHEAF_TEST_ENVIRONMENT})
-  if(layer STREQUAL cli)  # `sheaf run` and `sheaf bench` start ranks
-    list(APPEND environment ${SHEAF_RANK_ENVIRONMENT})
+  set(environment)
+  # `sheaf run` and `sheaf bench` start ranks.
+  if(layer STREQUAL cli AND SHEAF_RANK_ENVIRONMENT)
+    set(environment ENVIRONMENT ${SHEAF_RANK_ENVIRONMENT})
   endif()
   gtest_discover_tests(test_${layer}
     TEST_PREFIX "${layer}: " DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${layer}
-    ENVIRONMENT "${environment}")
+    ${environment})
 endfunction()
 
 # One CTest entry: `command` on `ranks` ranks, started by `launcher`. The
@@ -60,8 +77,7 @@ endfunction()
 function(sheaf_add_rank_test name label ranks launcher)
   add_test(NAME "${name}" COMMAND ${${launcher}} -n ${ranks} ${ARGN})
   math(EXPR limit "${SHEAF_TEST_TIMEOUT} - 10")
-  set(environment ${SHEAF_TEST_ENVIRONMENT} ${SHEAF_RANK_ENVIRONMENT}
-    MPIEXEC_TIMEOUT=${limit})
+  set(environment ${SHEAF_RANK_ENVIRONMENT} MPIEXEC_TIMEOUT=${limit})
   set_tests_properties("${name}" PROPERTIES
     TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${label} PROCESSORS ${ranks}
     RESOURCE_LOCK ranks ENVIRONMENT "${environment}")
@@ -96,7 +112,7 @@ function(sheaf_rank_tests layer)
   endif()
   add_library(ranks_${layer}_objects OBJECT ${sources} ${ranks_main})
   target_link_libraries(ranks_${layer}_objects PRIVATE
-    sheaf::${layer} GTest::gtest)
+    sheaf::${layer} sheaf_test_flags GTest::gtest)
   target_precompile_headers(ranks_${layer}_objects PRIVATE <gtest/gtest.h>)
   add_executable(ranks_${layer}
     $<TARGET_OBJECTS:ranks_${layer}_objects> ${SHEAF_TEST_SUPPORT})
