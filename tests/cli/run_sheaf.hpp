@@ -102,8 +102,9 @@ class RunSheaf : public testing::TestWithParam<std::string> {
   }
 
   // Starts sheaf with these arguments; standard input is the file "in".
-  void start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), sheaf_program());
+  void start(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words{sheaf_program()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
     std::ofstream(folder_ / "in", std::ios::app);
     pid_ = ::fork();
     if (pid_ != 0) return;
@@ -111,7 +112,7 @@ class RunSheaf : public testing::TestWithParam<std::string> {
     const int flags = O_WRONLY | O_CREAT | O_TRUNC;
     ::dup2(::open(file("out").c_str(), flags, 0600), STDOUT_FILENO);
     ::dup2(::open(file("err").c_str(), flags, 0600), STDERR_FILENO);
-    exec_command(arguments);
+    exec_command(words);
     ::_exit(125);
   }
 
