@@ -276,11 +276,10 @@ void Monitor::send_status_to(Peer& peer) {
 void Monitor::send_to(Peer& peer, std::uint32_t kind, const void* payload,
                       std::size_t bytes) {
   if (peer.fd < 0) return;
-  std::vector<std::byte> message(sizeof(Frame) + bytes);
   const Frame frame{kind, static_cast<std::uint32_t>(bytes)};
-  std::memcpy(message.data(), &frame, sizeof frame);
-  if (bytes) std::memcpy(message.data() + sizeof frame, payload, bytes);
-  if (!send_all(peer.fd, message.data(), message.size())) lose(peer);
+  if (!send_all(peer.fd, &frame, sizeof frame) ||
+      !send_all(peer.fd, payload, bytes))
+    lose(peer);
 }
 
 void Monitor::send_to_others(const Peer* from, std::uint32_t kind,
