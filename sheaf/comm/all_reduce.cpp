@@ -91,6 +91,7 @@ void run(GroupCore& group, const Job& job, const Fingerprint& fingerprint,
   const void* payload = is_small ? static_cast<const void*>(job.input) : &where;
   perform(group, fingerprint, options.timeout, payload,
           is_small ? job.bytes() : sizeof where, [&](Call& call) {
+            group.reporter().set_sequence(call.sequence());
             times.waited_ns = call.waited_ns();
             switch (choice.route) {
               case Route::kSmall:

@@ -104,14 +104,17 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
   dump.rank = group.rank();
   dump.world_rank = runtime.rank();
   dump.group = group.id();
-  dump.iteration = core.reporter().calls();
   dump.check = call.check;
   for (const Buffer& buffer : buffers) dump.counts.push_back(buffer.count);
   std::uint64_t count = 0;
   for (const auto part : dump.counts) count += part;
   dump.call = make_fingerprint(call.operation, buffers.front().dtype, count,
                                {.op = call.op});
-  dump.call.sequence = core.sequence();
+  // As a job: others may be running on the group's thread.
+  core.submit(/*async=*/false, [&] {
+    dump.iteration = core.reporter().calls();
+    dump.call.sequence = core.reporter().sequence();
+  });
   for (const auto& members : core.layout().hosts) {
     const auto world_rank =
         static_cast<std::size_t>(core.world_rank(members.front()));

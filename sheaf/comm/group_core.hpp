@@ -64,7 +64,6 @@ class GroupCore {
   }
 
   std::uint32_t next_sequence() { return ++sequence_; }
-  std::uint32_t sequence() const { return sequence_; }  // of the last call
   // Pieces counted by the progress counters so far; the same on all ranks.
   std::uint32_t pieces() const { return pieces_; }
   void add_pieces(std::uint32_t count) { pieces_ += count; }

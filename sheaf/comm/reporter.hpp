@@ -34,6 +34,9 @@ class Reporter {
   // All-reduces of the group so far: what is called an iteration.
   std::uint64_t calls() const { return calls_; }
   void count_call() { ++calls_; }
+  // The last one's number among all operations of the group.
+  std::uint32_t sequence() const { return sequence_; }
+  void set_sequence(std::uint32_t sequence) { sequence_ = sequence; }
 
   // Whether note() wants to be called, with times.
   bool is_on() const { return is_on_; }
@@ -57,6 +60,7 @@ class Reporter {
   const int dbg_level_;
   const bool is_on_;
   std::uint64_t calls_ = 0;
+  std::uint32_t sequence_ = 0;
   std::uint64_t noted_ = 0;  // since the last report
   std::uint64_t first_call_ = 0;
   std::vector<Line> lines_;  // since the last report; the same on all ranks
