@@ -136,6 +136,7 @@ Monitor::Monitor(HostMemory& memory, const Layout& world,
 
 Monitor::~Monitor() {
   stop();
+  forward_alarms();  // why it ends says more to others than that it does
   for (const Peer& peer : peers_)
     if (peer.fd >= 0) close(peer.fd);
 }
