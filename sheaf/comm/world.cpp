@@ -78,7 +78,7 @@ void run_threads(const std::vector<std::string>& hosts,
             std::move(transports[rank]),
             RuntimeOptions{.options = options,
                            .host = hosts[rank],
-                           .arena_bytes = std::size_t{1} << 30});
+                           .arena_bytes = std::size_t{16} << 30});
         const World world(make_world(runtime));
         body(world);
       } catch (...) {
