@@ -26,14 +26,26 @@ void for_all_reductions(const Group& group, Case test) {
     }
 }
 
+void for_all_types(const Group& group, Case test) {
+  for (const DType dtype : all_types()) {
+    test.dtype = dtype;
+    test::check_everything(group, test);
+  }
+}
+
+// In few sizes: what a type has to do with sizes is the same for all
+// reductions.
+void check_types_and_reductions(const Group& group) {
+  for_all_types(group, {.count = 0});
+  for_all_types(group, {.count = 1, .memory = Memory::kArena});
+  for_all_reductions(group, {.count = 7});
+  for_all_reductions(group, {.count = 1000, .memory = Memory::kArena});
+}
+
 class OneHost : public testing::TestWithParam<int> {};
 
 TEST_P(OneHost, EveryTypeAndReduction) {
-  run_threads(GetParam(), [](const Group& group) {
-    for (const auto memory : {Memory::kPlain, Memory::kArena})
-      for (const std::size_t count : {0, 1, 7, 1000})
-        for_all_reductions(group, {.count = count, .memory = memory});
-  });
+  run_threads(GetParam(), check_types_and_reductions);
 }
 
 // Around the limits of the small path, of a piece and of the staging space.
@@ -63,11 +75,7 @@ struct Shape {
 class ManyHosts : public testing::TestWithParam<Shape> {};
 
 TEST_P(ManyHosts, EveryTypeAndReduction) {
-  run_threads(GetParam().hosts, [](const Group& group) {
-    for (const auto memory : {Memory::kPlain, Memory::kArena})
-      for (const std::size_t count : {0, 1, 1000})
-        for_all_reductions(group, {.count = count, .memory = memory});
-  });
+  run_threads(GetParam().hosts, check_types_and_reductions);
 }
 
 TEST_P(ManyHosts, EverySize) {

@@ -93,7 +93,7 @@ Finish start_ring_step(const Group& group, const Case& test) {
   auto receive = comm::irecv(group, output.buffer(), from, {.tag = tag});
   auto send = comm::isend(group, input.buffer(), (group.rank() + 1) % size,
                           {.tag = tag});
-  return [=, keep = input]() mutable {
+  return [=, kept = input]() mutable {
     receive.wait();
     send.wait();
     EXPECT_EQ(receive.source(), from);

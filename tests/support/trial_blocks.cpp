@@ -56,7 +56,7 @@ Finish start_gather(const Group& group, const Case& test) {
                         expected.size() / size_of(test.dtype));
   auto work = comm::gather(group, input.buffer(), output.buffer(),
                            options_of(test), given(test, counts));
-  return [=, keep = input]() mutable {
+  return [=, kept = input]() mutable {
     work.wait();
     EXPECT_TRUE(output.holds(expected))
         << describe(Operation::kGather, group, test);
@@ -98,7 +98,7 @@ Finish start_scatter(const Group& group, const Case& test) {
   const Elements output(group, test.memory, test.dtype, counts[me]);
   auto work = comm::scatter(group, input.buffer(), output.buffer(),
                             options_of(test), given(test, counts));
-  return [=, keep = input]() mutable {
+  return [=, kept = input]() mutable {
     work.wait();
     EXPECT_TRUE(output.holds(data_of(test, group.rank(), counts[me])))
         << describe(Operation::kScatter, group, test);
@@ -131,7 +131,7 @@ Finish start_all_to_all(const Group& group, const Case& test) {
   auto work =
       comm::all_to_all(group, input.buffer(), output.buffer(), options_of(test),
                        given(test, send_counts), given(test, receive_counts));
-  return [=, keep = input]() mutable {
+  return [=, kept = input]() mutable {
     work.wait();
     EXPECT_TRUE(output.holds(expected))
         << describe(Operation::kAllToAll, group, test);

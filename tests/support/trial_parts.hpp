@@ -22,6 +22,9 @@ inline Bytes result_of(const Case& test, int ranks, std::size_t count,
   return exact_result(test.dtype, test.op, ranks, count, test.first + skip);
 }
 
+// Inputs that the check does not look at are kept to the end, as `kept`: an
+// asynchronous operation may read them until then.
+
 // Counts of the ranks' blocks: equal, or `count` + rank, but rank 1 has none.
 std::vector<std::size_t> counts_of(const comm::Group& group, const Case& test);
 

@@ -20,9 +20,7 @@ Finish start_all_reduce(const Group& group, const Case& test) {
     const std::string text = describe(Operation::kAllReduce, group, test);
     EXPECT_TRUE(output.holds(result_of(test, group.size(), test.count)))
         << text;
-    if (!test.in_place) {
-      EXPECT_TRUE(input.holds(data)) << text << ", input";
-    }
+    EXPECT_TRUE(test.in_place || input.holds(data)) << text << ", input";
   };
 }
 
@@ -59,12 +57,11 @@ Finish start_reduce(const Group& group, const Case& test) {
           : Elements(group, test.memory, test.dtype, is_root ? test.count : 0);
   auto work =
       comm::reduce(group, input.buffer(), output.buffer(), options_of(test));
-  return [=, keep = input]() mutable {
+  return [=, kept = input]() mutable {
     work.wait();
-    if (is_root) {
-      EXPECT_TRUE(output.holds(result_of(test, group.size(), test.count)))
-          << describe(Operation::kReduce, group, test);
-    }
+    if (!is_root) return;
+    EXPECT_TRUE(output.holds(result_of(test, group.size(), test.count)))
+        << describe(Operation::kReduce, group, test);
   };
 }
 
@@ -81,7 +78,7 @@ Finish start_reduce_scatter(const Group& group, const Case& test) {
   auto work = comm::reduce_scatter(
       group, input.buffer(), output.buffer(), options_of(test),
       test.is_unequal ? comm::Counts(counts) : comm::Counts());
-  return [=, keep = input]() mutable {
+  return [=, kept = input]() mutable {
     work.wait();
     EXPECT_TRUE(output.holds(result_of(test, group.size(), counts[me], skip)))
         << describe(Operation::kReduceScatter, group, test);

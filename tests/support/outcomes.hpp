@@ -1,0 +1,60 @@
+#pragma once
+// What becomes of each rank when something goes wrong. Ranks are threads.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+#include "sheaf/topo/options.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace sheaf::test {
+
+using Hosts = std::vector<std::string>;  // of each rank
+
+enum class Ending { kWell, kMismatch, kTimeout, kCommError, kUsage, kOther };
+
+struct Outcome {
+  Ending ending = Ending::kWell;
+  std::string text{};  // of the error
+
+  bool names(const std::string& words) const {
+    return text.find(words) != std::string::npos;
+  }
+};
+std::ostream& operator<<(std::ostream& out, const Outcome& outcome);
+
+// "aabb", for the names of tests.
+inline std::string joined(const testing::TestParamInfo<Hosts>& info) {
+  std::string name;
+  for (const auto& host : info.param) name += host;
+  return name;
+}
+
+// The outcome of a call on this rank.
+Outcome outcome_of(const std::function<void()>& call);
+
+// Runs `body` as every rank and says what each came to. No rank ends before
+// all have come to something, except `deserter`, if it is one.
+std::vector<Outcome> outcomes(
+    const Hosts& hosts, const std::function<void(const comm::Group&)>& body,
+    int deserter = -1, const topo::Options& options = {});
+
+// While it lives, files that failures leave go to a folder of its own, and
+// nothing is logged: failures are what the test wants.
+class ExpectFailures {
+ public:
+  ExpectFailures();
+  ~ExpectFailures();
+  ExpectFailures(const ExpectFailures&) = delete;
+  ExpectFailures& operator=(const ExpectFailures&) = delete;
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace sheaf::test
