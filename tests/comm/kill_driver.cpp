@@ -1,0 +1,219 @@
+// kill -9 of a rank in every operation: real processes, started by sheaf run.
+// The others hear of it; how long that took is printed.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "sheaf/base/error.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace sheaf {
+namespace {
+
+struct Loss {
+  std::string operation;
+  int ranks = 2;
+  int hosts = 1;
+  int victim = 0;
+  std::string way = "kill";
+  std::size_t count = 100;
+  std::string memory = "plain";
+  int seed = 0;
+};
+
+std::string describe(const Loss& loss) {
+  return concat(loss.operation, " of ", loss.count, " ", loss.memory, ", ",
+                loss.ranks, " ranks on ", loss.hosts, " hosts, rank ",
+                loss.victim, " goes by ", loss.way);
+}
+
+// What one rank said.
+struct Rank {
+  std::string process;
+  long long goes_ns = 0;
+  long long heard_ns = 0;
+  std::string error;  // its kind and its text
+};
+
+class Launch {
+ public:
+  explicit Launch(const Loss& loss) {
+    const std::string command = concat(
+        "SHEAF_LOG=off SHEAF_DUMP_DIR=", folder_.path(),
+        " SHEAF_HOSTS=", loss.hosts, " ", SHEAF_PROGRAM, " run -n ", loss.ranks,
+        " -- ", KILL_PROGRAM, " ", loss.operation, " ", loss.count, " ",
+        loss.memory, " ", loss.victim, " ", loss.way, " ", loss.seed, " 2>&1");
+    pipe_ = popen(command.c_str(), "r");
+  }
+  ~Launch() { finish(); }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  // The next line of output; false at the end.
+  bool read_line() {
+    char line[4096];
+    if (!pipe_ || !fgets(line, sizeof line, pipe_)) return false;
+    output_ += line;
+    take(line);
+    return true;
+  }
+  int finish() {
+    while (read_line()) {
+    }
+    const int status = pipe_ ? pclose(pipe_) : -1;
+    pipe_ = nullptr;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::map<int, Rank>& ranks() { return ranks_; }
+  const std::string& output() const { return output_; }
+
+ private:
+  void take(const std::string& line) {
+    std::istringstream words(line);
+    std::string rank, number, verb, link;
+    words >> rank >> number >> verb >> link;
+    if (rank != "rank" || number.find_first_not_of("0123456789") != number.npos)
+      return;
+    Rank& teller = ranks_[std::stoi(number)];
+    if (verb == "is") words >> teller.process;
+    if (verb == "goes") words >> teller.goes_ns;
+    if (verb == "heard") {
+      words >> teller.heard_ns;
+      std::getline(words, teller.error);
+    }
+  }
+
+  TemporaryFolder folder_;
+  FILE* pipe_ = nullptr;
+  std::map<int, Rank> ranks_;
+  std::string output_;
+};
+
+// A rank that returns disagrees with the others: it ends, they go on.
+bool is_expected(const Loss& loss, const std::string& error) {
+  return error.find(" CommError") == 0 ||
+         (loss.way == "return" && error.find(" MismatchError") == 0);
+}
+
+void expect_heard(const Loss& loss, Launch& run) {
+  run.finish();
+  std::string delays;
+  for (int rank = 0; rank < loss.ranks; ++rank) {
+    if (rank == loss.victim) continue;
+    const Rank& survivor = run.ranks()[rank];
+    EXPECT_TRUE(is_expected(loss, survivor.error))
+        << "rank " << rank << " heard: " << survivor.error << "\n"
+        << run.output();
+    EXPECT_NE(survivor.error.find(concat("rank ", loss.victim)),
+              std::string::npos)
+        << survivor.error;
+    const auto delay_ns = survivor.heard_ns - run.ranks()[loss.victim].goes_ns;
+    delays += concat(" ", static_cast<double>(delay_ns / 1000) / 1000, " ms");
+  }
+  std::printf("%s: heard after%s\n", describe(loss).c_str(), delays.c_str());
+}
+
+// Side by side: most of the time goes into starting them.
+void expect_heard(const std::vector<Loss>& losses) {
+  std::vector<std::unique_ptr<Launch>> runs;
+  for (const Loss& loss : losses)
+    runs.push_back(std::make_unique<Launch>(loss));
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    SCOPED_TRACE(describe(losses[i]));
+    expect_heard(losses[i], *runs[i]);
+  }
+}
+
+class Kill : public testing::TestWithParam<const char*> {};
+
+TEST_P(Kill, IsHeardByAll) {
+  const Loss loss{.operation = GetParam()};
+  Loss small = loss;
+  small.victim = 1;
+  Loss large = loss;
+  large.ranks = 3;
+  large.count = 300000;
+  large.memory = "arena";
+  large.seed = 200;
+  Loss hosts = loss;
+  hosts.ranks = 3;
+  hosts.hosts = 2;
+  hosts.victim = 2;
+  hosts.count = 300000;
+  hosts.seed = 1500;
+  expect_heard({small, large, hosts});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operations, Kill,
+    testing::Values("barrier", "broadcast", "reduce", "all_reduce",
+                    "all_reduce_n", "gather", "all_gather", "scatter",
+                    "reduce_scatter", "all_to_all", "send"),
+    [](const auto& info) { return std::string(info.param); });
+
+class Leave : public testing::TestWithParam<const char*> {};
+
+TEST_P(Leave, IsHeardByAll) {
+  const Loss loss{.operation = "all_reduce",
+                  .ranks = 3,
+                  .victim = 1,
+                  .way = GetParam(),
+                  .count = 5000};
+  Loss hosts = loss;
+  hosts.hosts = 3;
+  Loss first = loss;  // to which all other hosts are connected
+  first.hosts = 2;
+  first.victim = 0;
+  expect_heard({loss, hosts, first});
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Leave,
+                         testing::Values("kill", "exit", "return", "throw"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+bool is_running(const std::string& process) {
+  std::string status;
+  std::getline(std::ifstream("/proc/" + process + "/stat"), status);
+  const auto name_end = status.rfind(')');
+  return name_end != status.npos && status.substr(name_end + 2, 1) != "Z";
+}
+
+std::string named_memory() {
+  std::string names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    if (entry.path().string().find("sheaf") != std::string::npos)
+      names += entry.path().string() + " ";
+  return names;
+}
+
+TEST(KillOfAllRanks, LeavesNothingBehind) {
+  const std::string before = named_memory();
+  Launch run({.operation = "all_reduce", .ranks = 3, .victim = -1});
+  const auto has_started = [&] {
+    int count = 0;
+    for (const auto& [rank, said] : run.ranks()) count += !said.process.empty();
+    return count == 3;
+  };
+  while (!has_started()) ASSERT_TRUE(run.read_line()) << run.output();
+  for (const auto& [rank, said] : run.ranks())
+    kill(std::stoi(said.process), SIGKILL);
+  EXPECT_NE(run.finish(), 0);
+  for (const auto& [rank, said] : run.ranks())
+    EXPECT_FALSE(is_running(said.process)) << "rank " << rank;
+  EXPECT_EQ(named_memory(), before);
+}
+
+}  // namespace
+}  // namespace sheaf
