@@ -12,18 +12,22 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <mutex>
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/flight.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
 #include "sheaf/comm/transport.hpp"
 
 namespace sheaf::comm {
 namespace {
 
+// How long after a send the library is helped along.
+constexpr std::int64_t kProgressNs = 1'000'000'000;
 constexpr Tag kHighestTag = (1u << 28) - 1;
 
 std::string mpi_text(int code) {
@@ -184,6 +188,7 @@ class MpiTransport final : public Transport {
                std::size_t bytes) override {
     auto pending = std::make_unique<Pending>();
     const auto* from = static_cast<const std::byte*>(data);
+    last_send_ns_.store(now_ns(), std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     for_each_part(bytes, *pending, [&](std::size_t at, int part) {
       return MPI_Isend(from + at, part, MPI_BYTE, peer, static_cast<int>(tag),
@@ -213,6 +218,8 @@ class MpiTransport final : public Transport {
       const std::lock_guard lock(mutex_);
       if (!test_parts(*pending)) return false;
     }
+    if (!pending->is_receive)
+      last_send_ns_.store(now_ns(), std::memory_order_relaxed);
     const std::size_t expected = pending->expected;
     const std::size_t received = pending->received;
     const bool is_wrong = pending->is_receive && received != expected;
@@ -234,6 +241,15 @@ class MpiTransport final : public Transport {
       MPI_Request_free(&part);
     }
     release(request);
+  }
+
+  bool progress() override {
+    if (now_ns() - last_send_ns_.load(std::memory_order_relaxed) > kProgressNs)
+      return false;
+    const std::lock_guard lock(mutex_);
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE);
+    return true;
   }
 
   std::optional<Arrived> probe(Tag tag) override {
@@ -349,6 +365,7 @@ class MpiTransport final : public Transport {
   }
 
   std::mutex mutex_;
+  std::atomic<std::int64_t> last_send_ns_{-kProgressNs};
   std::vector<int> indices_;  // of MPI_Testsome, under the lock
   std::vector<MPI_Status> statuses_;
   MPI_Comm comm_ = MPI_COMM_NULL;

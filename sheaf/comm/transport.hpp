@@ -68,6 +68,12 @@ class Transport {
   // Gives the request up, as far as the library can; for use after errors.
   virtual void abandon(Request& request) noexcept = 0;
 
+  // Lets the library move on with messages that it has accepted: a send may
+  // have ended here and still need this process to get on its way. To be
+  // called now and then by those who wait for something else; whether a
+  // message was sent so lately that it matters.
+  virtual bool progress() { return false; }
+
   struct Arrived {
     int peer;
     std::size_t bytes;

@@ -10,7 +10,8 @@ namespace sheaf::comm {
 namespace {
 
 constexpr auto kSleepSlice = std::chrono::milliseconds(20);
-constexpr std::int64_t kCheckPeriodNs = 20'000'000;
+constexpr auto kProgressSlice = std::chrono::milliseconds(1);
+constexpr std::int64_t kCheckPeriodNs = 15'000'000;
 constexpr int kSpins = 2000;
 constexpr int kSpinsOversubscribed = 20;
 constexpr int kYields = 20;
@@ -65,7 +66,10 @@ void Watch::spin_or_sleep(Counter& counter,
     if (counter.has_reached(target)) return;
     sched_yield();
   }
-  while (!sleep_until(counter, sleepers, target, kSleepSlice)) {
+  Transport& transport = group_.runtime().transport();
+  while (!sleep_until(counter, sleepers, target,
+                      transport.progress() ? kProgressSlice : kSleepSlice)) {
+    if (!is_check_due()) continue;
     try {
       check();
     } catch (...) {
@@ -74,6 +78,13 @@ void Watch::spin_or_sleep(Counter& counter,
       throw;
     }
   }
+}
+
+bool Watch::is_check_due() {
+  const std::int64_t now = now_ns();
+  if (now - last_check_ns_ < kCheckPeriodNs) return false;
+  last_check_ns_ = now;
+  return true;
 }
 
 void Watch::idle() {
@@ -86,10 +97,7 @@ void Watch::idle() {
     sched_yield();
   else
     std::this_thread::sleep_for(nap(idle_rounds_ - kYieldRounds));
-  const std::int64_t now = now_ns();
-  if (now - last_check_ns_ < kCheckPeriodNs) return;
-  last_check_ns_ = now;
-  check();
+  if (is_check_due()) check();
 }
 
 void Watch::check() {

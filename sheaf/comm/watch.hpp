@@ -50,6 +50,7 @@ class Watch {
  private:
   void spin_or_sleep(Counter& counter, std::atomic<std::uint32_t>& sleepers,
                      std::uint32_t target);
+  bool is_check_due();
   void check_alarms();
   void check_lives();
   [[noreturn]] void throw_timeout();
