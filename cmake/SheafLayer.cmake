@@ -12,7 +12,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
   # GCC 12 sees overlaps and overflows in joined strings where there are none
   # (PR105651, PR105329).
   target_compile_options(sheaf_flags INTERFACE
-    "$<BUILD_INTERFACE:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>")
+    "$<BUILD_INTERFACE:-Wno-restrict;-Wno-stringop-overflow;\
+-Wno-stringop-overread;-Wno-array-bounds>")
 endif()
 if(SHEAF_WARNINGS_AS_ERRORS)
   target_compile_options(sheaf_flags INTERFACE "$<BUILD_INTERFACE:-Werror>")

@@ -67,7 +67,7 @@ function(sheaf_tests layer)
     set(environment ENVIRONMENT ${SHEAF_RANK_ENVIRONMENT})
   endif()
   gtest_discover_tests(test_${layer}
-    TEST_PREFIX "${layer}: " DISCOVERY_MODE PRE_TEST
+    TEST_PREFIX "${layer}: " DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${layer}
     ${environment})
 endfunction()
