@@ -26,8 +26,8 @@
 namespace sheaf::comm {
 namespace {
 
-// How long after a send the library is helped along.
-constexpr std::int64_t kProgressNs = 1'000'000'000;
+// How long after a send the library is helped along often.
+constexpr std::int64_t kLatelyNs = 100'000'000;
 constexpr Tag kHighestTag = (1u << 28) - 1;
 
 std::string mpi_text(int code) {
@@ -244,12 +244,14 @@ class MpiTransport final : public Transport {
   }
 
   bool progress() override {
-    if (now_ns() - last_send_ns_.load(std::memory_order_relaxed) > kProgressNs)
-      return false;
-    const std::lock_guard lock(mutex_);
-    int there = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE);
-    return true;
+    const std::int64_t last = last_send_ns_.load(std::memory_order_relaxed);
+    if (last == 0) return false;
+    {
+      const std::lock_guard lock(mutex_);
+      int there = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE);
+    }
+    return now_ns() - last < kLatelyNs;
   }
 
   std::optional<Arrived> probe(Tag tag) override {
@@ -365,7 +367,7 @@ class MpiTransport final : public Transport {
   }
 
   std::mutex mutex_;
-  std::atomic<std::int64_t> last_send_ns_{-kProgressNs};
+  std::atomic<std::int64_t> last_send_ns_{0};
   std::vector<int> indices_;  // of MPI_Testsome, under the lock
   std::vector<MPI_Status> statuses_;
   MPI_Comm comm_ = MPI_COMM_NULL;
