@@ -47,6 +47,7 @@ std::unique_ptr<Mailroom::Outgoing> Mailroom::send(int peer, LetterHead head,
     head.enclosure = next_enclosure_++;
   }
   auto out = std::make_unique<Outgoing>();
+  out->token = token_;
   out->letter.resize(sizeof head + (is_enclosed ? 0 : bytes));
   std::memcpy(out->letter.data(), &head, sizeof head);
   if (!is_enclosed && bytes)
@@ -63,7 +64,15 @@ std::unique_ptr<Mailroom::Outgoing> Mailroom::send(int peer, LetterHead head,
 }
 
 bool Mailroom::test(Outgoing& outgoing) {
-  return test_all(transport_, outgoing.requests);
+  progress();
+  if (!test_all(transport_, outgoing.requests)) return false;
+  outgoing.token.reset();
+  return true;
+}
+
+void Mailroom::progress() {
+  const std::lock_guard lock(mutex_);
+  fetch();
 }
 
 void Mailroom::adopt(std::unique_ptr<Outgoing> outgoing) {
@@ -79,6 +88,7 @@ std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
   auto receipt = std::make_shared<Receipt>();
   receipt->wanted = wanted;
   receipt->data = data;
+  receipt->token = token_;
   const std::lock_guard lock(mutex_);
   const auto letter =
       std::find_if(unclaimed_.begin(), unclaimed_.end(),
@@ -96,8 +106,11 @@ bool Mailroom::test(Receipt& receipt) {
   const std::lock_guard lock(mutex_);
   if (!receipt.is_matched) fetch();
   if (!receipt.is_matched) return false;
+  if (receipt.error.empty() && !test_all(transport_, receipt.enclosure))
+    return false;
+  receipt.token.reset();
   if (!receipt.error.empty()) throw MismatchError(receipt.error);
-  return test_all(transport_, receipt.enclosure);
+  return true;
 }
 
 void Mailroom::forget(const std::shared_ptr<Receipt>& receipt) noexcept {

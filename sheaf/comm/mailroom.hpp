@@ -35,6 +35,7 @@ struct Receipt {
   std::vector<Request> enclosure{};
   bool is_matched = false;
   std::string error{};  // the letter does not fit
+  std::shared_ptr<void> token{};
 };
 
 class Mailroom {
@@ -46,6 +47,7 @@ class Mailroom {
   struct Outgoing {
     std::vector<std::byte> letter;
     std::vector<Request> requests;
+    std::shared_ptr<void> token;
   };
   std::unique_ptr<Outgoing> send(int peer, LetterHead head, const void* data);
   bool test(Outgoing& outgoing);
@@ -57,6 +59,13 @@ class Mailroom {
   // was asked for.
   bool test(Receipt& receipt);
   void forget(const std::shared_ptr<Receipt>& receipt) noexcept;
+
+  // Takes in letters for those who wait. To be called while this rank waits
+  // for anything else: a large message does not leave before its receiver has
+  // seen the letter.
+  void progress();
+  // Whether a message of this rank is under way or waited for.
+  bool is_busy() const { return token_.use_count() > 1; }
 
  private:
   struct Letter {
@@ -70,6 +79,8 @@ class Mailroom {
   std::mutex mutex_;
   Transport& transport_;
   std::uint32_t next_enclosure_ = 1;
+  // Messages hold it until they have ended.
+  std::shared_ptr<void> token_ = std::make_shared<char>();
   std::list<std::unique_ptr<Outgoing>> adopted_;
   std::list<Letter> unclaimed_;
   std::list<std::shared_ptr<Receipt>> waiting_;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/mailroom.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -66,9 +67,8 @@ void Watch::spin_or_sleep(Counter& counter,
     if (counter.has_reached(target)) return;
     sched_yield();
   }
-  Transport& transport = group_.runtime().transport();
   while (!sleep_until(counter, sleepers, target,
-                      transport.progress() ? kProgressSlice : kSleepSlice)) {
+                      help_messages() ? kProgressSlice : kSleepSlice)) {
     if (!is_check_due()) continue;
     try {
       check();
@@ -78,6 +78,13 @@ void Watch::spin_or_sleep(Counter& counter,
       throw;
     }
   }
+}
+
+bool Watch::help_messages() {
+  Mailroom& mailroom = group_.runtime().mailroom();
+  const bool is_busy = mailroom.is_busy();
+  if (is_busy) mailroom.progress();
+  return group_.runtime().transport().progress() || is_busy;
 }
 
 bool Watch::is_check_due() {
@@ -102,6 +109,7 @@ void Watch::idle() {
 
 void Watch::check() {
   poll();
+  help_messages();
   check_alarms();
   check_lives();
   const std::int64_t now = now_ns();

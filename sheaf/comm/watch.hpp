@@ -50,6 +50,8 @@ class Watch {
  private:
   void spin_or_sleep(Counter& counter, std::atomic<std::uint32_t>& sleepers,
                      std::uint32_t target);
+  // Lets messages of this rank move on; whether that is wanted often.
+  bool help_messages();
   bool is_check_due();
   void check_alarms();
   void check_lives();

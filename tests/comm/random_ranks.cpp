@@ -9,7 +9,7 @@ namespace sheaf::comm {
 namespace {
 
 TEST(RandomRanks, GiveNoWrongResult) {
-  test::use_at_random(test::world(), test::seed_or(4711), 300);
+  test::use_at_random(test::world(), test::seed_or(4711), 1000);
 }
 
 }  // namespace
