@@ -7,7 +7,6 @@ include(SheafMpi)
 
 set(SHEAF_TEST_TIMEOUT 120)
 set(environment ${SHEAF_LAUNCH_ENVIRONMENT})
-set(SHEAF_RANK_ENVIRONMENT)  # one variable, for tests that start ranks
 if(SHEAF_SANITIZE)
   set(SHEAF_TEST_TIMEOUT 600)
   # MPI libraries synchronise in ways that the thread sanitizer cannot see.
@@ -15,9 +14,6 @@ if(SHEAF_SANITIZE)
   list(APPEND environment
     TSAN_OPTIONS=suppressions=${suppressions}:ignore_noninstrumented_modules=1
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
-  # They keep memory to the end, some in modules that are unloaded by then and
-  # cannot be named. Leaks of our own show in the tests with ranks as threads.
-  set(SHEAF_RANK_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
 endif()
 
 # CTest reads this file before it starts a test, and passes its environment on.

@@ -7,6 +7,7 @@ int exit_code(const std::exception& error) noexcept {
   if (dynamic_cast<const TimeoutError*>(&error)) return 4;
   if (dynamic_cast<const CommError*>(&error)) return 3;
   if (dynamic_cast<const IoError*>(&error)) return 5;
+  if (dynamic_cast<const CheckError*>(&error)) return 6;
   if (dynamic_cast<const InternalError*>(&error)) return 70;
   return 1;
 }

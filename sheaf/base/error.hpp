@@ -39,6 +39,12 @@ class IoError : public Error {
   using Error::Error;
 };
 
+// A result is not what its inputs give: a checked reduction that is wrong.
+class CheckError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Our own bug.
 class InternalError : public Error {
  public:
@@ -46,7 +52,8 @@ class InternalError : public Error {
 };
 
 // The exit code that `sheaf` and the examples give for an exception:
-// 2 usage, 3 communication, 4 timeout, 5 input/output, 70 our bug, 1 others.
+// 2 usage, 3 communication, 4 timeout, 5 input/output, 6 wrong result,
+// 70 our bug, 1 others.
 int exit_code(const std::exception& error) noexcept;
 
 // Joins the arguments as text, in the way of operator<<.

@@ -33,6 +33,7 @@ struct Column {
 class Cell {
  public:
   Cell() = default;
+  // NOLINTBEGIN(google-explicit-constructor): a row is a list of plain values
   Cell(std::string text) : value_(std::move(text)) {}
   Cell(std::string_view text) : value_(std::string(text)) {}
   Cell(const char* text) : value_(std::string(text)) {}
@@ -43,6 +44,7 @@ class Cell {
   Cell(T number) : value_(std::uint64_t{number}) {}
   template <std::floating_point T>
   Cell(T number) : value_(static_cast<double>(number)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool is_empty() const noexcept;
   std::string as_text(int decimals) const;  // for people

@@ -12,6 +12,8 @@ template <class... Visitors>
 struct Overloaded : Visitors... {
   using Visitors::operator()...;
 };
+template <class... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 std::string quoted_if_needed(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;

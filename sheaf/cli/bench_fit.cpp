@@ -82,7 +82,7 @@ class Fitter {
     table_.add_row({part, fit.link.latency_us, fit.link.bandwidth_gbs,
                     fit.residual * 100, fit.used, fit.dropped});
   }
-  void add_value(const std::string& part, Cell us, Cell gbs) {
+  void add_value(const std::string& part, const Cell& us, const Cell& gbs) {
     table_.add_row({part, us, gbs, {}, {}, {}});
   }
 

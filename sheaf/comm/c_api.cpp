@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/check.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/ddl.hpp"
 #include "sheaf/comm/point_to_point.hpp"
@@ -40,8 +39,6 @@ int guarded(Body body) noexcept {
   try {
     body();
     return SHEAF_OK;
-  } catch (const CheckError& error) {
-    return failed(SHEAF_ERROR_CHECK, error.what());
   } catch (const std::exception& error) {
     return failed(exit_code(error), error.what());
   } catch (...) {
@@ -58,14 +55,14 @@ int from_place(Pick pick) noexcept {
 }
 
 DType checked_type(sheaf_dtype dtype) {
-  SHEAF_CHECK(dtype >= SHEAF_F64 && dtype <= SHEAF_BOOL, "sheaf_dtype ",
-              static_cast<int>(dtype), " is none of SHEAF_F64 .. SHEAF_BOOL");
+  SHEAF_CHECK(dtype >= SHEAF_F64 && dtype <= SHEAF_BOOL, "sheaf_dtype ", dtype,
+              " is none of SHEAF_F64 .. SHEAF_BOOL");
   return static_cast<DType>(dtype);
 }
 
 ReduceOp checked_op(sheaf_op op) {
-  SHEAF_CHECK(op >= SHEAF_SUM && op <= SHEAF_BIT_XOR, "sheaf_op ",
-              static_cast<int>(op), " is none of SHEAF_SUM .. SHEAF_BIT_XOR");
+  SHEAF_CHECK(op >= SHEAF_SUM && op <= SHEAF_BIT_XOR, "sheaf_op ", op,
+              " is none of SHEAF_SUM .. SHEAF_BIT_XOR");
   return static_cast<ReduceOp>(op);
 }
 

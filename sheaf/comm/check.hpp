@@ -11,12 +11,6 @@
 
 namespace sheaf::comm {
 
-// A result is not what its inputs give. The group goes on working.
-class CheckError : public Error {
- public:
-  using Error::Error;
-};
-
 struct CheckedCall {
   Operation operation = Operation::kAllReduce;
   ReduceOp op = ReduceOp::kSum;  // kSum or kAvg
@@ -27,8 +21,9 @@ struct CheckedCall {
 // (of one type), and compares every rank's result with one in higher
 // precision. All ranks call it. Where a result is wrong on some rank, all ranks
 // throw the same CheckError, naming the worst element, and each writes its
-// dump (see dump.hpp). NaN among the inputs is reported in the log.
-// Needs twice the buffers' memory, and sends all inputs to all ranks.
+// dump (see dump.hpp); the group goes on working. NaN among the inputs is
+// reported in the log. Needs twice the buffers' memory, and sends all inputs to
+// all ranks.
 void checked(const Group& group, std::span<const Buffer> buffers,
              const CheckedCall& call, const std::function<void()>& reduce);
 

@@ -82,6 +82,10 @@ std::optional<FlightRecord> FlightRing::read(std::uint64_t index) const {
   return record;
 }
 
+std::uint64_t FlightRing::count() const noexcept {
+  return count_.load(std::memory_order_acquire);
+}
+
 std::optional<FlightRecord> FlightRing::latest() const {
   const std::uint64_t count = count_.load(std::memory_order_acquire);
   return count ? read(count - 1) : std::nullopt;

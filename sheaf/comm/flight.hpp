@@ -37,6 +37,7 @@ class FlightRing {
   void end(std::uint64_t ticket) noexcept;
 
   std::optional<FlightRecord> latest() const;
+  std::uint64_t count() const noexcept;   // ever begun or mirrored
   std::vector<FlightRecord> all() const;  // oldest first
   // Copies what another host said of one of its ranks.
   void mirror(const FlightRecord& record) noexcept;

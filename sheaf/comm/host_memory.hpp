@@ -30,7 +30,6 @@ struct RankHeader {
   ReturnedBlocks returned;
   std::atomic<std::uint64_t> board{0};  // offset of what other hosts said
   std::atomic<std::uint32_t> refreshes_wanted{0};
-  std::atomic<std::uint32_t> refreshes_done{0};
 };
 
 // How a peer's heap is found.

@@ -37,7 +37,7 @@ struct alignas(64) Progress {
   std::atomic<std::uint32_t> sleepers{0};
 };
 
-struct alignas(64) MemberBlock {
+struct alignas(4096) MemberBlock {
   std::array<Slot, 2> slots;
   Progress progress;
   alignas(64) std::array<std::array<std::byte, kSmallBytes>, 2> small;

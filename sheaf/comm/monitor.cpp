@@ -255,7 +255,6 @@ void Monitor::handle(Peer& from, std::uint32_t kind, const std::byte* payload) {
     status.record.start_ns = now - status.record.start_ns;
     status.record.end_ns = now - status.record.end_ns;
     memory_.board(status.rank).mirror(status.record);
-    memory_.header(0).refreshes_done.fetch_add(1);
   } else if (kind == kBye) {
     from.has_left = true;
   }

@@ -132,15 +132,25 @@ std::optional<FlightRecord> Runtime::latest(int rank) const {
   return memory_->board(rank).latest();
 }
 
+std::uint64_t Runtime::news_of(int rank) const {
+  return layout_.is_local(rank) ? 0 : memory_->board(rank).count();
+}
+
 void Runtime::refresh_remote() const {
   if (layout_.host_count() == 1) return;
-  RankHeader& header = memory_->header(0);
-  const std::uint32_t before = header.refreshes_done.load();
-  header.refreshes_wanted.fetch_add(1);
-  const auto remote =
-      static_cast<std::uint32_t>(size() - layout_.local_count());
+  std::vector<std::uint64_t> before;
+  for (int rank = 0; rank < size(); ++rank) before.push_back(news_of(rank));
+  memory_->header(0).refreshes_wanted.fetch_add(1);
+  // A rank that has done nothing yet has nothing to say.
+  const auto has_news = [&](int rank) {
+    return layout_.is_local(rank) ||
+           news_of(rank) > before[static_cast<std::size_t>(rank)];
+  };
   for (int i = 0; i < 30; ++i) {
-    if (header.refreshes_done.load() - before >= remote) return;
+    bool is_complete = true;
+    for (int rank = 0; rank < size(); ++rank)
+      is_complete = is_complete && has_news(rank);
+    if (is_complete) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }

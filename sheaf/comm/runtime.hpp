@@ -79,6 +79,8 @@ class Runtime {
  private:
   void exchange_cards(const std::optional<std::string>& host,
                       std::size_t arena_bytes);
+  // How often another host has told of this rank.
+  std::uint64_t news_of(int rank) const;
 
   std::unique_ptr<Transport> transport_;
   topo::Options options_;

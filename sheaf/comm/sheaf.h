@@ -32,7 +32,11 @@ enum {
   SHEAF_ERROR_INTERNAL = 70 /* a bug in Sheaf */
 };
 
-typedef enum sheaf_dtype {
+/* Whole numbers, so that any value a caller gives can be looked at. */
+typedef int sheaf_dtype;
+typedef int sheaf_op;
+
+enum {
   SHEAF_F64 = 0,
   SHEAF_F32 = 1,
   SHEAF_F16 = 2,
@@ -43,9 +47,9 @@ typedef enum sheaf_dtype {
   SHEAF_I8 = 7,
   SHEAF_U8 = 8,
   SHEAF_BOOL = 9
-} sheaf_dtype;
+};
 
-typedef enum sheaf_op {
+enum {
   SHEAF_SUM = 0,
   SHEAF_AVG = 1,
   SHEAF_PRODUCT = 2,
@@ -54,7 +58,7 @@ typedef enum sheaf_op {
   SHEAF_BIT_AND = 5,
   SHEAF_BIT_OR = 6,
   SHEAF_BIT_XOR = 7
-} sheaf_op;
+};
 
 #define SHEAF_ANY_SOURCE (-1)
 

@@ -42,7 +42,7 @@ class DumpShow : public testing::Test {
                                    comm::all_reduce(group, data);
                                    if (group.rank() == 1) data[4321] = 99;
                                  }),
-                   comm::CheckError);
+                   CheckError);
     });
   }
   std::string file(int rank) const {

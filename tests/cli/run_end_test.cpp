@@ -1,5 +1,7 @@
 #include <signal.h>
 
+#include <thread>
+
 #include "tests/cli/run_sheaf.hpp"
 
 // How runs end before their time: signals, the timeout, and kill -9 of any
@@ -97,8 +99,8 @@ TEST_P(RunEnd, ProgramThatLeavesAChildBehind) {
 
 TEST_P(RunEnd, UserSignalsReachTheProgram) {
   start({"run", "-n", "2", "--", "sh", "-c",
-         kRank +
-             "trap 'echo got it; exit 0' USR1; "
+         kRank + "trap 'echo got it; echo >> " + file("got") +
+             "; exit 0' USR1; "
              "echo > " +
              file("ready") +
              ".$R; "
@@ -107,7 +109,16 @@ TEST_P(RunEnd, UserSignalsReachTheProgram) {
     return std::filesystem::exists(file("ready.0")) &&
            std::filesystem::exists(file("ready.1"));
   }));
-  ::kill(pid_, SIGUSR1);
+  // mpirun drops a signal while it is still busy with starting ranks.
+  std::jthread again([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      ::kill(pid_, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+  });
+  ASSERT_TRUE(eventually(
+      [this] { return lines_of(read_file(file("got"))).size() == 2; }));
+  again = {};
   const RunResult result = finish();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "got it\ngot it\n");
