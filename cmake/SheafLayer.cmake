@@ -30,6 +30,7 @@ if(SHEAF_SANITIZE)
 endif()
 
 set_property(GLOBAL PROPERTY SHEAF_TARGETS sheaf_flags)
+set(SHEAF_TORCH_LAYERS tensor nn data parallel train)
 
 # Programs with the property SHEAF_OTHER_MPI bring their own MPI library and
 # what calls it; all others get the MPI that the layer was compiled with.
@@ -72,5 +73,21 @@ function(sheaf_layer name)
   target_link_libraries(sheaf_${name}
     PUBLIC sheaf_flags ${arg_DEPENDS} ${arg_PUBLIC}
     PRIVATE ${private})
+  if(name IN_LIST SHEAF_TORCH_LAYERS)
+    sheaf_use_torch(sheaf_${name})
+  endif()
   set_property(GLOBAL APPEND PROPERTY SHEAF_TARGETS sheaf_${name})
+endfunction()
+
+# The first target compiles the header, the others share it: they must be
+# compiled with the same flags.
+function(sheaf_use_torch target)
+  target_compile_options(${target} PRIVATE
+    "$<BUILD_INTERFACE:-Wno-unused-parameter>")
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(TARGET sheaf_tensor AND NOT target STREQUAL sheaf_tensor)
+    target_precompile_headers(${target} REUSE_FROM sheaf_tensor)
+  else()
+    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  endif()
 endfunction()
