@@ -82,9 +82,9 @@ endfunction()
 # The first target compiles the header, the others share it: they must be
 # compiled with the same flags.
 function(sheaf_use_torch target)
-  target_compile_options(${target} PRIVATE
-    "$<BUILD_INTERFACE:-Wno-unused-parameter>")
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # Programs too: CMake's property would say -fPIE for them.
+  target_compile_options(${target} PRIVATE -fPIC)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   if(TARGET sheaf_tensor AND NOT target STREQUAL sheaf_tensor)
     target_precompile_headers(${target} REUSE_FROM sheaf_tensor)
   else()

@@ -5,6 +5,13 @@
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/point_to_point.hpp"
 #include "sheaf/comm/world.hpp"
+#ifdef SHEAF_WITH_TORCH
+#include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/parallel/gradients.hpp"
+#include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/memory.hpp"
+#endif
 
 namespace sheaf {
 
@@ -34,6 +41,33 @@ using comm::reduce;
 using comm::reduce_scatter;
 using comm::scatter;
 using comm::send;
+
+#ifdef SHEAF_WITH_TORCH
+using tensor::all_gather;
+using tensor::all_reduce;
+using tensor::all_reduce_n;
+using tensor::all_to_all;
+using tensor::broadcast;
+using tensor::empty_shared;
+using tensor::gather;
+using tensor::irecv;
+using tensor::isend;
+using tensor::recv;
+using tensor::reduce;
+using tensor::reduce_scatter;
+using tensor::scatter;
+using tensor::send;
+
+using parallel::average_gradients;
+using parallel::clip_gradients;
+using parallel::DataParallel;
+using parallel::DataParallelOptions;
+using parallel::forget_gradients;
+using parallel::make_half_exchange;
+using parallel::make_power_sgd_exchange;
+using parallel::seed_rank;
+using parallel::use_sync_batch_norm;
+#endif
 
 // Joins the other ranks, or is one process alone; see comm/world.hpp.
 inline World init(int& argc, char**& argv) { return comm::init(&argc, &argv); }

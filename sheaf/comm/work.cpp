@@ -1,5 +1,7 @@
 #include "sheaf/comm/work.hpp"
 
+#include <utility>
+
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::comm {
@@ -35,9 +37,33 @@ void Work::wait(std::chrono::milliseconds timeout) {
                               timeout.count(),
                               " ms of wait(); it is still running"));
   if (state_->error_) std::rethrow_exception(state_->error_);
+  lock.unlock();
+  state_->run_after();
 }
 
-bool Work::test() const { return !state_ || state_->poll(); }
+// Under the lock: whoever else waits gets to see what it has done.
+void Work::State::run_after() {
+  const std::lock_guard lock(mutex_);
+  if (!is_done_ || error_ || !after_) return;
+  const auto action = std::exchange(after_, nullptr);
+  action();
+}
+
+void Work::then(std::function<void()> action) {
+  if (!state_) return action();
+  {
+    const std::lock_guard lock(state_->mutex_);
+    state_->after_ = std::move(action);
+  }
+  if (state_->poll()) state_->run_after();
+}
+
+bool Work::test() const {
+  if (!state_) return true;
+  const bool has_ended = state_->poll();
+  if (has_ended) state_->run_after();
+  return has_ended;
+}
 
 std::exception_ptr Work::error() const {
   if (!state_) return nullptr;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -23,12 +24,14 @@ class Work {
     virtual void rest() {}
     bool is_done();
     void set_source(int source) { source_ = source; }
+    void run_after();
 
    private:
     friend class Work;
     std::mutex mutex_;
     std::condition_variable changed_;
     bool is_done_ = false;
+    std::function<void()> after_;
     std::exception_ptr error_;
     int source_ = -1;
   };
@@ -45,6 +48,9 @@ class Work {
   bool test() const;
   // The error it ended with; null while it runs or when it ended well.
   std::exception_ptr error() const;
+  // `action` runs once, in the first wait() or test() that sees a good end; at
+  // once if it has come already. What it holds lives until then.
+  void then(std::function<void()> action);
   // After irecv: the rank that the message came from.
   int source() const;
 

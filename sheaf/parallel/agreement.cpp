@@ -1,0 +1,147 @@
+#include "sheaf/parallel/agreement.hpp"
+
+#include <cstring>
+#include <map>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/tensor/memory.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+constexpr std::size_t kLumpBytes = std::size_t{64} << 20;
+constexpr std::size_t kTextBytes = 256;  // of what a rank says in an error
+
+std::string text_of(const std::pair<std::string, at::Tensor>& named) {
+  return concat(named.first, ": ", c10::toString(named.second.scalar_type()),
+                " ", named.second.sizes());
+}
+
+std::string broadcast_text(const comm::Group& group, std::string text) {
+  std::vector<std::int64_t> size{static_cast<std::int64_t>(text.size())};
+  comm::broadcast(group, size);
+  text.resize(static_cast<std::size_t>(size[0]));
+  comm::broadcast(group, {text.data(), text.size(), DType::kI8});
+  return text;
+}
+
+// What each rank says, cut to a fixed length.
+std::vector<std::string> everyones_text(const comm::Group& group,
+                                        const std::string& mine) {
+  std::vector<std::int8_t> out(kTextBytes);
+  std::memcpy(out.data(), mine.data(), std::min(mine.size(), kTextBytes - 1));
+  std::vector<std::int8_t> all(kTextBytes *
+                               static_cast<std::size_t>(group.size()));
+  comm::all_gather(group, out, all);
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size(); at += kTextBytes)
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + at));
+  return texts;
+}
+
+// The first line in which the texts differ, of both; empty if they do not.
+std::string first_difference(const std::string& mine,
+                             const std::string& theirs) {
+  std::size_t at = 0;
+  while (at < std::max(mine.size(), theirs.size())) {
+    const auto line = [at](const std::string& text) {
+      if (at >= text.size()) return std::string("nothing more");
+      return text.substr(at, text.find('\n', at) - at);
+    };
+    if (line(mine) != line(theirs))
+      return concat(line(mine), " against ", line(theirs), " on rank 0");
+    at += line(mine).size() + 1;
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_same_shapes(const comm::Group& group, const NamedTensors& tensors) {
+  std::string mine;
+  for (const auto& named : tensors) mine += text_of(named) + '\n';
+  const std::string difference =
+      first_difference(mine, broadcast_text(group, mine));
+  const auto all = everyones_text(group, difference);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    SHEAF_CHECK(all[rank].empty(), "the ranks' modules differ: rank ", rank,
+                " has ", all[rank],
+                "; build the same module on all ranks before wrapping it");
+}
+
+std::uint64_t checksum(const at::Tensor& tensor) {
+  const at::Tensor memory = tensor::staged(tensor);
+  const auto* data = static_cast<const unsigned char*>(memory.data_ptr());
+  const std::size_t bytes = memory.nbytes();
+  std::uint64_t sum = 0x9e3779b97f4a7c15u ^ bytes;
+  std::size_t at = 0;
+  for (; at + 8 <= bytes; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + at, 8);
+    sum = (sum ^ word) * 0xff51afd7ed558ccdu;
+    sum ^= sum >> 32;
+  }
+  for (; at < bytes; ++at) sum = (sum ^ data[at]) * 0x100000001b3u;
+  return sum;
+}
+
+void check_same_bits(const comm::Group& group, const NamedTensors& tensors) {
+  std::vector<std::int64_t> mine;
+  for (const auto& [name, tensor] : tensors)
+    mine.push_back(static_cast<std::int64_t>(checksum(tensor)));
+  const std::size_t ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> all(mine.size() * ranks);
+  comm::all_gather(group, mine, all);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::string others;
+    for (std::size_t rank = 1; rank < ranks; ++rank)
+      if (all[rank * mine.size() + i] != all[i])
+        others += concat(others.empty() ? "" : ", ", rank);
+    if (others.empty()) continue;
+    throw CheckError(concat("weights have drifted apart: ", tensors[i].first,
+                            " on rank ", others,
+                            " differs from rank 0's; was it changed outside "
+                            "the optimiser, or not on all ranks?"));
+  }
+}
+
+void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
+                       int root) {
+  std::map<at::ScalarType, std::vector<at::Tensor>> lumps;
+  std::map<at::ScalarType, std::size_t> sizes;
+  const at::NoGradGuard no_grad;
+  const auto send = [&](std::vector<at::Tensor>& lump) {
+    if (lump.empty()) return;
+    std::int64_t total = 0;
+    for (const at::Tensor& tensor : lump) total += tensor.numel();
+    const at::Tensor block =
+        tensor::empty_shared(group, {total}, lump[0].scalar_type());
+    const auto each = [&](auto&& visit) {
+      std::int64_t at = 0;
+      for (const at::Tensor& tensor : lump) {
+        visit(block.narrow(0, at, tensor.numel()).view(tensor.sizes()),
+              tensor.detach());
+        at += tensor.numel();
+      }
+    };
+    if (group.rank() == root)
+      each([](auto slice, const auto& tensor) { slice.copy_(tensor); });
+    comm::broadcast(group, tensor::buffer_of(block), {.root = root});
+    if (group.rank() != root)
+      each([](const auto& slice, auto tensor) { tensor.copy_(slice); });
+    lump.clear();
+  };
+  for (const auto& [name, tensor] : tensors) {
+    auto& lump = lumps[tensor.scalar_type()];
+    auto& size = sizes[tensor.scalar_type()];
+    lump.push_back(tensor);
+    size += tensor.nbytes();
+    if (size < kLumpBytes) continue;
+    send(lump);
+    size = 0;
+  }
+  for (auto& [type, lump] : lumps) send(lump);
+}
+
+}  // namespace sheaf::parallel

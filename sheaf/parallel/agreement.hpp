@@ -1,0 +1,31 @@
+#pragma once
+// Whether the ranks of a group hold the same.
+
+#include <torch/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+
+namespace sheaf::parallel {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// UsageError on all ranks, naming the first tensor that differs in name, type
+// or shape from rank 0's, and the rank. All ranks call it.
+void check_same_shapes(const comm::Group& group, const NamedTensors& tensors);
+
+// Compares checksums of the tensors' bits: CheckError on all ranks, naming the
+// first tensor that differs from rank 0's, and the ranks. All ranks call it.
+void check_same_bits(const comm::Group& group, const NamedTensors& tensors);
+
+// Copies the tensors of `root` to all ranks, in few large messages.
+void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
+                       int root = 0);
+
+// 64 bits that change with any bit of the tensor.
+std::uint64_t checksum(const at::Tensor& tensor);
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,226 @@
+#include "sheaf/parallel/data_parallel.hpp"
+
+#include <torch/nn/modules/embedding.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/agreement.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+// What ranks that step tell those that have finished.
+enum Word : std::int32_t { kFinished = 0, kPass = 1, kBuffers = 2 };
+
+std::unordered_set<const void*> sparse_weights(torch::nn::Module& module) {
+  std::unordered_set<const void*> weights;
+  for (const auto& child : module.modules()) {
+    if (auto* plain = child->as<torch::nn::EmbeddingImpl>();
+        plain && plain->options.sparse())
+      weights.insert(plain->weight.unsafeGetTensorImpl());
+    if (auto* bag = child->as<torch::nn::EmbeddingBagImpl>();
+        bag && bag->options.sparse())
+      weights.insert(bag->weight.unsafeGetTensorImpl());
+  }
+  return weights;
+}
+
+// A parameter that several layers share is listed once.
+NamedTensors unique_parameters(torch::nn::Module& module) {
+  NamedTensors list;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : module.named_parameters())
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second)
+      list.emplace_back(item.key(), item.value());
+  return list;
+}
+
+NamedTensors buffers_of(torch::nn::Module& module) {
+  NamedTensors list;
+  for (const auto& item : module.named_buffers())
+    if (item.value().defined()) list.emplace_back(item.key(), item.value());
+  return list;
+}
+
+std::vector<ReducedParameter> reduced_parameters(
+    torch::nn::Module& module, const NamedTensors& parameters) {
+  const auto sparse = sparse_weights(module);
+  std::vector<ReducedParameter> list;
+  for (const auto& [name, tensor] : parameters)
+    if (tensor.requires_grad())
+      list.push_back(
+          {name, tensor, sparse.count(tensor.unsafeGetTensorImpl()) > 0});
+  SHEAF_CHECK(!list.empty(),
+              "no parameter of the module requires a gradient: there is "
+              "nothing to average, and DataParallel is not needed");
+  return list;
+}
+
+ReducerOptions reducer_options(const DataParallelOptions& options) {
+  SHEAF_CHECK(options.bucket_mb > 0 && options.first_bucket_mb > 0,
+              "bucket_mb ", options.bucket_mb, " and first_bucket_mb ",
+              options.first_bucket_mb, " must be above 0");
+  constexpr double kMiB = 1 << 20;
+  return {.caps = {static_cast<std::size_t>(options.first_bucket_mb * kMiB),
+                   static_cast<std::size_t>(options.bucket_mb * kMiB)},
+          .find_unused_parameters = options.find_unused_parameters,
+          .static_graph = options.static_graph,
+          .overlap = options.overlap,
+          .exchange = options.exchange,
+          .trace = options.trace};
+}
+
+}  // namespace
+
+struct DataParallelCore::State {
+  std::shared_ptr<torch::nn::Module> module;
+  comm::Group group;  // our own: users' operations do not come between
+  DataParallelOptions options;
+  NamedTensors parameters;
+  NamedTensors buffers;
+  std::unique_ptr<Reducer> reducer;  // none in a group of one
+  bool is_joining = false;
+  JoinOptions join;
+  std::int64_t passes = 0;  // since join()
+
+  // What each rank is about to do; `word` is this rank's.
+  std::vector<std::int32_t> tell(std::int32_t word) const {
+    std::vector<std::int32_t> mine{word};
+    std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));
+    comm::all_gather(group, mine, all, {.name = "join"});
+    return all;
+  }
+  void begin_pass(const std::vector<std::int32_t>& words) {
+    const auto active =
+        static_cast<int>(std::count(words.begin(), words.end(), kPass));
+    reducer->set_active(active,
+                        join.divide_by_active_ranks ? active : group.size());
+  }
+  void send_buffers(const std::vector<std::int32_t>& words) {
+    const auto first = std::find(words.begin(), words.end(), kBuffers);
+    broadcast_tensors(group, buffers, static_cast<int>(first - words.begin()));
+  }
+};
+
+DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
+                                   const comm::Group& group,
+                                   DataParallelOptions options)
+    : state_(std::make_unique<State>()) {
+  SHEAF_CHECK(module, "no module was given to DataParallel");
+  if (options.device) module->to(*options.device);
+  State& state = *state_;
+  state.module = module;
+  state.options = std::move(options);
+  state.parameters = unique_parameters(*module);
+  state.buffers = buffers_of(*module);
+  auto reduced = reduced_parameters(*module, state.parameters);
+  state.group = group.size() == 1 ? group : group.split(0, group.rank());
+  if (group.size() == 1) return;
+  NamedTensors all = state.parameters;
+  all.insert(all.end(), state.buffers.begin(), state.buffers.end());
+  check_same_shapes(state.group, all);
+  broadcast_tensors(state.group, all);
+  state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
+                                            reducer_options(state.options));
+  state.reducer->set_before_pass([&state] {
+    if (!state.is_joining) return;
+    ++state.passes;
+    state.begin_pass(state.tell(kPass));
+  });
+}
+
+DataParallelCore::~DataParallelCore() = default;
+
+void DataParallelCore::before_forward() {
+  State& state = *state_;
+  if (!state.reducer || !state.reducer->is_syncing()) return;
+  state.reducer->forget_pass();
+  if (!state.options.broadcast_buffers || state.buffers.empty()) return;
+  if (state.is_joining)
+    state.send_buffers(state.tell(kBuffers));
+  else
+    broadcast_tensors(state.group, state.buffers);
+}
+
+DataParallelCore::NoSync::NoSync(DataParallelCore& model)
+    : model_(model),
+      was_syncing_(!model.state_->reducer ||
+                   model.state_->reducer->is_syncing()) {
+  if (model_.state_->reducer) model_.state_->reducer->set_sync(false);
+}
+
+DataParallelCore::NoSync::~NoSync() {
+  if (model_.state_->reducer) model_.state_->reducer->set_sync(was_syncing_);
+}
+
+DataParallelCore::Join::Join(DataParallelCore& model,
+                             const JoinOptions& options)
+    : model_(model) {
+  SHEAF_CHECK(!model.state_->is_joining, "join() is already under way");
+  model.state_->is_joining = true;
+  model.state_->join = options;
+  model.state_->passes = 0;
+}
+
+DataParallelCore::Join::~Join() {
+  if (has_finished_ || std::uncaught_exceptions() > 0) return;
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    log_error("join: {}", error.what());
+  }
+}
+
+void DataParallelCore::Join::finish() {
+  if (std::exchange(has_finished_, true)) return;
+  State& state = *model_.state_;
+  if (state.reducer) {
+    for (;;) {
+      const auto words = state.tell(kFinished);
+      if (std::count(words.begin(), words.end(), kBuffers)) {
+        state.send_buffers(words);
+      } else if (std::count(words.begin(), words.end(), kPass)) {
+        state.begin_pass(words);
+        state.reducer->shadow_pass();
+      } else {
+        break;
+      }
+    }
+    state.reducer->set_active(state.group.size(), state.group.size());
+    std::vector<std::int64_t> mine{state.passes};
+    std::vector<std::int64_t> all(static_cast<std::size_t>(state.group.size()));
+    comm::all_gather(state.group, mine, all, {.name = "join"});
+    const auto most = std::max_element(all.begin(), all.end());
+    NamedTensors tensors = state.parameters;
+    tensors.insert(tensors.end(), state.buffers.begin(), state.buffers.end());
+    broadcast_tensors(state.group, tensors,
+                      static_cast<int>(most - all.begin()));
+  }
+  state.is_joining = false;
+}
+
+void DataParallelCore::check_weights() const {
+  NamedTensors all = state_->parameters;
+  all.insert(all.end(), state_->buffers.begin(), state_->buffers.end());
+  check_same_bits(state_->group, all);
+}
+
+ExchangeStats DataParallelCore::stats() const {
+  return state_->reducer ? state_->reducer->stats() : ExchangeStats{};
+}
+
+void DataParallelCore::reset_stats() {
+  if (state_->reducer) state_->reducer->reset_stats();
+}
+
+const comm::Group& DataParallelCore::group() const { return state_->group; }
+
+const std::optional<torch::Device>& DataParallelCore::device() const {
+  return state_->options.device;
+}
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,62 @@
+#include "sheaf/parallel/exchange.hpp"
+
+#include <map>
+
+#include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/memory.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using comm::ReduceOp;
+
+// In place, over the ranks that have something to give.
+void average_over(const comm::Group& group, const at::Tensor& data,
+                  int divisor) {
+  const bool is_whole = divisor == group.size();
+  comm::all_reduce(group, tensor::buffer_of(data),
+                   {.op = is_whole ? ReduceOp::kAvg : ReduceOp::kSum});
+  if (!is_whole) data.div_(divisor);
+}
+
+class PlainExchange : public BucketExchange {
+ public:
+  std::int64_t average(const comm::Group& group, Bucket& bucket,
+                       int divisor) override {
+    average_over(group, bucket.shared(), divisor);
+    return bucket.bytes();
+  }
+};
+
+class HalfExchange : public BucketExchange {
+ public:
+  explicit HalfExchange(at::ScalarType type) : type_(type) {}
+
+  std::int64_t average(const comm::Group& group, Bucket& bucket,
+                       int divisor) override {
+    at::Tensor& wire = wires_[&bucket];
+    if (!wire.defined())
+      wire = tensor::empty_shared(group, bucket.shared().sizes(), type_);
+    wire.copy_(bucket.shared());
+    average_over(group, wire, divisor);
+    bucket.shared().copy_(wire);
+    return static_cast<std::int64_t>(wire.nbytes());
+  }
+  void reset() override { wires_.clear(); }
+
+ private:
+  at::ScalarType type_;
+  std::map<const Bucket*, at::Tensor> wires_;
+};
+
+}  // namespace
+
+std::unique_ptr<BucketExchange> make_plain_exchange() {
+  return std::make_unique<PlainExchange>();
+}
+
+std::unique_ptr<BucketExchange> make_half_exchange(at::ScalarType type) {
+  return std::make_unique<HalfExchange>(type);
+}
+
+}  // namespace sheaf::parallel

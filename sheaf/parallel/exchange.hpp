@@ -1,0 +1,41 @@
+#pragma once
+// How a bucket's gradients become the average over all ranks: the seam that
+// compressed exchanges implement.
+
+#include <cstdint>
+#include <memory>
+
+#include "sheaf/parallel/bucket.hpp"
+
+namespace sheaf::parallel {
+
+class BucketExchange {
+ public:
+  virtual ~BucketExchange() = default;
+  // Leaves the average over the group in bucket.shared(). Called in the same
+  // order of buckets on all ranks, by one thread. `divisor` is the number of
+  // ranks that take part, less than all with join(). Returns the bytes that
+  // this rank gave away.
+  virtual std::int64_t average(const comm::Group& group, Bucket& bucket,
+                               int divisor) = 0;
+  // The buckets were made anew: state per bucket is void.
+  virtual void reset() {}
+};
+
+// The gradients as they are.
+std::unique_ptr<BucketExchange> make_plain_exchange();
+// Rounded to 16 bits on the way; sums are taken in f32.
+std::unique_ptr<BucketExchange> make_half_exchange(at::ScalarType type);
+
+struct PowerSgdOptions {
+  int rank = 1;
+  int start_step = 10;  // plain averages until then
+  bool error_feedback = true;
+  std::uint64_t seed = 0;
+};
+// Matrices as products of two thin ones (Vogels and others, 2019), with what
+// was lost added to the next gradient; vectors as they are.
+std::unique_ptr<BucketExchange> make_power_sgd_exchange(
+    const PowerSgdOptions& options = {});
+
+}  // namespace sheaf::parallel

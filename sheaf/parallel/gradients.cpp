@@ -1,0 +1,63 @@
+#include "sheaf/parallel/gradients.hpp"
+
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/collectives.hpp"
+
+namespace sheaf::parallel {
+
+void average_gradients(const torch::nn::Module& module,
+                       const comm::Group& group) {
+  if (group.size() == 1) return;
+  const at::NoGradGuard no_grad;
+  for (const auto& item : module.named_parameters()) {
+    at::Tensor parameter = item.value();
+    if (!parameter.requires_grad()) continue;
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
+    if (gradient.is_sparse()) gradient = gradient.to_dense();
+    tensor::all_reduce(group, gradient,
+                       {.op = comm::ReduceOp::kAvg, .name = item.key()});
+  }
+}
+
+double clip_gradients(const torch::nn::Module& module, double max_norm) {
+  SHEAF_CHECK(max_norm > 0, "the norm to clip to is ", max_norm,
+              "; give one above 0");
+  const at::NoGradGuard no_grad;
+  double square = 0;
+  const auto parameters = module.parameters();
+  for (const at::Tensor& parameter : parameters) {
+    if (!parameter.grad().defined()) continue;
+    const double norm = parameter.grad().norm().item<double>();
+    square += norm * norm;
+  }
+  const double norm = std::sqrt(square);
+  SHEAF_CHECK(std::isfinite(norm), "the norm of the gradients is ", norm,
+              "; lower the learning rate, or look for NaN in the data");
+  if (norm <= max_norm) return norm;
+  for (const at::Tensor& parameter : parameters)
+    if (parameter.grad().defined()) parameter.grad().mul_(max_norm / norm);
+  return norm;
+}
+
+void forget_gradients(const torch::nn::Module& module) {
+  for (at::Tensor parameter : module.parameters())
+    if (parameter.mutable_grad().defined()) parameter.mutable_grad().reset();
+}
+
+std::uint64_t seed_rank(std::uint64_t seed, const comm::Group& group) {
+  // Neighbouring seeds of a counter make unlike streams after this mix.
+  std::uint64_t x = seed + 0x9e3779b97f4a7c15u *
+                               (static_cast<std::uint64_t>(group.rank()) + 1);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  x ^= x >> 31;
+  torch::manual_seed(x);
+  return x;
+}
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,184 @@
+// PowerSGD. A gradient matrix M (n x m) is sent as P (n x r) and Q (m x r):
+//   M += what was lost last time
+//   P = M Q, averaged over ranks, its columns made orthonormal
+//   Q = M' P, averaged over ranks
+//   the average is taken to be P Q'; M - P Q' is kept for the next step
+// Q is the start of the next step, so that steps act as a power iteration.
+// Bytes per rank: r (n + m) elements for n m. All matrices of a bucket share
+// two messages; vectors and flags travel with the first, as they are.
+
+#include <map>
+
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/exchange.hpp"
+#include "sheaf/tensor/memory.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+// A piece of shared memory from which tensors are cut.
+class Block {
+ public:
+  Block() = default;
+  Block(const comm::Group& group, std::int64_t elements, at::ScalarType type)
+      : memory_(tensor::empty_shared(group, {elements}, type)) {}
+  at::Tensor cut(at::IntArrayRef sizes) {
+    const std::int64_t count = c10::multiply_integers(sizes);
+    at::Tensor part = memory_.narrow(0, used_, count).view(sizes);
+    used_ += count;
+    return part;
+  }
+  std::int64_t average(const comm::Group& group, int divisor) const {
+    comm::all_reduce(group, tensor::buffer_of(memory_));
+    memory_.div_(divisor);
+    return static_cast<std::int64_t>(memory_.nbytes());
+  }
+
+ private:
+  at::Tensor memory_;
+  std::int64_t used_ = 0;
+};
+
+struct Matrix {
+  std::size_t member = 0;
+  at::Tensor p, q, error;
+};
+
+struct Plain {
+  at::Tensor from;  // in the bucket
+  at::Tensor wire;
+};
+
+struct Layout {
+  std::vector<Matrix> matrices;
+  std::vector<Plain> plain;
+  Block first;   // P and what travels as it is
+  Block second;  // Q
+};
+
+// In the bucket's shared memory, which may stand for one on a device.
+at::Tensor shared_view(const Bucket& bucket, std::size_t member) {
+  const at::Tensor& view = bucket.view(member);
+  return bucket.shared().as_strided(view.sizes(), view.strides(),
+                                    view.storage_offset());
+}
+
+// The member's memory as a matrix; any order of the other axes will do.
+at::Tensor as_matrix(const Bucket& bucket, std::size_t member) {
+  const at::Tensor& view = bucket.view(member);
+  return bucket.shared()
+      .narrow(0, view.storage_offset(), view.numel())
+      .view({view.size(0), -1});
+}
+
+class PowerSgd : public BucketExchange {
+ public:
+  explicit PowerSgd(const PowerSgdOptions& options)
+      : options_(options), plain_(make_plain_exchange()) {}
+
+  std::int64_t average(const comm::Group& group, Bucket& bucket,
+                       int divisor) override {
+    Layout& layout = layouts_[&bucket];
+    if (steps_[&bucket]++ < options_.start_step)
+      return plain_->average(group, bucket, divisor);
+    if (layout.plain.empty()) layout = make_layout(group, bucket);
+    for (Matrix& matrix : layout.matrices) project(bucket, matrix);
+    for (Plain& plain : layout.plain) plain.wire.copy_(plain.from);
+    std::int64_t bytes = layout.first.average(group, divisor);
+    for (Plain& plain : layout.plain) plain.from.copy_(plain.wire);
+    for (Matrix& matrix : layout.matrices) {
+      orthonormalise(matrix.p);
+      matrix.q.copy_(as_matrix(bucket, matrix.member).t().mm(matrix.p));
+    }
+    bytes += layout.second.average(group, divisor);
+    for (Matrix& matrix : layout.matrices) restore(bucket, matrix);
+    return bytes;
+  }
+
+  void reset() override {
+    layouts_.clear();
+    steps_.clear();
+  }
+
+ private:
+  bool is_worth_it(const at::Tensor& view) const {
+    if (view.dim() < 2) return false;
+    const std::int64_t n = view.size(0);
+    const std::int64_t m = view.numel() / std::max<std::int64_t>(n, 1);
+    return options_.rank * (n + m) * 2 < n * m;
+  }
+
+  Layout make_layout(const comm::Group& group, const Bucket& bucket) const {
+    std::int64_t first = 0;
+    std::int64_t second = 0;
+    for (std::size_t i = 0; i < bucket.size(); ++i) {
+      const at::Tensor& view = bucket.view(i);
+      const bool is_matrix = is_worth_it(view);
+      first += is_matrix ? options_.rank * view.size(0) : view.numel();
+      if (is_matrix) second += options_.rank * view.numel() / view.size(0);
+    }
+    const auto flags = static_cast<std::int64_t>(bucket.size());
+    const auto type = bucket.shared().scalar_type();
+    Layout layout{{},
+                  {},
+                  Block(group, first + flags, type),
+                  Block(group, std::max<std::int64_t>(second, 1), type)};
+    for (std::size_t i = 0; i < bucket.size(); ++i)
+      if (is_worth_it(bucket.view(i)))
+        layout.matrices.push_back(make_matrix(bucket, i, layout));
+      else
+        layout.plain.push_back(make_plain(shared_view(bucket, i), layout));
+    layout.plain.push_back(make_plain(
+        bucket.shared().narrow(0, bucket.shared().numel() - flags, flags),
+        layout));
+    return layout;
+  }
+
+  Matrix make_matrix(const Bucket& bucket, std::size_t member,
+                     Layout& layout) const {
+    const at::Tensor m = as_matrix(bucket, member);
+    Matrix matrix{member, layout.first.cut({m.size(0), options_.rank}),
+                  layout.second.cut({m.size(1), options_.rank}),
+                  at::zeros_like(m)};
+    // The same start on all ranks.
+    auto generator = at::detail::createCPUGenerator(
+        options_.seed + bucket.members()[member].index);
+    matrix.q.copy_(at::randn(matrix.q.sizes(), generator, m.options()));
+    return matrix;
+  }
+
+  static Plain make_plain(const at::Tensor& from, Layout& layout) {
+    return {from, layout.first.cut(from.sizes())};
+  }
+
+  void project(const Bucket& bucket, Matrix& matrix) const {
+    at::Tensor m = as_matrix(bucket, matrix.member);
+    if (options_.error_feedback) m.add_(matrix.error);
+    matrix.p.copy_(m.mm(matrix.q));
+  }
+
+  static void orthonormalise(at::Tensor& p) {
+    p.copy_(std::get<0>(at::linalg_qr(p.to(at::kDouble))));
+  }
+
+  void restore(const Bucket& bucket, Matrix& matrix) const {
+    at::Tensor m = as_matrix(bucket, matrix.member);
+    const at::Tensor average = matrix.p.mm(matrix.q.t());
+    if (options_.error_feedback) at::sub_out(matrix.error, m, average);
+    m.copy_(average);
+  }
+
+  PowerSgdOptions options_;
+  std::unique_ptr<BucketExchange> plain_;
+  std::map<const Bucket*, Layout> layouts_;
+  std::map<const Bucket*, int> steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<BucketExchange> make_power_sgd_exchange(
+    const PowerSgdOptions& options) {
+  return std::make_unique<PowerSgd>(options);
+}
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,290 @@
+#include "sheaf/parallel/reducer.hpp"
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/sparse.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start)
+      .count();
+}
+
+// Where every core computes, an exchange beside it only takes cores away.
+bool should_overlap(Overlap wish, const comm::Group& group) {
+  if (wish != Overlap::kAuto) return wish == Overlap::kOn;
+  return group.host_count() > 1 ||
+         static_cast<unsigned>(2 * group.local_size()) <=
+             std::thread::hardware_concurrency();
+}
+
+}  // namespace
+
+Reducer::Reducer(std::vector<ReducedParameter> parameters,
+                 const comm::Group& group, ReducerOptions options)
+    : parameters_(std::move(parameters)),
+      group_(group),
+      options_(std::move(options)),
+      is_overlapping_(should_overlap(options_.overlap, group)),
+      active_(group.size()),
+      divisor_(group.size()) {
+  if (!options_.exchange) options_.exchange = make_plain_exchange();
+  states_.resize(parameters_.size());
+  kept_.resize(parameters_.size());
+  never_used_.resize(parameters_.size());
+  // Gradients come in about the reverse order of the layers.
+  std::vector<std::size_t> order(parameters_.size());
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  make_buckets(order);
+  std::vector<at::Tensor> tensors;
+  for (const auto& parameter : parameters_) tensors.push_back(parameter.tensor);
+  hooks_ = std::make_unique<GradientHooks>(
+      tensors, [this](std::size_t index) { on_gradient(index); });
+}
+
+Reducer::~Reducer() {
+  hooks_.reset();
+  try {
+    worker_.drain();
+  } catch (...) {  // backward() has thrown it, or was never finished
+  }
+}
+
+void Reducer::make_buckets(const std::vector<std::size_t>& order) {
+  std::vector<BucketItem> items;
+  for (const auto& [name, tensor, is_sparse] : parameters_)
+    items.push_back({static_cast<std::size_t>(tensor.nbytes()),
+                     tensor.scalar_type(), tensor.device(), is_sparse});
+  buckets_.clear();
+  places_.resize(parameters_.size());
+  for (const auto& members : plan_buckets(items, order, options_.caps)) {
+    std::vector<BucketMember> list;
+    for (const std::size_t index : members) {
+      places_[index] = {buckets_.size(), list.size()};
+      list.push_back({parameters_[index].tensor, index});
+    }
+    buckets_.push_back(std::make_unique<Bucket>(group_, std::move(list)));
+  }
+  pending_.resize(buckets_.size());
+}
+
+void Reducer::begin_pass() {
+  is_in_pass_ = true;
+  next_launch_ = 0;
+  ready_order_.clear();
+  std::fill(states_.begin(), states_.end(), State::kWaiting);
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    pending_[i] = buckets_[i]->size();
+  if (before_pass_) before_pass_();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (never_used_[i]) take_nothing(i);
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  if (!is_syncing_) return;
+  const std::lock_guard lock(mutex_);
+  if (!is_in_pass_) {
+    begin_pass();
+    at_end_of_backward([this] { end_pass(); });
+  }
+  const std::string& name = parameters_[index].name;
+  SHEAF_CHECK(!never_used_[index], "parameter ", name,
+              " has a gradient, but had none in the first step, and "
+              "static_graph was promised; leave that option out");
+  SHEAF_CHECK(states_[index] == State::kWaiting, "parameter ", name,
+              " got its gradient twice in one backward(); re-entrant "
+              "backward calls within it are not supported");
+  take_gradient(index);
+  ready_order_.push_back(index);
+  launch_complete();
+}
+
+void Reducer::take_gradient(std::size_t index) {
+  const auto [bucket, member] = places_[index];
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  if (!parameters_[index].is_sparse) {
+    const at::Tensor& view = buckets_[bucket]->view(member);
+    if (gradient.is_sparse()) gradient = gradient.to_dense();
+    if (gradient.data_ptr() != view.data_ptr()) {
+      const at::NoGradGuard no_grad;
+      view.copy_(gradient);
+      gradient = view;
+    }
+  }
+  mark(index, State::kReady);
+}
+
+// A gradient of an earlier pass stands for this rank's part: what others add
+// comes on top of it. It is kept, for if nobody adds anything it stays as it
+// is, to the bit.
+void Reducer::take_nothing(std::size_t index) {
+  const auto [bucket, member] = places_[index];
+  const at::Tensor& gradient = parameters_[index].tensor.grad();
+  if (!parameters_[index].is_sparse) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor& view = buckets_[bucket]->view(member);
+    kept_[index] = gradient.defined() ? gradient.clone() : at::Tensor();
+    if (gradient.defined())
+      view.copy_(kept_[index]);
+    else
+      view.zero_();
+  }
+  mark(index, State::kUnused);
+}
+
+void Reducer::mark(std::size_t index, State state) {
+  const auto [bucket, member] = places_[index];
+  states_[index] = state;
+  buckets_[bucket]->set_used(member, state == State::kReady);
+  --pending_[bucket];
+}
+
+void Reducer::launch_complete() {
+  while (next_launch_ < buckets_.size() && pending_[next_launch_] == 0)
+    launch(next_launch_++);
+}
+
+void Reducer::launch(std::size_t bucket) {
+  if (is_overlapping_) worker_.add([this, bucket] { exchange(bucket); });
+}
+
+void Reducer::exchange(std::size_t index) {
+  const auto start = Clock::now();
+  Bucket& bucket = *buckets_[index];
+  const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
+  const at::NoGradGuard no_grad;
+  const bool is_on_device = !bucket.block().device().is_cpu();
+  if (is_on_device) bucket.shared().copy_(bucket.block());
+  if (parameters_[bucket.members()[0].index].is_sparse)
+    average_sparse(bucket);
+  else
+    stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
+  if (is_on_device) bucket.block().copy_(bucket.shared());
+  stats_.exchange_ms += ms_since(start);
+  ++stats_.buckets;
+}
+
+void Reducer::average_sparse(Bucket& bucket) {
+  const std::size_t index = bucket.members()[0].index;
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  const bool has_one = states_[index] == State::kReady;
+  const auto average =
+      average_sparse_gradient(group_, has_one ? gradient : at::Tensor(),
+                              parameters_[index].tensor, divisor_);
+  stats_.bytes += average.bytes;
+  bucket.shared().zero_();
+  bucket.shared()
+      .narrow(0, bucket.shared().numel() - 1, 1)
+      .fill_(static_cast<double>(average.ranks) / divisor_);
+  if (average.ranks > 0) gradient = average.gradient;
+}
+
+void Reducer::end_pass() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (states_[i] == State::kWaiting) take_nothing(i);
+  launch_complete();
+  const auto start = Clock::now();
+  try {
+    finish_exchanges();
+  } catch (...) {
+    is_in_pass_ = false;
+    throw;
+  }
+  stats_.wait_ms += ms_since(start);
+  ++stats_.passes;
+  is_in_pass_ = false;
+  const auto unused = settle();
+  if (!has_rebuilt_) rebuild();
+  if (unused.empty() || options_.find_unused_parameters ||
+      options_.static_graph)
+    return;
+  std::string list;
+  for (const std::string& name : unused) list += "\n  " + name;
+  throw UsageError(
+      concat("rank ", group_.rank(), ": ", unused.size(),
+             " parameters got no gradient on some rank in this backward(); set "
+             "find_unused_parameters, or leave them out of the module:",
+             list));
+}
+
+void Reducer::finish_exchanges() {
+  if (is_overlapping_) return worker_.drain();
+  for (std::size_t i = 0; i < buckets_.size(); ++i) exchange(i);
+}
+
+// Gives every parameter that anybody has used the average; the others stay as
+// they are. Returns the names of those that not all ranks have used.
+std::vector<std::string> Reducer::settle() {
+  std::vector<std::string> unused;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto [bucket, member] = places_[i];
+    auto& [name, tensor, is_sparse] = parameters_[i];
+    const double share = buckets_[bucket]->share_used(member);
+    if (share * divisor_ < active_ - 0.5) unused.push_back(name);
+    if (options_.static_graph && !has_rebuilt_ && share == 0)
+      never_used_[i] = true;
+    if (is_sparse) continue;
+    if (share > 0)
+      tensor.mutable_grad() = buckets_[bucket]->view(member);
+    else if (kept_[i].defined())
+      tensor.mutable_grad().copy_(kept_[i]);
+    kept_[i].reset();
+  }
+  return unused;
+}
+
+// The order in which gradients came, of rank 0, is a better one for buckets.
+void Reducer::rebuild() {
+  has_rebuilt_ = true;
+  std::vector<std::int64_t> order(ready_order_.begin(), ready_order_.end());
+  std::vector<bool> is_listed(parameters_.size());
+  for (const std::int64_t i : order)
+    is_listed[static_cast<std::size_t>(i)] = true;
+  for (std::size_t i = parameters_.size(); i-- > 0;)
+    if (!is_listed[i]) order.push_back(static_cast<std::int64_t>(i));
+  comm::broadcast(group_, order, {.name = "order of gradients"});
+  const auto old = std::move(buckets_);
+  make_buckets({order.begin(), order.end()});
+  options_.exchange->reset();
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    auto& [name, tensor, is_sparse] = parameters_[i];
+    if (is_sparse || !tensor.grad().defined()) continue;
+    const at::Tensor& view =
+        buckets_[places_[i].bucket]->view(places_[i].member);
+    view.copy_(tensor.grad());
+    tensor.mutable_grad() = view;
+  }
+}
+
+void Reducer::shadow_pass() {
+  const std::lock_guard lock(mutex_);
+  const auto action = std::exchange(before_pass_, nullptr);
+  begin_pass();
+  before_pass_ = action;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (states_[i] != State::kWaiting) continue;
+    parameters_[i].tensor.mutable_grad().reset();
+    take_nothing(i);
+  }
+  launch_complete();
+  finish_exchanges();
+  is_in_pass_ = false;
+  settle();
+  if (!has_rebuilt_) rebuild();
+}
+
+void Reducer::forget_pass() {
+  const std::lock_guard lock(mutex_);
+  is_in_pass_ = false;
+}
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,22 @@
+#pragma once
+// Averages of sparse gradients: embeddings whose rows are few.
+
+#include <torch/types.h>
+
+#include "sheaf/comm/group.hpp"
+
+namespace sheaf::parallel {
+
+struct SparseAverage {
+  at::Tensor gradient;  // coalesced, of the parameter's shape
+  int ranks = 0;        // that gave one
+  std::int64_t bytes = 0;
+};
+
+// Gathers the rows of all ranks' sparse gradients and sums them; `gradient` is
+// undefined where a rank has none. All ranks call it.
+SparseAverage average_sparse_gradient(const comm::Group& group,
+                                      const at::Tensor& gradient,
+                                      const at::Tensor& parameter, int divisor);
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,274 @@
+// Forward: each rank sums x and counts, one all-reduce gives the mean; then it
+// sums (x - mean)^2, a second one gives the variance. (One message with sums of
+// squares would lose digits where the mean is large.)
+// Backward, with xhat = (x - mean) / sigma and N the global count:
+//   dx = weight / sigma * (dy - (sum dy + xhat * sum(dy xhat)) / N)
+// where both sums are over all ranks: one all-reduce. dweight and dbias stay
+// local sums: they are averaged with all other gradients.
+//
+// Unmodified modules are reached by the dispatcher: `aten::batch_norm` is made
+// of other operations, and a kernel of ours for the autograd keys goes before.
+
+#include "sheaf/parallel/sync_batch_norm.hpp"
+
+#include <ATen/ops/batch_norm_native.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include <map>
+#include <mutex>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/collectives.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// All axes but the channels.
+std::vector<std::int64_t> other_axes(const at::Tensor& input) {
+  std::vector<std::int64_t> axes{0};
+  for (std::int64_t axis = 2; axis < input.dim(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
+at::Tensor per_channel(const at::Tensor& values, const at::Tensor& like) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(like.dim()), 1);
+  sizes[1] = -1;
+  return values.view(sizes).to(like.scalar_type());
+}
+
+// Sums of 16-bit inputs are taken in f32.
+at::ScalarType sum_type(const at::Tensor& input) {
+  return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+struct Moments {
+  at::Tensor mean;
+  at::Tensor variance;
+  double count = 0;
+};
+
+Moments global_moments(const at::Tensor& input, const comm::Group& group) {
+  const auto axes = other_axes(input);
+  const auto type = sum_type(input);
+  const std::int64_t channels = input.size(1);
+  const at::Tensor sums =
+      at::empty({channels + 1}, input.options().dtype(type));
+  sums.narrow(0, 0, channels).copy_(input.sum(axes, false, type));
+  sums.narrow(0, channels, 1)
+      .fill_(static_cast<double>(input.numel() /
+                                 std::max<std::int64_t>(channels, 1)));
+  tensor::all_reduce(group, sums, {.name = "batch norm"});
+  Moments moments;
+  moments.count = sums[channels].item<double>();
+  SHEAF_CHECK(moments.count > 1, "batch normalisation over ", moments.count,
+              " values per channel; more than 1 are needed on all ranks "
+              "together");
+  moments.mean = sums.narrow(0, 0, channels) / moments.count;
+  const at::Tensor centred = input - per_channel(moments.mean, input);
+  const at::Tensor squares = (centred * centred).sum(axes, false, type);
+  tensor::all_reduce(group, squares, {.name = "batch norm"});
+  moments.variance = squares / moments.count;
+  return moments;
+}
+
+void update_running(const at::Tensor& mean, const at::Tensor& var,
+                    const Moments& moments, double momentum) {
+  if (!mean.defined()) return;
+  const double unbiased = moments.count / (moments.count - 1);
+  mean.mul_(1 - momentum).add_(moments.mean, momentum);
+  var.mul_(1 - momentum).add_(moments.variance, momentum * unbiased);
+}
+
+struct Function : torch::autograd::Function<Function> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& running_mean,
+                            const at::Tensor& running_var, double momentum,
+                            double eps, comm::Group group) {
+    const Moments moments = global_moments(input, group);
+    update_running(running_mean, running_var, moments, momentum);
+    const at::Tensor inverse = (moments.variance + eps).rsqrt();
+    const at::Tensor scale =
+        weight.defined() ? inverse * weight.to(inverse.scalar_type()) : inverse;
+    context->save_for_backward({input, weight, moments.mean, inverse});
+    context->saved_data["count"] = moments.count;
+    context->saved_data["has_bias"] = bias.defined();
+    groups(context, group);
+    at::Tensor output =
+        (input - per_channel(moments.mean, input)) * per_channel(scale, input);
+    if (bias.defined()) output = output + per_channel(bias, input);
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& input = saved[0];
+    const at::Tensor& weight = saved[1];
+    const at::Tensor& dy = gradients[0];
+    const auto type = sum_type(input);
+    const auto axes = other_axes(input);
+    const at::Tensor xhat =
+        (input - per_channel(saved[2], input)) * per_channel(saved[3], input);
+    const at::Tensor sums = at::stack(
+        {dy.sum(axes, false, type), (dy * xhat).sum(axes, false, type)});
+    const at::Tensor local = sums.clone();
+    const comm::Group group = groups(context, {});
+    tensor::all_reduce(group, sums, {.name = "batch norm backward"});
+    sums.div_(context->saved_data["count"].toDouble());
+    at::Tensor dx =
+        dy - per_channel(sums[0], input) - xhat * per_channel(sums[1], input);
+    at::Tensor scale = saved[3];
+    if (weight.defined()) scale = scale * weight.to(scale.scalar_type());
+    dx = dx * per_channel(scale, input);
+    at::Tensor dweight;
+    at::Tensor dbias;
+    if (weight.defined()) dweight = local[1].to(weight.scalar_type());
+    if (context->saved_data["has_bias"].toBool())
+      dbias = local[0].to(weight.defined() ? weight.scalar_type()
+                                           : input.scalar_type());
+    return {dx, dweight, dbias, {}, {}, {}, {}, {}};
+  }
+
+ private:
+  // Carries the group from forward to backward.
+  static comm::Group groups(AutogradContext* context, const comm::Group& set) {
+    struct Holder : torch::CustomClassHolder {
+      comm::Group group;
+    };
+    if (set.is_member()) {
+      auto holder = c10::make_intrusive<Holder>();
+      holder->group = set;
+      context->saved_data["group"] =
+          c10::IValue::make_capsule(std::move(holder));
+    }
+    auto capsule = context->saved_data["group"].toCapsule();
+    return static_cast<Holder*>(capsule.get())->group;
+  }
+};
+
+// Layers by what tells them apart in a call: a tensor of their own. A weak
+// pointer keeps its address from being given to another.
+class Registry {
+ public:
+  void add(const at::Tensor& layer, const comm::Group& group) {
+    const std::lock_guard lock(mutex_);
+    groups_.insert_or_assign(layer.unsafeGetTensorImpl(),
+                             Entry{WeakLayer(layer.getIntrusivePtr()), group});
+  }
+  void remove(const at::Tensor& layer) {
+    const std::lock_guard lock(mutex_);
+    groups_.erase(layer.unsafeGetTensorImpl());
+  }
+  comm::Group find(const at::Tensor& layer) {
+    const std::lock_guard lock(mutex_);
+    const auto found = groups_.find(layer.unsafeGetTensorImpl());
+    return found == groups_.end() ? comm::Group() : found->second.group;
+  }
+
+ private:
+  using WeakLayer =
+      c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  struct Entry {
+    WeakLayer layer;
+    comm::Group group;
+  };
+  std::mutex mutex_;
+  std::map<const void*, Entry> groups_;
+};
+
+Registry& registry() {
+  static Registry* registry = new Registry;  // outlives other statics
+  return *registry;
+}
+
+const at::Tensor& identity(const at::Tensor& mean, const at::Tensor& weight) {
+  return mean.defined() ? mean : weight;
+}
+
+// Another type in each libtorch.
+template <class Result, class First, class Second, class... Rest>
+Second second_argument(Result (*)(First, Second, Rest...));
+using MaybeTensor =
+    std::decay_t<decltype(second_argument(&at::native::batch_norm))>;
+
+at::Tensor tensor_of(const MaybeTensor& maybe) {
+  return maybe.has_value() ? *maybe : at::Tensor();
+}
+
+at::Tensor batch_norm(const at::Tensor& input, const MaybeTensor& weight,
+                      const MaybeTensor& bias, const MaybeTensor& mean,
+                      const MaybeTensor& var, bool training, double momentum,
+                      double eps, bool cudnn) {
+  if (training) {
+    const at::Tensor running_mean = tensor_of(mean);
+    const at::Tensor scale = tensor_of(weight);
+    const at::Tensor& layer = identity(running_mean, scale);
+    const comm::Group group =
+        layer.defined() ? registry().find(layer) : comm::Group();
+    if (group.is_member() && group.size() > 1)
+      return sync_batch_norm(input, scale, tensor_of(bias), running_mean,
+                             tensor_of(var), momentum, eps, group);
+  }
+  return at::native::batch_norm(input, weight, bias, mean, var, training,
+                                momentum, eps, cudnn);
+}
+
+template <class Visit>
+int each_batch_norm(torch::nn::Module& module, Visit visit) {
+  int count = 0;
+  const auto look = [&](auto* layer) {
+    if (!layer) return;
+    const at::Tensor& key = identity(layer->running_mean, layer->weight);
+    SHEAF_CHECK(key.defined(),
+                "a BatchNorm layer without weights and running statistics "
+                "cannot be told apart; give it either");
+    visit(key);
+    ++count;
+  };
+  for (const auto& child : module.modules()) {
+    look(child->template as<torch::nn::BatchNorm1dImpl>());
+    look(child->template as<torch::nn::BatchNorm2dImpl>());
+    look(child->template as<torch::nn::BatchNorm3dImpl>());
+  }
+  return count;
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
+  library.impl("batch_norm", batch_norm);
+}
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, library) {
+  library.impl("batch_norm", batch_norm);
+}
+
+}  // namespace
+
+at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
+                           const at::Tensor& bias,
+                           const at::Tensor& running_mean,
+                           const at::Tensor& running_var, double momentum,
+                           double eps, const comm::Group& group) {
+  SHEAF_CHECK(input.dim() >= 2,
+              "batch normalisation needs [batch, channels, "
+              "...]; the input is ",
+              input.sizes());
+  return Function::apply(input, weight, bias, running_mean, running_var,
+                         momentum, eps, group);
+}
+
+int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group) {
+  return each_batch_norm(
+      module, [&](const at::Tensor& layer) { registry().add(layer, group); });
+}
+
+void use_local_batch_norm(torch::nn::Module& module) {
+  each_batch_norm(module,
+                  [](const at::Tensor& layer) { registry().remove(layer); });
+}
+
+}  // namespace sheaf::parallel

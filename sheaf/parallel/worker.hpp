@@ -1,0 +1,37 @@
+#pragma once
+// One thread that does jobs in the order given.
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace sheaf::parallel {
+
+class Worker {
+ public:
+  Worker() = default;
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // After a job that threw, later ones are dropped until drain().
+  void add(std::function<void()> job);
+  // Returns when all jobs have ended; rethrows the first error.
+  void drain();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::exception_ptr error_;
+  bool is_busy_ = false;
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,32 @@
+#pragma once
+// Tensors as the memory that operations work on.
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "sheaf/comm/buffer.hpp"
+#include "sheaf/comm/group.hpp"
+
+namespace sheaf::tensor {
+
+// A tensor in memory that all ranks of this host can read, as
+// Group::allocate(): operations on it copy nothing. CPU only. It may outlive
+// the handle on the group, but not the world.
+at::Tensor empty_shared(const comm::Group& group, at::IntArrayRef sizes,
+                        at::ScalarType type = at::kFloat);
+
+// The memory of a contiguous tensor on the CPU. It must stay alive.
+comm::Buffer buffer_of(const at::Tensor& tensor);
+
+// A contiguous tensor on the CPU that stands for `tensor` in an operation: the
+// tensor itself where it is one. `with_content` copies what it holds.
+// UsageError for sparse and undefined tensors.
+at::Tensor staged(const at::Tensor& tensor, bool with_content = true);
+// Copies what an operation left in the stand-in back, if it is another tensor.
+void unstage(const at::Tensor& stand_in, const at::Tensor& tensor);
+
+// "f32 [2, 3] cpu"
+std::string describe(const at::Tensor& tensor);
+
+}  // namespace sheaf::tensor
