@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <span>
@@ -203,7 +204,22 @@ int rank_from_environment() {
   return 0;
 }
 
+// Ranks of a host share its cores; libraries with threads of their own would
+// take all of them for each rank.
+void share_cores() {
+  int ranks = 0;
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"})
+    if (const char* value = std::getenv(name)) ranks = std::atoi(value);
+  if (ranks < 2) return;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  ::setenv("OMP_NUM_THREADS",
+           std::to_string(std::max(1, cores / ranks)).c_str(),
+           /*replace=*/0);
+}
+
 int run_wrapper(const WrapperOptions& options) {
+  share_cores();
   return Wrapper(options).run();
 }
 

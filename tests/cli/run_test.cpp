@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "tests/cli/run_sheaf.hpp"
 
@@ -17,6 +18,19 @@ TEST_P(Run, StartsMoreRanksThanCores) {
   std::sort(lines.begin(), lines.end());
   EXPECT_EQ(lines, (std::vector<std::string>{"rank 0", "rank 1", "rank 2",
                                              "rank 3", "rank 4"}));
+}
+
+TEST_P(Run, SharesTheCoresAmongItsRanks) {
+  ::unsetenv("OMP_NUM_THREADS");
+  RunResult result =
+      run({"run", "-n", "2", "--", "sh", "-c", "echo $OMP_NUM_THREADS"});
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const std::string share = std::to_string(std::max(1, cores / 2));
+  EXPECT_EQ(lines_of(result.out), (std::vector{share, share})) << result.err;
+  ::setenv("OMP_NUM_THREADS", "7", 1);
+  result = run({"run", "-n", "2", "--", "sh", "-c", "echo $OMP_NUM_THREADS"});
+  ::unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(result.out, "7\n7\n") << result.err;
 }
 
 TEST_P(Run, PassesArgumentsOnUntouched) {
