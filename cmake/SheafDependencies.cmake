@@ -25,6 +25,9 @@ if(SHEAF_WITH_TORCH)
   find_package(Torch REQUIRED)
   find_package(yaml-cpp REQUIRED)
   find_package(ZLIB REQUIRED)
+  # Where they are there, folders of images are read.
+  find_package(PNG)
+  find_package(JPEG)
   # Old yaml-cpp packages name their target without a namespace.
   set(SHEAF_YAML yaml-cpp)
   if(TARGET yaml-cpp::yaml-cpp)

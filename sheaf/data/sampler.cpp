@@ -1,0 +1,144 @@
+#include "sheaf/data/sampler.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/random.hpp"
+
+namespace sheaf::data {
+namespace {
+
+// Keeps the order's numbers apart from those of the transforms.
+constexpr std::uint64_t kOrderStream = 0x6f72646572;
+
+std::vector<std::int64_t> natural_order(std::int64_t size) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<std::int64_t> python_permutation(std::int64_t size,
+                                             std::uint64_t seed) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  const at::Tensor permutation = at::randperm(size, generator, at::kLong);
+  const auto* first = permutation.data_ptr<std::int64_t>();
+  return {first, first + size};
+}
+
+void check(std::int64_t size, int rank, int ranks,
+           const SamplerOptions& options) {
+  SHEAF_CHECK(size >= 0, "a sampler of ", size, " examples");
+  SHEAF_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank ", rank, " of ",
+              ranks, " ranks; ranks are counted from 0");
+  SHEAF_CHECK(options.global_batch >= 1, "rank ", rank,
+              ": the global batch is ", options.global_batch,
+              "; it has at least 1 example");
+  SHEAF_CHECK(
+      options.order == Order::kSheaf || options.global_batch % ranks == 0,
+      "rank ", rank, ": Python's order gives all ranks equal shares, and ",
+      ranks, " ranks cannot share a global batch of ", options.global_batch,
+      "; make it a multiple, or use Order::kSheaf");
+}
+
+}  // namespace
+
+// Fisher and Yates, from the end.
+std::vector<std::int64_t> epoch_order(std::int64_t size, std::uint64_t seed,
+                                      std::int64_t epoch) {
+  Random random = Random(seed)
+                      .derive(kOrderStream)
+                      .derive(static_cast<std::uint64_t>(epoch));
+  std::vector<std::int64_t> order = natural_order(size);
+  for (std::size_t left = order.size(); left > 1; --left)
+    std::swap(order[left - 1], order[random.below(left)]);
+  return order;
+}
+
+Sampler::Sampler(std::int64_t size, int rank, int ranks, SamplerOptions options)
+    : size_(size), rank_(rank), ranks_(ranks), options_(options) {
+  check(size, rank, ranks, options);
+  set_epoch(options.epoch);
+}
+
+void Sampler::set_epoch(std::int64_t epoch) {
+  SHEAF_CHECK(epoch >= 0, "epoch ", epoch, "; epochs are counted from 0");
+  options_.epoch = epoch;
+  make_order();
+}
+
+void Sampler::make_order() {
+  const auto epoch = static_cast<std::uint64_t>(options_.epoch);
+  if (!options_.shuffle)
+    order_ = natural_order(size_);
+  else if (options_.order == Order::kPython)
+    order_ = python_permutation(size_, options_.seed + epoch);
+  else
+    order_ = epoch_order(size_, options_.seed, options_.epoch);
+  if (options_.order == Order::kSheaf || size_ == 0) return;
+  const auto wanted = static_cast<std::size_t>(total());
+  order_.reserve(wanted);
+  while (order_.size() < wanted)
+    order_.push_back(order_[order_.size() - static_cast<std::size_t>(size_)]);
+  order_.resize(wanted);
+}
+
+std::int64_t Sampler::total() const {
+  if (options_.order == Order::kSheaf || size_ % ranks_ == 0) return size_;
+  const std::int64_t whole = size_ / ranks_;
+  return (options_.drop_last ? whole : whole + 1) * ranks_;
+}
+
+std::int64_t Sampler::batches() const {
+  const std::int64_t full = total() / options_.global_batch;
+  const bool has_rest = total() % options_.global_batch != 0;
+  return full + (has_rest && !options_.drop_last ? 1 : 0);
+}
+
+Sampler::Range Sampler::global_range(std::int64_t batch) const {
+  SHEAF_CHECK(batch >= 0 && batch < batches(), "rank ", rank_, ": batch ",
+              batch, " was asked for; the epoch has ", batches(),
+              ", counted from 0");
+  const std::int64_t begin = batch * options_.global_batch;
+  return {begin, std::min(begin + options_.global_batch, total())};
+}
+
+Sampler::Range Sampler::share_range(std::int64_t batch) const {
+  const Range range = global_range(batch);
+  const std::int64_t count = range.end - range.begin;
+  const std::int64_t least = count / ranks_;
+  const std::int64_t larger = count % ranks_;  // the first ranks have one more
+  const std::int64_t begin =
+      range.begin + rank_ * least + std::min<std::int64_t>(rank_, larger);
+  return {begin, begin + least + (rank_ < larger ? 1 : 0)};
+}
+
+std::vector<std::int64_t> Sampler::share(std::int64_t batch) const {
+  std::vector<std::int64_t> indices;
+  if (options_.order == Order::kPython) {
+    const Range range = global_range(batch);
+    for (std::int64_t at = range.begin + rank_; at < range.end; at += ranks_)
+      indices.push_back(order_[static_cast<std::size_t>(at)]);
+    return indices;
+  }
+  const Range range = share_range(batch);
+  indices.assign(order_.begin() + range.begin, order_.begin() + range.end);
+  return indices;
+}
+
+std::int64_t Sampler::first_index(std::int64_t batch) const {
+  if (options_.order == Order::kPython)
+    return global_range(batch).begin + rank_;
+  return share_range(batch).begin;
+}
+
+std::int64_t Sampler::global_size(std::int64_t batch) const {
+  const Range range = global_range(batch);
+  return range.end - range.begin;
+}
+
+}  // namespace sheaf::data

@@ -1,0 +1,152 @@
+// Transforms of values: to_float, normalise; and compose.
+#include "sheaf/data/transform.hpp"
+
+#include <ATen/Dispatch.h>
+
+#include <array>
+#include <utility>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/transform_check.hpp"
+
+namespace sheaf::data {
+namespace {
+
+// Workers convert bytes by this table on their own thread; libtorch would call
+// in its threads for it.
+const std::array<float, 256>& byte_values() {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> result{};
+    for (std::size_t i = 0; i < result.size(); ++i)
+      result[i] = static_cast<float>(i) / 255.0f;
+    return result;
+  }();
+  return values;
+}
+
+at::Tensor bytes_to_float(const at::Tensor& images) {
+  const at::Tensor bytes = images.contiguous();
+  at::Tensor result = at::empty(bytes.sizes(), at::TensorOptions(at::kFloat));
+  const auto* from = bytes.data_ptr<std::uint8_t>();
+  auto* to = result.data_ptr<float>();
+  const std::array<float, 256>& values = byte_values();
+  const std::int64_t count = bytes.numel();
+  for (std::int64_t i = 0; i < count; ++i) to[i] = values[from[i]];
+  return result;
+}
+
+at::Tensor as_float(const at::Tensor& images) {
+  if (images.scalar_type() == at::kByte) return bytes_to_float(images);
+  SHEAF_CHECK(at::isFloatingType(images.scalar_type()),
+              "images must be bytes or floating-point numbers, these are ",
+              c10::toString(images.scalar_type()));
+  return images;
+}
+
+class ToFloat : public Transform {
+ public:
+  at::Tensor apply(const at::Tensor& images, std::span<const std::int64_t>,
+                   const Random&) const override {
+    return as_float(images);
+  }
+};
+
+class Normalise : public Transform {
+ public:
+  Normalise(std::vector<double> mean, std::vector<double> std)
+      : mean_(std::move(mean)), std_(std::move(std)) {
+    SHEAF_CHECK(!mean_.empty() && mean_.size() == std_.size(),
+                "normalise needs a mean and a std for each channel; there are ",
+                mean_.size(), " and ", std_.size());
+    for (const double one : std_)
+      SHEAF_CHECK(one > 0, "a std of ", one, " cannot be divided by");
+  }
+
+  at::Tensor apply(const at::Tensor& images,
+                   std::span<const std::int64_t> indices,
+                   const Random&) const override {
+    check_images("normalise", images, indices);
+    const std::int64_t channels = images.size(1);
+    const auto given = static_cast<std::int64_t>(mean_.size());
+    SHEAF_CHECK(given == 1 || given == channels, "normalise has ", given,
+                " means, the images have ", channels,
+                " channels; give one value or one per channel");
+    return normalised(as_float(images).contiguous());
+  }
+
+ private:
+  at::Tensor normalised(const at::Tensor& numbers) const {
+    at::Tensor result = at::empty_like(numbers);
+    AT_DISPATCH_FLOATING_TYPES_AND2(
+        at::kHalf, at::kBFloat16, numbers.scalar_type(), "normalise", [&] {
+          fill(numbers.data_ptr<scalar_t>(), result.data_ptr<scalar_t>(),
+               numbers.size(1), numbers.size(2) * numbers.size(3),
+               numbers.size(0));
+        });
+    return result;
+  }
+
+  // On this thread alone, as bytes_to_float().
+  template <class T>
+  void fill(const T* from, T* to, std::int64_t channels,
+            std::int64_t plane_size, std::int64_t examples) const {
+    for (std::int64_t plane = 0; plane < examples * channels; ++plane) {
+      const auto channel =
+          static_cast<std::size_t>(mean_.size() == 1 ? 0 : plane % channels);
+      const T mean = static_cast<T>(mean_[channel]);
+      const T std = static_cast<T>(std_[channel]);
+      for (std::int64_t i = 0; i < plane_size; ++i)
+        to[i] = (from[i] - mean) / std;
+      from += plane_size;
+      to += plane_size;
+    }
+  }
+
+  std::vector<double> mean_;
+  std::vector<double> std_;
+};
+
+class Compose : public Transform {
+ public:
+  explicit Compose(std::vector<TransformPtr> transforms)
+      : transforms_(std::move(transforms)) {
+    for (const TransformPtr& one : transforms_)
+      SHEAF_CHECK(one, "compose was given a transform that is null");
+  }
+
+  at::Tensor apply(const at::Tensor& images,
+                   std::span<const std::int64_t> indices,
+                   const Random& random) const override {
+    at::Tensor result = images;
+    for (std::size_t i = 0; i < transforms_.size(); ++i)
+      result = transforms_[i]->apply(result, indices, random.derive(i));
+    return result;
+  }
+
+ private:
+  std::vector<TransformPtr> transforms_;
+};
+
+}  // namespace
+
+void check_images(std::string_view transform, const at::Tensor& images,
+                  std::span<const std::int64_t> indices) {
+  SHEAF_CHECK(images.dim() == 4, transform,
+              " needs images [examples, channels, height, width], these are ",
+              images.sizes());
+  SHEAF_CHECK(images.size(0) == static_cast<std::int64_t>(indices.size()),
+              transform, " was given ", images.size(0), " images and ",
+              indices.size(), " indices");
+}
+
+TransformPtr to_float() { return std::make_shared<ToFloat>(); }
+
+TransformPtr normalise(std::vector<double> mean, std::vector<double> std) {
+  return std::make_shared<Normalise>(std::move(mean), std::move(std));
+}
+
+TransformPtr compose(std::vector<TransformPtr> transforms) {
+  return std::make_shared<Compose>(std::move(transforms));
+}
+
+}  // namespace sheaf::data
