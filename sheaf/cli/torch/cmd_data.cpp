@@ -56,9 +56,9 @@ void get_dataset(const DataArgs& args) {
   table.print(std::cout, args.format());
   if (args.as_json) return;
   const data::CatalogEntry& entry = data::catalog_entry(args.name);
-  fmt::print("{}: {} training and {} test examples, {}, {} classes; whole\n",
-             entry.name, entry.train, entry.test, shape_text(entry),
-             entry.classes);
+  std::cout << fmt::format(
+      "{}: {} training and {} test examples, {}, {} classes; whole\n",
+      entry.name, entry.train, entry.test, shape_text(entry), entry.classes);
 }
 
 void add_get(CLI::App& command, const std::shared_ptr<DataArgs>& args) {
