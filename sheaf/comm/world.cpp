@@ -60,6 +60,10 @@ World init(const topo::Options& options, int* argc, char*** argv) {
   std::unique_ptr<Transport> transport =
       is_under_mpi_launcher() ? make_mpi_transport(argc, argv)
                               : std::move(make_thread_transports(1).front());
+  return init(std::move(transport), options);
+}
+
+World init(std::unique_ptr<Transport> transport, const topo::Options& options) {
   set_log_rank(transport->rank());
   return World(make_world(std::make_shared<Runtime>(
       std::move(transport), RuntimeOptions{.options = options})));

@@ -2,10 +2,12 @@
 // The start and the end of a program's communication.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
+#include "sheaf/comm/transport.hpp"
 #include "sheaf/topo/options.hpp"
 
 namespace sheaf::comm {
@@ -33,6 +35,8 @@ class World {
 World init(int* argc = nullptr, char*** argv = nullptr);
 World init(const topo::Options& options, int* argc = nullptr,
            char*** argv = nullptr);
+// Over a transport that was made elsewhere.
+World init(std::unique_ptr<Transport> transport, const topo::Options& options);
 
 // Ranks as threads, for tests: runs `body` as each of `hosts.size()` ranks,
 // rank r on the host named hosts[r], and rethrows the first error.

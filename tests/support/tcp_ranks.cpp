@@ -1,0 +1,55 @@
+#include "tests/support/tcp_ranks.hpp"
+
+#include <barrier>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "sheaf/comm/make_group.hpp"
+#include "sheaf/comm/world.hpp"
+
+namespace sheaf::test {
+
+void run_transports(
+    int ranks,
+    const std::function<void(std::unique_ptr<comm::Transport>&)>& body) {
+  std::vector<std::string> cards(static_cast<std::size_t>(ranks));
+  std::barrier everybody(ranks);
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto exchange = [&](const std::string& mine) {
+        cards[static_cast<std::size_t>(rank)] = mine;
+        everybody.arrive_and_wait();
+        return cards;
+      };
+      try {
+        auto transport = comm::make_tcp_transport(
+            rank, ranks, {.interface = "lo"}, exchange);
+        body(transport);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+void run_tcp(const std::vector<std::string>& hosts,
+             const std::function<void(const comm::Group&)>& body) {
+  run_transports(static_cast<int>(hosts.size()), [&](auto& transport) {
+    const auto rank = static_cast<std::size_t>(transport->rank());
+    const auto runtime = std::make_shared<comm::Runtime>(
+        std::move(transport),
+        comm::RuntimeOptions{.options = {},
+                             .host = hosts[rank],
+                             .arena_bytes = std::size_t{16} << 30});
+    const comm::World world(comm::make_world(runtime));
+    body(world);
+  });
+}
+
+}  // namespace sheaf::test
