@@ -6,11 +6,15 @@
 #include "sheaf/comm/point_to_point.hpp"
 #include "sheaf/comm/world.hpp"
 #ifdef SHEAF_WITH_TORCH
+#include "sheaf/data/catalog.hpp"
+#include "sheaf/data/loader.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/init.hpp"
 #include "sheaf/tensor/memory.hpp"
+#include "sheaf/tensor/numpy.hpp"
 #endif
 
 namespace sheaf {
@@ -50,11 +54,17 @@ using tensor::all_to_all;
 using tensor::broadcast;
 using tensor::empty_shared;
 using tensor::gather;
+using tensor::init;
+using tensor::init_process_group;
 using tensor::irecv;
 using tensor::isend;
+using tensor::load_npy;
+using tensor::load_npz;
 using tensor::recv;
 using tensor::reduce;
 using tensor::reduce_scatter;
+using tensor::save_npy;
+using tensor::save_npz;
 using tensor::scatter;
 using tensor::send;
 
@@ -67,9 +77,9 @@ using parallel::make_half_exchange;
 using parallel::make_power_sgd_exchange;
 using parallel::seed_rank;
 using parallel::use_sync_batch_norm;
-#endif
-
+#else
 // Joins the other ranks, or is one process alone; see comm/world.hpp.
 inline World init(int& argc, char**& argv) { return comm::init(&argc, &argv); }
+#endif
 
 }  // namespace sheaf

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -30,9 +31,15 @@ std::string temporary_name(const std::filesystem::path& path) {
                        "space left"));
 }
 
-bool write_all(std::FILE* file, std::string_view content) {
+bool write_piece(std::FILE* file, std::string_view piece) {
+  return piece.empty() ||
+         std::fwrite(piece.data(), 1, piece.size(), file) == piece.size();
+}
+
+bool write_all(std::FILE* file, std::span<const std::string_view> pieces) {
   const bool is_written =
-      std::fwrite(content.data(), 1, content.size(), file) == content.size() &&
+      std::all_of(pieces.begin(), pieces.end(),
+                  [&](auto piece) { return write_piece(file, piece); }) &&
       std::fflush(file) == 0;
   const int error = errno;
   const bool is_closed = std::fclose(file) == 0;
@@ -44,10 +51,15 @@ bool write_all(std::FILE* file, std::string_view content) {
 
 void write_file_atomically(const std::filesystem::path& path,
                            std::string_view content) {
+  write_pieces_atomically(path, {&content, 1});
+}
+
+void write_pieces_atomically(const std::filesystem::path& path,
+                             std::span<const std::string_view> pieces) {
   const std::string temporary = temporary_name(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) fail(path, temporary);
-  if (!write_all(file, content)) fail(path, temporary);
+  if (!write_all(file, pieces)) fail(path, temporary);
   if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, temporary);
 }
 

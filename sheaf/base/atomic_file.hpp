@@ -2,6 +2,7 @@
 // Files that are never seen half written.
 
 #include <filesystem>
+#include <span>
 #include <string_view>
 
 namespace sheaf {
@@ -11,5 +12,8 @@ namespace sheaf {
 // it is written under another name and then renamed. IoError names the file.
 void write_file_atomically(const std::filesystem::path& path,
                            std::string_view content);
+// The same for content in pieces, one after another.
+void write_pieces_atomically(const std::filesystem::path& path,
+                             std::span<const std::string_view> pieces);
 
 }  // namespace sheaf
