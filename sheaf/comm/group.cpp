@@ -113,6 +113,10 @@ std::shared_ptr<std::byte> Group::allocate_bytes(std::size_t bytes) const {
           [runtime](std::byte* at) { runtime->memory().heap().free(at); }};
 }
 
+void Group::set_patient(bool is_patient) const {
+  core().set_patient(is_patient);
+}
+
 std::string Group::recent_operations() const {
   Runtime& runtime = core().runtime();
   std::string text;

@@ -53,6 +53,10 @@ class Group {
   }
   std::shared_ptr<std::byte> allocate_bytes(std::size_t bytes) const;
 
+  // A patient group sleeps where others would poll: for exchanges beside
+  // computations that want all cores. This rank's choice alone.
+  void set_patient(bool is_patient) const;
+
   // The last operations of this rank, oldest first, one a line.
   std::string recent_operations() const;
 

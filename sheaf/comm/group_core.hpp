@@ -63,6 +63,9 @@ class GroupCore {
     return {};
   }
 
+  bool is_patient() const { return is_patient_; }
+  void set_patient(bool is_patient) { is_patient_ = is_patient; }
+
   std::uint32_t next_sequence() { return ++sequence_; }
   // Pieces counted by the progress counters so far; the same on all ranks.
   std::uint32_t pieces() const { return pieces_; }
@@ -80,6 +83,7 @@ class GroupCore {
   void run_queue();
 
   std::shared_ptr<Runtime> runtime_;
+  std::atomic<bool> is_patient_{false};
   const int id_;
   const std::vector<int> world_ranks_;
   const Layout layout_;

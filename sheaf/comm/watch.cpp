@@ -56,7 +56,8 @@ void Watch::wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
 void Watch::spin_or_sleep(Counter& counter,
                           std::atomic<std::uint32_t>& sleepers,
                           std::uint32_t target) {
-  const bool is_crowded = group_.runtime().is_oversubscribed();
+  const bool is_crowded =
+      group_.runtime().is_oversubscribed() || group_.is_patient();
   const int spins = is_crowded ? kSpinsOversubscribed : kSpins;
   for (int i = 0; i < spins; ++i) {
     if (counter.has_reached(target)) return;
@@ -96,11 +97,15 @@ bool Watch::is_check_due() {
 
 void Watch::idle() {
   ++idle_rounds_;
-  if (idle_rounds_ < kBusyRounds && !group_.runtime().is_oversubscribed()) {
+  const bool is_patient = group_.is_patient();
+  if (idle_rounds_ < kBusyRounds && !is_patient &&
+      !group_.runtime().is_oversubscribed()) {
     cpu_relax();
     return;
   }
-  if (idle_rounds_ < kYieldRounds)
+  if (is_patient)
+    std::this_thread::sleep_for(nap(idle_rounds_));
+  else if (idle_rounds_ < kYieldRounds)
     sched_yield();
   else
     std::this_thread::sleep_for(nap(idle_rounds_ - kYieldRounds));

@@ -37,6 +37,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
       active_(group.size()),
       divisor_(group.size()) {
   if (!options_.exchange) options_.exchange = make_plain_exchange();
+  group_.set_patient(is_overlapping_);
   states_.resize(parameters_.size());
   kept_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
