@@ -1,0 +1,34 @@
+#pragma once
+// The networks that have names, each in a file of its own.
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "sheaf/nn/arguments.hpp"
+#include "sheaf/nn/network.hpp"
+
+namespace sheaf::nn {
+
+struct NetworkKind {
+  std::string_view name;
+  std::vector<ArgumentSpec> arguments;
+  std::function<std::shared_ptr<Network>(const Arguments&)> make;
+};
+
+NetworkKind lenet_kind();
+NetworkKind mlp_kind();
+std::vector<NetworkKind> resnet_kinds();
+std::vector<NetworkKind> vgg_kinds();
+NetworkKind bert_kind();
+
+// The weights of convolutions with the channels innermost, which tensor cores
+// want; they stay so when the module moves to another device.
+void use_channels_last(torch::nn::Module& module);
+
+// A network out of layers; `input` is the shape of one sample, "1x28x28".
+std::vector<ArgumentSpec> layered_arguments();
+std::shared_ptr<Network> make_layered(const std::vector<LayerSpec>& layers,
+                                      const Arguments& arguments);
+
+}  // namespace sheaf::nn

@@ -1,0 +1,214 @@
+#include "sheaf/nn/network.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/state_dict.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::nn {
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+struct Case {
+  NetworkSpec spec;
+  at::Tensor input;
+  std::vector<std::int64_t> output;
+};
+
+// Each network in a size that takes milliseconds.
+std::vector<Case> small_cases() {
+  const auto image = [](std::int64_t channels, std::int64_t size) {
+    return torch::randn({2, channels, size, size});
+  };
+  const Texts bert{{"vocabulary", "20"},  {"hidden", "8"},    {"layers", "2"},
+                   {"heads", "2"},        {"positions", "9"}, {"classes", "3"},
+                   {"intermediate", "16"}};
+  const Texts vgg{{"width", "2"}, {"hidden", "8"}, {"classes", "4"}};
+  const Texts tiny{{"width", "4"}, {"classes", "5"}};
+  return {
+      {{"lenet", {}, {}}, image(1, 28), {2, 10}},
+      {{"lenet", {{"image_size", "32"}, {"in_channels", "3"}}, {}},
+       image(3, 32),
+       {2, 10}},
+      {{"mlp", {{"sizes", "12-7-3"}, {"dropout", "0.5"}}, {}},
+       torch::randn({2, 3, 4}),
+       {2, 3}},
+      {{"resnet8", tiny, {}}, image(3, 16), {2, 5}},
+      {{"resnet20", tiny, {}}, image(3, 16), {2, 5}},
+      {{"resnet18", tiny, {}}, image(3, 64), {2, 5}},
+      {{"resnet34", tiny, {}}, image(3, 64), {2, 5}},
+      {{"resnet50", tiny, {}}, image(3, 64), {2, 5}},
+      {{"resnet101", tiny, {}}, image(3, 64), {2, 5}},
+      {{"vgg11", vgg, {}}, image(3, 32), {2, 4}},
+      {{"vgg16", vgg, {}}, image(3, 32), {2, 4}},
+      {{"bert-base", bert, {}}, torch::randint(0, 20, {2, 7}), {2, 3}},
+  };
+}
+
+TEST(Network, EveryOneGoesForwardAndBackward) {
+  std::set<std::string> seen;
+  for (const Case& c : small_cases()) {
+    torch::manual_seed(1);
+    const auto network = make_network(c.spec);
+    const auto output = network->forward(c.input);
+    EXPECT_EQ(output.sizes().vec(), c.output) << c.spec.name;
+    output.square().sum().backward();
+    for (const auto& item : network->named_parameters())
+      EXPECT_TRUE(item.value().grad().defined() &&
+                  item.value().grad().isfinite().all().item<bool>())
+          << c.spec.name << " " << item.key();
+    seen.insert(c.spec.name);
+  }
+  EXPECT_EQ(seen.size(), network_names().size());
+}
+
+TEST(Network, WeightsGoThroughAFile) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "state.pt";
+  for (const Case& c : small_cases()) {
+    const auto from = make_network(c.spec), to = make_network(c.spec);
+    from->forward(c.input);  // so that running statistics differ too
+    tensor::save_state_dict(path, tensor::state_dict(*from));
+    tensor::load_state_dict(*to, tensor::load_state_dict_file(path));
+    from->eval();
+    to->eval();
+    EXPECT_TRUE(torch::equal(from->forward(c.input), to->forward(c.input)))
+        << c.spec.name;
+  }
+}
+
+// Published counts; those of LeNet, MLP and BERT follow from their sizes.
+TEST(Network, ParameterCountsAreTheKnownOnes) {
+  const auto count = [](const std::string& name, const Texts& arguments = {}) {
+    return count_parameters(*make_network({name, arguments, {}}));
+  };
+  EXPECT_EQ(count("lenet"), 61706);
+  EXPECT_EQ(count("lenet", {{"image_size", "32"}, {"in_channels", "3"}}),
+            62006);
+  EXPECT_EQ(count("mlp"), 784 * 2048 + 2048 + 2048 * 1024 + 1024 + 1024 * 512 +
+                              512 + 512 * 256 + 256 + 256 * 10 + 10);
+  EXPECT_EQ(count("resnet8"), 78042);
+  EXPECT_EQ(count("resnet20"), 272474);
+  EXPECT_EQ(count("resnet18"), 11689512);
+  EXPECT_EQ(count("resnet50"), 25557032);
+  EXPECT_EQ(count("vgg16"), 138357544);
+  constexpr std::int64_t kHidden = 768, kWide = 3072;
+  constexpr std::int64_t kLayer =
+      4 * (kHidden * kHidden + kHidden) +  // query, key, value, output
+      2 * kHidden * kWide + kWide + kHidden + 4 * kHidden;
+  constexpr std::int64_t kEmbeddings = (30522 + 512 + 2 + 2) * kHidden;
+  constexpr std::int64_t kEnds = kHidden * kHidden + kHidden + 2 * kHidden + 2;
+  EXPECT_EQ(count("bert-base"), 12 * kLayer + kEmbeddings + kEnds);
+}
+
+TEST(Network, ResNetStartsAsPythonsDoes) {
+  torch::manual_seed(3);
+  const auto network = make_network({"resnet18", {}, {}});
+  const auto weights = network->named_parameters();
+  // He's start: variance 2 / (outputs * kernel area). With n numbers a standard
+  // deviation is known to 1 / sqrt(2n): 0.12 % here, so 1 % is 8 of them.
+  const double wanted = std::sqrt(2.0 / (512 * 9));
+  EXPECT_NEAR(weights["layer4.0.conv2.weight"].std().item<double>(), wanted,
+              0.01 * wanted);
+  EXPECT_TRUE(weights["layer1.0.bn2.weight"].eq(1).all().item<bool>());
+  const auto zeroed =
+      make_network({"resnet8", {{"zero_init_residual", "true"}}, {}});
+  EXPECT_TRUE(zeroed->named_parameters()["layer1.0.bn2.weight"]
+                  .eq(0)
+                  .all()
+                  .item<bool>());
+}
+
+TEST(Network, ChannelsLastGivesTheSame) {
+  for (const std::string name : {"resnet8", "vgg11"}) {
+    Texts arguments{{"width", "4"}, {"classes", "3"}};
+    const auto plain = make_network({name, arguments, {}});
+    arguments["channels_last"] = "true";
+    const auto last = make_network({name, arguments, {}});
+    tensor::load_state_dict(*last, tensor::state_dict(*plain));
+    EXPECT_TRUE(
+        last->parameters()[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+    plain->eval();
+    last->eval();
+    const auto input = torch::randn({2, 3, 32, 32});
+    // Sums in another order: f32 errors grow with the terms, some thousands.
+    EXPECT_TRUE(torch::allclose(plain->forward(input), last->forward(input),
+                                1e-3, 1e-4));
+  }
+}
+
+TEST(Network, BertDoesNotSeePadding) {
+  const auto network = make_network({"bert-base",
+                                     {{"vocabulary", "20"},
+                                      {"hidden", "8"},
+                                      {"layers", "2"},
+                                      {"heads", "2"},
+                                      {"intermediate", "16"}},
+                                     {}});
+  network->eval();
+  const auto tokens = torch::tensor({{5, 6, 7}});
+  const auto padded = torch::tensor({{5, 6, 7, 0, 0}});
+  const auto longer = torch::tensor({{5, 6, 7, 8, 0}});
+  EXPECT_TRUE(torch::allclose(network->forward(tokens),
+                              network->forward(padded), 1e-4, 1e-6));
+  EXPECT_FALSE(torch::allclose(network->forward(tokens),
+                               network->forward(longer), 1e-4, 1e-6));
+  EXPECT_TRUE(network->forward(torch::zeros({1, 3}, torch::kLong))
+                  .isfinite()
+                  .all()
+                  .item<bool>());
+  expect_throws<UsageError>(
+      [&] {
+        network->forward(torch::zeros({1, 600}).to(torch::kLong));
+      },
+      {"1 to 512", "600", "positions"});
+  expect_throws<UsageError>(
+      [&] {
+        network->forward(torch::zeros({1, 3}));
+      },
+      {"whole numbers"});
+}
+
+TEST(Network, MistakesAreAnsweredWithTheNearestName) {
+  const auto make = [](const std::string& name, const Texts& arguments) {
+    return [=] { make_network({name, arguments, {}}); };
+  };
+  expect_throws<UsageError>(make("resnet05", {}),
+                            {"'resnet05'", "did you mean 'resnet50'"});
+  expect_throws<UsageError>(make("lenet", {{"clases", "10"}}),
+                            {"'clases'", "did you mean 'classes'"});
+  expect_throws<UsageError>(make("lenet", {{"classes", "ten"}}),
+                            {"'ten'", "classes", "whole number"});
+  expect_throws<UsageError>(make("lenet", {{"image_size", "8"}}), {"'8'"});
+  expect_throws<UsageError>(make("mlp", {{"sizes", "5"}}), {"'5'", "784-10"});
+  expect_throws<UsageError>(make("mlp", {{"activation", "rel"}}),
+                            {"did you mean 'relu'"});
+  expect_throws<UsageError>(make("mlp", {{"dropout", "1.5"}}), {"0 to 1"});
+  expect_throws<UsageError>(make("vgg11", {{"batchnorm", "maybe"}}),
+                            {"true or false"});
+  expect_throws<UsageError>(make("bert-base", {{"heads", "7"}}), {"divisor"});
+  expect_throws<UsageError>(make("", {}), {"needs a name", "lenet"});
+  expect_throws<UsageError>(
+      [] {
+        make_network({"lenet", {}, {{"relu", {}}}});
+      },
+      {"name or layers"});
+}
+
+TEST(Network, DefaultsMakeTheSameNetwork) {
+  for (const std::string& name : {"lenet", "resnet20"}) {
+    const auto defaults = network_defaults(name);
+    EXPECT_TRUE(defaults.count("classes"));
+    EXPECT_EQ(count_parameters(*make_network({name, defaults, {}})),
+              count_parameters(*make_network({name, {}, {}})));
+  }
+  expect_throws<UsageError>([] { network_defaults("lenat"); },
+                            {"did you mean 'lenet'"});
+}
+
+}  // namespace
+}  // namespace sheaf::nn
