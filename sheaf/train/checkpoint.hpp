@@ -1,0 +1,84 @@
+#pragma once
+// Where a run stands, and the folder that keeps it.
+//
+// checkpoints/step-0000000123/ holds weights.pt and optimizer.pt (dictionaries
+// of tensors that Python's torch.load reads) and state.json (the rest, and the
+// checksums of all). The folder is written under another name, synchronised
+// and renamed, so it is whole if it is there. The links `latest` and `best`
+// point to two of them.
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+#include "sheaf/train/optimizer.hpp"
+
+namespace sheaf::train {
+
+// Random numbers are a function of seed, step and rank, so they need no state
+// of their own.
+struct TrainState {
+  std::int64_t step = 0;   // optimiser steps done
+  std::int64_t epoch = 0;  // the epoch to go on with
+  std::int64_t batch = 0;  // global batches of it that are done
+  std::int64_t seed = 0;
+  std::int64_t global_batch = 0;
+  double best = std::numeric_limits<double>::quiet_NaN();  // of the metric
+  std::int64_t best_step = -1;
+  std::int64_t epochs_since_best = 0;
+  bool has_stopped_early = false;
+  NamedTensors weights;  // parameters and buffers
+  NamedTensors optimizer;
+};
+
+// A checkpoint as bytes: what travels from rank to rank.
+struct CheckpointBytes {
+  std::string state;
+  std::string weights;
+  std::string optimizer;
+};
+CheckpointBytes encode(const TrainState& state);
+// IoError, naming `name`, when a checksum is wrong.
+TrainState decode(const CheckpointBytes& bytes, const std::string& name);
+
+class CheckpointFolder {
+ public:
+  // The newest `keep` stay, and the best.
+  CheckpointFolder(std::filesystem::path folder, int keep);
+
+  // For one rank. IoError names what could not be written; then everything
+  // that was there before is still good.
+  void save(const TrainState& state, bool is_best);
+
+  // The newest good one, or nothing where there is none at all. What is
+  // corrupt is logged and passed over; IoError when nothing good is left.
+  std::optional<TrainState> load_latest() const;
+  std::optional<TrainState> load_best() const;
+
+  // Renames those of later steps, which were passed over, to "bad-step-...".
+  void set_aside_after(std::int64_t step);
+
+  // The names, oldest first: "step-0000000123".
+  std::vector<std::string> names() const;
+  // IoError names the file that is missing, truncated or corrupt.
+  TrainState load(const std::string& name) const;
+
+ private:
+  void write(const std::filesystem::path& place, const TrainState& state);
+  void remove(const std::filesystem::path& place);
+  void remove_old();
+  std::string link_target(const std::string& link) const;
+
+  std::filesystem::path folder_;
+  int keep_;
+};
+
+// Rank 0's state on every rank, or nothing on every rank.
+std::optional<TrainState> share_state(const comm::Group& group,
+                                      const std::optional<TrainState>& state);
+
+}  // namespace sheaf::train

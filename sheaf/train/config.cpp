@@ -1,0 +1,135 @@
+#include "sheaf/train/config.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/train/config_reader.hpp"
+
+namespace sheaf::train {
+namespace {
+
+YAML::Node parse_yaml(const std::string& text, const Source& source) {
+  try {
+    return YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    const std::string line =
+        source.has_lines ? concat(":", error.mark.line + 1) : "";
+    throw UsageError(
+        concat(source.name, line, ": this is not YAML: ", error.msg));
+  }
+}
+
+void read_into(RunConfig& config, const YAML::Node& node,
+               const Source& source) {
+  ConfigReader reader(node, "", source);
+  visit(reader, config);
+  reader.finish();
+}
+
+// "a.b=1" as the document {a: {b: 1}}, so that it is read as a file would be.
+void apply_override(RunConfig& config, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  SHEAF_CHECK(equals != std::string::npos && equals > 0, "--set ", text,
+              ": write key=value, such as --set optimizer.learning_rate=0.1");
+  const Source source{"--set " + text, false, &config.origins};
+  YAML::Node node = parse_yaml(text.substr(equals + 1), source);
+  auto keys = split(std::string_view(text).substr(0, equals), '.');
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+    YAML::Node outer(YAML::NodeType::Map);
+    outer[std::string(trim(*key))] = node;
+    node = outer;
+  }
+  read_into(config, node, source);
+}
+
+void check_network(const RunConfig& config) {
+  const NetworkConfig& network = config.network;
+  const bool is_list = network.name == "layers";
+  SHEAF_CHECK(is_list == !network.layers.empty(), config.where("network"),
+              "network.name is '", network.name, "' and network.layers has ",
+              network.layers.size(),
+              " entries; either name a network, or write name: layers and "
+              "list the layers");
+}
+
+void check_optimizer(const RunConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  SHEAF_CHECK(!optimizer.nesterov || optimizer.momentum > 0,
+              config.where("optimizer.nesterov"),
+              "optimizer.nesterov needs a momentum above 0, and it is ",
+              optimizer.momentum, "; set optimizer.momentum=0.9 or so");
+  SHEAF_CHECK(optimizer.beta1 < 1 && optimizer.beta2 < 1,
+              config.where("optimizer"), "optimizer.beta1 is ", optimizer.beta1,
+              " and beta2 is ", optimizer.beta2, "; both must be below 1");
+  SHEAF_CHECK(optimizer.name == "sgd" || optimizer.momentum == 0,
+              config.where("optimizer.momentum"), optimizer.name,
+              " has no momentum; use beta1, or name: sgd");
+}
+
+void check_values(const RunConfig& config) {
+  check_network(config);
+  check_optimizer(config);
+  SHEAF_CHECK(config.accumulate <= config.global_batch,
+              config.where("accumulate"), "accumulate is ", config.accumulate,
+              ", more than the ", config.global_batch,
+              " rows of global_batch; make it smaller");
+  const auto total = static_cast<double>(config.epochs);
+  SHEAF_CHECK(config.schedule.warmup_epochs <= total,
+              config.where("schedule.warmup_epochs"),
+              "schedule.warmup_epochs is ", config.schedule.warmup_epochs,
+              ", more than the run's ", config.epochs, " epochs");
+  SHEAF_CHECK(config.loss != "mse" || config.early_stopping.metric == "loss",
+              config.where("early_stopping.metric"),
+              "early_stopping.metric is ", config.early_stopping.metric,
+              ", which needs classes, and the loss is mse; use metric: loss");
+}
+
+// A word as a section's whole value replaces what the file said of it.
+void forget_arguments(RunConfig& config, const std::string& text) {
+  const std::string_view key = std::string_view(text).substr(0, text.find('='));
+  if (key == "network") config.network = {};
+  if (key == "data") config.data.arguments = {};
+}
+
+}  // namespace
+
+std::string RunConfig::where(const std::string& key) const {
+  for (std::string path = key; !path.empty();) {
+    const auto origin = origins.find(path);
+    if (origin != origins.end()) return origin->second;
+    const std::size_t dot = path.rfind('.');
+    path = dot == std::string::npos ? "" : path.substr(0, dot);
+  }
+  return "";
+}
+
+RunConfig parse_config(const std::string& text, const std::string& name,
+                       std::span<const std::string> overrides) {
+  RunConfig config;
+  const Source source{name, true, &config.origins};
+  const YAML::Node node = parse_yaml(text, source);
+  if (!node.IsNull()) read_into(config, node, source);
+  for (const std::string& one : overrides) {
+    forget_arguments(config, one);
+    apply_override(config, one);
+  }
+  check_values(config);
+  return config;
+}
+
+RunConfig read_config(const std::filesystem::path& file,
+                      std::span<const std::string> overrides) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  const bool is_read =
+      in && !std::filesystem::is_directory(file) && text << in.rdbuf();
+  if (!is_read)
+    throw IoError(concat("cannot read ", file.string(),
+                         "; give the path of a run description, such as "
+                         "examples/mlp.yaml"));
+  return parse_config(text.str(), file.string(), overrides);
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,129 @@
+#pragma once
+// The description of a run: what `sheaf train` reads from YAML. A plain struct
+// without libtorch; docs/train.md lists every key.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sheaf::train {
+
+// What a key of an item holds, as text: one value or a list of them.
+struct Argument {
+  std::vector<std::string> values;
+  bool is_list = false;
+  bool operator==(const Argument&) const = default;
+};
+using Arguments = std::map<std::string, Argument>;
+
+// A layer or a transform: "relu", or "linear: {in: 784, out: 10}".
+struct Item {
+  std::string name;
+  Arguments arguments;
+  bool operator==(const Item&) const = default;
+};
+
+struct DataConfig {
+  std::string name = "fashion_mnist";
+  std::string folder;            // empty: where `sheaf data get` puts it
+  std::vector<Item> transforms;  // of the samples that are trained on
+  std::vector<Item> evaluation_transforms;  // of those that are tested
+  std::int64_t validation = 0;  // samples at the end of the training set
+  std::int64_t limit = 0;       // trains on so many samples; 0: on all
+  int workers = 1;              // threads that load; 0: none of its own
+  Arguments arguments;          // of data sets that take some
+};
+
+struct NetworkConfig {
+  std::string name = "lenet";  // "layers": made of `layers`
+  Arguments arguments;
+  std::vector<Item> layers;
+};
+
+struct OptimizerConfig {
+  std::string name = "sgd";
+  double learning_rate = 0.1;
+  double weight_decay = 0;
+  double momentum = 0;  // sgd
+  bool nesterov = false;
+  double beta1 = 0.9;  // adam, adamw
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+struct ScheduleConfig {
+  std::string name = "constant";
+  double every = 1;          // step: epochs from one drop to the next
+  double factor = 0.1;       // step: the rate is multiplied by it
+  double final_factor = 0;   // cosine: where it ends, as part of the rate
+  double warmup_epochs = 0;  // linear, in front of any schedule
+  double warmup_factor = 0;  // where the warm-up begins
+};
+
+struct ParallelConfig {
+  std::string strategy = "data";
+  double bucket_mb = 25;
+  std::string compression = "none";
+  int powersgd_rank = 2;
+  bool sync_batchnorm = false;
+  bool find_unused = false;
+  bool reproducible = false;  // sums do not depend on topology or bucketing
+};
+
+struct OutputConfig {
+  std::string folder;  // empty: runs/<name of the config>-<number>
+  std::int64_t log_every = 20;
+  bool trace = false;
+  bool tensorboard = true;
+  std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch
+  int keep = 2;                       // so many latest checkpoints stay
+};
+
+struct EarlyStoppingConfig {
+  std::string metric = "loss";  // also says which checkpoint is the best
+  int patience = 0;             // epochs without improvement; 0: never stop
+  double min_change = 0;
+};
+
+struct RunConfig {
+  DataConfig data;
+  NetworkConfig network;
+  std::string loss = "cross_entropy";
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  std::int64_t epochs = 1;
+  std::int64_t global_batch = 64;  // rows of one step, over all ranks
+  int accumulate = 1;              // pieces in which a rank takes its share
+  double clip_norm = 0;            // 0: no clipping
+  std::int64_t seed = 0;
+  std::string precision = "f32";
+  std::string device = "cpu";
+  int threads = 0;  // of each rank; 0: the host's cores / its ranks
+  ParallelConfig parallel;
+  OutputConfig output;
+  EarlyStoppingConfig early_stopping;
+  std::int64_t check_weights_every = 0;  // steps; 0: never
+
+  // Where each key was given: "a.yaml:7" or "--set". Not printed.
+  std::map<std::string, std::string> origins;
+  // "a.yaml:7: " for an error message, the nearest that is known.
+  std::string where(const std::string& key) const;
+};
+
+// Reads the file; each override is "a.b=value" and goes before it. UsageError
+// names file, line and the nearest valid key; IoError when it is unreadable.
+RunConfig read_config(const std::filesystem::path& file,
+                      std::span<const std::string> overrides = {});
+// The same for a text, which errors call `name`.
+RunConfig parse_config(const std::string& text, const std::string& name,
+                       std::span<const std::string> overrides = {});
+
+// The complete description, defaults included, as YAML that reads back to the
+// same.
+std::string print_config(const RunConfig& config);
+
+}  // namespace sheaf::train

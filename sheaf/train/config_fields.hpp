@@ -1,0 +1,116 @@
+#pragma once
+// Every key of the run description, once: the reader and the printer both walk
+// over this list.
+
+#include <array>
+#include <limits>
+
+#include "sheaf/train/config.hpp"
+
+namespace sheaf::train {
+
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+// What a number may be; `is_open` leaves out the lower end itself.
+struct Range {
+  double low = 0;
+  double high = kNoLimit;
+  bool is_open = false;
+};
+inline constexpr Range kPositive{.is_open = true};
+inline constexpr Range kFraction{0, 1};
+inline constexpr Range kFromOne{1};
+
+template <class Visitor>
+void visit(Visitor& visitor, DataConfig& data) {
+  visitor.field("name", data.name);
+  visitor.field("folder", data.folder);
+  visitor.items("transforms", data.transforms);
+  visitor.items("evaluation_transforms", data.evaluation_transforms);
+  visitor.field("validation", data.validation, Range{});
+  visitor.field("limit", data.limit, Range{});
+  visitor.field("workers", data.workers, Range{0, 64});
+  visitor.arguments("arguments", data.arguments);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, NetworkConfig& network) {
+  visitor.field("name", network.name);
+  visitor.arguments("arguments", network.arguments);
+  visitor.items("layers", network.layers);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, OptimizerConfig& optimizer) {
+  visitor.choice("name", optimizer.name, {"sgd", "adam", "adamw"});
+  visitor.field("learning_rate", optimizer.learning_rate, kPositive);
+  visitor.field("weight_decay", optimizer.weight_decay, Range{});
+  visitor.field("momentum", optimizer.momentum, Range{});
+  visitor.field("nesterov", optimizer.nesterov);
+  visitor.field("beta1", optimizer.beta1, kFraction);
+  visitor.field("beta2", optimizer.beta2, kFraction);
+  visitor.field("epsilon", optimizer.epsilon, kPositive);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, ScheduleConfig& schedule) {
+  visitor.choice("name", schedule.name, {"constant", "step", "cosine"});
+  visitor.field("every", schedule.every, kPositive);
+  visitor.field("factor", schedule.factor, kPositive);
+  visitor.field("final_factor", schedule.final_factor, kFraction);
+  visitor.field("warmup_epochs", schedule.warmup_epochs, Range{});
+  visitor.field("warmup_factor", schedule.warmup_factor, kFraction);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, ParallelConfig& parallel) {
+  visitor.choice("strategy", parallel.strategy, {"data", "none"});
+  visitor.field("bucket_mb", parallel.bucket_mb, kPositive);
+  visitor.choice("compression", parallel.compression,
+                 {"none", "f16", "bf16", "powersgd"});
+  visitor.field("powersgd_rank", parallel.powersgd_rank, kFromOne);
+  visitor.field("sync_batchnorm", parallel.sync_batchnorm);
+  visitor.field("find_unused", parallel.find_unused);
+  visitor.field("reproducible", parallel.reproducible);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, OutputConfig& output) {
+  visitor.field("folder", output.folder);
+  visitor.field("log_every", output.log_every, kFromOne);
+  visitor.field("trace", output.trace);
+  visitor.field("tensorboard", output.tensorboard);
+  visitor.field("checkpoint_every", output.checkpoint_every, Range{});
+  visitor.field("keep", output.keep, kFromOne);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, EarlyStoppingConfig& stopping) {
+  visitor.choice("metric", stopping.metric,
+                 {"loss", "accuracy", "precision", "recall", "f1"});
+  visitor.field("patience", stopping.patience, Range{});
+  visitor.field("min_change", stopping.min_change, Range{});
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, RunConfig& config) {
+  visitor.section("data", config.data);
+  visitor.section("network", config.network);
+  visitor.choice("loss", config.loss, {"cross_entropy", "nll", "mse"});
+  visitor.section("optimizer", config.optimizer);
+  visitor.section("schedule", config.schedule);
+  visitor.field("epochs", config.epochs, kFromOne);
+  visitor.field("global_batch", config.global_batch, kFromOne);
+  visitor.field("accumulate", config.accumulate, kFromOne);
+  visitor.field("clip_norm", config.clip_norm, Range{});
+  visitor.field("seed", config.seed, Range{});
+  visitor.choice("precision", config.precision, {"f32", "f64", "bf16"});
+  visitor.choice("device", config.device, {"cpu", "cuda"});
+  visitor.field("threads", config.threads, Range{0, 4096});
+  visitor.section("parallel", config.parallel);
+  visitor.section("output", config.output);
+  visitor.section("early_stopping", config.early_stopping);
+  visitor.field("check_weights_every", config.check_weights_every, Range{});
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,39 @@
+#pragma once
+// TensorBoard's event files: records of scalars over steps.
+//
+// A record is its length (8 bytes), the masked CRC-32C of the length, the
+// data, and the masked CRC-32C of the data, all little-endian. The data is a
+// protocol buffer Event: wall_time = 1 (double), step = 2 (varint),
+// file_version = 3 (string), summary = 5. A Summary has values = 1, each with
+// tag = 1 (string) and simple_value = 2 (float).
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sheaf::train {
+
+using Scalars = std::vector<std::pair<std::string, double>>;
+
+// Makes a new file, with a name that TensorBoard looks for, in the folder.
+class EventFile {
+ public:
+  // IoError names the file.
+  explicit EventFile(const std::filesystem::path& folder);
+
+  // Scalars that are not finite are left out. Flushed at once.
+  void add(std::int64_t step, const Scalars& scalars);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void write_record(const std::string& data);
+
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+}  // namespace sheaf::train

@@ -1,0 +1,116 @@
+#include "sheaf/train/metrics.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
+
+namespace sheaf::train {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+// One class against the rest.
+struct ClassCounts {
+  double hits = 0;
+  double targets = 0;
+  double answers = 0;
+};
+
+struct MacroSums {
+  double classes = 0;
+  double precision = 0;
+  double recall = 0;
+  double f1 = 0;
+
+  void add(const ClassCounts& one) {
+    if (one.targets + one.answers == 0) return;
+    classes += 1;
+    precision += ratio(one.hits, one.answers);
+    recall += ratio(one.hits, one.targets);
+    f1 += ratio(2 * one.hits, one.targets + one.answers);
+  }
+};
+
+}  // namespace
+
+double MetricValues::get(const std::string& name) const {
+  if (name == "loss") return loss;
+  if (name == "accuracy") return accuracy;
+  if (name == "precision") return precision;
+  if (name == "recall") return recall;
+  SHEAF_CHECK(name == "f1", "unknown metric '", name,
+              "'; there are loss, accuracy, precision, recall and f1");
+  return f1;
+}
+
+bool is_better(const std::string& metric, double value, double best,
+               double min_change) {
+  if (std::isnan(value)) return false;
+  if (std::isnan(best)) return true;
+  return metric == "loss" ? value < best - min_change
+                          : value > best + min_change;
+}
+
+Metrics::Metrics(std::int64_t classes)
+    : classes_(classes),
+      sums_(static_cast<std::size_t>(2 + classes * classes)) {}
+
+void Metrics::add(double mean_loss, const torch::Tensor& output,
+                  const torch::Tensor& target) {
+  const std::int64_t rows = target.size(0);
+  if (rows == 0) return;
+  sums_[0] += static_cast<double>(rows);
+  sums_[1] += mean_loss * static_cast<double>(rows);
+  if (classes_ == 0) return;
+  SHEAF_CHECK(output.dim() == 2 && output.size(1) == classes_,
+              "the network's output has shape ", output.sizes(),
+              ", and the data has ", classes_,
+              " classes; give its last layer that many outputs");
+  const torch::Tensor answers = output.argmax(1).to(torch::kCPU);
+  const torch::Tensor targets = target.to(torch::kCPU, torch::kLong);
+  const auto answer = answers.accessor<std::int64_t, 1>();
+  const auto wanted = targets.accessor<std::int64_t, 1>();
+  SHEAF_CHECK(targets.min().item<std::int64_t>() >= 0 &&
+                  targets.max().item<std::int64_t>() < classes_,
+              "a target is ", targets.max().item<std::int64_t>(),
+              "; there are the classes 0 to ", classes_ - 1);
+  for (std::int64_t row = 0; row < rows; ++row)
+    count(wanted[row], answer[row]) += 1;
+}
+
+void Metrics::sum_over(const comm::Group& group) {
+  comm::all_reduce(group, sums_, {.name = "metrics"});
+}
+
+MetricValues Metrics::values() const {
+  MetricValues values{0, kNan, kNan, kNan, kNan, kNan};
+  values.rows = static_cast<std::int64_t>(sums_[0]);
+  if (values.rows == 0) return values;
+  values.loss = sums_[1] / sums_[0];
+  if (classes_ == 0) return values;
+  MacroSums macro;
+  double hits = 0;
+  const auto at = [this](std::int64_t target, std::int64_t answer) {
+    return sums_[static_cast<std::size_t>(2 + target * classes_ + answer)];
+  };
+  for (std::int64_t one = 0; one < classes_; ++one) {
+    ClassCounts counts{at(one, one)};
+    for (std::int64_t other = 0; other < classes_; ++other) {
+      counts.targets += at(one, other);
+      counts.answers += at(other, one);
+    }
+    hits += counts.hits;
+    macro.add(counts);
+  }
+  values.accuracy = hits / sums_[0];
+  values.precision = ratio(macro.precision, macro.classes);
+  values.recall = ratio(macro.recall, macro.classes);
+  values.f1 = ratio(macro.f1, macro.classes);
+  return values;
+}
+
+}  // namespace sheaf::train

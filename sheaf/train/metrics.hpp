@@ -1,0 +1,60 @@
+#pragma once
+// Loss and classification metrics from counts, which add up over batches and
+// ranks without error.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+
+namespace sheaf::train {
+
+// What a phase has reached. NaN where it is not defined: without rows, and
+// without classes all but the loss.
+struct MetricValues {
+  std::int64_t rows = 0;
+  double loss;  // mean over the rows
+  double accuracy;
+  double precision;  // this and the next two: means over the classes that
+  double recall;     // occur, as target or as answer
+  double f1;
+
+  // "loss", "accuracy", ...: UsageError for other names.
+  double get(const std::string& name) const;
+};
+
+// Whether `value` is better than `best`; a NaN is never, and anything is
+// better than a NaN.
+bool is_better(const std::string& metric, double value, double best,
+               double min_change = 0);
+
+class Metrics {
+ public:
+  // `classes` is 0 where targets are not classes. Ranks give the same.
+  explicit Metrics(std::int64_t classes);
+
+  // A batch: its mean loss, what the network said (rows x classes; the largest
+  // is the answer), and the targets. May have no rows.
+  void add(double mean_loss, const torch::Tensor& output,
+           const torch::Tensor& target);
+
+  // The same counts on every rank, of all ranks together. One all-reduce.
+  void sum_over(const comm::Group& group);
+
+  MetricValues values() const;
+
+ private:
+  double& count(std::int64_t target, std::int64_t answer) {
+    return sums_[static_cast<std::size_t>(2 + target * classes_ + answer)];
+  }
+
+  std::int64_t classes_;
+  // Rows, the sum of losses, then how often each answer met each target.
+  // Whole numbers stay exact in doubles, and travel together with the loss.
+  std::vector<double> sums_;
+};
+
+}  // namespace sheaf::train

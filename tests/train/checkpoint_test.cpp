@@ -1,0 +1,199 @@
+#include "sheaf/train/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/comm/world.hpp"
+#include "sheaf/train/durable.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+TrainState make_state(std::int64_t step) {
+  TrainState state;
+  state.step = step;
+  state.epoch = 2;
+  state.batch = 5;
+  state.seed = 42;
+  state.global_batch = 64;
+  state.best = 0.1 + 0.2;
+  state.best_step = 90;
+  state.epochs_since_best = 1;
+  state.weights = {{"conv.weight", torch::full({2, 3}, double(step))},
+                   {"norm.num_batches_tracked", torch::tensor(7)},
+                   {"half", torch::ones({3}, torch::kBFloat16)}};
+  state.optimizer = {{"step/conv.weight", torch::tensor(step)},
+                     {"exp_avg/conv.weight", torch::rand({2, 3})}};
+  return state;
+}
+
+void expect_same(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].first, b[i].first);
+    EXPECT_EQ(a[i].second.scalar_type(), b[i].second.scalar_type());
+    EXPECT_TRUE(torch::equal(a[i].second, b[i].second)) << a[i].first;
+  }
+}
+
+void expect_same(const TrainState& a, const TrainState& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.epoch, b.epoch);
+  EXPECT_EQ(a.batch, b.batch);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.global_batch, b.global_batch);
+  EXPECT_EQ(a.best, b.best);
+  EXPECT_EQ(a.best_step, b.best_step);
+  EXPECT_EQ(a.epochs_since_best, b.epochs_since_best);
+  EXPECT_EQ(a.has_stopped_early, b.has_stopped_early);
+  expect_same(a.weights, b.weights);
+  expect_same(a.optimizer, b.optimizer);
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  void SetUp() override { set_log_level(LogLevel::kOff); }
+  void TearDown() override { set_log_level(LogLevel::kWarn); }
+  fs::path place(const std::string& name) const {
+    return folder_.path() / name;
+  }
+
+  TemporaryFolder folder_;
+  CheckpointFolder checkpoints_{folder_.path(), /*keep=*/2};
+};
+
+TEST_F(Checkpoint, ReadsBackTheSame) {
+  const TrainState state = make_state(100);
+  checkpoints_.save(state, /*is_best=*/true);
+  expect_same(*checkpoints_.load_latest(), state);
+  expect_same(*checkpoints_.load_best(), state);
+}
+
+TEST_F(Checkpoint, WithoutABestMetricToo) {
+  TrainState state = make_state(1);
+  state.best = NAN;
+  state.optimizer.clear();
+  checkpoints_.save(state, false);
+  EXPECT_TRUE(std::isnan(checkpoints_.load_latest()->best));
+  EXPECT_FALSE(checkpoints_.load_best());
+}
+
+TEST_F(Checkpoint, NothingIsNothing) {
+  EXPECT_FALSE(checkpoints_.load_latest());
+  EXPECT_FALSE(CheckpointFolder(place("none"), 1).load_latest());
+}
+
+TEST_F(Checkpoint, KeepsTheNewestAndTheBest) {
+  for (const int step : {1, 2, 3, 4, 5})
+    checkpoints_.save(make_state(step), /*is_best=*/step == 2);
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"best", "latest", "step-0000000002",
+                                      "step-0000000004", "step-0000000005"}));
+  EXPECT_EQ(checkpoints_.load_best()->step, 2);
+  EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000005");
+}
+
+TEST_F(Checkpoint, TheSameStepIsReplaced) {
+  checkpoints_.save(make_state(1), false);
+  TrainState again = make_state(1);
+  again.epoch = 9;
+  checkpoints_.save(again, false);
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"latest", "step-0000000001"}));
+}
+
+// Every way to spoil every file; the one before is used, and says which is bad.
+TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
+  checkpoints_.save(make_state(1), false);
+  for (const char* file : {"state.json", "weights.pt", "optimizer.pt"})
+    for (const char* fault : {"cut", "empty", "flip", "gone", "longer"}) {
+      checkpoints_.save(make_state(2), false);
+      const fs::path path = place("step-0000000002") / file;
+      std::string bytes = read_whole(path);
+      const std::string kind = fault;
+      if (kind == "cut") bytes.resize(bytes.size() / 2);
+      if (kind == "empty") bytes.clear();
+      if (kind == "flip") bytes[bytes.size() / 2] ^= 1;
+      if (kind == "longer") bytes += "x";
+      if (kind == "gone")
+        fs::remove(path);
+      else
+        write_durably(path, bytes);
+      try {
+        checkpoints_.load("step-0000000002");
+        FAIL() << file << " " << fault;
+      } catch (const IoError& error) {
+        EXPECT_NE(std::string(error.what()).find("step-0000000002"),
+                  std::string::npos);
+      }
+      EXPECT_EQ(checkpoints_.load_latest()->step, 1) << file << " " << fault;
+    }
+}
+
+TEST_F(Checkpoint, NoGoodOneLeftIsAnIoError) {
+  checkpoints_.save(make_state(1), false);
+  write_durably(place("step-0000000001") / "weights.pt", "x");
+  EXPECT_THROW(checkpoints_.load_latest(), IoError);
+}
+
+TEST_F(Checkpoint, AnUnfinishedOneIsNotSeenAndIsCleanedUp) {
+  checkpoints_.save(make_state(1), false);
+  fs::create_directory(place(".unfinished-step-0000000002"));
+  write_durably(place(".unfinished-step-0000000002") / "weights.pt", "x");
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+  checkpoints_.save(make_state(3), false);
+  EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000002")));
+}
+
+TEST_F(Checkpoint, LaterOnesAreSetAside) {
+  for (const int step : {1, 2}) checkpoints_.save(make_state(step), false);
+  checkpoints_.set_aside_after(1);
+  EXPECT_EQ(checkpoints_.names(),
+            (std::vector<std::string>{"step-0000000001"}));
+  EXPECT_TRUE(fs::exists(place("bad-step-0000000002")));
+}
+
+TEST_F(Checkpoint, AFailedSaveLeavesTheOldOne) {
+  checkpoints_.save(make_state(1), false);
+  write_durably(place(".unfinished-step-0000000002"), "a file in the way");
+  fs::permissions(place(".unfinished-step-0000000002"), fs::perms::none);
+  checkpoints_.save(make_state(2), false);  // it was only a leftover
+  EXPECT_EQ(checkpoints_.load_latest()->step, 2);
+  write_durably(folder_.path() / "file", "");
+  CheckpointFolder below(folder_.path() / "file" / "x", 1);
+  EXPECT_THROW(below.save(make_state(3), false), IoError);
+}
+
+TEST_F(Checkpoint, TravelsToEveryRank) {
+  const TrainState state = make_state(100);
+  comm::run_threads(3, [&](const comm::Group& group) {
+    EXPECT_FALSE(share_state(group, std::nullopt));
+    std::optional<TrainState> mine;
+    if (group.rank() == 0) mine = state;
+    expect_same(*share_state(group, mine), state);
+  });
+}
+
+TEST_F(Checkpoint, PythonReadsTheWeights) {
+  if (std::system("python3 -c 'import torch' 2>/dev/null") != 0)
+    GTEST_SKIP() << "Python has no torch";
+  checkpoints_.save(make_state(5), false);
+  const std::string script =
+      "import torch; d = torch.load('" + place("latest").string() +
+      "/weights.pt'); assert list(d) == ['conv.weight', "
+      "'norm.num_batches_tracked', 'half'], d; "
+      "assert (d['conv.weight'] == 5).all() and d['half'].dtype == "
+      "torch.bfloat16; torch.nn.ParameterDict";
+  EXPECT_EQ(std::system(("python3 -c \"" + script + "\"").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace sheaf::train

@@ -1,0 +1,167 @@
+#include "sheaf/train/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "sheaf/base/error.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace sheaf::train {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+std::string error_of(const std::string& text, const Overrides& sets = {}) {
+  try {
+    parse_config(text, "a.yaml", sets);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+const char* const kWhole = R"(
+data:
+  name: fashion_mnist
+  transforms: [to_tensor, normalize: {mean: [0.5], std: 0.25}]
+  workers: 2
+network:
+  name: layers
+  layers:
+    - flatten
+    - linear: {in: 784, out: 10}
+optimizer: {name: sgd, learning_rate: 0.05, momentum: 0.9, nesterov: true}
+schedule: {name: cosine, warmup_epochs: 0.5}
+epochs: 3
+global_batch: 128
+parallel: {compression: powersgd, bucket_mb: 1.5}
+)";
+
+TEST(Config, EmptyGivesDefaults) {
+  const RunConfig config = parse_config("", "a.yaml");
+  EXPECT_EQ(config.network.name, "lenet");
+  EXPECT_EQ(config.optimizer.learning_rate, 0.1);
+  EXPECT_EQ(config.parallel.strategy, "data");
+}
+
+TEST(Config, ReadsEveryKindOfValue) {
+  const RunConfig config = parse_config(kWhole, "a.yaml");
+  ASSERT_EQ(config.data.transforms.size(), 2u);
+  const Item& normalize = config.data.transforms[1];
+  EXPECT_EQ(normalize.name, "normalize");
+  EXPECT_EQ(normalize.arguments.at("mean"), (Argument{{"0.5"}, true}));
+  EXPECT_EQ(normalize.arguments.at("std"), (Argument{{"0.25"}, false}));
+  EXPECT_EQ(config.network.layers[1].arguments.at("in").values[0], "784");
+  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.epochs, 3);
+  EXPECT_EQ(config.parallel.bucket_mb, 1.5);
+}
+
+TEST(Config, APrintedOneReadsBackTheSame) {
+  for (const std::string text : {"", kWhole, "output: {folder: \"a: b # c\"}",
+                                 "optimizer: {learning_rate: 0.1234567890123}",
+                                 "data: {folder: 'null', name: \"~\"}"}) {
+    const std::string once = print_config(parse_config(text, "a.yaml"));
+    EXPECT_EQ(print_config(parse_config(once, "b.yaml")), once);
+  }
+  const std::string text = print_config(parse_config(kWhole, "a.yaml"));
+  EXPECT_HAS(text, "check_weights_every: 0");
+  EXPECT_HAS(text, "learning_rate: 0.05");
+  const RunConfig back = parse_config(text, "b.yaml");
+  EXPECT_EQ(back.network.layers, parse_config(kWhole, "a.yaml").network.layers);
+}
+
+TEST(Config, AWordStandsForAName) {
+  const RunConfig config =
+      parse_config("network: mlp\noptimizer: adamw\n", "a.yaml");
+  EXPECT_EQ(config.network.name, "mlp");
+  EXPECT_EQ(config.optimizer.name, "adamw");
+}
+
+TEST(Config, UnknownKeysAreToldWithLineAndNearestKey) {
+  std::string error = error_of("epochs: 2\nglobal_bach: 3\n");
+  EXPECT_HAS(error, "a.yaml:2: ");
+  EXPECT_HAS(error, "did you mean 'global_batch'?");
+  error = error_of("optimizer:\n  name: sgd\n  learning_rat: 1\n");
+  EXPECT_HAS(error, "a.yaml:3: unknown key 'optimizer.learning_rat'");
+  EXPECT_HAS(error, "did you mean 'learning_rate'?");
+  EXPECT_HAS(error_of("zzz: 1"), "the keys are data, network");
+}
+
+TEST(Config, WrongTypesAreTold) {
+  EXPECT_HAS(error_of("\nepochs: two\n"), "a.yaml:2: epochs is 'two'");
+  EXPECT_HAS(error_of("epochs: 1.5"), "whole number");
+  EXPECT_HAS(error_of("epochs: [1]"), "epochs is a list");
+  EXPECT_HAS(error_of("epochs:"), "epochs is nothing");
+  EXPECT_HAS(error_of("accumulate: 3000000000"), "whole number");
+  EXPECT_HAS(error_of("clip_norm: much"), "a number");
+  EXPECT_HAS(error_of("clip_norm: nan"), "a number");
+  EXPECT_HAS(error_of("output: {trace: maybe}"), "true or false");
+  EXPECT_HAS(error_of("data: {transforms: crop}"), "must be a list");
+  EXPECT_HAS(error_of("data: {transforms: [{a: 1, b: 2}]}"), "an entry of");
+  EXPECT_HAS(error_of("data: {transforms: [crop: 3]}"), "{a: 1}");
+  EXPECT_HAS(error_of("output: [1]"), "must be a mapping");
+  EXPECT_HAS(error_of("- 1"), "the file is a list");
+  EXPECT_HAS(error_of("just text"), "the file is 'just text'");
+}
+
+TEST(Config, ImpossibleValuesAreTold) {
+  EXPECT_HAS(error_of("epochs: 0"), "at least 1");
+  EXPECT_HAS(error_of("optimizer: {learning_rate: 0}"), "above 0");
+  EXPECT_HAS(error_of("optimizer: {learning_rate: -1}"), "above 0");
+  EXPECT_HAS(error_of("data: {workers: 65}"), "from 0 to 64");
+  EXPECT_HAS(error_of("optimizer: sgdd"), "did you mean 'sgd'?");
+  EXPECT_HAS(error_of("precision: f33"), "f32, f64, bf16");
+  EXPECT_HAS(error_of("optimizer: {name: sgd,\n  nesterov: true}"),
+             "a.yaml:2: optimizer.nesterov needs a momentum");
+  EXPECT_HAS(error_of("optimizer: {name: adam, momentum: 0.9}"), "beta1");
+  EXPECT_HAS(error_of("optimizer: {name: adam, beta2: 1}"), "below 1");
+  EXPECT_HAS(error_of("accumulate: 65"), "a.yaml:1: accumulate is 65");
+  EXPECT_HAS(error_of("schedule: {warmup_epochs: 2}"), "more than the run's");
+  EXPECT_HAS(error_of("network: {name: layers}"), "0 entries");
+  EXPECT_HAS(error_of("network: {name: lenet, layers: [relu]}"), "1 entries");
+  EXPECT_HAS(error_of("loss: mse\nearly_stopping: {metric: f1}"), "classes");
+}
+
+TEST(Config, BrokenYamlAndDoubleKeysAreTold) {
+  EXPECT_HAS(error_of("epochs: 1\n  x: ["), "a.yaml:2: this is not YAML");
+  EXPECT_HAS(error_of("epochs: 1\nepochs: 2\n"), "a.yaml:2: epochs is given");
+  EXPECT_HAS(error_of("network: {arguments: {a: 1, a: 2}}"), "twice");
+}
+
+TEST(Config, OverridesGoBeforeTheFile) {
+  const Overrides sets{"optimizer.learning_rate=0.5", "network=mlp",
+                       "data.transforms=[to_tensor]", "output.folder=x y"};
+  const RunConfig config = parse_config(kWhole, "a.yaml", sets);
+  EXPECT_EQ(config.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(config.optimizer.momentum, 0.9);
+  EXPECT_EQ(config.network.name, "mlp");
+  EXPECT_TRUE(config.network.layers.empty());
+  EXPECT_EQ(config.data.transforms.size(), 1u);
+  EXPECT_EQ(config.output.folder, "x y");
+}
+
+TEST(Config, WrongOverridesAreTold) {
+  EXPECT_HAS(error_of("", {"epochs"}), "write key=value");
+  EXPECT_HAS(error_of("", {"epoch=3"}),
+             "--set epoch=3: unknown key 'epoch'; did you mean 'epochs'?");
+  EXPECT_HAS(error_of("", {"optimizer.lr=3"}), "unknown key 'optimizer.lr'");
+  EXPECT_HAS(error_of("", {"epochs=x"}), "--set epochs=x: epochs is 'x'");
+  EXPECT_HAS(error_of("", {"epochs=[1"}), "this is not YAML");
+  EXPECT_HAS(error_of("", {"=3"}), "write key=value");
+}
+
+TEST(Config, AnUnreadableFileIsAnIoError) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(read_config(folder.path() / "none.yaml"), IoError);
+  EXPECT_THROW(read_config(folder.path()), IoError);
+  std::ofstream(folder.path() / "a.yaml") << "epochs: 7\n";
+  EXPECT_EQ(read_config(folder.path() / "a.yaml").epochs, 7);
+}
+
+}  // namespace
+}  // namespace sheaf::train
