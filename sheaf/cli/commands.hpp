@@ -10,11 +10,12 @@
 namespace sheaf::cli {
 
 void add_bench_command(CLI::App& app);
-void add_data_command(CLI::App& app);  // in torch/
+void add_data_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
 void add_rank_exec_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_topo_command(CLI::App& app);
+void add_train_command(CLI::App& app);
 
 // Ends the program with `code`, without a message.
 struct ExitWith {

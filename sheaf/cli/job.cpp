@@ -28,8 +28,9 @@ class Job {
   explicit Job(const JobOptions& options)
       : options_(options),
         // On a terminal mpirun must be in our process group to read it. Then
-        // it gets Ctrl-C by itself, and Ctrl-Z works as well.
-        shares_group_(::isatty(STDIN_FILENO) == 1),
+        // it gets Ctrl-C by itself, and Ctrl-Z works as well. Ranks that stop
+        // by themselves must not lose mpirun to Ctrl-C.
+        shares_group_(::isatty(STDIN_FILENO) == 1 && !options.stop_time),
         signals_({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}),
         output_(options.token,
                 [this](const RankReport& report) { take_report(report); }) {}
@@ -114,6 +115,10 @@ void Job::handle_signal(const SignalQueue::Signal& signal) {
     ::kill(mpirun_.pid, signal.number);  // mpirun passes it on to the ranks
   } else if (stop_signal_ != 0) {
     kill_at_ = Clock::now();  // the second time: no more patience
+  } else if (options_.stop_time) {
+    stop_signal_ = signal.number;
+    ::kill(mpirun_.pid, SIGUSR1);
+    end_by(Clock::now() + *options_.stop_time);
   } else {
     stop_signal_ = signal.number;
     // mpirun takes a second signal for impatience and leaves ranks behind.

@@ -17,6 +17,7 @@ struct JobOptions {
   int ranks = 1;
   std::chrono::milliseconds grace{3000};  // from the first failure to the end
   std::optional<std::chrono::milliseconds> timeout;
+  std::optional<std::chrono::milliseconds> stop_time;  // see LaunchOptions
   bool prefix = false;
   MpiKind mpi = MpiKind::kOpenMpi;
 };

@@ -127,6 +127,7 @@ int launch(const LaunchOptions& options) {
                   .ranks = plan.request.ranks,
                   .grace = plan.grace,
                   .timeout = options.timeout,
+                  .stop_time = options.stop_time,
                   .prefix = options.prefix,
                   .mpi = mpi.kind});
 }

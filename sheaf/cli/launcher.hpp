@@ -22,6 +22,9 @@ struct LaunchOptions {
   bool verbose = false;  // prints the line of mpirun first
   bool dry_run = false;  // prints it, and does nothing else
   std::optional<std::chrono::milliseconds> timeout;
+  // When this process is told to end, the ranks get SIGUSR1 first, and so long
+  // to end by themselves. Not given: they are ended at once.
+  std::optional<std::chrono::milliseconds> stop_time;
   std::string agent;  // else SHEAF_MPIRUN_AGENT
   std::string interface;
   std::vector<std::string> mpi_args;

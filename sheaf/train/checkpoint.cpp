@@ -6,6 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
+#include "sheaf/train/checkpoint_state.hpp"
 #include "sheaf/train/durable.hpp"
 
 namespace sheaf::train {
@@ -45,6 +46,13 @@ void with_io_errors(const Body& body) {
   }
 }
 
+// What is on the disk afterwards.
+std::string write_tensors(const fs::path& file, const NamedTensors& tensors) {
+  tensor::save_state_dict(file, tensors);
+  sync_file(file);
+  return read_whole(file);
+}
+
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
@@ -62,10 +70,14 @@ std::vector<std::string> CheckpointFolder::names() const {
 
 TrainState CheckpointFolder::load(const std::string& name) const {
   const fs::path place = folder_ / name;
-  return decode(
-      {read_whole(place / "state.json"), read_whole(place / "weights.pt"),
-       read_whole(place / "optimizer.pt")},
-      place.string());
+  const CheckpointFiles files{read_whole(place / kWeightsFile),
+                              read_whole(place / kOptimizerFile)};
+  TrainState state =
+      parse_state(read_whole(place / "state.json"), files, place.string());
+  state.weights = tensor::load_state_dict_file(place / kWeightsFile);
+  state.optimizer = tensor::load_state_dict_file(place / kOptimizerFile);
+  take_metrics(state);
+  return state;
 }
 
 std::optional<TrainState> CheckpointFolder::load_latest() const {
@@ -111,13 +123,13 @@ void CheckpointFolder::save(const TrainState& state, bool is_best) {
 }
 
 void CheckpointFolder::write(const fs::path& place, const TrainState& state) {
-  const CheckpointBytes bytes = encode(state);
   const fs::path draft =
       folder_ / (std::string(kUnfinished) + place.filename().string());
   fs::create_directory(draft);
-  write_durably(draft / "weights.pt", bytes.weights);
-  write_durably(draft / "optimizer.pt", bytes.optimizer);
-  write_durably(draft / "state.json", bytes.state);
+  const CheckpointFiles files{
+      write_tensors(draft / kWeightsFile, state.weights),
+      write_tensors(draft / kOptimizerFile, with_metrics(state))};
+  write_durably(draft / "state.json", state_text(state, files));
   sync_folder(draft);
   replace_folder(draft, place);
 }

@@ -31,19 +31,10 @@ struct TrainState {
   std::int64_t best_step = -1;
   std::int64_t epochs_since_best = 0;
   bool has_stopped_early = false;
-  NamedTensors weights;  // parameters and buffers
+  std::vector<double> metric_sums;  // of the epoch so far; see Metrics
+  NamedTensors weights;             // parameters and buffers
   NamedTensors optimizer;
 };
-
-// A checkpoint as bytes: what travels from rank to rank.
-struct CheckpointBytes {
-  std::string state;
-  std::string weights;
-  std::string optimizer;
-};
-CheckpointBytes encode(const TrainState& state);
-// IoError, naming `name`, when a checksum is wrong.
-TrainState decode(const CheckpointBytes& bytes, const std::string& name);
 
 class CheckpointFolder {
  public:

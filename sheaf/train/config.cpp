@@ -115,6 +115,9 @@ RunConfig parse_config(const std::string& text, const std::string& name,
     forget_arguments(config, one);
     apply_override(config, one);
   }
+  if (!config.network.layers.empty() &&
+      !config.origins.contains("network.name"))
+    config.network.name = "layers";
   check_values(config);
   return config;
 }

@@ -28,14 +28,15 @@ struct Item {
 };
 
 struct DataConfig {
-  std::string name = "fashion_mnist";
+  std::string name = "fashion-mnist";
   std::string folder;            // empty: where `sheaf data get` puts it
   std::vector<Item> transforms;  // of the samples that are trained on
-  std::vector<Item> evaluation_transforms;  // of those that are tested
+  // Of those that are tested; empty: those above that draw no lots.
+  std::vector<Item> evaluation_transforms;
   std::int64_t validation = 0;  // samples at the end of the training set
   std::int64_t limit = 0;       // trains on so many samples; 0: on all
   int workers = 1;              // threads that load; 0: none of its own
-  Arguments arguments;          // of data sets that take some
+  Arguments arguments;          // of synthetic data
 };
 
 struct NetworkConfig {
@@ -71,12 +72,11 @@ struct ParallelConfig {
   int powersgd_rank = 2;
   bool sync_batchnorm = false;
   bool find_unused = false;
-  bool reproducible = false;  // sums do not depend on topology or bucketing
 };
 
 struct OutputConfig {
-  std::string folder;  // empty: runs/<name of the config>-<number>
-  std::int64_t log_every = 20;
+  std::string folder;            // empty: runs/<name of the config>-<number>
+  std::int64_t log_every = 100;  // steps between lines
   bool trace = false;
   bool tensorboard = true;
   std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch

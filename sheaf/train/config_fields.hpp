@@ -71,7 +71,6 @@ void visit(Visitor& visitor, ParallelConfig& parallel) {
   visitor.field("powersgd_rank", parallel.powersgd_rank, kFromOne);
   visitor.field("sync_batchnorm", parallel.sync_batchnorm);
   visitor.field("find_unused", parallel.find_unused);
-  visitor.field("reproducible", parallel.reproducible);
 }
 
 template <class Visitor>

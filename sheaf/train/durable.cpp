@@ -46,6 +46,13 @@ void write_durably(const fs::path& file, std::string_view bytes) {
   if (!is_written || !is_closed) fail("write", file);
 }
 
+void sync_file(const fs::path& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool is_synced = fd >= 0 && ::fsync(fd) == 0;
+  if (!is_synced) fail("write", file);
+  ::close(fd);
+}
+
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail("open the folder", folder);

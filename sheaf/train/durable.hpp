@@ -10,6 +10,8 @@ namespace sheaf::train {
 // Writes the file and waits until it is on the disk. IoError names it.
 void write_durably(const std::filesystem::path& file, std::string_view bytes);
 
+// Waits until a file that is written already is on the disk.
+void sync_file(const std::filesystem::path& file);
 // Waits until the names in the folder are on the disk.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -1,15 +1,12 @@
 #include "sheaf/train/metrics.hpp"
 
 #include <cmath>
-#include <limits>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 
 namespace sheaf::train {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -57,7 +54,14 @@ bool is_better(const std::string& metric, double value, double best,
 
 Metrics::Metrics(std::int64_t classes)
     : classes_(classes),
-      sums_(static_cast<std::size_t>(2 + classes * classes)) {}
+      sums_(static_cast<std::size_t>(kMatrix + classes * classes)) {}
+
+void Metrics::go_on_with(std::vector<double> sums) {
+  SHEAF_CHECK(sums.size() == sums_.size(), "the checkpoint's metrics have ",
+              sums.size(), " sums, this run's ", sums_.size(),
+              "; resume with the data that the run began with");
+  sums_ = std::move(sums);
+}
 
 void Metrics::add(double mean_loss, const torch::Tensor& output,
                   const torch::Tensor& target) {
@@ -78,8 +82,10 @@ void Metrics::add(double mean_loss, const torch::Tensor& output,
                   targets.max().item<std::int64_t>() < classes_,
               "a target is ", targets.max().item<std::int64_t>(),
               "; there are the classes 0 to ", classes_ - 1);
-  for (std::int64_t row = 0; row < rows; ++row)
-    count(wanted[row], answer[row]) += 1;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    sums_[place(wanted[row], answer[row])] += 1;
+    sums_[2] += wanted[row] == answer[row];
+  }
 }
 
 void Metrics::sum_over(const comm::Group& group) {
@@ -87,26 +93,21 @@ void Metrics::sum_over(const comm::Group& group) {
 }
 
 MetricValues Metrics::values() const {
-  MetricValues values{0, kNan, kNan, kNan, kNan, kNan};
+  MetricValues values;
   values.rows = static_cast<std::int64_t>(sums_[0]);
   if (values.rows == 0) return values;
   values.loss = sums_[1] / sums_[0];
   if (classes_ == 0) return values;
   MacroSums macro;
-  double hits = 0;
-  const auto at = [this](std::int64_t target, std::int64_t answer) {
-    return sums_[static_cast<std::size_t>(2 + target * classes_ + answer)];
-  };
   for (std::int64_t one = 0; one < classes_; ++one) {
-    ClassCounts counts{at(one, one)};
+    ClassCounts counts{sums_[place(one, one)]};
     for (std::int64_t other = 0; other < classes_; ++other) {
-      counts.targets += at(one, other);
-      counts.answers += at(other, one);
+      counts.targets += sums_[place(one, other)];
+      counts.answers += sums_[place(other, one)];
     }
-    hits += counts.hits;
     macro.add(counts);
   }
-  values.accuracy = hits / sums_[0];
+  values.accuracy = sums_[2] / sums_[0];
   values.precision = ratio(macro.precision, macro.classes);
   values.recall = ratio(macro.recall, macro.classes);
   values.f1 = ratio(macro.f1, macro.classes);

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,14 @@ namespace sheaf::train {
 // What a phase has reached. NaN where it is not defined: without rows, and
 // without classes all but the loss.
 struct MetricValues {
+  static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
   std::int64_t rows = 0;
-  double loss;  // mean over the rows
-  double accuracy;
-  double precision;  // this and the next two: means over the classes that
-  double recall;     // occur, as target or as answer
-  double f1;
+  double loss = kNan;  // mean over the rows
+  double accuracy = kNan;
+  double precision = kNan;  // this and the next two: means over the classes
+  double recall = kNan;     // that occur, as target or as answer
+  double f1 = kNan;
 
   // "loss", "accuracy", ...: UsageError for other names.
   double get(const std::string& name) const;
@@ -30,6 +33,13 @@ struct MetricValues {
 // better than a NaN.
 bool is_better(const std::string& metric, double value, double best,
                double min_change = 0);
+
+// Plain sums; those of two moments tell what came in between.
+struct Totals {
+  double rows = 0;
+  double loss = 0;
+  double hits = 0;
+};
 
 class Metrics {
  public:
@@ -45,14 +55,21 @@ class Metrics {
   void sum_over(const comm::Group& group);
 
   MetricValues values() const;
+  Totals totals() const { return {sums_[0], sums_[1], sums_[2]}; }
+
+  // All that it knows, for a checkpoint. Going on with another one's sums
+  // needs the same number of classes, else UsageError.
+  const std::vector<double>& sums() const { return sums_; }
+  void go_on_with(std::vector<double> sums);
 
  private:
-  double& count(std::int64_t target, std::int64_t answer) {
-    return sums_[static_cast<std::size_t>(2 + target * classes_ + answer)];
+  static constexpr std::int64_t kMatrix = 3;  // where the matrix begins
+  std::size_t place(std::int64_t target, std::int64_t answer) const {
+    return static_cast<std::size_t>(kMatrix + target * classes_ + answer);
   }
 
   std::int64_t classes_;
-  // Rows, the sum of losses, then how often each answer met each target.
+  // Rows, the sum of losses, hits, then how often each answer met each target.
   // Whole numbers stay exact in doubles, and travel together with the loss.
   std::vector<double> sums_;
 };

@@ -4,15 +4,14 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "sheaf/tensor/state_dict.hpp"
 #include "sheaf/train/config.hpp"
 
 namespace sheaf::train {
 
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+using NamedTensors = tensor::StateDict;
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(
     const OptimizerConfig& config, std::vector<torch::Tensor> parameters);

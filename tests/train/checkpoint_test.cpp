@@ -26,6 +26,7 @@ TrainState make_state(std::int64_t step) {
   state.best = 0.1 + 0.2;
   state.best_step = 90;
   state.epochs_since_best = 1;
+  state.metric_sums = {0.1, 1e300, 3};
   state.weights = {{"conv.weight", torch::full({2, 3}, double(step))},
                    {"norm.num_batches_tracked", torch::tensor(7)},
                    {"half", torch::ones({3}, torch::kBFloat16)}};
@@ -53,6 +54,7 @@ void expect_same(const TrainState& a, const TrainState& b) {
   EXPECT_EQ(a.best_step, b.best_step);
   EXPECT_EQ(a.epochs_since_best, b.epochs_since_best);
   EXPECT_EQ(a.has_stopped_early, b.has_stopped_early);
+  EXPECT_EQ(a.metric_sums, b.metric_sums);
   expect_same(a.weights, b.weights);
   expect_same(a.optimizer, b.optimizer);
 }

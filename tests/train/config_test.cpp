@@ -26,7 +26,7 @@ std::string error_of(const std::string& text, const Overrides& sets = {}) {
 
 const char* const kWhole = R"(
 data:
-  name: fashion_mnist
+  name: fashion-mnist
   transforms: [to_tensor, normalize: {mean: [0.5], std: 0.25}]
   workers: 2
 network:

@@ -1,9 +1,9 @@
+#include "sheaf/train/checkpoint_state.hpp"
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/collectives.hpp"
-#include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/crc32c.hpp"
 
 namespace sheaf::train {
@@ -13,25 +13,9 @@ using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 constexpr const char* kChecksum = "crc32c";
-
-using Dictionary = c10::Dict<std::string, torch::Tensor>;
-
-std::string encode_tensors(const NamedTensors& tensors) {
-  Dictionary dictionary;
-  for (const auto& [name, tensor] : tensors)
-    dictionary.insert(name, tensor.detach().to(torch::kCPU));
-  const std::vector<char> bytes = torch::pickle_save(dictionary);
-  return {bytes.begin(), bytes.end()};
-}
-
-NamedTensors decode_tensors(const std::string& bytes) {
-  const c10::IValue value =
-      torch::pickle_load(std::vector<char>(bytes.begin(), bytes.end()));
-  NamedTensors tensors;
-  for (const auto& entry : value.toGenericDict())
-    tensors.emplace_back(entry.key().toStringRef(), entry.value().toTensor());
-  return tensors;
-}
+// With the optimiser's state, for it is a large matrix where there are many
+// classes.
+constexpr const char* kMetricSums = "metric_sums";
 
 ordered_json describe(const std::string& bytes) {
   return {{"bytes", bytes.size()}, {kChecksum, crc32c(bytes)}};
@@ -86,7 +70,7 @@ ordered_json checked_json(const std::string& text, const std::string& name) {
   return json;
 }
 
-void check_part(const ordered_json& json, const char* file,
+void check_file(const ordered_json& json, const char* file,
                 const std::string& bytes, const std::string& name) {
   const std::size_t wanted = json.at(file).at("bytes");
   if (bytes.size() != wanted)
@@ -95,50 +79,39 @@ void check_part(const ordered_json& json, const char* file,
     fail(name, concat("the checksum of ", file, " is wrong"));
 }
 
-void broadcast_text(const comm::Group& group, std::string& text) {
-  std::vector<std::int64_t> size{static_cast<std::int64_t>(text.size())};
-  comm::broadcast(group, size, {.name = "checkpoint size"});
-  text.resize(static_cast<std::size_t>(size[0]));
-  comm::broadcast(group, comm::Buffer(text.data(), text.size(), DType::kU8),
-                  {.name = "checkpoint"});
-}
-
 }  // namespace
 
-CheckpointBytes encode(const TrainState& state) {
-  CheckpointBytes bytes;
-  bytes.weights = encode_tensors(state.weights);
-  bytes.optimizer = encode_tensors(state.optimizer);
+std::string state_text(const TrainState& state, const CheckpointFiles& files) {
   ordered_json json = numbers_of(state);
-  json["weights.pt"] = describe(bytes.weights);
-  json["optimizer.pt"] = describe(bytes.optimizer);
+  json[kWeightsFile] = describe(files.weights);
+  json[kOptimizerFile] = describe(files.optimizer);
   json[kChecksum] = crc32c(json.dump());
-  bytes.state = json.dump(2) + "\n";
-  return bytes;
+  return json.dump(2) + "\n";
 }
 
-TrainState decode(const CheckpointBytes& bytes, const std::string& name) {
-  const ordered_json json = checked_json(bytes.state, name);
-  check_part(json, "weights.pt", bytes.weights, name);
-  check_part(json, "optimizer.pt", bytes.optimizer, name);
-  try {
-    TrainState state = state_of(json);
-    state.weights = decode_tensors(bytes.weights);
-    state.optimizer = decode_tensors(bytes.optimizer);
-    return state;
-  } catch (const std::exception& error) {
-    fail(name, error.what());
-  }
+TrainState parse_state(const std::string& text, const CheckpointFiles& files,
+                       const std::string& name) {
+  const ordered_json json = checked_json(text, name);
+  check_file(json, kWeightsFile, files.weights, name);
+  check_file(json, kOptimizerFile, files.optimizer, name);
+  return state_of(json);
 }
 
-std::optional<TrainState> share_state(const comm::Group& group,
-                                      const std::optional<TrainState>& state) {
-  CheckpointBytes bytes;
-  if (group.rank() == 0 && state) bytes = encode(*state);
-  for (std::string* part : {&bytes.state, &bytes.weights, &bytes.optimizer})
-    broadcast_text(group, *part);
-  if (bytes.state.empty()) return std::nullopt;
-  return decode(bytes, "that rank 0 has sent");
+NamedTensors with_metrics(const TrainState& state) {
+  NamedTensors tensors = state.optimizer;
+  if (!state.metric_sums.empty())
+    tensors.emplace_back(kMetricSums,
+                         torch::tensor(state.metric_sums, torch::kDouble));
+  return tensors;
+}
+
+void take_metrics(TrainState& state) {
+  if (state.optimizer.empty() || state.optimizer.back().first != kMetricSums)
+    return;
+  const torch::Tensor sums = state.optimizer.back().second.contiguous();
+  const auto* data = sums.data_ptr<double>();
+  state.metric_sums.assign(data, data + sums.numel());
+  state.optimizer.pop_back();
 }
 
 }  // namespace sheaf::train

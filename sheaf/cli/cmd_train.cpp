@@ -1,0 +1,124 @@
+// sheaf train: starts sheaf-torch on several ranks.
+#include <memory>
+
+#include "sheaf/base/units.hpp"
+#include "sheaf/cli/bench_progress.hpp"
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/launcher.hpp"
+#include "sheaf/cli/torch_program.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+// What ranks have to finish their step and save, before they are ended.
+constexpr std::chrono::seconds kStopTime{60};
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  sheaf train examples/fashion_mnist.yaml -n 2\n"
+    "  sheaf train a.yaml -n 2 --set optimizer.learning_rate=0.1\n"
+    "  sheaf train a.yaml -n 4 --resume --output runs/a-001\n"
+    "SIGTERM and Ctrl-C save a checkpoint first. Exit code: that of the rank\n"
+    "that failed first; 128+n after signal n; 2 for a mistake in the command\n"
+    "line or the description. docs/train.md describes the description.";
+
+struct Arguments {
+  LaunchOptions launch;
+  std::string config;
+  std::vector<std::string> sets;
+  std::string output;
+  bool is_resumed = false;
+  bool prints_config = false;
+  std::string timeout;
+};
+
+void add_run_options(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("CONFIG", arguments.config, "Description of the run, in YAML")
+      ->required();
+  command
+      .add_option("--set", arguments.sets,
+                  "key=value in place of the file's, such as epochs=3; may be "
+                  "given many times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command.add_option("--output", arguments.output,
+                     "Folder of the run; else output.folder, or "
+                     "runs/<name>-<number>");
+  command.add_flag("--resume", arguments.is_resumed,
+                   "Go on from the folder's latest checkpoint");
+  command.add_flag("--print-config", arguments.prints_config,
+                   "Print the complete description, with defaults");
+}
+
+void add_launch_options(CLI::App& command, Arguments& arguments) {
+  LaunchOptions& launch = arguments.launch;
+  command
+      .add_option("-n,--ranks", launch.ranks,
+                  "Number of ranks; else what the hosts offer, or 1")
+      ->check(CLI::Range(1, 1 << 20).description(""))
+      ->type_name("N");
+  auto* hosts = command.add_option("--hosts", launch.hosts,
+                                   "Hosts and their slots, such as a:2,b:2");
+  auto* hostfile = command.add_option("--hostfile", launch.hostfile,
+                                      "File with one host per line");
+  hosts->excludes(hostfile);
+  command.add_option("--topology", launch.topology,
+                     "Sizes of the tiers, such as 4x3: ranks per host x hosts");
+  command.add_option("--interface", launch.interface,
+                     "Network interface between hosts, such as eth0");
+  command.add_option("--agent", launch.agent,
+                     "Starts daemons on other hosts in place of ssh");
+  command.add_option("--timeout", arguments.timeout,
+                     "End the run after this time, such as 30m, 8h");
+  command.add_flag("--dry-run", launch.dry_run,
+                   "Print the line of mpirun and do nothing");
+  command.add_flag("-v,--verbose", launch.verbose,
+                   "Print the line of mpirun first");
+}
+
+std::vector<std::string> rank_words(const Arguments& arguments) {
+  std::vector<std::string> words{"train", arguments.config};
+  for (const std::string& set : arguments.sets)
+    words.insert(words.end(), {"--set", set});
+  if (!arguments.output.empty())
+    words.insert(words.end(), {"--output", arguments.output});
+  if (arguments.is_resumed) words.push_back("--resume");
+  if (arguments.prints_config) words.push_back("--print-config");
+  const std::string place = progress_place();
+  if (!place.empty()) words.insert(words.end(), {"--progress-place", place});
+  return words;
+}
+
+bool is_alone(const LaunchOptions& launch) {
+  return launch.ranks == 1 && launch.hosts.empty() && launch.hostfile.empty() &&
+         !launch.dry_run;
+}
+
+void train(Arguments& arguments) {
+  LaunchOptions& launch = arguments.launch;
+  const std::vector<std::string> words = rank_words(arguments);
+  if (arguments.prints_config || is_alone(launch)) become_torch_program(words);
+  launch.command = {torch_program()};
+  launch.command.insert(launch.command.end(), words.begin(), words.end());
+  launch.stop_time = kStopTime;
+  if (!arguments.timeout.empty())
+    launch.timeout = std::chrono::ceil<std::chrono::milliseconds>(
+        parse_duration(arguments.timeout));
+  throw ExitWith{cli::launch(launch)};
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a network as a file describes, on several ranks");
+  command->footer(kFooter);
+  add_run_options(*command, *arguments);
+  add_launch_options(*command, *arguments);
+  command->callback([arguments] { train(*arguments); });
+}
+
+}  // namespace sheaf::cli

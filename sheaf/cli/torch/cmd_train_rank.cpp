@@ -1,0 +1,102 @@
+// sheaf train, as one of its ranks.
+#include <signal.h>
+
+#include <iostream>
+#include <memory>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/torch/rank_commands.hpp"
+#include "sheaf/comm/transport.hpp"
+#include "sheaf/comm/world.hpp"
+#include "sheaf/train/from_root.hpp"
+#include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/trainer.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string output;
+  bool is_resumed = false;
+  bool prints_config = false;
+  std::string progress_place;
+};
+
+train::RunConfig read(const Arguments& arguments) {
+  train::RunConfig config =
+      train::complete(train::read_config(arguments.config, arguments.sets));
+  if (!arguments.output.empty()) config.output.folder = arguments.output;
+  return config;
+}
+
+// Rank 0 reads the file, so that other hosts need not have it.
+train::RunConfig read_for_all(const comm::Group& group,
+                              const Arguments& arguments) {
+  train::RunConfig mine;
+  const std::string text = train::from_root(group, [&] {
+    mine = read(arguments);
+    return train::print_config(mine);
+  });
+  return group.rank() == 0 ? mine : train::parse_config(text, "rank 0's text");
+}
+
+// "out:80" or "err:80": where the launcher says that a line can be drawn.
+std::unique_ptr<Progress> make_progress(const std::string& place) {
+  if (place.size() < 5) return nullptr;
+  ProgressOptions options;
+  options.is_terminal = true;
+  options.columns = std::strtoul(place.c_str() + 4, nullptr, 10);
+  return std::make_unique<Progress>(
+      place.rfind("out:", 0) == 0 ? std::cout : std::cerr, options);
+}
+
+train::Ending train_on(const comm::Group& group, const Arguments& arguments) {
+  const train::RunConfig config = read_for_all(group, arguments);
+  train::TrainOptions options;
+  options.config_name = arguments.config;
+  options.is_resumed = arguments.is_resumed;
+  const auto progress = make_progress(arguments.progress_place);
+  if (group.rank() == 0) {
+    options.out = &std::cout;
+    options.progress = progress.get();
+  }
+  return train::run(group, config, options).ending;
+}
+
+void run_rank(const Arguments& arguments) {
+  if (arguments.prints_config) {
+    std::cout << train::print_config(read(arguments));
+    return;
+  }
+  train::Ending ending;
+  {
+    const comm::World world = comm::init();
+    ending = train_on(world, arguments);
+  }
+  // Launchers take a rank's code other than 0 for a crash.
+  const bool was_stopped = ending == train::Ending::kStoppedBySignal;
+  if (was_stopped && !comm::is_under_mpi_launcher())
+    throw ExitWith{128 + SIGTERM};
+}
+
+}  // namespace
+
+void add_train_rank_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("train", "Be a rank of sheaf train");
+  command->add_option("CONFIG", arguments->config)->required();
+  command->add_option("--set", arguments->sets)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command->add_option("--output", arguments->output);
+  command->add_flag("--resume", arguments->is_resumed);
+  command->add_flag("--print-config", arguments->prints_config);
+  command->add_option("--progress-place", arguments->progress_place);
+  command->callback([arguments] { run_rank(*arguments); });
+}
+
+}  // namespace sheaf::cli

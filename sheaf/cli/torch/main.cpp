@@ -1,0 +1,38 @@
+// sheaf-torch: the commands that need libtorch, as one rank of several or
+// alone. Messages begin with "sheaf", as those of the command that starts it.
+#include <iostream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/torch/rank_commands.hpp"
+#include "sheaf/train/from_root.hpp"
+
+namespace {
+
+constexpr int kUsageExitCode = 2;
+
+int run(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageExitCode;
+  } catch (const sheaf::cli::ExitWith& exit) {
+    return exit.code;
+  } catch (const sheaf::train::FailedOnRoot& failure) {
+    return failure.code();
+  } catch (const std::exception& error) {
+    std::cerr << "sheaf: " << error.what() << std::endl;
+    return sheaf::exit_code(error);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"The part of sheaf that needs libtorch", "sheaf"};
+  app.require_subcommand(1);
+  sheaf::cli::add_data_command(app);
+  sheaf::cli::add_train_rank_command(app);
+  return run(app, argc, argv);
+}

@@ -1,0 +1,11 @@
+#pragma once
+// The commands of sheaf-torch. `sheaf` starts it; people need not.
+
+#include <CLI/CLI.hpp>
+
+namespace sheaf::cli {
+
+void add_data_command(CLI::App& app);
+void add_train_rank_command(CLI::App& app);
+
+}  // namespace sheaf::cli

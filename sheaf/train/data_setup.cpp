@@ -1,0 +1,172 @@
+#include "sheaf/train/data_setup.hpp"
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/data/catalog.hpp"
+#include "sheaf/data/synthetic.hpp"
+#include "sheaf/train/arguments.hpp"
+
+namespace sheaf::train {
+namespace {
+
+using data::Dataset;
+using data::TransformPtr;
+
+struct Size {
+  std::int64_t height;
+  std::int64_t width;
+};
+
+// "size: 32" for a square, or height and width.
+Size size_of(ArgumentReader& reader) {
+  if (reader.has("size")) return {reader.whole("size"), reader.whole("size")};
+  return {reader.whole("height"), reader.whole("width")};
+}
+
+struct TransformKind {
+  std::string_view name;
+  bool draws_lots;
+  TransformPtr (*make)(ArgumentReader& reader);
+};
+
+const TransformKind kTransforms[] = {
+    {"to_float", false, [](ArgumentReader&) { return data::to_float(); }},
+    {"normalise", false,
+     [](ArgumentReader& reader) {
+       return data::normalise(reader.numbers("mean"), reader.numbers("std"));
+     }},
+    {"pad", false,
+     [](ArgumentReader& reader) {
+       return data::pad(reader.whole("pixels"), reader.number("value", 0));
+     }},
+    {"centre_crop", false,
+     [](ArgumentReader& reader) {
+       const Size size = size_of(reader);
+       return data::centre_crop(size.height, size.width);
+     }},
+    {"random_crop", true,
+     [](ArgumentReader& reader) {
+       const Size size = size_of(reader);
+       return data::random_crop(size.height, size.width,
+                                reader.whole("padding", 0));
+     }},
+    {"horizontal_flip", true,
+     [](ArgumentReader& reader) {
+       return data::horizontal_flip(reader.number("probability", 0.5));
+     }},
+    {"resize", false,
+     [](ArgumentReader& reader) {
+       const Size size = size_of(reader);
+       return data::resize(size.height, size.width);
+     }},
+    {"resize_shorter", false,
+     [](ArgumentReader& reader) {
+       return data::resize_shorter(reader.whole("size"));
+     }},
+};
+
+const TransformKind& kind_of(const std::string& name,
+                             const std::string& where) {
+  std::vector<std::string_view> names;
+  for (const TransformKind& kind : kTransforms) {
+    if (kind.name == name) return kind;
+    names.push_back(kind.name);
+  }
+  throw UsageError(concat(where, "unknown transform '", name, "'",
+                          did_you_mean(name, names), "; there are ",
+                          join(names, ", ")));
+}
+
+TransformPtr make_transform(const std::vector<Item>& items,
+                            const std::string& where, bool with_lots) {
+  std::vector<TransformPtr> transforms;
+  for (const Item& item : items) {
+    const TransformKind& kind = kind_of(item.name, where);
+    if (kind.draws_lots && !with_lots) continue;
+    ArgumentReader reader(item.arguments, where + item.name);
+    transforms.push_back(kind.make(reader));
+    reader.finish();
+  }
+  return transforms.empty() ? nullptr : data::compose(std::move(transforms));
+}
+
+struct Pair {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> test;
+};
+
+Pair synthetic(const RunConfig& config) {
+  ArgumentReader reader(config.data.arguments,
+                        config.where("data.arguments") + "synthetic data");
+  data::SyntheticOptions options;
+  options.examples = reader.whole("examples", options.examples);
+  options.classes = reader.whole("classes", options.classes);
+  options.shape = reader.wholes("shape", options.shape);
+  options.noise = reader.number("noise", options.noise);
+  options.seed = static_cast<std::uint64_t>(reader.whole("seed", 0));
+  data::SyntheticOptions test = options;
+  test.examples = reader.whole("test_examples", options.examples / 5);
+  test.first = options.examples;
+  reader.finish();
+  return {std::make_shared<data::SyntheticDataset>(options),
+          std::make_shared<data::SyntheticDataset>(test)};
+}
+
+Pair open_pair(const RunConfig& config) {
+  const DataConfig& data = config.data;
+  if (data.name == "synthetic") return synthetic(config);
+  SHEAF_CHECK(data.arguments.empty(), config.where("data.arguments"),
+              "data.arguments are for synthetic data; '", data.name,
+              "' takes none");
+  return {data::open_dataset(data.name, "train", data.folder),
+          data::open_dataset(data.name, "test", data.folder)};
+}
+
+// The last rows of the training set are held out for validation.
+void cut(DataSets& sets, const RunConfig& config) {
+  const std::int64_t all = sets.train->size();
+  const std::int64_t held_out = config.data.validation;
+  SHEAF_CHECK(held_out < all, config.where("data.validation"),
+              "data.validation is ", held_out, ", and the training set has ",
+              all, " examples; leave some to train on");
+  const std::int64_t left = all - held_out;
+  const std::int64_t limit = config.data.limit;
+  const std::shared_ptr<const Dataset> whole = sets.train;
+  if (held_out > 0)
+    sets.validation = std::make_shared<Slice>(whole, left, held_out);
+  const std::int64_t used = limit > 0 ? std::min(limit, left) : left;
+  if (used < all) sets.train = std::make_shared<Slice>(whole, 0, used);
+}
+
+}  // namespace
+
+Slice::Slice(std::shared_ptr<const Dataset> whole, std::int64_t first,
+             std::int64_t size)
+    : whole_(std::move(whole)), first_(first), size_(size) {}
+
+data::Batch Slice::get(std::span<const std::int64_t> indices,
+                       data::Random& random) const {
+  check_indices(indices);
+  std::vector<std::int64_t> shifted(indices.begin(), indices.end());
+  for (std::int64_t& index : shifted) index += first_;
+  return whole_->get(shifted, random);
+}
+
+DataSets open_data(const RunConfig& config) {
+  const Pair pair = open_pair(config);
+  DataSets sets{pair.train, nullptr, pair.test, nullptr, nullptr};
+  cut(sets, config);
+  const DataConfig& data = config.data;
+  const std::string where = config.where("data.transforms");
+  sets.transform = make_transform(data.transforms, where, /*with_lots=*/true);
+  sets.evaluation_transform =
+      !data.evaluation_transforms.empty()
+          ? make_transform(data.evaluation_transforms,
+                           config.where("data.evaluation_transforms"), true)
+          : make_transform(data.transforms, where, /*with_lots=*/false);
+  return sets;
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,48 @@
+#pragma once
+// The data sets and transforms that a run description asks for.
+
+#include <memory>
+#include <vector>
+
+#include "sheaf/data/dataset.hpp"
+#include "sheaf/data/transform.hpp"
+#include "sheaf/train/config.hpp"
+
+namespace sheaf::train {
+
+struct DataSets {
+  std::shared_ptr<const data::Dataset> train;
+  std::shared_ptr<const data::Dataset> validation;  // null: none
+  std::shared_ptr<const data::Dataset> test;
+  data::TransformPtr transform;  // null: none
+  data::TransformPtr evaluation_transform;
+};
+
+// UsageError with file and line for transforms and arguments that are not
+// known; IoError where files are missing.
+DataSets open_data(const RunConfig& config);
+
+// Some neighbouring examples of another data set.
+class Slice : public data::Dataset {
+ public:
+  Slice(std::shared_ptr<const data::Dataset> whole, std::int64_t first,
+        std::int64_t size);
+
+  std::int64_t size() const override { return size_; }
+  data::Batch get(std::span<const std::int64_t> indices,
+                  data::Random& random) const override;
+  std::int64_t classes() const override { return whole_->classes(); }
+  std::vector<std::int64_t> example_shape() const override {
+    return whole_->example_shape();
+  }
+  std::vector<std::string> class_names() const override {
+    return whole_->class_names();
+  }
+
+ private:
+  std::shared_ptr<const data::Dataset> whole_;
+  std::int64_t first_;
+  std::int64_t size_;
+};
+
+}  // namespace sheaf::train

@@ -1,0 +1,140 @@
+#include "sheaf/train/journal.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "sheaf/base/units.hpp"
+
+namespace sheaf::train {
+namespace {
+
+constexpr const char* kMetrics[] = {"loss", "accuracy", "precision", "recall",
+                                    "f1"};
+
+std::string duration_text(double ms) {
+  return format_duration(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
+}
+
+Scalars scalars_of(const std::string& prefix, const MetricValues& values) {
+  Scalars scalars;
+  for (const char* name : kMetrics)
+    scalars.emplace_back(prefix + "/" + name, values.get(name));
+  return scalars;
+}
+
+}  // namespace
+
+std::string describe(const MetricValues& values) {
+  std::string text = fmt::format("loss {:.4f}", values.loss);
+  if (!std::isnan(values.accuracy))
+    text += fmt::format("  accuracy {:.2f} %  f1 {:.4f}", 100 * values.accuracy,
+                        values.f1);
+  return text;
+}
+
+void append(Row& row, const std::string& prefix, const MetricValues& values) {
+  for (const char* name : kMetrics)
+    if (!std::isnan(values.get(name)))
+      row.emplace_back(prefix + name, values.get(name));
+}
+
+void append(Row& row, const StepTimes& times) {
+  row.emplace_back("data_duration", times.data);
+  row.emplace_back("forward_duration", times.forward);
+  row.emplace_back("backward_duration", times.backward);
+  row.emplace_back("exchange_duration", times.exchange);
+  row.emplace_back("exchange_busy", times.exchange_busy);
+  row.emplace_back("optimizer_duration", times.optimizer);
+  row.emplace_back("batch_duration", times.batch);
+  row.emplace_back("bytes_sent", times.bytes);
+}
+
+Journal::Journal(const RunConfig& config, const JournalOptions& options)
+    : config_(config),
+      options_(options),
+      log_(options.folder / "log.jsonl", options.next_step) {
+  if (config.output.tensorboard) events_.emplace(options.folder);
+}
+
+void Journal::add(const BatchReport& report) {
+  const double loss = report.totals.loss / report.totals.rows;
+  Row row{{"kind", "batch"},
+          {"epoch", report.epoch},
+          {"batch", report.batch},
+          {"step", report.step},
+          {"rows", static_cast<std::int64_t>(report.totals.rows)},
+          {"loss", loss}};
+  if (report.has_classes)
+    row.emplace_back("accuracy", report.totals.hits / report.totals.rows);
+  row.emplace_back("learning_rate", report.learning_rate);
+  append(row, report.times);
+  const bool is_told = (report.step + 1) % config_.output.log_every == 0;
+  log_.add(row, /*flush=*/is_told);
+  if (events_ && is_told)
+    events_->add(report.step, {{"batch/loss", loss},
+                               {"batch/learning_rate", report.learning_rate},
+                               {"batch/duration_ms", report.times.batch}});
+  rows_since_line_ += report.totals.rows;
+  if (options_.progress || is_told) show_step(report, loss);
+}
+
+void Journal::show_step(const BatchReport& report, double loss) {
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds =
+      std::chrono::duration<double>(now - last_line_).count();
+  if (seconds > 0.5 || !options_.progress) {
+    rows_per_second_ = rows_since_line_ / seconds;
+    rows_since_line_ = 0;
+    last_line_ = now;
+  }
+  const std::string text =
+      fmt::format("epoch {}/{}  loss {:.4f}  {:.0f} rows/s", report.epoch + 1,
+                  config_.epochs, loss, rows_per_second_);
+  if (options_.progress) {
+    const auto total =
+        static_cast<double>(config_.epochs * options_.steps_per_epoch);
+    const auto done = static_cast<double>(report.step + 1);
+    options_.progress->update(done / total, text);
+  } else {
+    say(fmt::format("{}  step {}/{}", text, report.batch + 1,
+                    options_.steps_per_epoch));
+  }
+}
+
+void Journal::add(const EpochReport& report) {
+  Row row{{"kind", "epoch"}, {"epoch", report.epoch}, {"step", report.step}};
+  append(row, "train_", report.train);
+  if (report.validation) append(row, "validation_", *report.validation);
+  row.emplace_back("is_best", report.is_best);
+  row.emplace_back("learning_rate", report.learning_rate);
+  row.emplace_back("rows", report.train.rows);
+  row.emplace_back("epoch_duration", report.duration);
+  append(row, report.times);
+  log_.add(row);
+  if (events_) {
+    events_->add(report.step, scalars_of("train", report.train));
+    if (report.validation)
+      events_->add(report.step, scalars_of("validation", *report.validation));
+  }
+  std::string line = fmt::format("epoch {}/{}  {}", report.epoch + 1,
+                                 config_.epochs, describe(report.train));
+  if (report.validation) line += "  validation " + describe(*report.validation);
+  say(line + "  " + duration_text(report.duration));
+}
+
+void Journal::add_test(std::int64_t step, const MetricValues& values) {
+  Row row{{"kind", "test"}, {"step", step}, {"rows", values.rows}};
+  append(row, "test_", values);
+  log_.add(row);
+  if (events_) events_->add(step, scalars_of("test", values));
+}
+
+void Journal::say(const std::string& line) {
+  if (options_.progress) options_.progress->clear();
+  if (options_.out) *options_.out << line << std::endl;
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,76 @@
+#pragma once
+// What a run tells while it goes on: rows in log.jsonl, TensorBoard's file, a
+// progress line on a terminal, or plain lines. One rank has one.
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "sheaf/base/progress.hpp"
+#include "sheaf/train/config.hpp"
+#include "sheaf/train/event_file.hpp"
+#include "sheaf/train/metrics.hpp"
+#include "sheaf/train/run_folder.hpp"
+#include "sheaf/train/step_times.hpp"
+
+namespace sheaf::train {
+
+struct JournalOptions {
+  std::filesystem::path folder;
+  std::int64_t next_step = 0;
+  std::int64_t steps_per_epoch = 1;
+  std::ostream* out = nullptr;   // for lines; null: none
+  Progress* progress = nullptr;  // null: plain lines for steps, too
+};
+
+struct BatchReport {
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;  // of the epoch
+  std::int64_t step = 0;   // of the run
+  Totals totals;           // of the batch, over all ranks
+  bool has_classes = false;
+  double learning_rate = 0;
+  StepTimes times;
+};
+
+struct EpochReport {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;  // the last one
+  MetricValues train;
+  std::optional<MetricValues> validation;
+  double learning_rate = 0;
+  double duration = 0;  // ms, with validation
+  StepTimes times;      // sums over the steps
+  bool is_best = false;
+};
+
+class Journal {
+ public:
+  Journal(const RunConfig& config, const JournalOptions& options);
+
+  void add(const BatchReport& report);
+  void add(const EpochReport& report);
+  void add_test(std::int64_t step, const MetricValues& values);
+  // A line for people.
+  void say(const std::string& line);
+
+ private:
+  void show_step(const BatchReport& report, double loss);
+
+  const RunConfig& config_;
+  JournalOptions options_;
+  RunLog log_;
+  std::optional<EventFile> events_;
+  std::chrono::steady_clock::time_point last_line_ =
+      std::chrono::steady_clock::now();
+  double rows_since_line_ = 0;
+  double rows_per_second_ = 0;
+};
+
+// "loss 0.3121  accuracy 88.9 %": what is defined of it.
+std::string describe(const MetricValues& values);
+void append(Row& row, const std::string& prefix, const MetricValues& values);
+void append(Row& row, const StepTimes& times);
+
+}  // namespace sheaf::train

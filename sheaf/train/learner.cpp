@@ -1,0 +1,233 @@
+#include "sheaf/train/learner.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/random.hpp"
+#include "sheaf/parallel/gradients.hpp"
+#include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/train/autocast.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace F = torch::nn::functional;
+using torch::Tensor;
+
+torch::Device device_for(const RunConfig& config, const comm::Group& group) {
+  if (config.device == "cpu") return torch::kCPU;
+  SHEAF_CHECK(torch::cuda::is_available(), config.where("device"),
+              "device is cuda, and there is none that libtorch can use; set "
+              "device=cpu");
+  const int count = static_cast<int>(torch::cuda::device_count());
+  const int index = group.local_rank() % count;
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(index)};
+}
+
+// Parameters that a module holds under two names are stepped once.
+NamedTensors distinct_parameters(const torch::nn::Module& module) {
+  NamedTensors result;
+  std::set<const void*> seen;
+  for (const auto& entry : module.named_parameters())
+    if (seen.insert(entry.value().unsafeGetTensorImpl()).second)
+      result.emplace_back(entry.key(), entry.value());
+  return result;
+}
+
+std::vector<Tensor> tensors_of(const NamedTensors& named) {
+  std::vector<Tensor> result;
+  for (const auto& [name, tensor] : named) result.push_back(tensor);
+  return result;
+}
+
+std::shared_ptr<parallel::BucketExchange> exchange_for(
+    const RunConfig& config) {
+  const std::string& name = config.parallel.compression;
+  if (name == "f16") return parallel::make_half_exchange(torch::kHalf);
+  if (name == "bf16") return parallel::make_half_exchange(torch::kBFloat16);
+  if (name != "powersgd") return nullptr;
+  parallel::PowerSgdOptions options;
+  options.rank = config.parallel.powersgd_rank;
+  options.seed = static_cast<std::uint64_t>(config.seed);
+  return parallel::make_power_sgd_exchange(options);
+}
+
+void seed_step(std::int64_t seed, std::int64_t step, int rank) {
+  auto random = data::Random(static_cast<std::uint64_t>(seed))
+                    .derive(static_cast<std::uint64_t>(step))
+                    .derive(static_cast<std::uint64_t>(rank));
+  torch::manual_seed(random.next());
+}
+
+}  // namespace
+
+Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
+                 TraceWriter* trace)
+    : config_(config),
+      model_(std::move(model)),
+      group_(group),
+      trace_(trace),
+      device_(device_for(config, group)),
+      type_(config.precision == "f64" ? torch::kDouble : torch::kFloat) {
+  model_.module->to(device_, type_);
+  if (config.parallel.sync_batchnorm)
+    parallel::use_sync_batch_norm(*model_.module, group_);
+  make_parallel(trace);
+  parameters_ = distinct_parameters(*model_.module);
+  SHEAF_CHECK(!parameters_.empty(), config.where("network"),
+              "the network has no parameters to train");
+  optimizer_ = make_optimizer(config.optimizer, tensors_of(parameters_));
+}
+
+void Learner::make_parallel(TraceWriter* trace) {
+  const ParallelConfig& wanted = config_.parallel;
+  if (wanted.strategy == "none") return;
+  parallel::DataParallelOptions options;
+  options.bucket_mb = wanted.bucket_mb;
+  options.find_unused_parameters = wanted.find_unused;
+  options.exchange = exchange_for(config_);
+  options.trace = trace;
+  parallel_ = std::make_unique<parallel::DataParallelCore>(model_.module,
+                                                           group_, options);
+}
+
+// The gradients of ranks are averaged, so a row counts `ranks` times its part
+// of the global batch.
+Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
+                                 std::int64_t rows) const {
+  Tensor data = batch.data.narrow(0, first, rows);
+  Tensor target = batch.target.narrow(0, first, rows);
+  if (data.is_floating_point()) data = data.to(type_);
+  const double ranks = parallel_ ? group_.size() : 1;
+  return {data.to(device_), target.to(device_),
+          ranks / static_cast<double>(batch.global_size)};
+}
+
+Tensor Learner::loss_sum(const Tensor& output, const Tensor& target) const {
+  if (config_.loss == "mse") {
+    const Tensor wanted = target.to(output.scalar_type()).view_as(output);
+    const std::int64_t rows = std::max<std::int64_t>(1, output.size(0));
+    const double size = static_cast<double>(output.numel() / rows);
+    return torch::mse_loss(output, wanted, torch::Reduction::Sum) /
+           std::max(1.0, size);
+  }
+  const Tensor wanted = target.to(torch::kLong);
+  // Sums are taken in f32 where the network computes in bf16.
+  const Tensor exact = output.scalar_type() == torch::kBFloat16
+                           ? output.to(torch::kFloat)
+                           : output;
+  if (config_.loss == "nll")
+    return torch::nll_loss(exact, wanted, {}, torch::Reduction::Sum);
+  return F::cross_entropy(exact, wanted,
+                          F::CrossEntropyFuncOptions().reduction(torch::kSum));
+}
+
+Tensor Learner::forward(const Piece& piece, Tensor& output) {
+  const Autocast autocast(device_.type(), config_.precision == "bf16");
+  if (parallel_) parallel_->before_forward();
+  output = model_.forward(piece.data);
+  return loss_sum(output, piece.target);
+}
+
+// A loss without rows that still reaches every parameter, so that a rank
+// without examples takes part in the exchange.
+Tensor Learner::nothing() const {
+  Tensor sum = torch::zeros({}, torch::TensorOptions(type_).device(device_));
+  for (const auto& [name, parameter] : parameters_)
+    if (parameter.requires_grad()) sum = sum + parameter.sum() * 0;
+  return sum;
+}
+
+void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
+  Stopwatch watch;
+  Tensor output, sum;
+  const std::int64_t rows = piece.target.size(0);
+  {
+    const TraceSpan span(trace_, "forward", "train");
+    if (rows == 0 && !config_.parallel.sync_batchnorm) {
+      if (parallel_) parallel_->before_forward();
+      sum = nothing();
+    } else {
+      sum = forward(piece, output);
+    }
+  }
+  times.forward += watch.lap();
+  {
+    const TraceSpan span(trace_, "backward", "train");
+    (sum * piece.weight).backward();
+  }
+  times.backward += watch.lap();
+  if (rows == 0) return;
+  metrics.add(sum.item<double>() / static_cast<double>(rows), output.detach(),
+              piece.target);
+}
+
+void Learner::take_exchange(StepTimes& times) {
+  if (!parallel_) return;
+  const parallel::ExchangeStats stats = parallel_->stats();
+  parallel_->reset_stats();
+  times.exchange = stats.wait_ms;
+  times.exchange_busy = stats.exchange_ms;
+  times.bytes = stats.bytes;
+  times.backward = std::max(0.0, times.backward - stats.wait_ms);
+}
+
+StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
+                              double learning_rate, Metrics& metrics) {
+  StepTimes times;
+  seed_step(config_.seed, step, group_.rank());
+  parallel::forget_gradients(*model_.module);
+  // Every rank cuts its share in as many pieces, and none of them is empty
+  // unless the share is.
+  const std::int64_t pieces = std::clamp<std::int64_t>(
+      batch.global_size / group_.size(), 1, config_.accumulate);
+  const std::int64_t rows = batch.size();
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    std::optional<parallel::DataParallelCore::NoSync> guard;
+    if (parallel_ && i + 1 < pieces) guard.emplace(*parallel_);
+    const std::int64_t first = i * rows / pieces;
+    const std::int64_t end = (i + 1) * rows / pieces;
+    learn(piece_of(batch, first, end - first), times, metrics);
+  }
+  take_exchange(times);
+  Stopwatch watch;
+  const TraceSpan span(trace_, "optimizer", "train");
+  if (config_.clip_norm > 0)
+    parallel::clip_gradients(*model_.module, config_.clip_norm);
+  set_learning_rate(*optimizer_, learning_rate);
+  optimizer_->step();
+  times.optimizer = watch.lap();
+  return times;
+}
+
+void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
+  const std::int64_t rows = batch.size();
+  if (rows == 0) return;
+  const torch::NoGradGuard no_grad;
+  const Autocast autocast(device_.type(), config_.precision == "bf16");
+  const Piece piece = piece_of(batch, 0, rows);
+  const Tensor output = model_.forward(piece.data);
+  const double sum = loss_sum(output, piece.target).item<double>();
+  metrics.add(sum / static_cast<double>(rows), output, piece.target);
+}
+
+void Learner::save_to(TrainState& state) const {
+  state.weights = tensor::state_dict(*model_.module);
+  state.optimizer = optimizer_state(*optimizer_, parameters_);
+}
+
+void Learner::load_weights(const NamedTensors& weights) {
+  tensor::load_state_dict(*model_.module, weights);
+}
+
+void Learner::load_from(const TrainState& state) {
+  load_weights(state.weights);
+  load_optimizer_state(*optimizer_, parameters_, state.optimizer);
+}
+
+void Learner::check_weights() const {
+  if (parallel_) parallel_->check_weights();
+}
+
+}  // namespace sheaf::train

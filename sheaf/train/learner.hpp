@@ -1,0 +1,85 @@
+#pragma once
+// A network that learns: forward, loss, backward with the exchange of
+// gradients, clipping, optimiser.
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "sheaf/base/trace.hpp"
+#include "sheaf/data/dataset.hpp"
+#include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/train/checkpoint.hpp"
+#include "sheaf/train/config.hpp"
+#include "sheaf/train/metrics.hpp"
+#include "sheaf/train/step_times.hpp"
+
+namespace sheaf::train {
+
+// Any module, and how to call it.
+struct Model {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<torch::Tensor(const torch::Tensor&)> forward;
+};
+
+class Learner {
+ public:
+  // Moves the module to the description's device and precision; weights become
+  // rank 0's. All ranks make it together. The group and the trace must outlive
+  // it.
+  Learner(const RunConfig& config, Model model, const comm::Group& group,
+          TraceWriter* trace = nullptr);
+
+  // Before the steps of a phase: whether dropout and the like are on.
+  void set_training(bool is_on) { model_.module->train(is_on); }
+
+  // One optimiser step on this rank's share of a global batch, which may be
+  // empty. The gradient is that of the mean loss over the whole global batch.
+  // Random numbers are a function of seed, step and rank.
+  StepTimes train_step(const data::Batch& batch, std::int64_t step,
+                       double learning_rate, Metrics& metrics);
+
+  // Adds the batch to the metrics, changing nothing else.
+  void evaluate(const data::Batch& batch, Metrics& metrics);
+
+  // Puts weights and the optimiser's buffers into the state, sharing memory.
+  void save_to(TrainState& state) const;
+  void load_from(const TrainState& state);
+  void load_weights(const NamedTensors& weights);
+
+  // CheckError when the ranks' weights differ in a bit.
+  void check_weights() const;
+
+  const torch::nn::Module& module() const { return *model_.module; }
+
+ private:
+  struct Piece {
+    torch::Tensor data;
+    torch::Tensor target;
+    double weight = 0;  // of a row's loss
+  };
+
+  void make_parallel(TraceWriter* trace);
+  Piece piece_of(const data::Batch& batch, std::int64_t first,
+                 std::int64_t rows) const;
+  torch::Tensor loss_sum(const torch::Tensor& output,
+                         const torch::Tensor& target) const;
+  torch::Tensor forward(const Piece& piece, torch::Tensor& output);
+  torch::Tensor nothing() const;
+  void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
+  void take_exchange(StepTimes& times);
+
+  const RunConfig& config_;
+  Model model_;
+  const comm::Group& group_;
+  TraceWriter* trace_;
+  torch::Device device_;
+  torch::ScalarType type_;
+  std::unique_ptr<parallel::DataParallelCore> parallel_;  // null: one rank
+  NamedTensors parameters_;                               // each tensor once
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+}  // namespace sheaf::train

@@ -1,0 +1,56 @@
+// A TrainState from rank 0 to all: the numbers as text, the tensors pickled in
+// memory, so that only rank 0 needs to see the run folder.
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/checkpoint_state.hpp"
+
+namespace sheaf::train {
+namespace {
+
+using Dictionary = c10::Dict<std::string, torch::Tensor>;
+
+std::string encode(const NamedTensors& tensors) {
+  Dictionary dictionary;
+  for (const auto& [name, tensor] : tensors)
+    dictionary.insert(name, tensor.detach().to(torch::kCPU));
+  const std::vector<char> bytes = torch::pickle_save(dictionary);
+  return {bytes.begin(), bytes.end()};
+}
+
+NamedTensors decode(const std::string& bytes) {
+  const c10::IValue value =
+      torch::pickle_load(std::vector<char>(bytes.begin(), bytes.end()));
+  NamedTensors tensors;
+  for (const auto& entry : value.toGenericDict())
+    tensors.emplace_back(entry.key().toStringRef(), entry.value().toTensor());
+  return tensors;
+}
+
+void broadcast_text(const comm::Group& group, std::string& text) {
+  std::vector<std::int64_t> size{static_cast<std::int64_t>(text.size())};
+  comm::broadcast(group, size, {.name = "checkpoint size"});
+  text.resize(static_cast<std::size_t>(size[0]));
+  comm::broadcast(group, comm::Buffer(text.data(), text.size(), DType::kU8),
+                  {.name = "checkpoint"});
+}
+
+}  // namespace
+
+std::optional<TrainState> share_state(const comm::Group& group,
+                                      const std::optional<TrainState>& state) {
+  std::string text;
+  CheckpointFiles bytes;
+  if (group.rank() == 0 && state) {
+    bytes = {encode(state->weights), encode(with_metrics(*state))};
+    text = state_text(*state, bytes);
+  }
+  for (std::string* part : {&text, &bytes.weights, &bytes.optimizer})
+    broadcast_text(group, *part);
+  if (text.empty()) return std::nullopt;
+  TrainState result = parse_state(text, bytes, "that rank 0 has sent");
+  result.weights = decode(bytes.weights);
+  result.optimizer = decode(bytes.optimizer);
+  take_metrics(result);
+  return result;
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,49 @@
+#pragma once
+// Where the time of a step goes.
+
+#include <chrono>
+#include <cstdint>
+
+namespace sheaf::train {
+
+// Milliseconds. Exchange is what backward() had to wait for; what ran beside
+// the computation costs nothing and is in `exchange_busy`.
+struct StepTimes {
+  double data = 0;
+  double forward = 0;
+  double backward = 0;  // without the wait for the exchange
+  double exchange = 0;
+  double exchange_busy = 0;
+  double optimizer = 0;
+  double batch = 0;        // all of the step
+  std::int64_t bytes = 0;  // sent by this rank
+
+  StepTimes& operator+=(const StepTimes& other) {
+    data += other.data;
+    forward += other.forward;
+    backward += other.backward;
+    exchange += other.exchange;
+    exchange_busy += other.exchange_busy;
+    optimizer += other.optimizer;
+    batch += other.batch;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
+class Stopwatch {
+ public:
+  // Milliseconds since the last lap, or since it was made.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double, std::milli> time = now - start_;
+    start_ = now;
+    return time.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
+};
+
+}  // namespace sheaf::train

@@ -1,0 +1,19 @@
+#pragma once
+// Being asked to stop, by SIGTERM, SIGINT or SIGUSR1.
+
+namespace sheaf::train {
+
+// While one lives, these signals do not end the program but are remembered.
+// (The launcher passes SIGTERM on as SIGUSR1: MPI's launchers give a rank that
+// gets SIGTERM a second at most.) One at a time.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  bool has_come() const;
+};
+
+}  // namespace sheaf::train

@@ -1,0 +1,212 @@
+#include "sheaf/train/trainer.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/from_root.hpp"
+#include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/trainer_run.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+void set_threads(const RunConfig& config, const comm::Group& group) {
+  const int cores =
+      static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int share = std::max(1, cores / group.local_size());
+  torch::set_num_threads(config.threads > 0 ? config.threads : share);
+}
+
+data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
+                                   const DataSets& sets) {
+  data::LoaderOptions options;
+  options.global_batch = config.global_batch;
+  options.workers = config.data.workers;
+  options.seed = static_cast<std::uint64_t>(config.seed);
+  options.shuffle = is_training;
+  options.pin_memory = config.device == "cuda";
+  options.transform = is_training ? sets.transform : sets.evaluation_transform;
+  return options;
+}
+
+}  // namespace
+
+std::string_view name_of(Ending ending) noexcept {
+  switch (ending) {
+    case Ending::kStoppedEarly:
+      return "stopped early";
+    case Ending::kStoppedBySignal:
+      return "stopped by a signal";
+    default:
+      return "finished";
+  }
+}
+
+TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
+                       const TrainOptions& options)
+    : group_(group), config_(config), options_(options) {
+  set_threads(config, group);
+  check_strategy();
+  // Before the folder: a wrong network or data set leaves none behind. First
+  // on rank 0, so that a mistake is told once.
+  Model model;
+  const auto prepare = [&] {
+    sets_ = options.data ? *options.data : open_data(config);
+    model = options.model ? *options.model : make_model(config);
+    open_loaders();
+    return std::string();
+  };
+  from_root(group, prepare);
+  if (!is_first()) prepare();
+  open_folder();
+  if (config.output.trace) {
+    const std::string name =
+        is_first() ? "trace.json" : concat("trace.rank", group.rank(), ".json");
+    trace_ = std::make_unique<TraceWriter>(result_.folder / name,
+                                           TraceOptions{.rank = group.rank()});
+  }
+  learner_.emplace(config, std::move(model), group, trace_.get());
+  schedule_.emplace(config, train_loader_->batches());
+  if (options.is_resumed) resume();
+  open_journal();
+}
+
+void TrainerRun::check_strategy() const {
+  from_root(group_, [this] {
+    SHEAF_CHECK(config_.parallel.strategy != "none" || group_.size() == 1,
+                config_.where("parallel.strategy"),
+                "parallel.strategy is none, which is for one rank, and there "
+                "are ",
+                group_.size(), "; set parallel.strategy=data or -n 1");
+    return std::string();
+  });
+}
+
+void TrainerRun::open_folder() {
+  result_.folder = from_root(group_, [this] {
+    const fs::path folder = open_run_folder(
+        {config_.output.folder, options_.config_name, options_.is_resumed});
+    write_file_atomically(folder / "config.yaml", print_config(config_));
+    return folder.string();
+  });
+  // Per-rank files of other hosts need the folder there, too.
+  fs::create_directories(result_.folder);
+  checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
+}
+
+void TrainerRun::open_loaders() {
+  const auto training = loader_options(config_, true, sets_);
+  const auto evaluation = loader_options(config_, false, sets_);
+  SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
+  train_loader_.emplace(sets_.train, group_, training);
+  if (sets_.validation)
+    validation_loader_.emplace(sets_.validation, group_, evaluation);
+  if (sets_.test) test_loader_.emplace(sets_.test, group_, evaluation);
+}
+
+void TrainerRun::resume() {
+  std::optional<TrainState> latest;
+  from_root(group_, [&] {
+    latest = checkpoints_->load_latest();
+    if (latest) checkpoints_->set_aside_after(latest->step);
+    return std::string();
+  });
+  const auto state = share_state(group_, latest);
+  if (!state) return;  // the run ended before its first checkpoint
+  SHEAF_CHECK(
+      state->seed == config_.seed &&
+          state->global_batch == config_.global_batch,
+      "the checkpoint was made with seed ", state->seed, " and global_batch ",
+      state->global_batch, ", and the description says ", config_.seed, " and ",
+      config_.global_batch, "; resume with the same, or start a new run");
+  state_ = *state;
+  learner_->load_from(state_);
+}
+
+void TrainerRun::open_journal() {
+  state_.seed = config_.seed;
+  state_.global_batch = config_.global_batch;
+  if (!is_first()) return;
+  JournalOptions options{result_.folder, state_.step, train_loader_->batches(),
+                         options_.out, options_.progress};
+  journal_.emplace(config_, options);
+  if (options_.is_resumed)
+    say(concat("resumed after step ", state_.step, ", epoch ",
+               state_.epoch + 1));
+}
+
+RunResult TrainerRun::run() {
+  Stopwatch watch;
+  Ending ending = Ending::kFinished;
+  while (state_.epoch < config_.epochs && !state_.has_stopped_early) {
+    if (train_epoch()) continue;
+    ending = Ending::kStoppedBySignal;
+    break;
+  }
+  if (state_.has_stopped_early) ending = Ending::kStoppedEarly;
+  if (ending != Ending::kStoppedBySignal) test();
+  result_.seconds = watch.lap() / 1000;
+  finish(ending);
+  return result_;
+}
+
+bool TrainerRun::train_epoch() {
+  Stopwatch epoch_watch, data_watch;
+  Metrics metrics(sets_.train->classes());
+  if (is_first() && !state_.metric_sums.empty())
+    metrics.go_on_with(state_.metric_sums);
+  state_.metric_sums.clear();
+  learner_->set_training(true);
+  epoch_times_ = {};
+  train_loader_->set_epoch(state_.epoch);
+  train_loader_->start_at(state_.batch);
+  for (data::Batch& batch : *train_loader_) {
+    if (!train_batch(batch, data_watch.lap(), metrics)) return false;
+    data_watch.lap();
+  }
+  metrics.sum_over(group_);
+  end_epoch(metrics, epoch_watch.lap());
+  return true;
+}
+
+bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
+                             Metrics& metrics) {
+  Stopwatch watch;
+  const double rate = schedule_->rate(state_.step);
+  const Totals before = metrics.totals();
+  StepTimes times = learner_->train_step(batch, state_.step, rate, metrics);
+  const Totals after = metrics.totals();
+  Totals totals{after.rows - before.rows, after.loss - before.loss,
+                after.hits - before.hits};
+  const bool must_stop = agree(totals);
+  times.data = data_ms;
+  times.batch = watch.lap() + data_ms;
+  epoch_times_ += times;
+  if (journal_)
+    journal_->add(BatchReport{state_.epoch, state_.batch, state_.step, totals,
+                              sets_.train->classes() > 0, rate, times});
+  ++state_.step;
+  ++state_.batch;
+  const std::int64_t check = config_.check_weights_every;
+  if (check > 0 && state_.step % check == 0) learner_->check_weights();
+  const std::int64_t every = config_.output.checkpoint_every;
+  // The end of the epoch saves by itself, with the metric.
+  const bool is_last = state_.batch == train_loader_->batches();
+  const bool is_due = every > 0 && state_.step % every == 0 && !is_last;
+  if (is_due || (must_stop && !is_last)) save(&metrics, /*is_best=*/false);
+  return !must_stop || is_last;
+}
+
+bool TrainerRun::agree(Totals& totals) const {
+  std::vector<double> sums{totals.rows, totals.loss, totals.hits,
+                           stop_.has_come() ? 1.0 : 0.0};
+  comm::all_reduce(group_, sums, {.name = "batch"});
+  totals = {sums[0], sums[1], sums[2]};
+  return sums[3] > 0;
+}
+
+}  // namespace sheaf::train

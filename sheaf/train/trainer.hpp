@@ -1,0 +1,48 @@
+#pragma once
+// A whole run: train, validate, test; checkpoints, early stopping, and an
+// orderly end when asked for.
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "sheaf/base/progress.hpp"
+#include "sheaf/train/data_setup.hpp"
+#include "sheaf/train/learner.hpp"
+
+namespace sheaf::train {
+
+struct TrainOptions {
+  std::string config_name = "run.yaml";  // names the folder of the run
+  bool is_resumed = false;
+  std::ostream* out = nullptr;   // lines for people, from rank 0
+  Progress* progress = nullptr;  // a line on a terminal, from rank 0
+  // In place of what the description asks for.
+  std::optional<Model> model;
+  std::optional<DataSets> data;
+};
+
+enum class Ending { kFinished, kStoppedEarly, kStoppedBySignal };
+std::string_view name_of(Ending ending) noexcept;
+
+struct RunResult {
+  Ending ending = Ending::kFinished;
+  std::filesystem::path folder;
+  std::int64_t steps = 0;  // of the whole run
+  MetricValues train;      // of the last epoch
+  std::optional<MetricValues> validation;
+  std::optional<MetricValues> test;  // none when a signal stopped the run
+  double seconds = 0;                // since the start or the resumption
+  double seconds_per_epoch = 0;
+  double exchange_share = 0;  // of the steps' time, waited for
+  NamedTensors weights;       // at the end, sharing the module's memory
+};
+
+// Runs the description on the group; all ranks call it with the same one. The
+// weights of a run that was interrupted and resumed are, bit for bit, those of
+// a run that was not. With a validation set, the test takes the best weights.
+RunResult run(const comm::Group& group, const RunConfig& config,
+              const TrainOptions& options = {});
+
+}  // namespace sheaf::train

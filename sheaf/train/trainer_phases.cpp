@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/units.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/trainer_run.hpp"
+
+namespace sheaf::train {
+namespace {
+
+std::string seconds_text(double seconds) {
+  return format_duration(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
+
+}  // namespace
+
+MetricValues TrainerRun::evaluate(data::Loader& loader) {
+  learner_->set_training(false);
+  Metrics metrics(loader.dataset().classes());
+  loader.set_epoch(0);
+  for (data::Batch& batch : loader) learner_->evaluate(batch, metrics);
+  metrics.sum_over(group_);
+  return metrics.values();
+}
+
+void TrainerRun::end_epoch(const Metrics& metrics, double duration_ms) {
+  Stopwatch watch;
+  EpochReport report{.epoch = state_.epoch, .step = state_.step - 1};
+  report.train = metrics.values();
+  report.learning_rate = schedule_->rate(state_.step - 1);
+  report.times = epoch_times_;
+  run_times_ += epoch_times_;
+  if (validation_loader_) report.validation = evaluate(*validation_loader_);
+  report.is_best = judge(report.validation ? *report.validation : report.train);
+  report.duration = duration_ms + watch.lap();
+  result_.train = report.train;
+  result_.validation = report.validation;
+  result_.seconds_per_epoch += report.duration / 1000;
+  ++epochs_run_;
+  if (journal_) journal_->add(report);
+  ++state_.epoch;
+  state_.batch = 0;
+  save(nullptr, report.is_best);
+  if (state_.has_stopped_early)
+    say(fmt::format("stopped early: no better {} for {} epochs",
+                    config_.early_stopping.metric, state_.epochs_since_best));
+}
+
+// Every rank has the same metrics, but rank 0 decides: numbers that differ in
+// the last bit must not make ranks part.
+bool TrainerRun::judge(const MetricValues& values) {
+  const EarlyStoppingConfig& rule = config_.early_stopping;
+  const double value = values.get(rule.metric);
+  const bool is_best =
+      is_better(rule.metric, value, state_.best, rule.min_change);
+  const std::int64_t waited = is_best ? 0 : state_.epochs_since_best + 1;
+  std::vector<std::int64_t> decision{
+      is_best, waited, rule.patience > 0 && waited >= rule.patience};
+  comm::broadcast(group_, decision, {.name = "early stopping"});
+  state_.epochs_since_best = decision[1];
+  state_.has_stopped_early = decision[2] != 0;
+  if (decision[0] == 0) return false;
+  state_.best = value;
+  state_.best_step = state_.step;
+  return true;
+}
+
+void TrainerRun::save(const Metrics* metrics, bool is_best) {
+  state_.metric_sums.clear();
+  if (metrics) {
+    Metrics sum = *metrics;
+    sum.sum_over(group_);
+    state_.metric_sums = sum.sums();
+  }
+  if (!is_first()) return;
+  const TraceSpan span(trace_.get(), "checkpoint", "train");
+  learner_->save_to(state_);
+  checkpoints_->save(state_, is_best);
+}
+
+// The weights at the end are those of the last step; the test may take better
+// ones, and puts them back.
+void TrainerRun::test() {
+  if (!test_loader_ || test_loader_->dataset().size() == 0) return;
+  TrainState last;
+  learner_->save_to(last);
+  for (auto& [name, tensor] : last.weights) tensor = tensor.clone();
+  if (validation_loader_) {
+    std::optional<TrainState> best;
+    if (is_first()) best = checkpoints_->load_best();
+    if (const auto state = share_state(group_, best))
+      learner_->load_weights(state->weights);
+  }
+  result_.test = evaluate(*test_loader_);
+  learner_->load_weights(last.weights);
+  if (journal_) journal_->add_test(state_.step, *result_.test);
+}
+
+void TrainerRun::finish(Ending ending) {
+  result_.ending = ending;
+  result_.steps = state_.step;
+  if (epochs_run_ > 0)
+    result_.seconds_per_epoch /= static_cast<double>(epochs_run_);
+  if (run_times_.batch > 0)
+    result_.exchange_share = run_times_.exchange / run_times_.batch;
+  TrainState end;
+  learner_->save_to(end);
+  result_.weights = end.weights;
+  if (trace_) trace_->flush();
+  if (!is_first()) return;
+  write_summary();
+  if (ending == Ending::kStoppedBySignal) {
+    say(
+        fmt::format("stopped by a signal after step {}; the checkpoint is "
+                    "saved, go on with --resume --output {}",
+                    state_.step, result_.folder.string()));
+    return;
+  }
+  if (result_.test) say("test  " + describe(*result_.test));
+  say(
+      fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange; "
+                  "run folder {}",
+                  seconds_text(result_.seconds_per_epoch),
+                  100 * result_.exchange_share, result_.folder.string()));
+}
+
+void TrainerRun::write_summary() const {
+  Row row{{"ending", name_of(result_.ending)},
+          {"ranks", group_.size()},
+          {"epochs", state_.epoch},
+          {"steps", state_.step},
+          {"rows_per_epoch", sets_.train->size()}};
+  if (epochs_run_ > 0) append(row, "train_", result_.train);
+  if (result_.validation) append(row, "validation_", *result_.validation);
+  if (result_.test) append(row, "test_", *result_.test);
+  row.emplace_back("best_metric", config_.early_stopping.metric);
+  row.emplace_back("best", state_.best);
+  row.emplace_back("best_step", state_.best_step);
+  row.emplace_back("seconds", result_.seconds);
+  row.emplace_back("seconds_per_epoch", result_.seconds_per_epoch);
+  row.emplace_back("exchange_share", result_.exchange_share);
+  append(row, run_times_);
+  write_file_atomically(result_.folder / "summary.json", json_of(row) + "\n");
+}
+
+void TrainerRun::say(const std::string& line) {
+  if (journal_) journal_->say(line);
+}
+
+RunResult run(const comm::Group& group, const RunConfig& config,
+              const TrainOptions& options) {
+  return TrainerRun(group, config, options).run();
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,66 @@
+#pragma once
+// The state of one run, and its phases.
+
+#include <memory>
+#include <optional>
+
+#include "sheaf/data/loader.hpp"
+#include "sheaf/train/checkpoint.hpp"
+#include "sheaf/train/journal.hpp"
+#include "sheaf/train/schedule.hpp"
+#include "sheaf/train/stop_signal.hpp"
+#include "sheaf/train/trainer.hpp"
+
+namespace sheaf::train {
+
+class TrainerRun {
+ public:
+  TrainerRun(const comm::Group& group, const RunConfig& config,
+             const TrainOptions& options);
+
+  RunResult run();
+
+ private:
+  void check_strategy() const;
+  void open_folder();
+  void open_loaders();
+  void resume();
+  void open_journal();
+
+  bool train_epoch();  // false: a signal asked to stop
+  bool train_batch(data::Batch& batch, double data_ms, Metrics& metrics);
+  // Sums over ranks; true when any rank was asked to stop.
+  bool agree(Totals& totals) const;
+  void end_epoch(const Metrics& metrics, double duration_ms);
+  // Whether the epoch was the best so far; notes it in the state.
+  bool judge(const MetricValues& values);
+  MetricValues evaluate(data::Loader& loader);
+  void save(const Metrics* metrics, bool is_best);
+  void test();
+  void finish(Ending ending);
+  void write_summary() const;
+  void say(const std::string& line);
+
+  bool is_first() const { return group_.rank() == 0; }
+
+  const comm::Group& group_;
+  const RunConfig& config_;
+  const TrainOptions& options_;
+  StopSignal stop_;
+  RunResult result_;
+  DataSets sets_;
+  std::unique_ptr<TraceWriter> trace_;
+  std::optional<data::Loader> train_loader_;
+  std::optional<data::Loader> validation_loader_;
+  std::optional<data::Loader> test_loader_;
+  std::optional<Learner> learner_;
+  std::optional<Schedule> schedule_;
+  std::optional<CheckpointFolder> checkpoints_;
+  std::optional<Journal> journal_;  // on rank 0
+  TrainState state_;
+  StepTimes epoch_times_;
+  StepTimes run_times_;
+  std::int64_t epochs_run_ = 0;
+};
+
+}  // namespace sheaf::train
