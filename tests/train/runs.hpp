@@ -1,0 +1,98 @@
+#pragma once
+// Small runs for tests: synthetic data, small networks, a folder for all ranks.
+
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/from_root.hpp"
+#include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/trainer.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace sheaf::train {
+
+// 22 examples in batches of 8 leave 6 for the last one: shares are uneven.
+inline const char* const kSmallRun = R"(
+data:
+  name: synthetic
+  arguments: {examples: 22, test_examples: 10, classes: 3, shape: [1, 4, 4]}
+  workers: 1
+network: {name: mlp, arguments: {sizes: [16, 8, 3]}}
+optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.9}
+schedule: {name: cosine, warmup_epochs: 0.5}
+epochs: 4
+global_batch: 8
+seed: 5
+threads: 1
+output: {log_every: 5}
+)";
+
+inline RunConfig small_run(const std::vector<std::string>& sets = {}) {
+  return complete(parse_config(kSmallRun, "small.yaml", sets));
+}
+
+// One folder that all ranks of the group know; rank 0 removes it.
+class SharedFolder {
+ public:
+  explicit SharedFolder(const comm::Group& group) : group_(group) {
+    if (group.rank() == 0) mine_ = std::make_unique<TemporaryFolder>();
+    path_ = from_root(group, [this] { return mine_->path().string(); });
+  }
+  ~SharedFolder() { comm::barrier(group_); }
+
+  std::string operator/(const std::string& name) const {
+    return (path_ / name).string();
+  }
+
+ private:
+  const comm::Group& group_;
+  std::unique_ptr<TemporaryFolder> mine_;
+  std::filesystem::path path_;
+};
+
+inline RunResult run_in(const comm::Group& group, const std::string& folder,
+                        RunConfig config, TrainOptions options = {}) {
+  config.output.folder = folder;
+  options.config_name = "small.yaml";
+  return run(group, config, options);
+}
+
+// The description's network, which asks its own rank to stop in its n-th
+// forward.
+inline Model stopping_model(const RunConfig& config, int forwards) {
+  Model model = make_model(config);
+  auto count = std::make_shared<int>(0);
+  const auto forward = model.forward;
+  model.forward = [=](const torch::Tensor& input) {
+    if (++*count == forwards) ::raise(SIGUSR1);
+    return forward(input);
+  };
+  return model;
+}
+
+inline double largest_difference(const NamedTensors& a, const NamedTensors& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(
+        largest, (a[i].second - b[i].second).abs().max().item<double>());
+  return largest;
+}
+
+inline bool has_same_bits(const NamedTensors& a, const NamedTensors& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!torch::equal(a[i].second, b[i].second)) return false;
+  return true;
+}
+
+inline std::vector<std::string> lines_in(const std::filesystem::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace sheaf::train
