@@ -103,9 +103,8 @@ fs::path packed_file_in(const fs::path& folder) {
   throw IoError(concat("npm left no package in ", folder.string()));
 }
 
-// All files of the dataset, from `from` to `to`.
-void put_files(const std::string& name, const fs::path& from,
-               const fs::path& to) {
+void copy_files(const std::string& name, const fs::path& from,
+                const fs::path& to) {
   const WorkFolder work(to);
   fs::create_directories(to);
   for (const char* split : {"train", "test"})
@@ -115,6 +114,17 @@ void put_files(const std::string& name, const fs::path& from,
       fs::copy_file(source, copy);
       fs::rename(copy, to / source.filename());
     }
+}
+
+// All files of the dataset, from `from` to `to`.
+void put_files(const std::string& name, const fs::path& from,
+               const fs::path& to) {
+  try {
+    copy_files(name, from, to);
+  } catch (const fs::filesystem_error& error) {
+    throw IoError(concat("cannot put ", name, " in ", to.string(), ": ",
+                         error.code().message()));
+  }
 }
 
 void fetch_mnist(const fs::path& to) {

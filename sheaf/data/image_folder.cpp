@@ -21,23 +21,29 @@ bool is_image(const fs::path& path) {
   return std::find(known.begin(), known.end(), ending) != known.end();
 }
 
+void check_read(const std::string& folder, const std::error_code& error) {
+  if (error)
+    throw IoError(
+        concat("cannot read the folder ", folder, ": ", error.message()));
+}
+
 std::vector<std::string> sorted_folders(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder, error))
     if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  if (error)
-    throw IoError(
-        concat("cannot read the folder ", folder, ": ", error.message()));
+  check_read(folder, error);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 std::vector<std::string> sorted_images(const fs::path& folder) {
   std::vector<std::string> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, error))
     if (entry.is_regular_file() && is_image(entry.path()))
       paths.push_back(entry.path().string());
+  check_read(folder.string(), error);
   std::sort(paths.begin(), paths.end());
   return paths;
 }

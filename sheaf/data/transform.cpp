@@ -3,7 +3,6 @@
 
 #include <ATen/Dispatch.h>
 
-#include <array>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
@@ -12,26 +11,16 @@
 namespace sheaf::data {
 namespace {
 
-// Workers convert bytes by this table on their own thread; libtorch would call
-// in its threads for it.
-const std::array<float, 256>& byte_values() {
-  static const std::array<float, 256> values = [] {
-    std::array<float, 256> result{};
-    for (std::size_t i = 0; i < result.size(); ++i)
-      result[i] = static_cast<float>(i) / 255.0f;
-    return result;
-  }();
-  return values;
-}
-
+// On this thread alone: libtorch would call in its threads, and workers would
+// fight over them.
 at::Tensor bytes_to_float(const at::Tensor& images) {
   const at::Tensor bytes = images.contiguous();
   at::Tensor result = at::empty(bytes.sizes(), at::TensorOptions(at::kFloat));
   const auto* from = bytes.data_ptr<std::uint8_t>();
   auto* to = result.data_ptr<float>();
-  const std::array<float, 256>& values = byte_values();
   const std::int64_t count = bytes.numel();
-  for (std::int64_t i = 0; i < count; ++i) to[i] = values[from[i]];
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<float>(from[i]) / 255.0f;
   return result;
 }
 
