@@ -119,8 +119,8 @@ void check_port_is_free(const MeetingPlace& place) {
     taken = is_taken(socket, &name, sizeof name);
   }
   SHEAF_CHECK(!taken, place.port_from, "=", place.port,
-              ": another program on this host listens at this port; set it to "
-              "a free one in all processes, or end that program");
+              ": another program on this host listens at this port, or "
+              "another process with rank 0; set a free port in all processes");
 }
 
 bool answers(const Names& names) {
@@ -182,7 +182,8 @@ StorePointer open_tcp(const MeetingPlace& place, Deadline deadline) {
   options.port = place.port;
   options.isServer = serves;
   options.waitWorkers = false;
-  options.timeout = left_until(deadline);
+  // libtorch counts whole seconds here.
+  options.timeout = left_until(deadline) + std::chrono::seconds(2);
   try {
     return c10::make_intrusive<c10d::TCPStore>(place.host, options);
   } catch (const std::exception& error) {

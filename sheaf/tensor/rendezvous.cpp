@@ -81,7 +81,18 @@ class Meeting {
       : store_(store), place_(place), deadline_(deadline) {}
 
   std::vector<std::string> hold(const std::string& mine) {
+    try {
+      return exchange(mine);
+    } catch (...) {
+      linger();
+      throw;
+    }
+  }
+
+ private:
+  std::vector<std::string> exchange(const std::string& mine) {
     const int rank = place_.rank;
+    store_.add(key("came"), 1);
     claim(rank);
     store_.set(key("card", rank), Card::mine(place_.world_size, mine).str());
     wait_for_all("card");
@@ -94,17 +105,28 @@ class Meeting {
     return cards;
   }
 
- private:
-  std::string key(const char* kind, int rank) const {
-    return concat("sheaf/", place_.prefix, "/", kind, "/", rank);
+  // After an error, whoever serves the store stays for a moment, so that the
+  // others can read what it was.
+  void linger() noexcept try {
+    store_.add(key("told"), 1);
+    if (place_.rank != 0) return;
+    for (const auto until = steady_clock::now() + kPatience;
+         store_.add(key("told"), 0) < store_.add(key("came"), 0) &&
+         steady_clock::now() < until;)
+      std::this_thread::sleep_for(milliseconds(5));
+  } catch (const std::exception&) {  // it is only a courtesy
   }
-  std::string error_key() const {
-    return concat("sheaf/", place_.prefix, "/error");
+
+  std::string key(const char* kind) const {
+    return concat("sheaf/", place_.prefix, "/", kind);
+  }
+  std::string key(const char* kind, int rank) const {
+    return concat(key(kind), "/", rank);
   }
 
   template <class E>
   [[noreturn]] void fail_all(const std::string& text) {
-    store_.set(error_key(), text);
+    store_.set(key("error"), text);
     throw E(text);
   }
 
@@ -181,12 +203,12 @@ class Meeting {
 
   // An error of another rank, or one that comes with a rank out of order.
   void check_others() {
-    if (store_.has(error_key())) {
-      std::string text = store_.get(error_key());
+    if (store_.has(key("error"))) {
+      std::string text = store_.get(key("error"));
       if (!place_.path.empty())
         text +=
             concat(" (if this is an earlier run's error, ", remove_hint(), ")");
-      throw UsageError(concat("another rank could not start: ", text));
+      throw CommError(concat("another rank could not start: ", text));
     }
     if (place_.rank != 0 && has_come("card", 0)) check_size(0);
   }
@@ -198,14 +220,16 @@ class Meeting {
       auto& list = has_come(kind, rank) ? came : missing;
       list += concat(list.empty() ? "" : ", ", rank);
     }
-    if (!place_.path.empty() && place_.rank == 0)
-      unlink(place_.path.c_str());  // the next try shall not find it
-    throw TimeoutError(concat(
+    const std::string text = concat(
         "rank ", place_.rank, ": ranks ", missing, " of ", place_.world_size,
         " have not come to ", text_of(place_), " in time; here are ", came,
         "; start the missing ones with the same ",
         place_.path.empty() ? "address and port" : "path", ", lower ",
-        place_.world_size_from, ", or raise the timeout"));
+        place_.world_size_from, ", or raise the timeout");
+    if (place_.rank != 0) throw TimeoutError(text);
+    if (place_.path.empty()) fail_all<TimeoutError>(text);
+    unlink(place_.path.c_str());  // the next try shall not find it
+    throw TimeoutError(text);
   }
 
   KeyStore& store_;
