@@ -8,6 +8,7 @@
 #ifdef SHEAF_WITH_TORCH
 #include "sheaf/data/catalog.hpp"
 #include "sheaf/data/loader.hpp"
+#include "sheaf/nn/network.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
@@ -15,6 +16,7 @@
 #include "sheaf/tensor/init.hpp"
 #include "sheaf/tensor/memory.hpp"
 #include "sheaf/tensor/numpy.hpp"
+#include "sheaf/tensor/state_dict.hpp"
 #endif
 
 namespace sheaf {
@@ -60,13 +62,17 @@ using tensor::irecv;
 using tensor::isend;
 using tensor::load_npy;
 using tensor::load_npz;
+using tensor::load_state_dict;
+using tensor::load_state_dict_file;
 using tensor::recv;
 using tensor::reduce;
 using tensor::reduce_scatter;
 using tensor::save_npy;
 using tensor::save_npz;
+using tensor::save_state_dict;
 using tensor::scatter;
 using tensor::send;
+using tensor::state_dict;
 
 using parallel::average_gradients;
 using parallel::clip_gradients;

@@ -98,7 +98,7 @@ class ResNet : public Network {
   at::Tensor forward(at::Tensor input) override {
     if (is_channels_last_)
       input = input.contiguous(at::MemoryFormat::ChannelsLast);
-    at::Tensor x = torch::relu_(bn1_(conv1_(input)));
+    at::Tensor x = bn1_(conv1_(input)).relu_();
     if (!is_for_cifar_) x = torch::max_pool2d(x, 3, 2, 1);
     for (const auto& block : blocks_) x = block->forward(x);
     return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));

@@ -64,7 +64,8 @@ TEST(StateDict, NamesAndOrderArePythons) {
 TEST(StateDict, GoesThroughAFile) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "state.pt";
-  const auto from = small_network(), to = small_network();
+  const auto from = small_network();
+  auto to = small_network();
   save_state_dict(path, state_dict(*from));
   load_state_dict(*to, load_state_dict_file(path));
   expect_same(state_dict(*from), state_dict(*to));
@@ -109,7 +110,7 @@ TEST(StateDict, MemoryWithTwoTypesIsWrittenTwice) {
 }
 
 TEST(StateDict, WhatDoesNotFitIsNamed) {
-  const auto network = small_network();
+  auto network = small_network();
   const auto before = at::clone(network->parameters()[0]);
   auto state = state_dict(*small_network());
   state[0].second = at::zeros_like(state[0].second);
@@ -212,7 +213,7 @@ torch.save(dict(x=wanted), 'old.pt', _use_new_zipfile_serialization=False)
     expect_same(load(name), ordered);
   expect_same(load("nested.pt", "model"), ordered);
   EXPECT_EQ(load("parameters.pt").size(), 5u);
-  const auto network = small_network();
+  auto network = small_network();
   load_state_dict(*network, ordered);
   EXPECT_TRUE(at::equal(network->parameters()[0].flatten(),
                         at::arange(18, at::kFloat)));
