@@ -23,6 +23,17 @@ mark_as_advanced(SHEAF_GLOO_INCLUDE SHEAF_GLOO_LIBRARY)
 
 if(SHEAF_WITH_TORCH)
   find_package(Torch REQUIRED)
+  # Some libtorchs bring headers of another fmt, which would be found before
+  # those of the fmt that is linked.
+  find_path(SHEAF_TORCH_FMT fmt/format.h PATHS ${TORCH_INCLUDE_DIRS}
+    NO_DEFAULT_PATH)
+  mark_as_advanced(SHEAF_TORCH_FMT)
+  if(SHEAF_TORCH_FMT)
+    get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+    set(SHEAF_FMT_FIRST ${PROJECT_BINARY_DIR}/fmt_first)
+    file(MAKE_DIRECTORY ${SHEAF_FMT_FIRST})
+    file(CREATE_LINK ${fmt_include}/fmt ${SHEAF_FMT_FIRST}/fmt SYMBOLIC)
+  endif()
   find_package(yaml-cpp REQUIRED)
   find_package(ZLIB REQUIRED)
   # Where they are there, folders of images are read.

@@ -82,6 +82,10 @@ endfunction()
 # The first target compiles the header, the others share it: they must be
 # compiled with the same flags.
 function(sheaf_use_torch target)
+  if(SHEAF_FMT_FIRST)
+    target_include_directories(${target} BEFORE PRIVATE
+      $<BUILD_INTERFACE:${SHEAF_FMT_FIRST}>)
+  endif()
   # Programs too: CMake's property would say -fPIE for them.
   target_compile_options(${target} PRIVATE -fPIC)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)

@@ -237,7 +237,7 @@ class Bert : public Network {
  private:
   void start(std::int64_t pad) {
     const torch::NoGradGuard no_grad;
-    for (const auto& module : modules()) {
+    for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* linear = module->as<torch::nn::LinearImpl>()) {
         torch::nn::init::normal_(linear->weight, 0, 0.02);
         torch::nn::init::zeros_(linear->bias);

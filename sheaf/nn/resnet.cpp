@@ -128,7 +128,7 @@ class ResNet : public Network {
   }
 
   void start(bool is_residual_zero) {
-    for (const auto& module : modules())
+    for (const auto& module : modules(/*include_self=*/false))
       if (auto* conv = module->as<torch::nn::Conv2dImpl>())
         torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut,
                                          torch::kReLU);

@@ -66,7 +66,7 @@ class Vgg : public Network {
   }
 
   void start() {
-    for (const auto& module : modules()) {
+    for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* conv = module->as<torch::nn::Conv2dImpl>()) {
         torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut,
                                          torch::kReLU);

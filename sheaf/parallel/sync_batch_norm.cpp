@@ -231,11 +231,14 @@ int each_batch_norm(torch::nn::Module& module, Visit visit) {
     visit(key);
     ++count;
   };
-  for (const auto& child : module.modules()) {
-    look(child->template as<torch::nn::BatchNorm1dImpl>());
-    look(child->template as<torch::nn::BatchNorm2dImpl>());
-    look(child->template as<torch::nn::BatchNorm3dImpl>());
-  }
+  const auto look_at = [&](torch::nn::Module& any) {
+    look(any.as<torch::nn::BatchNorm1dImpl>());
+    look(any.as<torch::nn::BatchNorm2dImpl>());
+    look(any.as<torch::nn::BatchNorm3dImpl>());
+  };
+  look_at(module);
+  for (const auto& child : module.modules(/*include_self=*/false))
+    look_at(*child);
   return count;
 }
 

@@ -92,15 +92,15 @@ TEST_P(Train, StopsAtSigtermAndGoesOn) {
       << stopped.out << stopped.err;
   EXPECT_EQ(run(command("parts")).code, 2);  // it holds a run
 
-  const std::string state = read_file(file("parts/checkpoints/latest/state.json"));
+  const std::string state =
+      read_file(file("parts/checkpoints/latest/state.json"));
   const std::string key = "\"epoch\": ";
   const std::size_t place = state.find(key);
   ASSERT_NE(place, std::string::npos);
   const int epoch = std::stoi(state.substr(place + key.size()));
   const Words more{"--set", "epochs=" + std::to_string(epoch + 1)};
   ASSERT_EQ(run(command("whole", more)).code, 0);
-  const RunResult rest =
-      run(command("parts", {"--resume", more[0], more[1]}));
+  const RunResult rest = run(command("parts", {"--resume", more[0], more[1]}));
   EXPECT_EQ(rest.code, 0) << rest.err;
   EXPECT_TRUE(weights("whole") == weights("parts"));
 }
@@ -129,8 +129,7 @@ TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
   EXPECT_TRUE(weights("whole") == weights("parts"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, Train, testing::Values("mpirun"),
-                         mpi_test_name);
+INSTANTIATE_TEST_SUITE_P(Mpi, Train, testing::Values("mpirun"), mpi_test_name);
 
 }  // namespace
 }  // namespace sheaf::cli

@@ -341,8 +341,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(TcpAddress, CardsAreReadAsWritten) {
-  TcpCard card{
-      .port = 4711, .token = 12345678901234567890u, .addresses = {}};
+  TcpCard card{.port = 4711, .token = 12345678901234567890u, .addresses = {}};
   card.addresses = list_addresses("lo");
   const TcpCard read = parse_card(text_of(card), 3);
   EXPECT_EQ(read.port, card.port);

@@ -18,7 +18,7 @@ Indices first(std::int64_t count) {
 }
 
 at::Tensor applied(const TransformPtr& transform, const at::Tensor& images,
-                 std::uint64_t seed = 0) {
+                   std::uint64_t seed = 0) {
   return transform->apply(images, first(images.size(0)), Random(seed));
 }
 

@@ -76,8 +76,8 @@ inline Model stopping_model(const RunConfig& config, int forwards) {
 inline double largest_difference(const NamedTensors& a, const NamedTensors& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(
-        largest, (a[i].second - b[i].second).abs().max().item<double>());
+    largest = std::max(largest,
+                       (a[i].second - b[i].second).abs().max().item<double>());
   return largest;
 }
 

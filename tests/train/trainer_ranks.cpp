@@ -1,8 +1,7 @@
-#include "sheaf/train/trainer.hpp"
-
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/train/trainer.hpp"
 #include "tests/support/world.hpp"
 #include "tests/train/runs.hpp"
 
@@ -83,9 +82,9 @@ TEST(Trainer, ResumesOnAnotherNumberOfRanks) {
 
 TEST(Trainer, EarlyStoppingIsOneDecision) {
   const SharedFolder folder(world());
-  const RunConfig config = small_run(
-      {"early_stopping={metric: loss, patience: 2, min_change: 1e9}",
-       "epochs=9"});
+  const RunConfig config =
+      small_run({"early_stopping={metric: loss, patience: 2, min_change: 1e9}",
+                 "epochs=9"});
   const auto result = run_in(world(), folder / "a", config);
   EXPECT_EQ(result.ending, Ending::kStoppedEarly);
   EXPECT_EQ(result.steps, 3 * 3);  // the first epoch is the best

@@ -68,10 +68,11 @@ TEST(Trainer, LeavesARunFolder) {
 TEST(Trainer, Learns) {
   with_one_rank([](const comm::Group& group) {
     const TemporaryFolder folder;
-    const auto result = run_in(
-        group, folder.path() / "a",
-        small_run({"epochs=20", "data.arguments={examples: 200, test_examples: "
-                                "50, classes: 3, shape: [1, 4, 4]}"}));
+    const auto result =
+        run_in(group, folder.path() / "a",
+               small_run({"epochs=20",
+                          "data.arguments={examples: 200, test_examples: "
+                          "50, classes: 3, shape: [1, 4, 4]}"}));
     EXPECT_GT(result.test->accuracy, 0.9);
   });
 }
@@ -83,8 +84,8 @@ TEST(Trainer, EveryPrecisionAndLossRuns) {
     for (const char* set :
          {"precision=bf16", "precision=f64", "parallel.strategy=none",
           "parallel.compression=bf16", "data.workers=0"}) {
-      const auto result = run_in(group, folder.path() / std::to_string(number++),
-                                 small_run({set}));
+      const auto result = run_in(
+          group, folder.path() / std::to_string(number++), small_run({set}));
       EXPECT_TRUE(std::isfinite(result.test->loss)) << set;
     }
   });
