@@ -1,6 +1,8 @@
 """Each check finds a fault in a small bad tree, and none in a good one."""
 import contextlib
 import io
+import json
+import runpy
 import sys
 import tempfile
 import unittest
@@ -10,19 +12,27 @@ import format as format_check
 import headers
 import layers
 import links
+import pictures
 import tree
 import words
 
 COMPILERS = sys.argv[1:]
 
 
-def run(check, files, *arguments):
-    """Exit code and text of a check on a tree made of `files`."""
+@contextlib.contextmanager
+def made_of(files):
+    """A passing tree of `files`."""
     with tempfile.TemporaryDirectory() as root:
         for name, text in files.items():
             path = Path(root) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        yield root
+
+
+def run(check, files, *arguments):
+    """Exit code and text of a check on a tree made of `files`."""
+    with made_of(files) as root:
         with contextlib.redirect_stdout(io.StringIO()) as out:
             code = check(root, *arguments)
         return code, out.getvalue()
@@ -141,6 +151,28 @@ class Links(HygieneTest):
                      "```sh\nscripts/none up\n```\n", "see `NONE.md`\n",
                      "[`a`](docs/none.md)\n"):
             self.expect_fault("README.md:", links.check, self.page(text))
+
+
+class Pictures(HygieneTest):
+    def results(self, ratio):
+        row = {"ranks": 2, "buffer": "arena", "size_bytes": 64, "date": "",
+               "versus": "mpi", "ratio": ratio, "command": "sheaf bench"}
+        lines = [json.dumps(dict(row, buffer=buffer, size_bytes=size))
+                 for buffer in ("arena", "plain") for size in (8, 1 << 20)]
+        return {f"results/all_reduce_{cores}_cores.jsonl": "\n".join(lines)
+                for cores in (2, 16)}
+
+    def picture_of(self, files):
+        drawing = runpy.run_path(str(pictures.SCRIPT))
+        with made_of(files) as root:
+            return {drawing["PICTURE"]: drawing["draw"](root)}
+
+    def test_a_picture_of_other_results(self):
+        now = self.results(2)
+        self.expect_clean(pictures.check, {**now, **self.picture_of(now)})
+        self.expect_fault("draw-results", pictures.check, now)
+        before = self.picture_of(self.results(3))
+        self.expect_fault("draw-results", pictures.check, {**now, **before})
 
 
 class Words(HygieneTest):
