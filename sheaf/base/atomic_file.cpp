@@ -37,10 +37,11 @@ bool write_piece(std::FILE* file, std::string_view piece) {
 }
 
 bool write_all(std::FILE* file, std::span<const std::string_view> pieces) {
+  // On the disk before the rename is, or a loss of power leaves an empty file.
   const bool is_written =
       std::all_of(pieces.begin(), pieces.end(),
                   [&](auto piece) { return write_piece(file, piece); }) &&
-      std::fflush(file) == 0;
+      std::fflush(file) == 0 && fsync(fileno(file)) == 0;
   const int error = errno;
   const bool is_closed = std::fclose(file) == 0;
   if (!is_written) errno = error;
@@ -57,7 +58,7 @@ void write_file_atomically(const std::filesystem::path& path,
 void write_pieces_atomically(const std::filesystem::path& path,
                              std::span<const std::string_view> pieces) {
   const std::string temporary = temporary_name(path);
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
   if (!file) fail(path, temporary);
   if (!write_all(file, pieces)) fail(path, temporary);
   if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, temporary);

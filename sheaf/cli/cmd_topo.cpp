@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/commands.hpp"
-#include "sheaf/topo/file.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/topo/rankfile.hpp"
 
@@ -128,7 +128,7 @@ void print_problems(const std::vector<topo::Diagnostic>& problems,
 void lint_file(const TopoArgs& args) {
   std::vector<topo::Diagnostic> problems;
   const topo::RankFile file =
-      topo::parse_rankfile(topo::read_text(args.lint), args.lint, problems);
+      topo::parse_rankfile(read_file(args.lint), args.lint, problems);
   const auto found = topo::lint(file, context_of(args, file));
   problems.insert(problems.end(), found.begin(), found.end());
   std::stable_sort(

@@ -8,8 +8,8 @@
 
 #include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
 #include "sheaf/comm/dump_json.hpp"
-#include "sheaf/topo/file.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -189,7 +189,7 @@ void write_dump(const Dump& dump, const std::filesystem::path& path) {
 }
 
 Dump read_dump(const std::filesystem::path& path) {
-  return parse_dump(topo::read_text(path.string()), path.string());
+  return parse_dump(read_file(path), path.string());
 }
 
 }  // namespace sheaf::comm

@@ -6,8 +6,8 @@
 #include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
+#include "sheaf/base/read_file.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/topo/file.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -26,7 +26,7 @@ Json empty_file() {
 Json load(const fs::path& path) {
   if (path.empty() || !fs::exists(path)) return empty_file();
   try {
-    Json file = Json::parse(topo::read_text(path.string()));
+    Json file = Json::parse(read_file(path));
     SHEAF_CHECK(file.at("schema") == kSchema, "its schema is not ", kSchema);
     SHEAF_CHECK(file.at("topologies").is_object(),
                 "its topologies are no object");

@@ -1,8 +1,8 @@
 #include "sheaf/topo/host_list.hpp"
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/topo/file.hpp"
 #include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
@@ -91,7 +91,7 @@ std::vector<HostSlots> parse_host_file(std::string_view text,
 }
 
 std::vector<HostSlots> read_host_file(const std::string& path) {
-  return parse_host_file(read_text(path), path);
+  return parse_host_file(read_file(path), path);
 }
 
 int total_slots(const std::vector<HostSlots>& hosts) noexcept {

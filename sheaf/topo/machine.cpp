@@ -4,9 +4,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/topo/file.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -180,7 +181,7 @@ Machine parse_machine(std::string_view json, const std::string& path) {
 }
 
 Machine load_machine(const std::string& path) {
-  return parse_machine(read_text(path), path);
+  return parse_machine(read_file(path), path);
 }
 
 std::string text_of(const Machine& machine) {
@@ -200,7 +201,7 @@ std::string text_of(const Machine& machine) {
 void save_machine(const Machine& machine, const std::string& path) {
   const std::string text = text_of(machine);
   parse_machine(text, path);  // what could not be read is not written
-  write_text_atomically(path, text);
+  write_file_atomically(path, text);
 }
 
 }  // namespace sheaf::topo

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/topo/file.hpp"
 #include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
@@ -120,7 +121,7 @@ RankFile parse_rankfile(std::string_view text, const std::string& path,
 
 RankFile read_rankfile(const std::string& path) {
   std::vector<Diagnostic> faults;
-  RankFile file = parse_rankfile(read_text(path), path, faults);
+  RankFile file = parse_rankfile(read_file(path), path, faults);
   SHEAF_CHECK(faults.empty(), text_of(faults));
   return file;
 }
@@ -158,7 +159,7 @@ std::string text_of(const std::vector<Diagnostic>& diagnostics) {
 }
 
 void write_rankfile(const RankFile& file, const std::string& path) {
-  write_text_atomically(path, text_of(file));
+  write_file_atomically(path, text_of(file));
 }
 
 }  // namespace sheaf::topo
