@@ -10,7 +10,7 @@
 namespace sheaf {
 namespace {
 
-std::string padded(std::string text, std::size_t width, Align align) {
+std::string padded(const std::string& text, std::size_t width, Align align) {
   const std::size_t used = display_width(text);
   const std::string space(width > used ? width - used : 0, ' ');
   return align == Align::kLeft ? text + space : space + text;

@@ -138,10 +138,12 @@ std::vector<std::uint64_t> sweep_sizes(std::uint64_t begin, std::uint64_t end,
               end, " bytes; -b must be at least 1 and not above -e");
   SHEAF_CHECK(factor > 1, "-f is ", factor, "; it must be greater than 1");
   std::vector<std::uint64_t> sizes;
-  for (auto size = static_cast<double>(begin); size < static_cast<double>(end);
-       size *= factor) {
+  // A small factor needs the fractions to get on at all.
+  auto size = static_cast<double>(begin);
+  while (size < static_cast<double>(end)) {
     const auto whole = static_cast<std::uint64_t>(size);
     if (sizes.empty() || whole > sizes.back()) sizes.push_back(whole);
+    size *= factor;
   }
   sizes.push_back(end);
   return sizes;
