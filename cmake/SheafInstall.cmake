@@ -17,7 +17,8 @@ foreach(target IN LISTS sheaf_targets)
     get_filename_component(layer ${folder} NAME)
     install(DIRECTORY ${folder}/
       DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sheaf/${layer}
-      FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+      FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h"
+      PATTERN "mpi_types.hpp" EXCLUDE)
   endif()
 endforeach()
 file(GLOB sheaf_top_headers CONFIGURE_DEPENDS

@@ -1,55 +1,17 @@
 // MPI's collectives, called as a program without Sheaf would call them.
 
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-#include <mpi.h>
-
-#include <array>
 #include <limits>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/baseline.hpp"
+#include "sheaf/comm/mpi_types.hpp"
 
 namespace sheaf::comm {
 namespace {
 
-MPI_Datatype type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return MPI_DOUBLE;
-    case DType::kI64:
-      return MPI_INT64_T;
-    case DType::kI32:
-      return MPI_INT32_T;
-    case DType::kI16:
-      return MPI_INT16_T;
-    case DType::kI8:
-      return MPI_INT8_T;
-    case DType::kU8:
-      return MPI_UINT8_T;
-    case DType::kBool:
-      return MPI_C_BOOL;
-    default:
-      return MPI_FLOAT;
-  }
-}
-
-MPI_Op op_of(ReduceOp op, DType dtype) {
-  const auto place = static_cast<std::size_t>(op);
-  // In the order of ReduceOp.
-  const std::array logical{MPI_LOR, MPI_LOR,  MPI_LAND, MPI_LAND,
-                           MPI_LOR, MPI_LAND, MPI_LOR,  MPI_LXOR};
-  const std::array numeric{MPI_SUM, MPI_SUM,  MPI_PROD, MPI_MIN,
-                           MPI_MAX, MPI_BAND, MPI_BOR,  MPI_BXOR};
-  return dtype == DType::kBool ? logical[place] : numeric[place];
-}
-
 void check(int code) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw CommError(concat("MPI failed: ", std::string_view(text, length)));
+  if (code != MPI_SUCCESS)
+    throw CommError(concat("MPI failed: ", mpi_error_text(code)));
 }
 
 // A call with everything that MPI wants to know.
@@ -135,8 +97,8 @@ class MpiBaseline final : public BaselineLibrary {
   Run prepare(const BaselineCall& call) override {
     check_mpi_baseline(call);
     Prepared prepared{call,
-                      type_of(call.dtype),
-                      op_of(call.op, call.dtype),
+                      mpi_type(call.dtype),
+                      mpi_op(call.op, call.dtype),
                       static_cast<int>(call.count),
                       0,
                       1,

@@ -7,10 +7,6 @@
 // goes the other way, so that the two directions of a link take turns: half
 // the bandwidth. Parts in flight together fill both.
 
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-#include <mpi.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -20,6 +16,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/flight.hpp"
+#include "sheaf/comm/mpi_types.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
 #include "sheaf/comm/transport.hpp"
 
@@ -30,16 +27,9 @@ namespace {
 constexpr std::int64_t kLatelyNs = 100'000'000;
 constexpr Tag kHighestTag = (1u << 28) - 1;
 
-std::string mpi_text(int code) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  return std::string(text, static_cast<std::size_t>(length));
-}
-
 void check(int code, const char* call) {
   if (code != MPI_SUCCESS)
-    throw TransportError(concat(call, " failed: ", mpi_text(code)));
+    throw TransportError(concat(call, " failed: ", mpi_error_text(code)));
 }
 
 #ifdef OPEN_MPI
@@ -61,30 +51,6 @@ int byte_count(std::size_t bytes) {
   SHEAF_ASSERT(bytes <= std::numeric_limits<int>::max(), "message of ", bytes,
                " bytes");
   return static_cast<int>(bytes);
-}
-
-// MPI's element type where it has one; 16-bit floats have none.
-MPI_Datatype mpi_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return MPI_DOUBLE;
-    case DType::kF32:
-      return MPI_FLOAT;
-    case DType::kI64:
-      return MPI_INT64_T;
-    case DType::kI32:
-      return MPI_INT32_T;
-    case DType::kI16:
-      return MPI_INT16_T;
-    case DType::kI8:
-      return MPI_INT8_T;
-    case DType::kU8:
-      return MPI_UINT8_T;
-    case DType::kBool:
-      return MPI_C_BOOL;
-    default:
-      return MPI_UINT16_T;
-  }
 }
 
 template <DType dtype, ReduceOp op>
@@ -109,40 +75,17 @@ MPI_User_function* halves_function(ReduceOp op) {
   }
 }
 
-// An MPI_Op; user-made ones are freed.
+// An MPI_Op; those for 16-bit floats are ours, and freed.
 class Operation {
  public:
-  Operation(DType dtype, ReduceOp op) {
-    if (is_half(dtype)) {
-      MPI_Op_create(dtype == DType::kF16 ? halves_function<DType::kF16>(op)
-                                         : halves_function<DType::kBF16>(op),
-                    /*commute=*/1, &op_);
-      owned_ = true;
+  Operation(DType dtype, ReduceOp op) : owned_(is_half(dtype)) {
+    if (!owned_) {
+      op_ = mpi_op(op, dtype);
       return;
     }
-    const bool logical = dtype == DType::kBool;
-    switch (op) {
-      case ReduceOp::kProduct:
-        op_ = logical ? MPI_LAND : MPI_PROD;
-        break;
-      case ReduceOp::kMin:
-        op_ = logical ? MPI_LAND : MPI_MIN;
-        break;
-      case ReduceOp::kMax:
-        op_ = logical ? MPI_LOR : MPI_MAX;
-        break;
-      case ReduceOp::kBitAnd:
-        op_ = logical ? MPI_LAND : MPI_BAND;
-        break;
-      case ReduceOp::kBitOr:
-        op_ = logical ? MPI_LOR : MPI_BOR;
-        break;
-      case ReduceOp::kBitXor:
-        op_ = logical ? MPI_LXOR : MPI_BXOR;
-        break;
-      default:
-        op_ = logical ? MPI_LOR : MPI_SUM;
-    }
+    MPI_Op_create(dtype == DType::kF16 ? halves_function<DType::kF16>(op)
+                                       : halves_function<DType::kBF16>(op),
+                  /*commute=*/1, &op_);
   }
   ~Operation() {
     if (owned_) MPI_Op_free(&op_);
@@ -152,8 +95,8 @@ class Operation {
   MPI_Op get() const { return op_; }
 
  private:
-  MPI_Op op_ = MPI_SUM;
-  bool owned_ = false;
+  MPI_Op op_ = MPI_OP_NULL;
+  bool owned_;
 };
 
 class MpiTransport final : public Transport {

@@ -27,6 +27,8 @@ PLAN_STRUCTS = ("sheaf/plan/precision_plan.hpp", "sheaf/plan/exchange_plan.hpp")
 WITH_TORCH = ("tensor", "nn", "parallel", "data", "train", "cli")
 # Known by their names: the second MPI of the tests compiles them again.
 WITH_MPI = re.compile(r"(sheaf/comm|tests/\w+)/mpi_\w+\.(c|cpp)$|bench/")
+# Theirs alone: it includes mpi.h for them and is not installed.
+MPI_HEADER = "sheaf/comm/mpi_types.hpp"
 # The user's one header stands above the layers that a program links.
 TOP_HEADERS = ("sheaf/sheaf.hpp", "sheaf/sheaf.h")
 
@@ -49,8 +51,9 @@ def layer_of(path):
 def fault_of(name, quote, included):
     """What is wrong with `name` including `included`, or None."""
     layer, target = layer_of(name), layer_of(included)
-    if included == "mpi.h" and not WITH_MPI.match(name):
-        return "mpi.h belongs to sheaf/comm/mpi_*.cpp, tests and bench/"
+    knows_mpi = WITH_MPI.match(name) or name == MPI_HEADER
+    if included in ("mpi.h", MPI_HEADER) and not knows_mpi:
+        return "MPI belongs to sheaf/comm/mpi_*.cpp, tests and bench/"
     if layer is None:
         return None
     if re.match(r"(torch|ATen|c10)/", included) and layer not in WITH_TORCH:

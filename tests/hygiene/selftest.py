@@ -60,6 +60,8 @@ class Layers(HygieneTest):
                 ("sheaf/parallel/a.cpp", '"sheaf/plan/exchange_plan.hpp"'),
                 ("sheaf/tensor/a.cpp", "<torch/torch.h>"),
                 ("sheaf/comm/mpi_transport.cpp", "<mpi.h>"),
+                ("sheaf/comm/mpi_types.hpp", "<mpi.h>"),
+                ("sheaf/comm/mpi_a.cpp", '"sheaf/comm/mpi_types.hpp"'),
                 ("tests/cli/mpi_victim.c", "<mpi.h>"),
                 ("sheaf/cli/commands.cpp", '"sheaf_commands.inc"'),
                 ("bench/versus_mpi.cpp", "<mpi.h>")):
@@ -81,7 +83,8 @@ class Layers(HygieneTest):
         for name, target in (("sheaf/comm/a.hpp", "<torch/torch.h>"),
                              ("sheaf/plan/a.cpp", "<c10/util/Half.h>"),
                              ("sheaf/comm/group.cpp", "<mpi.h>"),
-                             ("sheaf/comm/mpi_types.hpp", "<mpi.h>"),
+                             ("sheaf/comm/mpi_other.hpp", "<mpi.h>"),
+                             ("sheaf/comm/a.cpp", f'"{layers.MPI_HEADER}"'),
                              ("tests/comm/a_ranks.cpp", '"mpi.h"')):
             self.expect_fault(f"{name}:2: ", layers.check,
                               self.include(name, target))
