@@ -97,78 +97,90 @@ void share_remote(Call& call, const Blocks& blocks, std::byte* output) {
   }
 }
 
-void run_all_gather(GroupCore& group, const Blocks& blocks,
-                    const std::byte* input, std::byte* output,
-                    const Fingerprint& fingerprint,
-                    std::chrono::milliseconds timeout) {
-  const int me = group.rank();
-  if (group.size() == 1) return copy(output, input, blocks.size(me));
-  const Offer offer =
-      make_offer(group.runtime().memory(), input, blocks.size(me));
-  perform(group, fingerprint, timeout, &offer, sizeof offer, [&](Call& call) {
+// One call: the blocks of all ranks, and what this rank gave.
+struct Move {
+  Blocks blocks;
+  const std::byte* input;
+  std::byte* output;
+  int root;
+  Fingerprint fingerprint;
+  std::chrono::milliseconds timeout;
+};
+
+// The members of the host may read the first `offered` bytes of the input.
+template <class Body>
+void run(GroupCore& group, const Move& move, std::size_t offered, Body body) {
+  if (group.size() == 1)
+    return copy(move.output, move.input, move.blocks.size(0));
+  const Offer offer = make_offer(group.runtime().memory(), move.input, offered);
+  perform(group, move.fingerprint, move.timeout, &offer, sizeof offer, body);
+}
+
+void run_all_gather(GroupCore& group, const Move& move) {
+  const Blocks& blocks = move.blocks;
+  run(group, move, blocks.size(group.rank()), [&](Call& call) {
     const Layout& layout = call.layout();
-    if (layout.host_count() > 1) all_gather_remote(call, blocks, input, output);
-    share_blocks(call, blocks, layout.local_ranks(), input, output,
+    if (layout.host_count() > 1)
+      all_gather_remote(call, blocks, move.input, move.output);
+    share_blocks(call, blocks, layout.local_ranks(), move.input, move.output,
                  /*in_place=*/true);
-    if (layout.host_count() > 1) share_remote(call, blocks, output);
+    if (layout.host_count() > 1) share_remote(call, blocks, move.output);
   });
 }
 
-void run_gather(GroupCore& group, const Blocks& blocks, int root,
-                const std::byte* input, std::byte* output,
-                const Fingerprint& fingerprint,
-                std::chrono::milliseconds timeout) {
+void run_gather(GroupCore& group, const Move& move) {
+  const Blocks& blocks = move.blocks;
   const int me = group.rank();
-  if (group.size() == 1) return copy(output, input, blocks.size(me));
-  const Offer offer =
-      make_offer(group.runtime().memory(), input, blocks.size(me));
-  perform(group, fingerprint, timeout, &offer, sizeof offer, [&](Call& call) {
+  const bool is_root = me == move.root;
+  run(group, move, blocks.size(me), [&](Call& call) {
     const Layout& layout = call.layout();
     Messages messages(call);
-    for (int rank = 0; me == root && rank < layout.size(); ++rank)
+    for (int rank = 0; is_root && rank < layout.size(); ++rank)
       if (!layout.is_local(rank))
-        messages.receive(rank, output + blocks.start(rank), blocks.size(rank));
-    if (layout.is_local(root))
-      share_blocks(call, blocks, layout.local_ranks(), input,
-                   me == root ? output : nullptr, /*in_place=*/true);
+        messages.receive(rank, move.output + blocks.start(rank),
+                         blocks.size(rank));
+    if (layout.is_local(move.root))
+      share_blocks(call, blocks, layout.local_ranks(), move.input,
+                   is_root ? move.output : nullptr, /*in_place=*/true);
     else
-      messages.send(root, input, blocks.size(me));
+      messages.send(move.root, move.input, blocks.size(me));
     messages.wait();
   });
 }
 
-void run_scatter(GroupCore& group, const Blocks& blocks, int root,
-                 const std::byte* input, std::byte* output,
-                 const Fingerprint& fingerprint,
-                 std::chrono::milliseconds timeout) {
+// The root's host takes its blocks out of the root's buffer.
+void scatter_local(Call& call, const Move& move) {
+  const Layout& layout = call.layout();
+  const std::size_t mine = move.blocks.start(layout.rank);
+  const auto root = static_cast<std::size_t>(
+      layout.local_of[static_cast<std::size_t>(move.root)]);
+  Streams streams{.mine = move.input, .bytes = {}, .in_place = {}};
+  streams.bytes.resize(static_cast<std::size_t>(layout.local_count()));
+  streams.bytes[root] = move.blocks.starts.back();
+  find_in_place(call, streams);
+  exchange(
+      call, streams, [&](Range window, std::span<const std::byte* const> at) {
+        const Range part = overlap(window, mine, move.blocks.size(layout.rank));
+        copy(move.output + (part.begin - mine),
+             at[root] + (part.begin - window.begin), part.count);
+      });
+}
+
+void run_scatter(GroupCore& group, const Move& move) {
+  const Blocks& blocks = move.blocks;
   const int me = group.rank();
-  if (group.size() == 1) return copy(output, input, blocks.size(me));
-  const std::size_t total = blocks.starts.back();
-  const Offer offer =
-      make_offer(group.runtime().memory(), input, me == root ? total : 0);
-  perform(group, fingerprint, timeout, &offer, sizeof offer, [&](Call& call) {
+  const bool is_root = me == move.root;
+  run(group, move, is_root ? blocks.starts.back() : 0, [&](Call& call) {
     const Layout& layout = call.layout();
     Messages messages(call);
-    if (!layout.is_local(root)) {
-      messages.receive(root, output, blocks.size(me));
+    if (!layout.is_local(move.root)) {
+      messages.receive(move.root, move.output, blocks.size(me));
       return messages.wait();
     }
-    for (int rank = 0; me == root && rank < layout.size(); ++rank)
+    for (int rank = 0; is_root && rank < layout.size(); ++rank)
       if (!layout.is_local(rank))
-        messages.send(rank, input + blocks.start(rank), blocks.size(rank));
-    const int member = layout.local_of[static_cast<std::size_t>(root)];
-    Streams streams{.mine = input, .bytes = {}, .in_place = {}};
-    streams.bytes.resize(static_cast<std::size_t>(layout.local_count()));
-    streams.bytes[static_cast<std::size_t>(member)] = total;
-    find_in_place(call, streams);
-    exchange(
-        call, streams, [&](Range window, std::span<const std::byte* const> at) {
-          const Range part = overlap(window, blocks.start(me), blocks.size(me));
-          copy(output + (part.begin - blocks.start(me)),
-               at[static_cast<std::size_t>(member)] +
-                   (part.begin - window.begin),
-               part.count);
-        });
+        messages.send(rank, move.input + blocks.start(rank), blocks.size(rank));
+    scatter_local(call, move);
     messages.wait();
   });
 }
@@ -181,23 +193,42 @@ Fingerprint with_counts(Fingerprint fingerprint, Counts counts) {
   return fingerprint;
 }
 
+// Every rank has one block; all of them, one after the other, are the root's,
+// or every rank's in an all-gather.
+Move prepare(const Group& group, Operation operation, const ConstBuffer& input,
+             const Buffer& output, const CollectiveOptions& options,
+             Counts counts) {
+  const bool is_scatter = operation == Operation::kScatter;
+  const ConstBuffer block = is_scatter ? ConstBuffer(output) : input;
+  const ConstBuffer all = is_scatter ? input : ConstBuffer(output);
+  const auto sizes = block_counts(group, operation, counts, block.count);
+  check_count(group, operation, is_scatter ? "output" : "input", block.count,
+              sizes[static_cast<std::size_t>(group.rank())]);
+  const std::size_t total = block_starts(sizes).back();
+  if (operation == Operation::kAllGather || group.rank() == options.root) {
+    check_same_type(group, operation, input, output);
+    check_count(group, operation, is_scatter ? "input" : "output", all.count,
+                total);
+  }
+  const auto fingerprint =
+      make_fingerprint(operation, block.dtype, total, options);
+  return {.blocks = Blocks(sizes, size_of(block.dtype)),
+          .input = bytes_of(input.data),
+          .output = bytes_of(output.data),
+          .root = options.root,
+          .fingerprint = with_counts(fingerprint, counts),
+          .timeout = options.timeout};
+}
+
 }  // namespace
 
 Work all_gather(const Group& group, ConstBuffer input, Buffer output,
                 const CollectiveOptions& options, Counts counts) {
   constexpr auto kThis = Operation::kAllGather;
   check_member(group, kThis);
-  check_same_type(group, kThis, input, output);
-  const auto sizes = block_counts(group, kThis, counts, input.count);
-  check_count(group, kThis, "input", input.count,
-              sizes[static_cast<std::size_t>(group.rank())]);
-  const Blocks blocks(sizes, size_of(input.dtype));
-  check_count(group, kThis, "output", output.bytes(), blocks.starts.back());
-  const auto fingerprint = with_counts(
-      make_fingerprint(kThis, input.dtype, output.count, options), counts);
-  return group.core().submit(options.async, [=, &core = group.core()] {
-    run_all_gather(core, blocks, bytes_of(input.data), bytes_of(output.data),
-                   fingerprint, options.timeout);
+  const Move move = prepare(group, kThis, input, output, options, counts);
+  return group.core().submit(options.async, [move, &core = group.core()] {
+    run_all_gather(core, move);
   });
 }
 
@@ -205,44 +236,18 @@ Work gather(const Group& group, ConstBuffer input, Buffer output,
             const CollectiveOptions& options, Counts counts) {
   constexpr auto kThis = Operation::kGather;
   check_root(group, kThis, options.root);
-  const auto sizes = block_counts(group, kThis, counts, input.count);
-  check_count(group, kThis, "input", input.count,
-              sizes[static_cast<std::size_t>(group.rank())]);
-  const Blocks blocks(sizes, size_of(input.dtype));
-  if (group.rank() == options.root) {
-    check_same_type(group, kThis, input, output);
-    check_count(group, kThis, "output", output.bytes(), blocks.starts.back());
-  }
-  const auto fingerprint = with_counts(
-      make_fingerprint(kThis, input.dtype,
-                       blocks.starts.back() / size_of(input.dtype), options),
-      counts);
-  return group.core().submit(options.async, [=, &core = group.core()] {
-    run_gather(core, blocks, options.root, bytes_of(input.data),
-               bytes_of(output.data), fingerprint, options.timeout);
-  });
+  const Move move = prepare(group, kThis, input, output, options, counts);
+  return group.core().submit(
+      options.async, [move, &core = group.core()] { run_gather(core, move); });
 }
 
 Work scatter(const Group& group, ConstBuffer input, Buffer output,
              const CollectiveOptions& options, Counts counts) {
   constexpr auto kThis = Operation::kScatter;
   check_root(group, kThis, options.root);
-  const auto sizes = block_counts(group, kThis, counts, output.count);
-  check_count(group, kThis, "output", output.count,
-              sizes[static_cast<std::size_t>(group.rank())]);
-  const Blocks blocks(sizes, size_of(output.dtype));
-  if (group.rank() == options.root) {
-    check_same_type(group, kThis, input, output);
-    check_count(group, kThis, "input", input.bytes(), blocks.starts.back());
-  }
-  const auto fingerprint = with_counts(
-      make_fingerprint(kThis, output.dtype,
-                       blocks.starts.back() / size_of(output.dtype), options),
-      counts);
-  return group.core().submit(options.async, [=, &core = group.core()] {
-    run_scatter(core, blocks, options.root, bytes_of(input.data),
-                bytes_of(output.data), fingerprint, options.timeout);
-  });
+  const Move move = prepare(group, kThis, input, output, options, counts);
+  return group.core().submit(
+      options.async, [move, &core = group.core()] { run_scatter(core, move); });
 }
 
 }  // namespace sheaf::comm

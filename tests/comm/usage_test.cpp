@@ -28,7 +28,8 @@ std::vector<Mistake> mistakes() {
        [](auto& g) { all_reduce(g, Floats(2), Floats(3)); }},
       {"not defined for f32",
        [](auto& g) { all_reduce(g, Floats(2), {.op = ReduceOp::kBitXor}); }},
-      {"output", [](auto& g) { all_gather(g, Floats(2), Floats(3)); }},
+      {"output has 3 elements, needed are 6",
+       [](auto& g) { all_gather(g, Floats(2), Floats(3)); }},
       {"2 counts for 3 ranks",
        [](auto& g) {
          all_gather(g, Floats(2), Floats(6), {},
@@ -60,35 +61,44 @@ std::vector<Mistake> mistakes() {
       {"is_member()", [](auto&) { Group().split(0); }}};
 }
 
+void expect_told(const Mistake& mistake, const Group& group) {
+  const auto outcome = test::outcome_of([&] { mistake.call(group); });
+  EXPECT_EQ(outcome.ending, test::Ending::kUsage)
+      << mistake.words << ": " << outcome;
+  EXPECT_TRUE(outcome.names(mistake.words))
+      << "'" << mistake.words << "' is not in: " << outcome;
+}
+
 TEST(Usage, MistakesAreToldAndDoNoHarm) {
   run_threads(3, [](const Group& group) {
-    for (const Mistake& mistake : mistakes()) {
-      const auto outcome = test::outcome_of([&] { mistake.call(group); });
-      EXPECT_EQ(outcome.ending, test::Ending::kUsage)
-          << mistake.words << ": " << outcome;
-      EXPECT_TRUE(outcome.names(mistake.words))
-          << "'" << mistake.words << "' is not in: " << outcome;
-    }
+    for (const Mistake& mistake : mistakes()) expect_told(mistake, group);
     Floats one{1};
     all_reduce(group, one);
     EXPECT_EQ(one[0], 3);
   });
 }
 
+std::vector<Mistake> mistakes_of_root_1() {
+  return {
+      {"output has 3 elements, needed are 4",
+       [](auto& g) { gather(g, Floats(2), Floats(3), {.root = 1}); }},
+      {"the input is f32, the output i32",
+       [](auto& g) { gather(g, Floats(2), std::vector<int>(4), {.root = 1}); }},
+      {"input has 3 elements, needed are 4",
+       [](auto& g) { scatter(g, Floats(3), Floats(2), {.root = 1}); }},
+      {"the input is i32, the output f32",
+       [](auto& g) {
+         scatter(g, std::vector<int>(4), Floats(2), {.root = 1});
+       }},
+      {"output", [](auto& g) { reduce(g, Floats(2), Floats(3), {.root = 1}); }},
+  };
+}
+
 TEST(Usage, AMistakeOfTheRootsIsToldToTheRoot) {
   run_threads(2, [](const Group& group) {
     if (group.rank() != 1) return;
-    const CollectiveOptions to_one{.root = 1};
-    for (const auto& outcome : {test::outcome_of([&] {
-                                  gather(group, Floats(2), Floats(3), to_one);
-                                }),
-                                test::outcome_of([&] {
-                                  scatter(group, Floats(3), Floats(2), to_one);
-                                }),
-                                test::outcome_of([&] {
-                                  reduce(group, Floats(2), Floats(3), to_one);
-                                })})
-      EXPECT_EQ(outcome.ending, test::Ending::kUsage) << outcome;
+    for (const Mistake& mistake : mistakes_of_root_1())
+      expect_told(mistake, group);
   });
 }
 
