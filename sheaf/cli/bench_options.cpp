@@ -1,5 +1,7 @@
 #include "sheaf/cli/bench_options.hpp"
 
+#include "sheaf/cli/launch_options.hpp"
+
 namespace sheaf::cli {
 namespace {
 
@@ -13,35 +15,6 @@ constexpr const char* kFooter =
     "  sheaf bench idle -n 2 --versus mpi\n"
     "docs/performance.md says how every column is derived. Under mpirun the\n"
     "command is a rank itself and starts none.";
-
-void add_launch_options(CLI::App& command, LaunchOptions& launch) {
-  command
-      .add_option("-n,--ranks", launch.ranks,
-                  "Number of ranks; else what the hosts offer, or 2")
-      ->check(CLI::Range(1, 1 << 20).description(""))
-      ->type_name("N");
-  auto* hosts = command.add_option("--hosts", launch.hosts,
-                                   "Hosts and their slots, such as a:2,b:2");
-  command
-      .add_option("--hostfile", launch.hostfile, "File with one host per line")
-      ->excludes(hosts);
-  command.add_option("--rankfile", launch.rankfile,
-                     "Open MPI rank file: hosts and cores of each rank");
-  command.add_option("--topology", launch.topology,
-                     "Sizes of the tiers, such as 4x3: ranks per host x hosts");
-  command.add_option("--agent", launch.agent,
-                     "Starts daemons on other hosts in place of ssh");
-  command
-      .add_option("--mpi-arg", launch.mpi_args,
-                  "An argument for mpirun; may be given many times")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  command.add_flag("-v,--verbose", launch.verbose,
-                   "Print the line of mpirun first");
-  for (CLI::Option* option : command.get_options())
-    if (option->get_name() != "--help") option->group(kLaunchGroup);
-}
 
 void add_sizes(CLI::App& command, BenchArgs& args) {
   command.add_option("what", args.what, "One of " + bench_subjects());
@@ -104,7 +77,9 @@ void add_machine_and_output(CLI::App& command, BenchArgs& args) {
 
 void add_bench_options(CLI::App& command, BenchArguments& arguments) {
   command.footer(kFooter);
-  add_launch_options(command, arguments.launch);
+  add_launch_options(command, arguments.launch, /*ranks=*/2);
+  for (CLI::Option* option : command.get_options())
+    if (option->get_name() != "--help") option->group(kLaunchGroup);
   add_sizes(command, arguments.bench);
   add_method(command, arguments.bench);
   add_machine_and_output(command, arguments.bench);

@@ -2,7 +2,7 @@
 
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/launcher.hpp"
+#include "sheaf/cli/launch_options.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -23,43 +23,16 @@ struct Arguments {
   std::string timeout;
 };
 
-void add_placement(CLI::App& command, LaunchOptions& launch) {
-  command
-      .add_option("-n,--ranks", launch.ranks,
-                  "Number of ranks; else what the hosts offer, or 1")
-      ->check(CLI::Range(1, 1 << 20).description(""))
-      ->type_name("N");
-  auto* hosts = command.add_option("--hosts", launch.hosts,
-                                   "Hosts and their slots, such as a:2,b:2");
-  auto* hostfile = command.add_option("--hostfile", launch.hostfile,
-                                      "File with one host per line");
-  command.add_option("--rankfile", launch.rankfile,
-                     "Open MPI rank file: hosts and cores of each rank");
-  hosts->excludes(hostfile);
-  command.add_option("--topology", launch.topology,
-                     "Sizes of the tiers, such as 4x3: ranks per host x hosts");
-  command.add_option("--interface", launch.interface,
-                     "Network interface between hosts, such as eth0");
-  command.add_option("--agent", launch.agent,
-                     "Starts daemons on other hosts in place of ssh");
-}
-
 void add_behaviour(CLI::App& command, Arguments& arguments) {
   LaunchOptions& launch = arguments.launch;
+  command.add_option("--interface", launch.interface,
+                     "Network interface between hosts, such as eth0");
   command.add_flag("--prefix", launch.prefix,
                    "Begin each line of output with its rank");
   command.add_option("--timeout", arguments.timeout,
                      "End the run after this time, such as 30s, 5m, 1h");
-  command
-      .add_option("--mpi-arg", launch.mpi_args,
-                  "An argument for mpirun; may be given many times")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
   command.add_flag("--dry-run", launch.dry_run,
                    "Print the line of mpirun and do nothing");
-  command.add_flag("-v,--verbose", launch.verbose,
-                   "Print the line of mpirun first");
 }
 
 }  // namespace
@@ -70,7 +43,7 @@ void add_run_command(CLI::App& app) {
       "run", "Start a program on several ranks, here or on many hosts");
   command->footer(kFooter);
   command->prefix_command();
-  add_placement(*command, arguments->launch);
+  add_launch_options(*command, arguments->launch, /*ranks=*/1);
   add_behaviour(*command, *arguments);
   command->callback([arguments, command] {
     LaunchOptions& launch = arguments->launch;
