@@ -7,6 +7,8 @@
 // goes the other way, so that the two directions of a link take turns: half
 // the bandwidth. Parts in flight together fill both.
 
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -99,9 +101,21 @@ class Operation {
   bool owned_;
 };
 
+// The library writes to connections whose other end has died, and the signal
+// for that would end this rank before it can say who died. What the program
+// chose itself stays.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  sigaction(SIGPIPE, nullptr, &action);
+  const bool is_default =
+      !(action.sa_flags & SA_SIGINFO) && action.sa_handler == SIG_DFL;
+  if (is_default) signal(SIGPIPE, SIG_IGN);
+}
+
 class MpiTransport final : public Transport {
  public:
   MpiTransport(int* argc, char*** argv) {
+    ignore_broken_pipes();
     int initialized = 0;
     MPI_Initialized(&initialized);
     int provided = MPI_THREAD_SINGLE;

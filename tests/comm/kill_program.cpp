@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -51,6 +52,12 @@ void say(int rank, const std::string& text) {
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
 }
 
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
 // In the middle of whatever the rank does then.
 void kill_soon(int rank, unsigned seed) {
   const std::chrono::microseconds delay(seed % 3000);
@@ -75,7 +82,7 @@ bool go(const comm::Group& world, const Plan& plan) {
 
 void repeat(const comm::Group& world, const Plan& plan) {
   const int last = 10 + static_cast<int>(plan.seed % 20);
-  say(world.rank(), concat("is process ", getpid()));
+  say(world.rank(), concat("is process ", getpid(), " on ", host_name()));
   for (int i = 0;; ++i) {
     if (world.rank() == plan.victim && i == last && go(world, plan)) return;
     test::start(plan.operation, world, plan.test)();
