@@ -108,6 +108,7 @@ class Meeting {
   // After an error, whoever serves the store stays for a moment, so that the
   // others can read what it was.
   void linger() noexcept try {
+    if (!place_.path.empty()) return;  // the file stays without us
     store_.add(key("told"), 1);
     if (place_.rank != 0) return;
     for (const auto until = steady_clock::now() + kPatience;

@@ -1,0 +1,172 @@
+// Starts plain processes, without mpirun, in every way that start.md names.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/tcp_socket.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace sheaf {
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+struct Ended {
+  int code = -1;
+  std::string said{};
+};
+
+class Program {
+ public:
+  Program(const std::string& way, std::string output, Variables variables)
+      : output_(std::move(output)) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    // A rank must not take this test for one of MPI's.
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE",
+                             "PMI_RANK", "RANK", "WORLD_SIZE"})
+      unsetenv(name);
+    for (const auto& [name, value] : variables)
+      setenv(name.c_str(), value.c_str(), 1);
+    execl(START_PROGRAM, START_PROGRAM, way.c_str(), output_.c_str(), nullptr);
+    _exit(127);
+  }
+
+  void kill() const { ::kill(pid_, SIGKILL); }
+
+  Ended wait() const {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    std::ifstream file(output_);
+    std::ostringstream said;
+    said << file.rdbuf();
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, said.str()};
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::string output_;
+};
+
+std::uint16_t free_port() {
+  comm::TcpCard card;
+  const comm::Socket socket = comm::listen_on_any_port(card);
+  return card.port;
+}
+
+class Start : public testing::Test {
+ protected:
+  std::string file(const std::string& name) const {
+    return (folder_.path() / name).string();
+  }
+  Program start(const std::string& way, int number, Variables variables = {}) {
+    return Program(way, file(concat("out", number)), std::move(variables));
+  }
+  void expect(const std::vector<Program>& ranks, const std::string& rest) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const Ended ended = ranks[rank].wait();
+      EXPECT_EQ(ended.code, 0) << ended.said;
+      EXPECT_EQ(ended.said, concat(rank, " of ", ranks.size(), rest, "\n"));
+    }
+  }
+  Variables torchrun_variables(int rank, int size) const {
+    return {{"RANK", concat(rank)},
+            {"WORLD_SIZE", concat(size)},
+            {"MASTER_ADDR", "127.0.0.1"},
+            {"MASTER_PORT", concat(port_)}};
+  }
+
+  TemporaryFolder folder_;
+  const std::uint16_t port_ = free_port();
+};
+
+TEST_F(Start, AloneWithoutVariables) {
+  expect({start("init", 0)}, " over threads on 1 hosts");
+}
+
+TEST_F(Start, WithTorchrunsVariables) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.push_back(start("init", rank, torchrun_variables(rank, 3)));
+  expect(ranks, " over tcp on 1 hosts");
+}
+
+TEST_F(Start, AsTwoHosts) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    auto variables = torchrun_variables(rank, 3);
+    variables.emplace_back("SHEAF_HOSTS", "2");
+    ranks.push_back(start("env://", rank, variables));
+  }
+  expect(ranks, " over tcp on 2 hosts");
+}
+
+TEST_F(Start, AtAnAddress) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(start(
+        concat("tcp://localhost:", port_, "?rank=", rank, "&world_size=2"),
+        rank));
+  expect(ranks, " over tcp on 1 hosts");
+}
+
+TEST_F(Start, AtAFile) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(
+        start(concat("file://", file("meet"), "?rank=", rank, "&world_size=2"),
+              rank));
+  expect(ranks, " over tcp on 1 hosts");
+  EXPECT_NE(access(file("meet").c_str(), F_OK), 0) << "the file was left";
+}
+
+// A run that was killed before all had come leaves its file.
+TEST_F(Start, AtAFileThatWasLeft) {
+  const std::string url =
+      concat("file://", file("meet"), "?world_size=2&rank=");
+  const Program killed = start(url + "0", 0);
+  while (access(file("meet").c_str(), F_OK) != 0) usleep(1000);
+  std::string written;
+  while (written.find("/card/0") == std::string::npos) {
+    std::ifstream in(file("meet"));
+    written.assign(std::istreambuf_iterator<char>(in), {});
+    usleep(1000);
+  }
+  killed.kill();
+  killed.wait();
+  const Program next = start(url + "0", 1);
+  const Ended ended = next.wait();
+  EXPECT_EQ(ended.code, 2) << ended.said;
+  EXPECT_NE(ended.said.find(concat(file("meet"), " was left by an earlier")),
+            std::string::npos)
+      << ended.said;
+  EXPECT_NE(ended.said.find("rm " + file("meet")), std::string::npos);
+}
+
+TEST_F(Start, ByTorchrun) {
+  const std::string python = "/usr/bin/python3 -m torch.distributed.run ";
+  if (std::system((python + "--help >/dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "no torchrun: Debian's python3-torch is not installed";
+  // Without --redirects and --tee torch 1.13 fails under Python 3.11.
+  const std::string command =
+      concat(python, "--no_python --nproc_per_node 2 --master_port ", port_,
+             " --redirects 1 --tee 1 --log_dir ", file("logs"), " ",
+             START_PROGRAM, " init > ", file("said"), " 2>&1");
+  const int status = std::system(command.c_str());
+  std::ifstream in(file("said"));
+  const std::string said((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_EQ(status, 0) << said;
+  for (const char* rank : {"0 of 2 over tcp", "1 of 2 over tcp"})
+    EXPECT_NE(said.find(rank), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace sheaf
