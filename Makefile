@@ -12,8 +12,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
 	@echo "PRESET=dev|asan|tsan|mpich|notorch works in build-<preset>."
 
-run: build ## set up, build, time all-reduce against MPI on 2 ranks
-	$(FOLDER)/sheaf bench allreduce -n 2 --versus mpi
+run: build ## set up, build, train LeNet on Fashion-MNIST with 2 ranks
+	$(FOLDER)/sheaf train examples/fashion_mnist.yaml -n 2
 
 test: build ## set up, build, run every test
 	ctest --test-dir $(FOLDER) -j2 --output-on-failure --no-tests=error

@@ -45,3 +45,14 @@ if(SHEAF_WITH_TORCH)
     set(SHEAF_YAML yaml-cpp::yaml-cpp)
   endif()
 endif()
+
+# Whichever Python has torch, for tests that compare with it.
+set(SHEAF_TORCH_PYTHON python3)  # tests then say that torch is missing
+foreach(python python3 /usr/bin/python3)
+  execute_process(COMMAND ${python} -c "import torch"
+    RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+  if(result EQUAL 0)
+    set(SHEAF_TORCH_PYTHON ${python})
+    break()
+  endif()
+endforeach()

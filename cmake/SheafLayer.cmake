@@ -79,19 +79,30 @@ function(sheaf_layer name)
   set_property(GLOBAL APPEND PROPERTY SHEAF_TARGETS sheaf_${name})
 endfunction()
 
-# The first target compiles the header, the others share it: they must be
-# compiled with the same flags.
+# Targets that include libtorch's headers share two precompiled ones: layers
+# that of tensors and modules, programs that of everything. The first target
+# compiles it, so all must have the same flags. What is pending in a header is
+# compiled again with each source that uses it, which takes most of the time;
+# as our own code here only calls libtorch's, little optimisation will do.
 function(sheaf_use_torch target)
   if(SHEAF_FMT_FIRST)
     target_include_directories(${target} BEFORE PRIVATE
       $<BUILD_INTERFACE:${SHEAF_FMT_FIRST}>)
   endif()
   # Programs too: CMake's property would say -fPIE for them.
-  target_compile_options(${target} PRIVATE -fPIC)
+  target_compile_options(${target} PRIVATE -fPIC $<$<CONFIG:Release>:-O1>)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  if(TARGET sheaf_tensor AND NOT target STREQUAL sheaf_tensor)
-    target_precompile_headers(${target} REUSE_FROM sheaf_tensor)
+  set(headers <torch/torch.h>)
+  set(kind program)
+  if(target MATCHES "^sheaf_")
+    set(headers <torch/types.h> <torch/nn/module.h> <torch/nn/pimpl.h>)
+    set(kind layer)
+  endif()
+  get_property(owner GLOBAL PROPERTY SHEAF_TORCH_HEADER_${kind})
+  if(owner)
+    target_precompile_headers(${target} REUSE_FROM ${owner})
   else()
-    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+    target_precompile_headers(${target} PRIVATE ${headers})
+    set_property(GLOBAL PROPERTY SHEAF_TORCH_HEADER_${kind} ${target})
   endif()
 endfunction()
