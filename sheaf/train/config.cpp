@@ -39,7 +39,7 @@ void apply_override(RunConfig& config, const std::string& text) {
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     YAML::Node outer(YAML::NodeType::Map);
     outer[std::string(trim(*key))] = node;
-    node = outer;
+    node.reset(outer);  // assignment would put the node into itself
   }
   read_into(config, node, source);
 }

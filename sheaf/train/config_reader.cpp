@@ -42,8 +42,9 @@ ConfigReader::ConfigReader(const YAML::Node& node, std::string path,
                            const Source& source)
     : node_(node), path_(std::move(path)), source_(source) {
   if (node.IsScalar() && !path_.empty()) {
-    node_ = YAML::Node(YAML::NodeType::Map);
-    node_["name"] = node;
+    YAML::Node mapping(YAML::NodeType::Map);
+    mapping["name"] = node;
+    node_.reset(mapping);  // assignment would change what `node` means
   }
   SHEAF_CHECK(node_.IsMap(), at(node), path_.empty() ? "the file" : path_,
               " is ", kind_of(node),
