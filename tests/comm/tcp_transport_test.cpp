@@ -1,4 +1,4 @@
-// The TCP transport over loopback: messages, then every collective on it.
+// Messages by the TCP transport, over loopback.
 
 #include "sheaf/comm/tcp_transport.hpp"
 
@@ -9,15 +9,11 @@
 
 #include "sheaf/comm/tcp_socket.hpp"
 #include "sheaf/comm/tcp_wire.hpp"
-#include "tests/support/sweep.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
 namespace sheaf::comm {
 namespace {
 
-using test::Case;
-using test::Memory;
-using test::run_tcp;
 using test::run_transports;
 using Bytes = std::vector<unsigned char>;
 
@@ -298,47 +294,6 @@ TEST(TcpTransport, ManyThreadsAtOnce) {
     transport->finalize(true);
   });
 }
-
-class TcpCollectives : public testing::TestWithParam<std::vector<std::string>> {
-};
-
-TEST_P(TcpCollectives, EveryTypeAndReduction) {
-  run_tcp(GetParam(), [](const Group& group) {
-    for (int type = 0; type < kDTypeCount; ++type)
-      for (int op = 0; op < kReduceOpCount; ++op) {
-        const Case test{.dtype = static_cast<DType>(type),
-                        .op = static_cast<ReduceOp>(op),
-                        .count = 100};
-        if (is_defined(test.op, test.dtype))
-          test::check_everything(group, test);
-      }
-  });
-}
-
-TEST_P(TcpCollectives, EverySizeAndAlgorithm) {
-  run_tcp(GetParam(), [](const Group& group) {
-    for (const auto memory : {Memory::kPlain, Memory::kArena})
-      for (const std::size_t count : {0, 1, 4097, 65537, 300001})
-        test::check_large(group, {.count = count, .memory = memory});
-    for (const auto algorithm : {Algorithm::kRing, Algorithm::kHalving,
-                                 Algorithm::kTree, Algorithm::kHierarchical}) {
-      Case test{.count = 100003};
-      test.options.algorithm = algorithm;
-      test::check_all_reduce(group, test);
-    }
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, TcpCollectives,
-    testing::Values(std::vector<std::string>{"a", "b"},
-                    std::vector<std::string>{"a", "b", "c"},
-                    std::vector<std::string>{"a", "a", "b", "b"}),
-    [](const auto& info) {
-      std::string name;
-      for (const auto& host : info.param) name += host;
-      return name;
-    });
 
 TEST(TcpAddress, CardsAreReadAsWritten) {
   TcpCard card{.port = 4711, .token = 12345678901234567890u, .addresses = {}};

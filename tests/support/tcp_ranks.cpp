@@ -3,10 +3,9 @@
 #include <barrier>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
-
-#include "sheaf/comm/make_group.hpp"
-#include "sheaf/comm/world.hpp"
+#include <vector>
 
 namespace sheaf::test {
 
@@ -36,20 +35,6 @@ void run_transports(
     });
   for (auto& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
-}
-
-void run_tcp(const std::vector<std::string>& hosts,
-             const std::function<void(const comm::Group&)>& body) {
-  run_transports(static_cast<int>(hosts.size()), [&](auto& transport) {
-    const auto rank = static_cast<std::size_t>(transport->rank());
-    const auto runtime = std::make_shared<comm::Runtime>(
-        std::move(transport),
-        comm::RuntimeOptions{.options = {},
-                             .host = hosts[rank],
-                             .arena_bytes = std::size_t{16} << 30});
-    const comm::World world(comm::make_world(runtime));
-    body(world);
-  });
 }
 
 }  // namespace sheaf::test

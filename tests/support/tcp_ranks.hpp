@@ -3,10 +3,7 @@
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "sheaf/comm/group.hpp"
 #include "sheaf/comm/tcp_transport.hpp"
 
 namespace sheaf::test {
@@ -16,9 +13,5 @@ namespace sheaf::test {
 void run_transports(
     int ranks,
     const std::function<void(std::unique_ptr<comm::Transport>&)>& body);
-
-// The same with groups on top: rank r is on the host named hosts[r].
-void run_tcp(const std::vector<std::string>& hosts,
-             const std::function<void(const comm::Group&)>& body);
 
 }  // namespace sheaf::test
