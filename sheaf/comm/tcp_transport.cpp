@@ -138,16 +138,16 @@ class TcpTransport final : public Transport {
 
   // Called by the acceptor's thread.
   void welcome(int peer, Socket socket) {
-    const int fd = socket.fd();
+    watch(socket, peer, /*is_out=*/false);
     at(peer).in.attach(std::move(socket));
-    watch(fd, peer, /*is_out=*/false);
   }
 
-  void watch(int fd, int peer, bool is_out) {
+  // Before it is attached: from then on any thread may close it.
+  void watch(const Socket& socket, int peer, bool is_out) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = static_cast<std::uint64_t>(peer) * 2 + is_out;
-    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
+    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, socket.fd(), &event);
   }
 
   void connect(int peer) {
@@ -169,9 +169,8 @@ class TcpTransport final : public Transport {
           other.card.port, " (", why,
           "); it may have ended, or a firewall is between the hosts: name the "
           "interface to use by SHEAF_INTERFACE"));
-    const int fd = socket.fd();
+    watch(socket, peer, /*is_out=*/true);
     other.out.attach(std::move(socket));
-    watch(fd, peer, /*is_out=*/true);
   }
 
   void look(const TcpRequest& pending) {
