@@ -28,6 +28,15 @@ void read_into(RunConfig& config, const YAML::Node& node,
   reader.finish();
 }
 
+// A section that is given as a whole begins anew: of another optimiser, say,
+// the old one's settings make no sense.
+void forget_section(RunConfig& config, std::string_view key) {
+  if (key == "data") config.data = {};
+  if (key == "network") config.network = {};
+  if (key == "optimizer") config.optimizer = {};
+  if (key == "schedule") config.schedule = {};
+}
+
 // "a.b=1" as the document {a: {b: 1}}, so that it is read as a file would be.
 void apply_override(RunConfig& config, const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -41,6 +50,7 @@ void apply_override(RunConfig& config, const std::string& text) {
     outer[std::string(trim(*key))] = node;
     node.reset(outer);  // assignment would put the node into itself
   }
+  if (keys.size() == 1) forget_section(config, trim(keys[0]));
   read_into(config, node, source);
 }
 

@@ -259,11 +259,9 @@ TEST(Rendezvous, WorldSizesThatDiffer) {
 TEST(Rendezvous, APortThatIsTaken) {
   const Listener other;
   const auto port = other.card.port;
-  const auto results = hold({at_port(port, 0, 2), at_port(port, 1, 2)}, kShort);
+  const auto results = hold({at_port(port, 0, 2)}, kShort);
   EXPECT_TRUE(has(results[0], "another program on this host listens"))
       << results[0];
-  EXPECT_TRUE(has(results[1], concat("what answers at 127.0.0.1:", port)))
-      << results[1];
 }
 
 TEST(Rendezvous, AHostThatIsUnknown) {

@@ -119,6 +119,10 @@ TEST(Config, ImpossibleValuesAreTold) {
   EXPECT_HAS(error_of("optimizer: {name: sgd,\n  nesterov: true}"),
              "a.yaml:2: optimizer.nesterov needs a momentum");
   EXPECT_HAS(error_of("optimizer: {name: adam, momentum: 0.9}"), "beta1");
+  const std::vector<std::string> sets{"optimizer=adam"};
+  EXPECT_EQ(parse_config("optimizer: {momentum: 0.9}", "a.yaml", sets)
+                .optimizer.momentum,
+            0);
   EXPECT_HAS(error_of("optimizer: {name: adam, beta2: 1}"), "below 1");
   EXPECT_HAS(error_of("accumulate: 65"), "a.yaml:1: accumulate is 65");
   EXPECT_HAS(error_of("schedule: {warmup_epochs: 2}"), "more than the run's");
