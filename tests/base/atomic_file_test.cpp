@@ -31,6 +31,16 @@ TEST(AtomicFile, WritesAndReplaces) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
 }
 
+TEST(AtomicFile, PiecesFollowEachOther) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  const std::vector<std::string_view> pieces{"one", "", "two"};
+  write_pieces_atomically(path, pieces);
+  EXPECT_EQ(content_of(path), "onetwo");
+  write_pieces_atomically(path, {});
+  EXPECT_EQ(content_of(path), "");
+}
+
 TEST(AtomicFile, AFailureNamesTheFileAndLeavesNothing) {
   const TemporaryFolder folder;
   // The name is taken by a folder that is not empty: the rename must fail.

@@ -200,7 +200,7 @@ TEST(Network, MistakesAreAnsweredWithTheNearestName) {
 }
 
 TEST(Network, DefaultsMakeTheSameNetwork) {
-  for (const std::string& name : {"lenet", "resnet20"}) {
+  for (const std::string name : {"lenet", "resnet20"}) {
     const auto defaults = network_defaults(name);
     EXPECT_TRUE(defaults.count("classes"));
     EXPECT_EQ(count_parameters(*make_network({name, defaults, {}})),
