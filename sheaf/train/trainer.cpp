@@ -156,7 +156,7 @@ RunResult TrainerRun::run() {
 
 bool TrainerRun::train_epoch() {
   Stopwatch epoch_watch, data_watch;
-  Metrics metrics(sets_.train->classes());
+  Metrics metrics(classes());
   if (is_first() && !state_.metric_sums.empty())
     metrics.go_on_with(state_.metric_sums);
   state_.metric_sums.clear();
@@ -188,7 +188,7 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   epoch_times_ += times;
   if (journal_)
     journal_->add(BatchReport{state_.epoch, state_.batch, state_.step, totals,
-                              sets_.train->classes() > 0, rate, times});
+                              classes() > 0, rate, times});
   ++state_.step;
   ++state_.batch;
   const std::int64_t check = config_.check_weights_every;

@@ -19,7 +19,7 @@ std::string seconds_text(double seconds) {
 
 MetricValues TrainerRun::evaluate(data::Loader& loader) {
   learner_->set_training(false);
-  Metrics metrics(loader.dataset().classes());
+  Metrics metrics(classes());
   loader.set_epoch(0);
   for (data::Batch& batch : loader) learner_->evaluate(batch, metrics);
   metrics.sum_over(group_);
@@ -28,7 +28,9 @@ MetricValues TrainerRun::evaluate(data::Loader& loader) {
 
 void TrainerRun::end_epoch(const Metrics& metrics, double duration_ms) {
   Stopwatch watch;
-  EpochReport report{.epoch = state_.epoch, .step = state_.step - 1};
+  EpochReport report;
+  report.epoch = state_.epoch;
+  report.step = state_.step - 1;
   report.train = metrics.values();
   report.learning_rate = schedule_->rate(state_.step - 1);
   report.times = epoch_times_;

@@ -41,6 +41,10 @@ class TrainerRun {
   void write_summary() const;
   void say(const std::string& line);
 
+  // 0 where answers are no classes.
+  std::int64_t classes() const {
+    return config_.loss == "mse" ? 0 : sets_.train->classes();
+  }
   bool is_first() const { return group_.rank() == 0; }
 
   const comm::Group& group_;
