@@ -22,6 +22,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kFarewellTimeout = std::chrono::seconds(5);
+constexpr auto kLastWords = std::chrono::milliseconds(500);
 // So many looks at one peer go with one at all the others.
 constexpr std::uint32_t kLooks = 8;
 
@@ -70,8 +71,7 @@ class TcpTransport final : public Transport {
   }
 
   Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
-    // A line to the peer tells of its end, also if it never said anything.
-    if (!at(peer).in.is_attached()) connect(peer);
+    have_line(peer);
     return hand_out(at(peer).in.receive(peer, tag, data, bytes));
   }
 
@@ -148,6 +148,21 @@ class TcpTransport final : public Transport {
     event.events = EPOLLIN;
     event.data.u64 = static_cast<std::uint64_t>(peer) * 2 + is_out;
     epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, socket.fd(), &event);
+  }
+
+  // A line to the peer tells of its end, also if it never said anything. One
+  // that has gone may have said its last words before: then the acceptor is
+  // about to bring them.
+  void have_line(int peer) {
+    const auto& in = at(peer).in;
+    if (in.is_attached()) return;
+    try {
+      connect(peer);
+    } catch (const TransportError&) {
+      const auto deadline = steady_clock::now() + kLastWords;
+      while (!in.is_attached() && steady_clock::now() < deadline) nap();
+      if (!in.is_attached()) throw;
+    }
   }
 
   void connect(int peer) {
