@@ -35,6 +35,9 @@ void forget_section(RunConfig& config, std::string_view key) {
   if (key == "network") config.network = {};
   if (key == "optimizer") config.optimizer = {};
   if (key == "schedule") config.schedule = {};
+  if (key == "parallel") config.parallel = {};
+  if (key == "output") config.output = {};
+  if (key == "early_stopping") config.early_stopping = {};
 }
 
 // "a.b=1" as the document {a: {b: 1}}, so that it is read as a file would be.
@@ -96,13 +99,6 @@ void check_values(const RunConfig& config) {
               ", which needs classes, and the loss is mse; use metric: loss");
 }
 
-// A word as a section's whole value replaces what the file said of it.
-void forget_arguments(RunConfig& config, const std::string& text) {
-  const std::string_view key = std::string_view(text).substr(0, text.find('='));
-  if (key == "network") config.network = {};
-  if (key == "data") config.data.arguments = {};
-}
-
 }  // namespace
 
 std::string RunConfig::where(const std::string& key) const {
@@ -121,10 +117,7 @@ RunConfig parse_config(const std::string& text, const std::string& name,
   const Source source{name, true, &config.origins};
   const YAML::Node node = parse_yaml(text, source);
   if (!node.IsNull()) read_into(config, node, source);
-  for (const std::string& one : overrides) {
-    forget_arguments(config, one);
-    apply_override(config, one);
-  }
+  for (const std::string& one : overrides) apply_override(config, one);
   if (!config.network.layers.empty() &&
       !config.origins.contains("network.name"))
     config.network.name = "layers";

@@ -114,8 +114,9 @@ struct RunConfig {
   std::string where(const std::string& key) const;
 };
 
-// Reads the file; each override is "a.b=value" and goes before it. UsageError
-// names file, line and the nearest valid key; IoError when it is unreadable.
+// Reads the file; each override is "a.b=value" and goes before it; "a=value"
+// replaces the whole section. UsageError names file, line and the nearest valid
+// key; IoError when it is unreadable.
 RunConfig read_config(const std::filesystem::path& file,
                       std::span<const std::string> overrides = {});
 // The same for a text, which errors call `name`.

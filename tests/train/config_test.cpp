@@ -149,6 +149,14 @@ TEST(Config, OverridesGoBeforeTheFile) {
   EXPECT_EQ(config.output.folder, "x y");
 }
 
+TEST(Config, ASectionSetAsAWholeReplacesTheFiles) {
+  const RunConfig config =
+      parse_config(kWhole, "a.yaml", Overrides{"optimizer=adam"});
+  EXPECT_EQ(config.optimizer.name, "adam");
+  EXPECT_EQ(config.optimizer.momentum, 0);
+  EXPECT_EQ(config.schedule.name, "cosine");
+}
+
 TEST(Config, WrongOverridesAreTold) {
   EXPECT_HAS(error_of("", {"epochs"}), "write key=value");
   EXPECT_HAS(error_of("", {"epoch=3"}),
