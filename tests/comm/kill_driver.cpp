@@ -226,9 +226,8 @@ std::string name_of_testbed(const testing::TestParamInfo<Loss>& info) {
   return concat("2x", info.param.ranks / 2, "_rank", info.param.victim);
 }
 
-// Not run by default: in some runs Open MPI 4.1.4, when a write to the dead
-// rank fails, goes round in its own event loop for ever, before our news can
-// come. The launcher then ends the rank. docs/errors.md says so.
+// Not run by default: in some runs a survivor says nothing, and was found busy
+// in Open MPI 4.1.4's own event loop. The cause is not known; docs/errors.md.
 INSTANTIATE_TEST_SUITE_P(DISABLED_Hosts, TestbedKill,
                          testing::Values(on_testbed(2, 0), on_testbed(2, 1),
                                          on_testbed(4, 0), on_testbed(4, 3)),
