@@ -148,8 +148,11 @@ class MpiTransport final : public Transport {
     last_send_ns_.store(now_ns(), std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     for_each_part(bytes, *pending, [&](std::size_t at, int part) {
-      return MPI_Isend(from + at, part, MPI_BYTE, peer, static_cast<int>(tag),
-                       comm_, &pending->parts.emplace_back());
+      MPI_Request& request = pending->parts.emplace_back();
+      call("MPI_Isend", [&] {
+        return MPI_Isend(from + at, part, MPI_BYTE, peer, static_cast<int>(tag),
+                         comm_, &request);
+      });
     });
     return Request(reinterpret_cast<std::uintptr_t>(pending.release()));
   }
@@ -162,8 +165,11 @@ class MpiTransport final : public Transport {
     auto* to = static_cast<std::byte*>(data);
     const std::lock_guard lock(mutex_);
     for_each_part(bytes, *pending, [&](std::size_t at, int part) {
-      return MPI_Irecv(to + at, part, MPI_BYTE, peer, static_cast<int>(tag),
-                       comm_, &pending->parts.emplace_back());
+      MPI_Request& request = pending->parts.emplace_back();
+      call("MPI_Irecv", [&] {
+        return MPI_Irecv(to + at, part, MPI_BYTE, peer, static_cast<int>(tag),
+                         comm_, &request);
+      });
     });
     return Request(reinterpret_cast<std::uintptr_t>(pending.release()));
   }
@@ -192,12 +198,16 @@ class MpiTransport final : public Transport {
     if (!request) return;
     const std::lock_guard lock(mutex_);
     auto* pending = as_pending(request);
-    for (MPI_Request& part : pending->parts) {
-      if (part == MPI_REQUEST_NULL) continue;
-      if (pending->is_receive) MPI_Cancel(&part);
-      MPI_Request_free(&part);
-    }
-    release(request);
+    // What a broken library still has in hand may be written at any time.
+    library_.run([pending] {
+      for (MPI_Request& part : pending->parts) {
+        if (part == MPI_REQUEST_NULL) continue;
+        if (pending->is_receive) MPI_Cancel(&part);
+        MPI_Request_free(&part);
+      }
+    });
+    if (!library_.is_broken()) release(request);
+    request.clear();
   }
 
   bool progress() override {
@@ -205,8 +215,11 @@ class MpiTransport final : public Transport {
     if (last == 0) return false;
     {
       const std::lock_guard lock(mutex_);
-      int there = 0;
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, MPI_STATUS_IGNORE);
+      library_.run([this] {
+        int there = 0;
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there,
+                   MPI_STATUS_IGNORE);
+      });
     }
     return now_ns() - last < kLatelyNs;
   }
@@ -215,9 +228,10 @@ class MpiTransport final : public Transport {
     const std::lock_guard lock(mutex_);
     int there = 0;
     MPI_Status status;
-    check(MPI_Iprobe(MPI_ANY_SOURCE, static_cast<int>(tag), comm_, &there,
-                     &status),
-          "MPI_Iprobe");
+    call("MPI_Iprobe", [&] {
+      return MPI_Iprobe(MPI_ANY_SOURCE, static_cast<int>(tag), comm_, &there,
+                        &status);
+    });
     if (!there) return std::nullopt;
     int bytes = 0;  // letters are smaller than a part
     MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -230,15 +244,18 @@ class MpiTransport final : public Transport {
     const Operation operation(dtype, op);
     const MPI_Datatype type = mpi_type(dtype);
     if (baseline == Baseline::kAllReduce) {
-      check(MPI_Allreduce(MPI_IN_PLACE, data, byte_count(count), type,
-                          operation.get(), comm_),
-            "MPI_Allreduce");
+      call("MPI_Allreduce", [&] {
+        return MPI_Allreduce(MPI_IN_PLACE, data, byte_count(count), type,
+                             operation.get(), comm_);
+      });
     } else {
       reduce_scatter_all_gather(data, count, type, size_of(dtype),
                                 operation.get());
     }
     return true;
   }
+
+  Breakable* breakable() override { return &library_; }
 
   void finalize(bool clean) override {
     // After a peer's death MPI_Finalize may wait for it for ever.
@@ -247,8 +264,10 @@ class MpiTransport final : public Transport {
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (finalized) return;
-    MPI_Comm_free(&comm_);
-    if (owns_mpi_) MPI_Finalize();
+    library_.run([this] {
+      MPI_Comm_free(&comm_);
+      if (owns_mpi_) MPI_Finalize();
+    });
   }
 
  private:
@@ -260,13 +279,23 @@ class MpiTransport final : public Transport {
     request.clear();
   }
 
+  // One call of MPI. Caller holds the lock.
+  template <class Fn>
+  void call(const char* name, Fn fn) {
+    int code = MPI_SUCCESS;
+    if (!library_.run([&] { code = fn(); }))
+      throw TransportError(
+          concat(name, " does not return: ", library_.reason()));
+    check(code, name);
+  }
+
   template <class Fn>
   static void for_each_part(std::size_t bytes, Pending& pending, Fn fn) {
     pending.parts.reserve(bytes / kPartBytes + 1);
     std::size_t at = 0;
     do {  // an empty message is one part
       const std::size_t part = std::min(kPartBytes, bytes - at);
-      check(fn(at, byte_count(part)), "MPI_Isend or MPI_Irecv");
+      fn(at, byte_count(part));
       at += part;
     } while (at < bytes);
   }
@@ -278,9 +307,10 @@ class MpiTransport final : public Transport {
     indices.resize(pending.parts.size());
     statuses_.resize(pending.parts.size());
     int ended = 0;
-    check(MPI_Testsome(count, pending.parts.data(), &ended, indices.data(),
-                       statuses_.data()),
-          "a message");
+    call("a message", [&] {
+      return MPI_Testsome(count, pending.parts.data(), &ended, indices.data(),
+                          statuses_.data());
+    });
     for (int i = 0; pending.is_receive && i < ended; ++i) {
       int bytes = 0;
       MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
@@ -315,15 +345,19 @@ class MpiTransport final : public Transport {
                  static_cast<std::size_t>(starts[me]) * element_bytes;
     std::vector<std::byte> part(static_cast<std::size_t>(counts[me]) *
                                 element_bytes);
-    check(MPI_Reduce_scatter(data, part.data(), counts.data(), type, op, comm_),
-          "MPI_Reduce_scatter");
+    call("MPI_Reduce_scatter", [&] {
+      return MPI_Reduce_scatter(data, part.data(), counts.data(), type, op,
+                                comm_);
+    });
     std::memcpy(mine, part.data(), part.size());
-    check(MPI_Allgatherv(MPI_IN_PLACE, 0, type, data, counts.data(),
-                         starts.data(), type, comm_),
-          "MPI_Allgatherv");
+    call("MPI_Allgatherv", [&] {
+      return MPI_Allgatherv(MPI_IN_PLACE, 0, type, data, counts.data(),
+                            starts.data(), type, comm_);
+    });
   }
 
   std::mutex mutex_;
+  Breakable library_;
   std::atomic<std::int64_t> last_send_ns_{0};
   std::vector<int> indices_;  // of MPI_Testsome, under the lock
   std::vector<MPI_Status> statuses_;

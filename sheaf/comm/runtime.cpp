@@ -15,6 +15,7 @@
 #include "sheaf/comm/bootstrap.hpp"
 #include "sheaf/comm/mailroom.hpp"
 #include "sheaf/comm/monitor.hpp"
+#include "sheaf/comm/rescue.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -79,6 +80,8 @@ Runtime::Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options)
   exchange_cards(options.host, options.arena_bytes);
   if (options_.dims) topo::check_fits(*options_.dims, size());
   mailroom_ = std::make_unique<Mailroom>(*transport_);
+  if (Breakable* const library = transport_->breakable(); library && size() > 1)
+    rescue_ = std::make_unique<Rescue>(*library, *memory_, layout_);
 }
 
 Runtime::~Runtime() = default;

@@ -21,6 +21,7 @@ namespace sheaf::comm {
 
 class Monitor;
 class Mailroom;
+class Rescue;
 
 inline constexpr std::chrono::milliseconds kDefaultTimeout =
     std::chrono::minutes(5);
@@ -90,6 +91,7 @@ class Runtime {
   std::vector<std::string> host_names_;
   std::unique_ptr<Mailroom> mailroom_;
   std::unique_ptr<Monitor> monitor_;  // with several hosts, on first ranks
+  std::unique_ptr<Rescue> rescue_;    // where the transport's library can hang
   std::chrono::milliseconds timeout_{kDefaultTimeout};
   bool is_oversubscribed_ = false;
   bool has_guard_ = true;

@@ -12,6 +12,7 @@
 
 #include "sheaf/base/dtype.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/breakable.hpp"
 #include "sheaf/comm/reduce_op.hpp"
 
 namespace sheaf::comm {
@@ -88,6 +89,9 @@ class Transport {
                                    ReduceOp) {
     return false;
   }
+  // The calls of the library that it stands on, where these may stay away for
+  // ever when a peer dies.
+  virtual Breakable* breakable() { return nullptr; }
   // Called once, at an orderly end. `clean` is false after a failure.
   virtual void finalize(bool /*clean*/) {}
 };

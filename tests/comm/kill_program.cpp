@@ -1,6 +1,7 @@
 // A program that loses a rank: all do one operation again and again, and one
 // of them goes in some way. The others say what they heard, and when.
-// kill_program OPERATION COUNT plain|arena VICTIM kill|exit|return|throw SEED
+// kill_program OPERATION COUNT plain|arena|mpi VICTIM kill|exit|return|throw
+// SEED; with mpi, MPI_Allreduce does it, and nothing of ours.
 // A victim of -1 is nobody: the ranks go on until they are killed.
 
 #include <signal.h>
@@ -14,6 +15,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/flight.hpp"
+#include "sheaf/comm/plain_mpi.hpp"
 #include "sheaf/comm/world.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/trial.hpp"
@@ -27,6 +29,7 @@ struct Plan {
   int victim;
   std::string way;
   unsigned seed;
+  bool is_plain_mpi = false;
 };
 
 comm::Operation parse_operation(const std::string& name) {
@@ -40,7 +43,8 @@ Plan parse(char** arguments) {
             .test = {.count = std::strtoull(arguments[2], nullptr, 10)},
             .victim = std::atoi(arguments[4]),
             .way = arguments[5],
-            .seed = static_cast<unsigned>(std::atoi(arguments[6]))};
+            .seed = static_cast<unsigned>(std::atoi(arguments[6])),
+            .is_plain_mpi = std::string(arguments[3]) == "mpi"};
   if (std::string(arguments[3]) == "arena")
     plan.test.memory = test::Memory::kArena;
   plan.test.options.timeout = std::chrono::seconds(30);
@@ -80,12 +84,20 @@ bool go(const comm::Group& world, const Plan& plan) {
   return true;
 }
 
+void operate(const comm::Group& world, const Plan& plan) {
+  if (!plan.is_plain_mpi)
+    return test::start(plan.operation, world, plan.test)();
+  std::vector<float> data(plan.test.count);
+  plain_mpi_all_reduce(world, {data.data(), data.size(), plan.test.dtype},
+                       plan.test.op);
+}
+
 void repeat(const comm::Group& world, const Plan& plan) {
   const int last = 10 + static_cast<int>(plan.seed % 20);
   say(world.rank(), concat("is process ", getpid(), " on ", host_name()));
   for (int i = 0;; ++i) {
     if (world.rank() == plan.victim && i == last && go(world, plan)) return;
-    test::start(plan.operation, world, plan.test)();
+    operate(world, plan);
   }
 }
 
