@@ -19,12 +19,24 @@ at::Tensor view_like(const at::Tensor& block, std::int64_t at,
   return flat.view(parameter.sizes());
 }
 
+// A gradient with the parameter's order of elements in memory, on all ranks.
+at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter) {
+  const bool is_dense = parameter.is_non_overlapping_and_dense();
+  if (is_dense ? gradient.strides() == parameter.strides()
+               : gradient.is_contiguous())
+    return gradient;
+  return (is_dense ? at::empty_like(parameter)
+                   : at::empty(parameter.sizes(), parameter.options()))
+      .copy_(gradient);
+}
+
 }  // namespace
 
 Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members)
-    : members_(std::move(members)) {
+    : members_(std::move(members)), shares_(members_.size()) {
   for (const BucketMember& member : members_)
-    elements_ += aligned(member.parameter.numel());
+    if (!member.is_exchanged_alone)
+      elements_ += aligned(member.parameter.numel());
   const at::Tensor& first = members_[0].parameter;
   const auto flags = static_cast<std::int64_t>(members_.size());
   shared_ =
@@ -36,22 +48,71 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members)
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t at = 0;
   for (const BucketMember& member : members_) {
-    views_.push_back(view_like(block_, at, member.parameter));
+    at::Tensor& view = gradients_.emplace_back();
+    if (member.is_exchanged_alone) continue;
+    view = view_like(block_, at, member.parameter);
     at += aligned(member.parameter.numel());
   }
 }
 
-at::Tensor Bucket::flag(std::size_t member) const {
-  return block_.narrow(0, elements_ + static_cast<std::int64_t>(member), 1);
+const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  shares_[member] = 1;
+  at::Tensor& place = gradients_[member];
+  if (members_[member].is_exchanged_alone)
+    place = in_order(gradient, members_[member].parameter);
+  else if (gradient.data_ptr() != place.data_ptr())
+    place.copy_(gradient);
+  return place;
 }
 
-void Bucket::set_used(std::size_t member, bool is_used) {
-  flag(member).fill_(is_used ? 1 : 0);
+void Bucket::put_nothing(std::size_t member, const at::Tensor& earlier) {
+  const at::NoGradGuard no_grad;
+  shares_[member] = 0;
+  at::Tensor& place = gradients_[member];
+  const at::Tensor& parameter = members_[member].parameter;
+  if (members_[member].is_exchanged_alone)
+    place = in_order(at::empty_like(parameter), parameter);
+  if (earlier.defined())
+    place.copy_(earlier);
+  else
+    place.zero_();
 }
 
-double Bucket::share_used(std::size_t member) const {
-  return shared_.narrow(0, elements_ + static_cast<std::int64_t>(member), 1)
-      .item<double>();
+void Bucket::clear() {
+  for (std::size_t i = 0; i < size(); ++i)
+    if (members_[i].is_exchanged_alone) gradients_[i].reset();
+}
+
+std::vector<at::Tensor> Bucket::outside() const {
+  std::vector<at::Tensor> rows;
+  for (std::size_t i = 0; i < size(); ++i)
+    if (members_[i].is_exchanged_alone)
+      rows.push_back(gradients_[i].as_strided({gradients_[i].numel()}, {1}));
+  return rows;
+}
+
+std::int64_t Bucket::bytes() const {
+  auto bytes = static_cast<std::int64_t>(block_.nbytes());
+  for (const BucketMember& member : members_)
+    if (member.is_exchanged_alone)
+      bytes += static_cast<std::int64_t>(member.parameter.nbytes());
+  return bytes;
+}
+
+at::Tensor Bucket::flags() const {
+  return shared_.narrow(0, elements_, static_cast<std::int64_t>(size()));
+}
+
+void Bucket::write_flags() {
+  flags().copy_(at::from_blob(
+      shares_.data(), {static_cast<std::int64_t>(size())}, at::kDouble));
+}
+
+void Bucket::read_flags() {
+  at::from_blob(shares_.data(), {static_cast<std::int64_t>(size())},
+                at::kDouble)
+      .copy_(flags());
 }
 
 }  // namespace sheaf::parallel

@@ -1,6 +1,6 @@
 #pragma once
-// Gradients that are exchanged together: one block of memory, of which the
-// parameters' gradients are views.
+// Gradients that are exchanged together: small ones gathered in one block of
+// memory, of which they are views; large ones where they are.
 
 #include <torch/types.h>
 
@@ -13,7 +13,8 @@ namespace sheaf::parallel {
 
 struct BucketMember {
   at::Tensor parameter;
-  std::size_t index = 0;  // among the module's parameters
+  std::size_t index = 0;            // among the module's parameters
+  bool is_exchanged_alone = false;  // where it is, not in the block
 };
 
 // The block ends with one number per member: 1 if this rank has a gradient for
@@ -25,28 +26,44 @@ class Bucket {
 
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
-  // The gradient of a member, with its shape and strides.
-  const at::Tensor& view(std::size_t member) const { return views_[member]; }
-  // Everything that is exchanged, flags included; on the parameters' device.
+
+  // This rank's gradient of a member; returns the tensor that holds it from
+  // now on, and the average later: for members of the block their part of it.
+  const at::Tensor& put(std::size_t member, const at::Tensor& gradient);
+  // This rank has none: it gives what it had before, or zeros if undefined.
+  void put_nothing(std::size_t member, const at::Tensor& earlier);
+  // What put() returned last, until the next clear().
+  const at::Tensor& gradient(std::size_t member) const {
+    return gradients_[member];
+  }
+  // Lets gradients that are not in the block go.
+  void clear();
+
+  // Everything of the block that is exchanged, flags included; on the
+  // parameters' device.
   const at::Tensor& block() const { return block_; }
-  at::Tensor gradients() const { return block_.narrow(0, 0, elements_); }
   // What the network reads and writes: the block itself on the CPU, otherwise
   // memory in the arena that stands for it.
   const at::Tensor& shared() const { return shared_; }
-  std::int64_t bytes() const { return block_.nbytes(); }
+  // The memory of members outside of the block, each as one row of elements.
+  std::vector<at::Tensor> outside() const;
+  std::int64_t bytes() const;
 
-  void set_used(std::size_t member, bool is_used);
+  // Flags go into shared() before the exchange, and are read after it.
+  void write_flags();
+  void read_flags();
   // After the exchange: the share of ranks that had a gradient.
-  double share_used(std::size_t member) const;
+  double share_used(std::size_t member) const { return shares_[member]; }
 
  private:
-  at::Tensor flag(std::size_t member) const;
+  at::Tensor flags() const;
 
   std::vector<BucketMember> members_;
-  std::int64_t elements_ = 0;  // without flags
+  std::int64_t elements_ = 0;  // of the block, without flags
   at::Tensor shared_;
   at::Tensor block_;
-  std::vector<at::Tensor> views_;
+  std::vector<at::Tensor> gradients_;  // views, or what put() was given
+  std::vector<double> shares_;
 };
 
 }  // namespace sheaf::parallel

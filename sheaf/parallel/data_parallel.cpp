@@ -139,6 +139,7 @@ void DataParallelCore::before_forward() {
   State& state = *state_;
   if (!state.reducer || !state.reducer->is_syncing()) return;
   state.reducer->forget_pass();
+  state.reducer->before_forward();
   if (!state.options.broadcast_buffers || state.buffers.empty()) return;
   if (state.is_joining)
     state.send_buffers(state.tell(kBuffers));

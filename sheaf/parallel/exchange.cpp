@@ -21,8 +21,11 @@ void average_over(const comm::Group& group, const at::Tensor& data,
 
 class PlainExchange : public BucketExchange {
  public:
+  bool takes_outside() const override { return true; }
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {
+    for (const at::Tensor& gradient : bucket.outside())
+      average_over(group, gradient, divisor);
     average_over(group, bucket.shared(), divisor);
     return bucket.bytes();
   }

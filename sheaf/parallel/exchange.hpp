@@ -12,6 +12,9 @@ namespace sheaf::parallel {
 class BucketExchange {
  public:
   virtual ~BucketExchange() = default;
+  // Whether it also averages bucket.outside(), so that large gradients can
+  // stay where they are.
+  virtual bool takes_outside() const { return false; }
   // Leaves the average over the group in bucket.shared(). Called in the same
   // order of buckets on all ranks, by one thread. `divisor` is the number of
   // ranks that take part, less than all with join(). Returns the bytes that

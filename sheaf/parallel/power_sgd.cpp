@@ -58,14 +58,14 @@ struct Layout {
 
 // In the bucket's shared memory, which may stand for one on a device.
 at::Tensor shared_view(const Bucket& bucket, std::size_t member) {
-  const at::Tensor& view = bucket.view(member);
+  const at::Tensor& view = bucket.gradient(member);
   return bucket.shared().as_strided(view.sizes(), view.strides(),
                                     view.storage_offset());
 }
 
 // The member's memory as a matrix; any order of the other axes will do.
 at::Tensor as_matrix(const Bucket& bucket, std::size_t member) {
-  const at::Tensor& view = bucket.view(member);
+  const at::Tensor& view = bucket.gradient(member);
   return bucket.shared()
       .narrow(0, view.storage_offset(), view.numel())
       .view({view.size(0), -1});
@@ -112,7 +112,7 @@ class PowerSgd : public BucketExchange {
     std::int64_t first = 0;
     std::int64_t second = 0;
     for (std::size_t i = 0; i < bucket.size(); ++i) {
-      const at::Tensor& view = bucket.view(i);
+      const at::Tensor& view = bucket.gradient(i);
       const bool is_matrix = is_worth_it(view);
       first += is_matrix ? options_.rank * view.size(0) : view.numel();
       if (is_matrix) second += options_.rank * view.numel() / view.size(0);
@@ -124,7 +124,7 @@ class PowerSgd : public BucketExchange {
                   Block(group, first + flags, type),
                   Block(group, std::max<std::int64_t>(second, 1), type)};
     for (std::size_t i = 0; i < bucket.size(); ++i)
-      if (is_worth_it(bucket.view(i)))
+      if (is_worth_it(bucket.gradient(i)))
         layout.matrices.push_back(make_matrix(bucket, i, layout));
       else
         layout.plain.push_back(make_plain(shared_view(bucket, i), layout));

@@ -26,6 +26,22 @@ bool should_overlap(Overlap wish, const comm::Group& group) {
              std::thread::hardware_concurrency();
 }
 
+// Below this, gathering gradients costs less than a message of their own.
+constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
+
+bool is_large(const at::Tensor& parameter) {
+  return parameter.device().is_cpu() && parameter.nbytes() >= kLargeBytes;
+}
+
+// Of parameters whose gradients stay where they are made.
+std::vector<std::size_t> large_sizes(
+    const std::vector<ReducedParameter>& parameters) {
+  std::vector<std::size_t> sizes;
+  for (const auto& [name, tensor, is_sparse] : parameters)
+    if (!is_sparse && is_large(tensor)) sizes.push_back(tensor.nbytes());
+  return sizes;
+}
+
 }  // namespace
 
 Reducer::Reducer(std::vector<ReducedParameter> parameters,
@@ -47,6 +63,9 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   make_buckets(order);
   std::vector<at::Tensor> tensors;
   for (const auto& parameter : parameters_) tensors.push_back(parameter.tensor);
+  if (const auto sizes = large_sizes(parameters_);
+      options_.exchange->takes_outside() && !sizes.empty())
+    memory_ = std::make_unique<GradientMemory>(group_, sizes);
   hooks_ = std::make_unique<GradientHooks>(
       tensors, [this](std::size_t index) { on_gradient(index); });
 }
@@ -66,11 +85,14 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
                      tensor.scalar_type(), tensor.device(), is_sparse});
   buckets_.clear();
   places_.resize(parameters_.size());
+  const bool takes_outside = options_.exchange->takes_outside();
   for (const auto& members : plan_buckets(items, order, options_.caps)) {
     std::vector<BucketMember> list;
     for (const std::size_t index : members) {
       places_[index] = {buckets_.size(), list.size()};
-      list.push_back({parameters_[index].tensor, index});
+      const auto& [name, tensor, is_sparse] = parameters_[index];
+      list.push_back(
+          {tensor, index, is_sparse || (takes_outside && is_large(tensor))});
     }
     buckets_.push_back(std::make_unique<Bucket>(group_, std::move(list)));
   }
@@ -111,15 +133,9 @@ void Reducer::on_gradient(std::size_t index) {
 void Reducer::take_gradient(std::size_t index) {
   const auto [bucket, member] = places_[index];
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  if (!parameters_[index].is_sparse) {
-    const at::Tensor& view = buckets_[bucket]->view(member);
-    if (gradient.is_sparse()) gradient = gradient.to_dense();
-    if (gradient.data_ptr() != view.data_ptr()) {
-      const at::NoGradGuard no_grad;
-      view.copy_(gradient);
-      gradient = view;
-    }
-  }
+  if (!parameters_[index].is_sparse)
+    gradient = buckets_[bucket]->put(
+        member, gradient.is_sparse() ? gradient.to_dense() : gradient);
   mark(index, State::kReady);
 }
 
@@ -131,21 +147,15 @@ void Reducer::take_nothing(std::size_t index) {
   const at::Tensor& gradient = parameters_[index].tensor.grad();
   if (!parameters_[index].is_sparse) {
     const at::NoGradGuard no_grad;
-    const at::Tensor& view = buckets_[bucket]->view(member);
     kept_[index] = gradient.defined() ? gradient.clone() : at::Tensor();
-    if (gradient.defined())
-      view.copy_(kept_[index]);
-    else
-      view.zero_();
+    buckets_[bucket]->put_nothing(member, kept_[index]);
   }
   mark(index, State::kUnused);
 }
 
 void Reducer::mark(std::size_t index, State state) {
-  const auto [bucket, member] = places_[index];
   states_[index] = state;
-  buckets_[bucket]->set_used(member, state == State::kReady);
-  --pending_[bucket];
+  --pending_[places_[index].bucket];
 }
 
 void Reducer::launch_complete() {
@@ -164,10 +174,12 @@ void Reducer::exchange(std::size_t index) {
   const at::NoGradGuard no_grad;
   const bool is_on_device = !bucket.block().device().is_cpu();
   if (is_on_device) bucket.shared().copy_(bucket.block());
+  bucket.write_flags();
   if (parameters_[bucket.members()[0].index].is_sparse)
     average_sparse(bucket);
   else
     stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
+  bucket.read_flags();
   if (is_on_device) bucket.block().copy_(bucket.shared());
   stats_.exchange_ms += ms_since(start);
   ++stats_.buckets;
@@ -189,6 +201,7 @@ void Reducer::average_sparse(Bucket& bucket) {
 }
 
 void Reducer::end_pass() {
+  GradientMemory::leave();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (states_[i] == State::kWaiting) take_nothing(i);
   launch_complete();
@@ -234,11 +247,12 @@ std::vector<std::string> Reducer::settle() {
       never_used_[i] = true;
     if (is_sparse) continue;
     if (share > 0)
-      tensor.mutable_grad() = buckets_[bucket]->view(member);
+      tensor.mutable_grad() = buckets_[bucket]->gradient(member);
     else if (kept_[i].defined())
       tensor.mutable_grad().copy_(kept_[i]);
     kept_[i].reset();
   }
+  for (const auto& bucket : buckets_) bucket->clear();
   return unused;
 }
 
@@ -259,11 +273,10 @@ void Reducer::rebuild() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto& [name, tensor, is_sparse] = parameters_[i];
     if (is_sparse || !tensor.grad().defined()) continue;
-    const at::Tensor& view =
-        buckets_[places_[i].bucket]->view(places_[i].member);
-    view.copy_(tensor.grad());
-    tensor.mutable_grad() = view;
+    Bucket& bucket = *buckets_[places_[i].bucket];
+    tensor.mutable_grad() = bucket.put(places_[i].member, tensor.grad());
   }
+  for (const auto& bucket : buckets_) bucket->clear();
 }
 
 void Reducer::shadow_pass() {

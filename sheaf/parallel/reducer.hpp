@@ -18,6 +18,7 @@
 #include "sheaf/parallel/bucket_plan.hpp"
 #include "sheaf/parallel/exchange.hpp"
 #include "sheaf/parallel/gradient_hooks.hpp"
+#include "sheaf/parallel/gradient_memory.hpp"
 #include "sheaf/parallel/worker.hpp"
 
 namespace sheaf::parallel {
@@ -63,6 +64,11 @@ class Reducer {
   void set_active(int ranks, int divisor) {
     active_ = ranks;
     divisor_ = divisor;
+  }
+  // Called before the module's forward() on the thread that will call
+  // backward().
+  void before_forward() {
+    if (memory_ && is_syncing_) memory_->enter();
   }
   // What a rank without data does while others have a pass.
   void shadow_pass();
@@ -120,6 +126,8 @@ class Reducer {
   std::size_t next_launch_ = 0;
   bool is_in_pass_ = false;
   bool has_rebuilt_ = false;
+
+  std::unique_ptr<GradientMemory> memory_;  // where gradients are large
 
   ExchangeStats stats_;
   std::mutex mutex_;  // hooks of several devices
