@@ -9,6 +9,7 @@
 #include "sheaf/data/catalog.hpp"
 #include "sheaf/data/loader.hpp"
 #include "sheaf/nn/network.hpp"
+#include "sheaf/nn/sgd.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
@@ -74,6 +75,7 @@ using tensor::scatter;
 using tensor::send;
 using tensor::state_dict;
 
+using nn::Sgd;
 using parallel::average_gradients;
 using parallel::clip_gradients;
 using parallel::DataParallel;

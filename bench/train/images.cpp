@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "sheaf/nn/network.hpp"
+#include "sheaf/nn/sgd.hpp"
 #include "sheaf/sheaf.hpp"
 
 namespace {
@@ -52,8 +53,8 @@ int main(int argc, char** argv) {
       {.name = options.network, .arguments = {}, .layers = {}});
   net->to(device);
   sheaf::DataParallel model(net, world);
-  torch::optim::SGD optimizer(net->parameters(),
-                              torch::optim::SGDOptions(0.01).momentum(0.9));
+  sheaf::nn::Sgd optimizer(net->parameters(),
+                           torch::optim::SGDOptions(0.01).momentum(0.9));
   const auto data = torch::randn({options.rows, 3, options.side, options.side},
                                  torch::TensorOptions(device));
   const auto target = torch::randint(

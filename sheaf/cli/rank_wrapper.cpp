@@ -15,6 +15,7 @@
 #include <span>
 #include <thread>
 
+#include "sheaf/base/openblas.hpp"
 #include "sheaf/cli/frame_writer.hpp"
 #include "sheaf/cli/rank_child.hpp"
 #include "sheaf/cli/report.hpp"
@@ -220,6 +221,7 @@ void share_cores() {
 
 int run_wrapper(const WrapperOptions& options) {
   share_cores();
+  choose_openblas_kernels();
   return Wrapper(options).run();
 }
 

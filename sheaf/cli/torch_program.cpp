@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/openblas.hpp"
 #include "sheaf/cli/mpi_install.hpp"
 #include "sheaf/cli/process.hpp"
 
@@ -22,6 +23,7 @@ std::string torch_program() {
 void become_torch_program(const std::vector<std::string>& words) {
   std::vector<std::string> command{torch_program()};
   command.insert(command.end(), words.begin(), words.end());
+  choose_openblas_kernels();
   exec_command(command);
   throw IoError(
       concat("cannot start ", command[0], ": ", std::strerror(errno)));

@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/base/openblas.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/runtime.hpp"
 #include "sheaf/comm/tcp_transport.hpp"
@@ -67,9 +69,7 @@ comm::World init_mpi(const ProcessGroupOptions& options) {
   return comm::init(std::move(transport), run_options(options));
 }
 
-}  // namespace
-
-comm::World init_process_group(const ProcessGroupOptions& options) {
+comm::World start(const ProcessGroupOptions& options) {
   const std::string& backend = options.backend;
   if (backend.empty()) {
     const bool is_mpi =
@@ -87,11 +87,24 @@ comm::World init_process_group(const ProcessGroupOptions& options) {
                           did_you_mean(backend, kBackends)));
 }
 
+comm::World with_advice(comm::World world) {
+  if (world.rank() != 0) return world;
+  if (const std::string advice = slow_openblas(); !advice.empty())
+    log_warn("{}", advice);
+  return world;
+}
+
+}  // namespace
+
+comm::World init_process_group(const ProcessGroupOptions& options) {
+  return with_advice(start(options));
+}
+
 comm::World init(int& argc, char**& argv) {
   const bool has_variables = std::getenv("RANK") && std::getenv("WORLD_SIZE");
   if (!comm::is_under_mpi_launcher() && has_variables)
     return init_process_group({.backend = "gloo"});
-  return comm::init(&argc, &argv);
+  return with_advice(comm::init(&argc, &argv));
 }
 
 }  // namespace sheaf::tensor

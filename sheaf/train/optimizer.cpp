@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/nn/sgd.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -123,11 +124,11 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config,
                                        .betas(betas)
                                        .eps(config.epsilon)
                                        .weight_decay(config.weight_decay));
-  return std::make_unique<SGD>(std::move(parameters),
-                               SGDOptions(config.learning_rate)
-                                   .momentum(config.momentum)
-                                   .nesterov(config.nesterov)
-                                   .weight_decay(config.weight_decay));
+  return std::make_unique<nn::Sgd>(std::move(parameters),
+                                   SGDOptions(config.learning_rate)
+                                       .momentum(config.momentum)
+                                       .nesterov(config.nesterov)
+                                       .weight_decay(config.weight_decay));
 }
 
 void set_learning_rate(Optimizer& optimizer, double rate) {

@@ -2,6 +2,7 @@
 #include <random>
 #include <thread>
 
+#include "sheaf/base/openblas.hpp"
 #include "tests/cli/run_sheaf.hpp"
 
 namespace sheaf::cli {
@@ -31,6 +32,17 @@ TEST_P(Run, SharesTheCoresAmongItsRanks) {
   result = run({"run", "-n", "2", "--", "sh", "-c", "echo $OMP_NUM_THREADS"});
   ::unsetenv("OMP_NUM_THREADS");
   EXPECT_EQ(result.out, "7\n7\n") << result.err;
+}
+
+TEST_P(Run, ChoosesKernelsUnlessTheUserDid) {
+  ::unsetenv("OPENBLAS_CORETYPE");
+  const std::vector<std::string> command{
+      "run", "-n", "1", "--", "sh", "-c", "echo $OPENBLAS_CORETYPE"};
+  EXPECT_EQ(run(command).out, openblas_core() + "\n");
+  ::setenv("OPENBLAS_CORETYPE", "Zen", 1);
+  const RunResult result = run(command);
+  ::unsetenv("OPENBLAS_CORETYPE");
+  EXPECT_EQ(result.out, "Zen\n") << result.err;
 }
 
 TEST_P(Run, PassesArgumentsOnUntouched) {

@@ -1,0 +1,67 @@
+#include "sheaf/base/openblas.hpp"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf {
+
+#if defined(__x86_64__)
+
+namespace {
+
+bool has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kAmxTile = 1u << 24;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmxTile);
+}
+
+}  // namespace
+
+std::string openblas_core() {
+  if (!__builtin_cpu_is("intel")) return "";
+  if (__builtin_cpu_supports("avx512bf16"))
+    return has_tiles() ? "SapphireRapids" : "Cooperlake";
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return "Haswell";
+  return "";
+}
+
+#else
+
+std::string openblas_core() { return ""; }
+
+#endif
+
+void choose_openblas_kernels() {
+  if (const std::string core = openblas_core(); !core.empty())
+    ::setenv("OPENBLAS_CORETYPE", core.c_str(), /*replace=*/0);
+}
+
+std::string slow_openblas() {
+  using Name = char*();
+  auto* const name =
+      reinterpret_cast<Name*>(::dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  const std::string better = openblas_core();
+  if (!name || better.empty()) return "";
+  const std::string core = name();
+  for (const char* old : {"Prescott", "Core2", "Penryn", "Nehalem", "Generic"})
+    if (core == old)
+      return concat(
+          "OpenBLAS does not know this processor and computes as on "
+          "a ",
+          core,
+          ", several times slower than it could: set "
+          "OPENBLAS_CORETYPE=",
+          better, ", or start the program with sheaf run, which does");
+  return "";
+}
+
+}  // namespace sheaf
