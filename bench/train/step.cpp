@@ -41,20 +41,46 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start)
+      .count();
+}
+
+struct Times {
+  double step_ms = 0;
+  double backward_ms = 0;  // of it
+};
+
+Times median(const std::vector<Times>& all) {
+  std::vector<double> steps;
+  std::vector<double> backwards;
+  for (const Times& times : all) {
+    steps.push_back(times.step_ms);
+    backwards.push_back(times.backward_ms);
+  }
+  return {median(steps), median(backwards)};
+}
+
 class Trainer {
  public:
   explicit Trainer(const std::vector<int>& sizes)
       : net_(sizes), optimizer_(net_->parameters(), 0.01) {}
 
   template <class Forward>
-  double step_ms(Forward forward, const at::Tensor& data,
-                 const at::Tensor& target) {
+  Times step(Forward forward, const at::Tensor& data, const at::Tensor& target,
+             sheaf::TraceWriter* trace) {
     const auto start = Clock::now();
+    const sheaf::TraceSpan step(trace, "step", "train");
     sheaf::forget_gradients(*net_);
-    torch::nn::functional::cross_entropy(forward(data), target).backward();
+    auto loss = torch::nn::functional::cross_entropy(forward(data), target);
+    const auto middle = Clock::now();
+    {
+      const sheaf::TraceSpan backward(trace, "backward", "train");
+      loss.backward();
+    }
+    const double backward_ms = ms_since(middle);
     optimizer_.step();
-    return std::chrono::duration<double, std::milli>(Clock::now() - start)
-        .count();
+    return {ms_since(start), backward_ms};
   }
   Mlp& net() { return net_; }
 
@@ -69,6 +95,7 @@ struct Options {
   std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
   std::string overlap = "auto";
   double bucket_mb = 25;
+  std::string trace;
 };
 
 Options parse(int argc, char** argv) {
@@ -80,6 +107,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--overlap", options.overlap)
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--bucket-mb", options.bucket_mb);
+  app.add_option("--trace", options.trace,
+                 "a Chrome trace of steps and buckets; each rank adds its "
+                 "number to the name");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -104,9 +134,7 @@ double exchange_ms(const sheaf::Group& group, const Mlp& net, int count) {
     sheaf::barrier(group);
     const auto start = Clock::now();
     sheaf::all_reduce(group, block, {.op = sheaf::ReduceOp::kAvg});
-    times.push_back(
-        std::chrono::duration<double, std::milli>(Clock::now() - start)
-            .count());
+    times.push_back(ms_since(start));
   }
   return median(times);
 }
@@ -120,37 +148,50 @@ int main(int argc, char** argv) {
   sheaf::seed_rank(1, world);
   const auto data = torch::randn({options.rows, options.sizes.front()});
   const auto target = torch::randint(options.sizes.back(), {options.rows});
+  std::unique_ptr<sheaf::TraceWriter> trace;
+  if (!options.trace.empty())
+    trace = std::make_unique<sheaf::TraceWriter>(
+        fmt::format("{}.{}", options.trace, world.rank()),
+        sheaf::TraceOptions{.rank = world.rank()});
   Trainer alone(options.sizes);
   Trainer together(options.sizes);
-  sheaf::DataParallel model(
-      together.net(), world,
-      {.bucket_mb = options.bucket_mb, .overlap = overlap_of(options.overlap)});
-  std::vector<double> without;
-  std::vector<double> with;
+  sheaf::DataParallel model(together.net(), world,
+                            {.bucket_mb = options.bucket_mb,
+                             .overlap = overlap_of(options.overlap),
+                             .trace = trace.get()});
+  std::vector<Times> without;
+  std::vector<Times> with;
   constexpr int kBlock = 10;  // long enough for caches to forget the other
   for (int round = 0; round < options.rounds; ++round) {
     for (int i = 0; i < kBlock; ++i) {
-      const double ms = alone.step_ms(
-          [&](const auto& x) { return alone.net()->forward(x); }, data, target);
-      if (i >= 2 && round > 0) without.push_back(ms);
+      const Times times =
+          alone.step([&](const auto& x) { return alone.net()->forward(x); },
+                     data, target, nullptr);
+      if (i >= 2 && round > 0) without.push_back(times);
     }
     sheaf::barrier(world);
     for (int i = 0; i < kBlock; ++i) {
-      const double ms = together.step_ms(
-          [&](const auto& x) { return model.forward(x); }, data, target);
-      if (i >= 2 && round > 0) with.push_back(ms);
+      const Times times =
+          together.step([&](const auto& x) { return model.forward(x); }, data,
+                        target, trace.get());
+      if (i >= 2 && round > 0) with.push_back(times);
     }
     sheaf::barrier(world);
   }
   const double exchange = exchange_ms(world, alone.net(), 10);
   const auto stats = model.stats();
-  const double longer = std::max(median(without), exchange);
+  const Times plain = median(without);
+  const Times ours = median(with);
   if (world.rank() == 0)
     fmt::print(
         "{{\"rows\": {}, \"ranks\": {}, \"alone_ms\": {:.3f}, "
-        "\"exchange_ms\": {:.3f}, \"step_ms\": {:.3f}, \"over_alone\": "
-        "{:.3f}, \"over_longer\": {:.3f}, \"wait_ms\": {:.3f}}}\n",
-        options.rows, world.size(), median(without), exchange, median(with),
-        median(with) / median(without), median(with) / longer,
+        "\"alone_backward_ms\": {:.3f}, \"exchange_ms\": {:.3f}, "
+        "\"step_ms\": {:.3f}, \"backward_ms\": {:.3f}, \"over_alone\": "
+        "{:.3f}, \"over_longer\": {:.3f}, \"backward_over_longer\": {:.3f}, "
+        "\"wait_ms\": {:.3f}}}\n",
+        options.rows, world.size(), plain.step_ms, plain.backward_ms, exchange,
+        ours.step_ms, ours.backward_ms, ours.step_ms / plain.step_ms,
+        ours.step_ms / std::max(plain.step_ms, exchange),
+        ours.backward_ms / std::max(plain.backward_ms, exchange),
         stats.wait_ms / static_cast<double>(stats.passes));
 }
