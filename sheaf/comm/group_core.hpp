@@ -75,6 +75,9 @@ class GroupCore {
   void throw_if_failed() const;
   void fail(std::exception_ptr error);
 
+  // What a higher layer keeps with the group.
+  std::shared_ptr<void>& extension() { return extension_; }
+
   Tuner& tuner() { return *tuner_; }
   Reporter& reporter() { return *reporter_; }
 
@@ -91,6 +94,7 @@ class GroupCore {
   const std::uint64_t region_offset_;
   std::unique_ptr<Tuner> tuner_;
   std::unique_ptr<Reporter> reporter_;
+  std::shared_ptr<void> extension_;
 
   std::uint32_t sequence_ = 0;
   std::uint32_t pieces_ = 0;

@@ -70,6 +70,9 @@ class Runtime {
   void mark_failed() { has_failed_ = true; }
   bool has_failed() const { return has_failed_; }
 
+  // What a higher layer keeps with the world.
+  std::shared_ptr<void>& extension() { return extension_; }
+
   GroupIds used_ids();
   void take_id(int id);
   void release_id(int id);
@@ -99,6 +102,7 @@ class Runtime {
   bool is_finalized_ = false;
   std::mutex mutex_;
   GroupIds ids_;
+  std::shared_ptr<void> extension_;
 };
 
 }  // namespace sheaf::comm

@@ -100,19 +100,19 @@ std::int64_t Bucket::bytes() const {
   return bytes;
 }
 
-at::Tensor Bucket::flags() const {
-  return shared_.narrow(0, elements_, static_cast<std::int64_t>(size()));
+at::Tensor Bucket::flags_of(const at::Tensor& memory) const {
+  return memory.narrow(0, elements_, static_cast<std::int64_t>(size()));
 }
 
 void Bucket::write_flags() {
-  flags().copy_(at::from_blob(
+  flags_of(shared_).copy_(at::from_blob(
       shares_.data(), {static_cast<std::int64_t>(size())}, at::kDouble));
 }
 
 void Bucket::read_flags() {
   at::from_blob(shares_.data(), {static_cast<std::int64_t>(size())},
                 at::kDouble)
-      .copy_(flags());
+      .copy_(flags_of(shared_));
 }
 
 }  // namespace sheaf::parallel

@@ -52,11 +52,15 @@ class Bucket {
   // Flags go into shared() before the exchange, and are read after it.
   void write_flags();
   void read_flags();
+  // For exchanges of block() itself where it is on a device: its flags become
+  // those of shared(), and the other way round.
+  void flags_to_device() { flags_of(block_).copy_(flags_of(shared_)); }
+  void flags_from_device() { flags_of(shared_).copy_(flags_of(block_)); }
   // After the exchange: the share of ranks that had a gradient.
   double share_used(std::size_t member) const { return shares_[member]; }
 
  private:
-  at::Tensor flags() const;
+  at::Tensor flags_of(const at::Tensor& memory) const;
 
   std::vector<BucketMember> members_;
   std::int64_t elements_ = 0;  // of the block, without flags

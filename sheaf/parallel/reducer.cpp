@@ -7,6 +7,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/sparse.hpp"
+#include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/nccl_backend.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -172,17 +174,31 @@ void Reducer::exchange(std::size_t index) {
   Bucket& bucket = *buckets_[index];
   const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
   const at::NoGradGuard no_grad;
-  const bool is_on_device = !bucket.block().device().is_cpu();
-  if (is_on_device) bucket.shared().copy_(bucket.block());
   bucket.write_flags();
   if (parameters_[bucket.members()[0].index].is_sparse)
     average_sparse(bucket);
-  else
+  else if (bucket.block().device().is_cpu())
     stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
+  else
+    average_on_device(bucket);
   bucket.read_flags();
-  if (is_on_device) bucket.block().copy_(bucket.shared());
   stats_.exchange_ms += ms_since(start);
   ++stats_.buckets;
+}
+
+void Reducer::average_on_device(Bucket& bucket) {
+  const at::Tensor& block = bucket.block();
+  bucket.flags_to_device();
+  if (tensor::nccl::is_enabled(group_) && options_.exchange->takes_outside()) {
+    tensor::all_reduce(group_, block, {.op = comm::ReduceOp::kSum});
+    block.div_(divisor_);
+    stats_.bytes += bucket.bytes();
+    bucket.flags_from_device();
+    return;
+  }
+  bucket.shared().copy_(block);
+  stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
+  block.copy_(bucket.shared());
 }
 
 void Reducer::average_sparse(Bucket& bucket) {

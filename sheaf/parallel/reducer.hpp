@@ -101,6 +101,7 @@ class Reducer {
   void launch_complete();
   void launch(std::size_t bucket);
   void exchange(std::size_t bucket);
+  void average_on_device(Bucket& bucket);
   void average_sparse(Bucket& bucket);
   void end_pass();
   void finish_exchanges();

@@ -4,6 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/tensor/memory.hpp"
+#include "sheaf/tensor/nccl.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -102,6 +103,7 @@ void check_only_root(const Group& group, const Tensors& list, int root,
 
 Work broadcast(const Group& group, const at::Tensor& data,
                const CollectiveOptions& options) {
+  if (nccl::broadcast(group, data, options)) return {};
   const at::Tensor memory = staged(data, group.rank() == options.root);
   return Call(options, data)
       .run(
@@ -113,6 +115,7 @@ Work broadcast(const Group& group, const at::Tensor& data,
 
 Work reduce(const Group& group, const at::Tensor& data,
             const CollectiveOptions& options) {
+  if (nccl::reduce(group, data, options)) return {};
   const at::Tensor memory = staged(data);
   const bool is_root = group.rank() == options.root;
   const Buffer buffer = buffer_of(memory);
@@ -128,6 +131,7 @@ Work reduce(const Group& group, const at::Tensor& data,
 
 Work all_reduce(const Group& group, const at::Tensor& data,
                 const CollectiveOptions& options) {
+  if (nccl::all_reduce(group, data, options)) return {};
   const at::Tensor memory = staged(data);
   return Call(options, data)
       .run(
@@ -182,6 +186,7 @@ Work gather(const Group& group, const at::Tensor& input, const Tensors& outputs,
 
 Work all_gather(const Group& group, const at::Tensor& input,
                 const at::Tensor& output, const CollectiveOptions& options) {
+  if (nccl::all_gather(group, input, output, options)) return {};
   const at::Tensor from = staged(input);
   const at::Tensor to = staged(output, /*with_content=*/false);
   return Call(options, input)
@@ -223,6 +228,7 @@ Work reduce_scatter(const Group& group, const Tensors& inputs,
 Work reduce_scatter(const Group& group, const at::Tensor& input,
                     const at::Tensor& output,
                     const CollectiveOptions& options) {
+  if (nccl::reduce_scatter(group, input, output, options)) return {};
   const at::Tensor from = staged(input);
   const at::Tensor to = staged(output, /*with_content=*/false);
   return Call(options, output)

@@ -2,10 +2,11 @@
 // The operations of a group on tensors; rules as in comm/collectives.hpp.
 //
 // Tensors may be of any shape, strides and device (those on a GPU travel
-// through pinned memory); results are written into the tensors given. All
-// ranks give the same type and shape, except where a comment says otherwise.
-// With `async` the tensors are kept alive; they hold their result after
-// wait() on the Work. Autograd does not see these operations.
+// through pinned memory, or by NCCL: see init.hpp); results are written into
+// the tensors given. All ranks give the same type and shape, except where a
+// comment says otherwise. With `async` the tensors are kept alive; they hold
+// their result after wait() on the Work. Autograd does not see these
+// operations.
 
 #include <torch/types.h>
 

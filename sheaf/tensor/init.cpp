@@ -12,6 +12,7 @@
 #include "sheaf/comm/runtime.hpp"
 #include "sheaf/comm/tcp_transport.hpp"
 #include "sheaf/comm/thread_transport.hpp"
+#include "sheaf/tensor/nccl_backend.hpp"
 #include "sheaf/tensor/rendezvous.hpp"
 
 namespace sheaf::tensor {
@@ -78,9 +79,14 @@ comm::World start(const ProcessGroupOptions& options) {
   }
   if (backend == "mpi") return init_mpi(options);
   if (backend == "gloo") return init_tcp(options);
-  SHEAF_CHECK(backend != "nccl",
-              "backend nccl is not in this build; choose gloo or mpi: CUDA "
-              "tensors travel through the host's memory");
+  if (backend == "nccl") {
+    nccl::check_available();
+    ProcessGroupOptions host = options;  // of CPU tensors, and of NCCL's start
+    host.backend.clear();
+    comm::World world = start(host);
+    nccl::enable(world);
+    return world;
+  }
   constexpr std::array<std::string_view, 3> kBackends{"mpi", "gloo", "nccl"};
   throw UsageError(concat("unknown backend '", backend,
                           "'; allowed: mpi, gloo, nccl",

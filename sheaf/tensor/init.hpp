@@ -9,8 +9,8 @@
 namespace sheaf::tensor {
 
 struct ProcessGroupOptions {
-  // "mpi"; "gloo": TCP, without MPI; "nccl"; empty: mpi under an MPI launcher,
-  // else gloo.
+  // "mpi"; "gloo": TCP, without MPI; empty: mpi under an MPI launcher, else
+  // gloo; "nccl": as empty, and NCCL for CUDA tensors.
   std::string backend{};
   // env://, tcp://host:port?rank=&world_size=, file:///path; empty: env://.
   std::string init_method{};
