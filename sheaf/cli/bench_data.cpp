@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sheaf/cli/bench_plan.hpp"
+#include "sheaf/comm/fingerprint.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
 
 namespace sheaf::cli {

@@ -91,7 +91,7 @@ Cell op_cell(const comm::BaselineCall& call) {
 }
 
 Cell root_cell(const comm::BaselineCall& call) {
-  if (!is_rooted(call.operation)) return {};
+  if (!has_root(call.operation)) return {};
   return call.root;
 }
 

@@ -163,18 +163,6 @@ double parse_link_gbs(const std::string& text) {
   return number * bits / 8 / 1e9;
 }
 
-bool is_reducing(Operation operation) {
-  return operation == Operation::kAllReduce ||
-         operation == Operation::kReduce ||
-         operation == Operation::kReduceScatter;
-}
-
-bool is_rooted(Operation operation) {
-  return operation == Operation::kBroadcast ||
-         operation == Operation::kReduce || operation == Operation::kGather ||
-         operation == Operation::kScatter;
-}
-
 BenchPlan plan_bench(const BenchArgs& args) {
   check_numbers(args);
   BenchPlan plan;

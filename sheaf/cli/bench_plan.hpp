@@ -77,9 +77,4 @@ std::vector<std::uint64_t> sweep_sizes(std::uint64_t begin, std::uint64_t end,
 // "1gbit", "10Gbit/s", "800mbit": GB/s.
 double parse_link_gbs(const std::string& text);
 
-// Whether elements are combined, so that an operation such as sum applies.
-bool is_reducing(comm::Operation operation);
-// Whether one rank is special.
-bool is_rooted(comm::Operation operation);
-
 }  // namespace sheaf::cli

@@ -12,14 +12,6 @@ using comm::Operation;
 
 constexpr std::size_t kAlignment = 64;  // between input and output
 
-bool has_blocks(Operation operation) {
-  return operation == Operation::kGather ||
-         operation == Operation::kAllGather ||
-         operation == Operation::kScatter ||
-         operation == Operation::kReduceScatter ||
-         operation == Operation::kAllToAll;
-}
-
 bool can_be_in_place(Operation operation) {
   return operation != Operation::kAllToAll && operation != Operation::kSend;
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/topo/rankfile.hpp"
 #include "sheaf/topo/text.hpp"
@@ -14,8 +15,7 @@ namespace {
 using Hosts = std::vector<topo::HostSlots>;
 
 bool is_this_host(const std::string& name) {
-  return name == "localhost" || name == "127.0.0.1" ||
-         name == topo::host_name();
+  return name == "localhost" || name == "127.0.0.1" || name == host_name();
 }
 
 Hosts read_hosts(const LaunchOptions& options) {

@@ -15,11 +15,11 @@
 #include <span>
 #include <thread>
 
+#include "sheaf/base/host.hpp"
 #include "sheaf/base/openblas.hpp"
 #include "sheaf/cli/frame_writer.hpp"
 #include "sheaf/cli/rank_child.hpp"
 #include "sheaf/cli/report.hpp"
-#include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -155,7 +155,7 @@ std::int64_t now_ns() {
 RankReport Wrapper::make_report(RankChild& child) const {
   RankReport report;
   report.rank = rank_;
-  report.host = topo::host_name();
+  report.host = host_name();
   report.pid = child.pid();
   report.was_asked = was_asked_;
   // Before others can see that it is gone, and fail because of that.

@@ -12,23 +12,31 @@ constexpr std::array<std::string_view, 14> kNames{
     "all_reduce_n", "gather",  "all_gather", "scatter", "reduce_scatter",
     "all_to_all",   "send",    "recv",       "split"};
 
-bool reduces(Operation operation) {
+}  // namespace
+
+std::string_view name_of(Operation operation) noexcept {
+  return kNames[static_cast<std::size_t>(operation) % kNames.size()];
+}
+
+bool is_reducing(Operation operation) noexcept {
   return operation == Operation::kReduce ||
          operation == Operation::kAllReduce ||
          operation == Operation::kAllReduceN ||
          operation == Operation::kReduceScatter;
 }
 
-bool has_root(Operation operation) {
+bool has_root(Operation operation) noexcept {
   return operation == Operation::kBroadcast ||
          operation == Operation::kReduce || operation == Operation::kGather ||
          operation == Operation::kScatter;
 }
 
-}  // namespace
-
-std::string_view name_of(Operation operation) noexcept {
-  return kNames[static_cast<std::size_t>(operation) % kNames.size()];
+bool has_blocks(Operation operation) noexcept {
+  return operation == Operation::kGather ||
+         operation == Operation::kAllGather ||
+         operation == Operation::kScatter ||
+         operation == Operation::kReduceScatter ||
+         operation == Operation::kAllToAll;
 }
 
 std::uint32_t hash_name(std::string_view name) noexcept {
@@ -47,7 +55,7 @@ std::string describe(const Fingerprint& call) {
       call.operation == Operation::kNone || call.operation == Operation::kSplit)
     return text;
   text += concat(" (", name_of(call.dtype));
-  if (reduces(call.operation)) text += concat(" ", name_of(call.op));
+  if (is_reducing(call.operation)) text += concat(" ", name_of(call.op));
   if (call.count) text += concat(", ", call.count, " elements");
   if (has_root(call.operation)) text += concat(", root ", call.root);
   if (call.operation == Operation::kSend) text += concat(" to ", call.root);

@@ -27,6 +27,12 @@ enum class Operation : std::uint8_t {
 };
 
 std::string_view name_of(Operation operation) noexcept;
+// Whether elements are combined, so that an operation such as sum applies.
+bool is_reducing(Operation operation) noexcept;
+// Whether one rank is special.
+bool has_root(Operation operation) noexcept;
+// Whether the buffer of some rank holds a block for each rank.
+bool has_blocks(Operation operation) noexcept;
 
 struct Fingerprint {
   Operation operation = Operation::kNone;

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -29,18 +29,6 @@ std::string start_of(pid_t pid) {
   std::string field;
   for (int i = 3; i <= 22; ++i) in >> field;
   return field;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
 }
 
 // What a rank says: who it is, then its string.

@@ -1,13 +1,12 @@
 #include "sheaf/topo/host.hpp"
 
 #include <hwloc.h>
-#include <unistd.h>
 
-#include <array>
 #include <memory>
 #include <type_traits>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -60,12 +59,6 @@ std::vector<int> cores_by_socket(const Topology& topology) {
 }
 
 }  // namespace
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
 
 HostInfo detect_host() {
   const Topology topology = load_topology();

@@ -31,6 +31,4 @@ struct HostInfo {
 // cgroup that allows two cores has two. IoError when hwloc cannot look.
 HostInfo detect_host();
 
-std::string host_name();  // as gethostname says it
-
 }  // namespace sheaf::topo

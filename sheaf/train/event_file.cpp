@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/topo/host.hpp"
+#include "sheaf/base/host.hpp"
 #include "sheaf/train/crc32c.hpp"
 
 namespace sheaf::train {
@@ -55,7 +55,7 @@ std::string masked_crc(std::string_view bytes) {
 std::string file_name() {
   return fmt::format("events.out.tfevents.{:010}.{}.{}.v2",
                      static_cast<std::int64_t>(seconds_since_1970()),
-                     topo::host_name(), ::getpid());
+                     host_name(), ::getpid());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "temporary_folder.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf {
 namespace {
@@ -46,13 +47,8 @@ TEST(AtomicFile, AFailureNamesTheFileAndLeavesNothing) {
   // The name is taken by a folder that is not empty: the rename must fail.
   const auto path = folder.path() / "taken";
   std::filesystem::create_directories(path / "inside");
-  try {
-    write_file_atomically(path, "x");
-    FAIL() << "it was written";
-  } catch (const IoError& error) {
-    EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos)
-        << error.what();
-  }
+  expect_throws<IoError>([&] { write_file_atomically(path, "x"); },
+                         {path.string()});
   EXPECT_EQ(folder.names(), std::vector<std::string>{"taken"});
   EXPECT_THROW(write_file_atomically(folder.path() / "no" / "file", "x"),
                IoError);

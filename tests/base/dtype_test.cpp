@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sheaf/base/error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf {
 namespace {
@@ -31,14 +32,7 @@ TEST(DType, NamesAndSizes) {
 }
 
 TEST(DType, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
-  try {
-    parse_dtype("f8");
-    FAIL() << "'f8' was taken";
-  } catch (const UsageError& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("'f8'"), std::string::npos) << text;
-    EXPECT_NE(text.find("bf16"), std::string::npos) << text;
-  }
+  expect_throws<UsageError>([] { parse_dtype("f8"); }, {"'f8'", "bf16"});
 }
 
 // The value of a binary16 by the definition of its fields.

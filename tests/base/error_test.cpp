@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/expect_error.hpp"
+
 namespace sheaf {
 namespace {
 
@@ -19,25 +21,16 @@ TEST(Error, EachKindHasItsExitCode) {
 
 TEST(Error, CheckJoinsItsArguments) {
   EXPECT_NO_THROW(SHEAF_CHECK(true, "never"));
-  try {
+  const auto fail = [] {
     SHEAF_CHECK(1 > 2, "rank ", 3, ": ", 0.5, " and ", 'c');
-    FAIL() << "it did not throw";
-  } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "rank 3: 0.5 and c");
-  }
+  };
+  EXPECT_EQ(error_of<UsageError>(fail), "rank 3: 0.5 and c");
 }
 
 TEST(Error, AssertNamesConditionAndPlace) {
   EXPECT_NO_THROW(SHEAF_ASSERT(true, "never"));
-  try {
-    SHEAF_ASSERT(1 == 2, "chunk ", 7);
-    FAIL() << "it did not throw";
-  } catch (const InternalError& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("error_test.cpp:"), std::string::npos) << text;
-    EXPECT_NE(text.find("'1 == 2'"), std::string::npos) << text;
-    EXPECT_NE(text.find("chunk 7"), std::string::npos) << text;
-  }
+  expect_throws<InternalError>([] { SHEAF_ASSERT(1 == 2, "chunk ", 7); },
+                               {"error_test.cpp:", "'1 == 2'", "chunk 7"});
 }
 
 TEST(Error, ATimeoutIsACommunicationError) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf {
 namespace {
@@ -87,12 +88,8 @@ TEST(Log, LinesOfThreadsStayWhole) {
 TEST(Log, EveryLevelParses) {
   EXPECT_EQ(parse_log_level("debug"), LogLevel::kDebug);
   EXPECT_EQ(parse_log_level("off"), LogLevel::kOff);
-  try {
-    parse_log_level("inof");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_TRUE(has(error.what(), "did you mean 'info'?")) << error.what();
-  }
+  expect_throws<UsageError>([] { parse_log_level("inof"); },
+                            {"did you mean 'info'?"});
 }
 
 // The variable is read once per process, so each case needs a process.

@@ -6,6 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "temporary_folder.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf {
 namespace {
@@ -21,13 +22,7 @@ TEST(ReadFile, GivesAllBytes) {
 }
 
 void expect_named(const std::filesystem::path& path) {
-  try {
-    read_file(path);
-    FAIL() << path << " was read";
-  } catch (const IoError& error) {
-    EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos)
-        << error.what();
-  }
+  expect_throws<IoError>([&] { read_file(path); }, {path.string()});
 }
 
 TEST(ReadFile, AFailureNamesTheFile) {

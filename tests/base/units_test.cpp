@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf {
 namespace {
@@ -28,14 +29,9 @@ TEST(Units, BytesAreReadInPowersOf1024) {
 TEST(Units, WhatIsNoSizeIsAnErrorThatQuotesIt) {
   for (const char* text : {"", "K", "12Q", "-1", "1.3", "1e3", "64 K 2", "0x10",
                            "inf", "nan", "9999999T", "12KiBs", "1,5M"}) {
-    try {
-      const auto bytes = parse_bytes(text);
-      ADD_FAILURE() << "'" << text << "' was read as " << bytes;
-    } catch (const UsageError& error) {
-      EXPECT_NE(std::string(error.what()).find("'" + std::string(text) + "'"),
-                std::string::npos)
-          << error.what();
-    }
+    SCOPED_TRACE(text);
+    expect_throws<UsageError>([&] { parse_bytes(text); },
+                              {"'" + std::string(text) + "'"});
   }
 }
 

@@ -4,31 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sheaf/cli/commands.hpp"
 #include "sheaf/comm/check.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/world.hpp"
+#include "tests/cli/call_sheaf.hpp"
 #include "tests/comm/dump_folder.hpp"
 
 namespace sheaf::cli {
 namespace {
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome sheaf(std::vector<std::string> words) {
-  std::vector<const char*> argv{"sheaf"};
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = run_cli(static_cast<int>(argv.size()), argv.data());
-  Outcome outcome{code, testing::internal::GetCapturedStdout(), ""};
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 // Three ranks on two hosts, with a wrong element on rank 1.
 class DumpShow : public testing::Test {
@@ -57,7 +40,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 TEST_F(DumpShow, FindsTheOtherRanksBesideTheFile) {
-  const Outcome shown = sheaf({"dump", "show", file(1)});
+  const CallOutcome shown = call_sheaf({"dump", "show", file(1)});
   EXPECT_EQ(shown.code, 0) << shown.err;
   for (const char* part :
        {"all_reduce #", "(f32 sum, 5000 elements)", "rank 1 of 3",
@@ -70,24 +53,25 @@ TEST_F(DumpShow, FindsTheOtherRanksBesideTheFile) {
 
 TEST_F(DumpShow, OneFileAloneShowsTheNeighbourhood) {
   std::filesystem::remove(file(0));
-  const Outcome shown = sheaf({"dump", "show", file(1)});
+  const CallOutcome shown = call_sheaf({"dump", "show", file(1)});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_TRUE(has(shown.out, "around the worst")) << shown.out;
   EXPECT_TRUE(has(shown.out, "4321")) << shown.out;
 }
 
 TEST_F(DumpShow, SeveralFilesAreTakenAsGiven) {
-  const Outcome shown = sheaf({"dump", "show", file(2), file(0), file(1)});
+  const CallOutcome shown =
+      call_sheaf({"dump", "show", file(2), file(0), file(1)});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_TRUE(has(shown.out, "Replay of all elements, from 3 dumps"));
   EXPECT_TRUE(has(shown.out, "the error is on rank 1")) << shown.out;
-  const Outcome twice = sheaf({"dump", "show", file(2), file(2)});
+  const CallOutcome twice = call_sheaf({"dump", "show", file(2), file(2)});
   EXPECT_EQ(twice.code, 2);
   EXPECT_TRUE(has(twice.err, "given twice")) << twice.err;
 }
 
 TEST_F(DumpShow, PrintsJsonRows) {
-  const Outcome shown = sheaf({"dump", "show", "--json", file(1)});
+  const CallOutcome shown = call_sheaf({"dump", "show", "--json", file(1)});
   EXPECT_EQ(shown.code, 0) << shown.err;
   std::istringstream lines(shown.out);
   std::vector<nlohmann::json> rows;
@@ -104,15 +88,15 @@ TEST_F(DumpShow, PrintsJsonRows) {
 TEST_F(DumpShow, DamagedFileNamesItself) {
   const std::string bytes = folder_.text("sheaf.dump.0.1");
   std::ofstream(file(0), std::ios::binary) << bytes.substr(0, 1000);
-  const Outcome shown = sheaf({"dump", "show", file(0)});
+  const CallOutcome shown = call_sheaf({"dump", "show", file(0)});
   EXPECT_EQ(shown.code, 5);
   EXPECT_TRUE(has(shown.err, "sheaf.dump.0.1: at offset ")) << shown.err;
 }
 
 TEST(DumpCommand, WantsAFile) {
-  EXPECT_EQ(sheaf({"dump"}).code, 2);
-  EXPECT_EQ(sheaf({"dump", "show"}).code, 2);
-  EXPECT_EQ(sheaf({"dump", "show", "/nonexistent"}).code, 5);
+  EXPECT_EQ(call_sheaf({"dump"}).code, 2);
+  EXPECT_EQ(call_sheaf({"dump", "show"}).code, 2);
+  EXPECT_EQ(call_sheaf({"dump", "show", "/nonexistent"}).code, 5);
 }
 
 }  // namespace

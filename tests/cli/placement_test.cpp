@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
 #include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {
@@ -55,7 +56,7 @@ TEST_F(PlacementTest, HostsGiveTheNumber) {
   EXPECT_FALSE(request.is_local);
   options_.ranks = 6;
   EXPECT_THROW(place_ranks(options_), UsageError);
-  options_.hosts = topo::host_name() + ":6";
+  options_.hosts = host_name() + ":6";
   EXPECT_TRUE(place_ranks(options_).request.is_local);
 }
 

@@ -9,32 +9,18 @@
 #include "sheaf/comm/check.hpp"
 #include "sheaf/comm/world.hpp"
 #include "tests/comm/dump_folder.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm::ddl {
 namespace {
 
-// The text of the UsageError that `body` throws.
-template <class Body>
-std::string usage_error(Body body) {
-  try {
-    body();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "(none)";
-}
-
-bool has(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Ddl, NeedsInit) {
   EXPECT_FALSE(is_initialized());
   std::vector<float> data{1};
-  EXPECT_TRUE(has(usage_error([&] { all_reduce(data); }), "init()"));
-  EXPECT_TRUE(has(usage_error([&] { bcast(data); }), "init()"));
-  EXPECT_TRUE(has(usage_error([] { finalize(); }), "init()"));
-  EXPECT_TRUE(has(usage_error([] { place(); }), "init()"));
+  expect_throws<UsageError>([&] { all_reduce(data); }, {"init()"});
+  expect_throws<UsageError>([&] { bcast(data); }, {"init()"});
+  expect_throws<UsageError>([] { finalize(); }, {"init()"});
+  expect_throws<UsageError>([] { place(); }, {"init()"});
 }
 
 TEST(Ddl, OneProcessIsAWorld) {
@@ -45,7 +31,7 @@ TEST(Ddl, OneProcessIsAWorld) {
   EXPECT_EQ(here.local_size, 1);
   EXPECT_EQ(here.num_hosts, 1);
   EXPECT_EQ(here.device, 0);
-  EXPECT_TRUE(has(usage_error([] { init(); }), "called before"));
+  expect_throws<UsageError>([] { init(); }, {"called before"});
   std::vector<float> data{1, 2};
   bcast(data);
   all_reduce(data, {.op = ReduceOp::kAvg, .check = 1});
@@ -60,20 +46,19 @@ TEST(Ddl, OneProcessIsAWorld) {
 TEST(Ddl, NoDevicesGiveNone) {
   EXPECT_EQ(init().device, -1);
   finalize();
-  EXPECT_TRUE(has(usage_error([] { init("", -1); }), "-1 devices"));
+  expect_throws<UsageError>([] { init("", -1); }, {"-1 devices"});
 }
 
 TEST(Ddl, WrongOptionsSayWhy) {
-  EXPECT_TRUE(
-      has(usage_error([] { init("-mode c:1"); }), "never described publicly"));
-  const std::string text = usage_error([] { init("-mode b:4x3"); });
-  EXPECT_TRUE(has(text, "12") && has(text, "1")) << text;
+  expect_throws<UsageError>([] { init("-mode c:1"); },
+                            {"never described publicly"});
+  expect_throws<UsageError>([] { init("-mode b:4x3"); }, {"12", "1"});
   EXPECT_FALSE(is_initialized());
 }
 
 TEST(Ddl, EmptyOptionsTakeTheEnvironment) {
   const test::ScopedVariable variable("SHEAF_OPTIONS", "-mode b:2");
-  EXPECT_TRUE(has(usage_error([] { init(); }), "2"));
+  expect_throws<UsageError>([] { init(); }, {"2"});
   EXPECT_EQ(init("-mode b").size, 1);  // what is given goes first
   finalize();
 }
@@ -89,8 +74,8 @@ TEST(Ddl, AllocatesAligned) {
     }
   ddl::free(nullptr);
   int elsewhere = 0;
-  EXPECT_TRUE(has(usage_error([&] { ddl::free(&elsewhere); }), "not given"));
-  EXPECT_TRUE(has(usage_error([] { allocate(8, 48); }), "power of two"));
+  expect_throws<UsageError>([&] { ddl::free(&elsewhere); }, {"not given"});
+  expect_throws<UsageError>([] { allocate(8, 48); }, {"power of two"});
   finalize();
 }
 
@@ -114,32 +99,29 @@ TEST(Ddl, ReducesGroups) {
 TEST(Ddl, KnowsSumAndAverageOnly) {
   run_threads(2, [](const Group& group) {
     std::vector<float> data{1};
-    EXPECT_TRUE(has(
-        usage_error([&] { all_reduce(group, data, {.op = ReduceOp::kMax}); }),
-        "sum and avg, not max"));
+    expect_throws<UsageError>(
+        [&] { all_reduce(group, data, {.op = ReduceOp::kMax}); },
+        {"sum and avg, not max"});
   });
 }
 
 TEST(Ddl, PlainMpiNeedsMpi) {
   run_threads(2, [](const Group& group) {
     std::vector<float> data{1};
-    EXPECT_TRUE(
-        has(usage_error([&] { all_reduce(group, data, {.mpi = true}); }),
-            "mpi=true needs MPI"));
+    expect_throws<UsageError>([&] { all_reduce(group, data, {.mpi = true}); },
+                              {"mpi=true needs MPI"});
     const Group alone = group.new_group({0});
     if (!alone.is_member()) return;
-    EXPECT_TRUE(
-        has(usage_error([&] { all_reduce(alone, data, {.mpi = true}); }),
-            "1 of 2 ranks"));
+    expect_throws<UsageError>([&] { all_reduce(alone, data, {.mpi = true}); },
+                              {"1 of 2 ranks"});
   });
 }
 
 TEST(Ddl, WrongCheckIsAUsageError) {
   run_threads(2, [](const Group& group) {
     std::vector<float> data{1};
-    EXPECT_TRUE(
-        has(usage_error([&] { all_reduce(group, data, {.check = -0.5}); }),
-            "check is -0.5"));
+    expect_throws<UsageError>([&] { all_reduce(group, data, {.check = -0.5}); },
+                              {"check is -0.5"});
   });
 }
 

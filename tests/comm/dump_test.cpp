@@ -9,6 +9,7 @@
 #include "sheaf/base/error.hpp"
 #include "tests/comm/dump_folder.hpp"
 #include "tests/support/exact.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -113,42 +114,32 @@ TEST(Dump, NoticesEveryFlippedBit) {
   EXPECT_THROW(parse_dump(bytes + "x", "the.file"), IoError);
 }
 
-std::string error_of(const std::string& bytes) {
-  try {
-    parse_dump(bytes, "the.file");
-  } catch (const IoError& error) {
-    return error.what();
-  }
-  return "";
+std::string damage_of(const std::string& bytes) {
+  return error_of<IoError>([&] { parse_dump(bytes, "the.file"); });
 }
 
 TEST(Dump, SaysWhereItIsDamaged) {
   const std::string bytes = format_dump(example());
-  EXPECT_EQ(error_of("GIF89a-and-more-of-it"),
+  EXPECT_EQ(damage_of("GIF89a-and-more-of-it"),
             "the.file: at offset 0: this is no dump: it does not begin with "
             "SHEAFDMP");
   std::string later = bytes;
   later[8] = 9;
-  EXPECT_EQ(error_of(later),
+  EXPECT_EQ(damage_of(later),
             "the.file: at offset 8: this dump has version 9, this program "
             "reads 1");
   std::string damaged = bytes;
   damaged.back() = static_cast<char>(damaged.back() ^ 1);
   const std::size_t window = bytes.size() - example().window.size();
-  EXPECT_NE(error_of(damaged).find(
+  EXPECT_NE(damage_of(damaged).find(
                 concat("at offset ", window, ": section 'window'")),
             std::string::npos)
-      << error_of(damaged);
+      << damage_of(damaged);
 }
 
 TEST(Dump, MissingFileIsNamed) {
-  try {
-    read_dump("/nonexistent/sheaf.dump.0.1");
-    FAIL();
-  } catch (const IoError& error) {
-    EXPECT_NE(std::string(error.what()).find("/nonexistent/sheaf.dump.0.1"),
-              std::string::npos);
-  }
+  const std::string path = "/nonexistent/sheaf.dump.0.1";
+  expect_throws<IoError>([&] { read_dump(path); }, {path});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -64,14 +65,8 @@ TEST(Heap, JoinsFreedNeighbours) {
 TEST(Heap, SaysWhatToDoWhenItIsFull) {
   Heap heap(4 * kMiB, kReserved);
   heap.allocate(kMiB);
-  try {
-    heap.allocate(16 * kMiB);
-    FAIL() << "no error";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("SHEAF_ARENA_BYTES"),
-              std::string::npos)
-        << error.what();
-  }
+  expect_throws<UsageError>([&] { heap.allocate(16 * kMiB); },
+                            {"SHEAF_ARENA_BYTES"});
   heap.allocate(kMiB);  // it still serves
 }
 

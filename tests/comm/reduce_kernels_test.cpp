@@ -13,6 +13,7 @@
 #include "naive_reduce.hpp"
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/reduce_loops_table.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -333,12 +334,7 @@ TEST(ReduceKernels, TablesCoverWhatIsDefined) {
 
 std::string message_of(const Reduction& how, std::size_t sources = 2) {
   std::vector<const void*> from(sources, &how);
-  try {
-    reduce(how, from, {}, 0);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of<UsageError>([&] { reduce(how, from, {}, 0); });
 }
 
 TEST(ReduceKernels, WhatIsNotDefinedIsAnErrorThatNamesBoth) {

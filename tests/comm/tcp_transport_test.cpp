@@ -9,6 +9,7 @@
 
 #include "sheaf/comm/tcp_socket.hpp"
 #include "sheaf/comm/tcp_wire.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
 namespace sheaf::comm {
@@ -319,13 +320,8 @@ TEST(TcpAddress, NearAddressesComeFirst) {
 }
 
 TEST(TcpAddress, AnUnknownInterfaceIsNamed) {
-  try {
-    list_addresses("nowhere7");
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_TRUE(has(error.what(), "SHEAF_INTERFACE=nowhere7")) << error.what();
-    EXPECT_TRUE(has(error.what(), "lo")) << error.what();
-  }
+  expect_throws<UsageError>([] { list_addresses("nowhere7"); },
+                            {"SHEAF_INTERFACE=nowhere7", "lo"});
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/base/error.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::data {
 
@@ -61,22 +61,12 @@ inline Bytes counting_bytes(std::size_t count) {
 // What the IoError of `action` says; "" when it throws none.
 template <class Action>
 std::string io_error(const Action& action) {
-  try {
-    action();
-  } catch (const IoError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of<IoError>(action);
 }
 
 template <class Action>
 std::string usage_error(const Action& action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of<UsageError>(action);
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

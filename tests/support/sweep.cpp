@@ -30,7 +30,7 @@ void check_variants(Operation operation, const Group& group, Case test) {
 }
 
 void check(Operation operation, const Group& group, Case test) {
-  if (test.op != ReduceOp::kSum && !reduces(operation)) return;
+  if (test.op != ReduceOp::kSum && !is_reducing(operation)) return;
   std::set<int> roots{0};
   if (has_root(operation)) roots = {group.size() / 2, group.size() - 1};
   for (const int root : roots) {

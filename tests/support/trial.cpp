@@ -18,27 +18,6 @@ const std::vector<Operation>& operations() {
   return all;
 }
 
-bool reduces(Operation operation) {
-  return operation == Operation::kReduce ||
-         operation == Operation::kAllReduce ||
-         operation == Operation::kAllReduceN ||
-         operation == Operation::kReduceScatter;
-}
-
-bool has_blocks(Operation operation) {
-  return operation == Operation::kGather ||
-         operation == Operation::kAllGather ||
-         operation == Operation::kScatter ||
-         operation == Operation::kReduceScatter ||
-         operation == Operation::kAllToAll;
-}
-
-bool has_root(Operation operation) {
-  return operation == Operation::kBroadcast ||
-         operation == Operation::kReduce || operation == Operation::kGather ||
-         operation == Operation::kScatter;
-}
-
 Finish start(Operation operation, const Group& group, const Case& test) {
   switch (operation) {
     case Operation::kBarrier:

@@ -25,9 +25,6 @@ struct Case {
 // The operations that start() knows, send and receive last: as a step around
 // the ring of ranks.
 const std::vector<comm::Operation>& operations();
-bool reduces(comm::Operation operation);
-bool has_blocks(comm::Operation operation);
-bool has_root(comm::Operation operation);
 
 // Waits for the end and compares. It must be called once.
 using Finish = std::function<void()>;

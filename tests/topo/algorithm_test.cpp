@@ -1,6 +1,6 @@
 #include "sheaf/topo/algorithm.hpp"
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -12,8 +12,8 @@ TEST(Algorithm, NamesAreReadBack) {
   }
   EXPECT_EQ(parse_algorithm("shm"), Algorithm::kShared);
   EXPECT_EQ(name_of(Algorithm::kMpi), "mpi");
-  expect_usage_error([] { parse_algorithm("rings"); },
-                     {"'rings'", "auto, shm, ring, halving, tree"});
+  expect_throws<UsageError>([] { parse_algorithm("rings"); },
+                            {"'rings'", "auto, shm, ring, halving, tree"});
 }
 
 TEST(Collective, NamesAreReadBack) {
@@ -24,7 +24,7 @@ TEST(Collective, NamesAreReadBack) {
   EXPECT_EQ(parse_collective("allreduce"), Collective::kAllReduce);
   EXPECT_EQ(parse_collective("all_to_all"), Collective::kAllToAll);
   EXPECT_EQ(name_of(Collective::kBarrier), "barrier");
-  expect_usage_error([] { parse_collective(""); }, {"''", "barrier"});
+  expect_throws<UsageError>([] { parse_collective(""); }, {"''", "barrier"});
 }
 
 }  // namespace

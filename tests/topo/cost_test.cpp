@@ -1,6 +1,6 @@
 #include "sheaf/topo/cost.hpp"
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -88,8 +88,8 @@ TEST(Cost, TheTierBoundIsThatOfTheSlowestTier) {
   const Link fast{0, 100}, slow{0, 1};
   EXPECT_DOUBLE_EQ(tier_bound_us(dims, {slow, fast}, 1e6), 1500);
   EXPECT_DOUBLE_EQ(tier_bound_us(parse_dims("1x1"), {slow, slow}, 1e6), 0);
-  expect_usage_error([&] { tier_bound_us(dims, {slow}, 1e6); },
-                     {"4x3", "2 tiers", "1 links"});
+  expect_throws<UsageError>([&] { tier_bound_us(dims, {slow}, 1e6); },
+                            {"4x3", "2 tiers", "1 links"});
 }
 
 TEST(Cost, TheSharedMemoryBound) {

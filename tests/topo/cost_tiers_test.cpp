@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "expect_error.hpp"
 #include "sheaf/topo/cost.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -84,7 +84,8 @@ TEST(CostTiers, ManySegmentsComeNearTheBound) {
 }
 
 TEST(CostTiers, APipelineNeedsASegment) {
-  expect_usage_error([] { tiers_pipelined_us({}, 1, 0); }, {"0 segments"});
+  expect_throws<UsageError>([] { tiers_pipelined_us({}, 1, 0); },
+                            {"0 segments"});
 }
 
 TEST(CostShared, AllReduceIsBoundByCoreOrMemory) {

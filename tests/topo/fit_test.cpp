@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -83,12 +83,20 @@ TEST(FitLink, AnEmptyMessageMayTakeNextToNothing) {
 }
 
 TEST(FitLink, RefusesSamplesThatCannotTell) {
-  expect_usage_error([] { fit_link({}); }, {"two sizes", "0 samples"});
-  expect_usage_error([] { fit_link({{8, 1}, {8, 2}}); }, {"two sizes"});
-  expect_usage_error([] { fit_link({{8, 1}, {16, 0}}); }, {"0 us", "> 0"});
-  expect_usage_error([] { fit_link({{8, 1}, {-1, 1}}); }, {"-1 bytes"});
-  expect_usage_error([] { fit_link({{8, 1}, {16, std::nan("")}}); }, {"nan"});
-  expect_usage_error(
+  expect_throws<UsageError>([] { fit_link({}); }, {"two sizes", "0 samples"});
+  expect_throws<UsageError>([] { fit_link({{8, 1}, {8, 2}}); }, {"two sizes"});
+  expect_throws<UsageError>(
+      [] {
+        fit_link({{8, 1}, {16, 0}});
+      },
+      {"0 us", "> 0"});
+  expect_throws<UsageError>([] { fit_link({{8, 1}, {-1, 1}}); }, {"-1 bytes"});
+  expect_throws<UsageError>(
+      [] {
+        fit_link({{8, 1}, {16, std::nan("")}});
+      },
+      {"nan"});
+  expect_throws<UsageError>(
       [] {
         fit_link({{8, 2}, {1024, 1}});
       },

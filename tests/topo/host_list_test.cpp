@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -21,16 +21,17 @@ TEST(HostList, ReadsNamesAndSlots) {
 }
 
 TEST(HostList, RefusesWhatIsNotAHost) {
-  expect_usage_error([] { parse_host_list(""); }, {"name is missing"});
-  expect_usage_error([] { parse_host_list("a,,b"); },
-                     {"'a,,b'", "name is missing"});
-  expect_usage_error([] { parse_host_list(":2"); }, {"name is missing"});
-  expect_usage_error([] { parse_host_list("a:0"); }, {"'a'", "'0' slots"});
-  expect_usage_error([] { parse_host_list("a:"); }, {"'' slots"});
-  expect_usage_error([] { parse_host_list("a:x"); }, {"'x' slots"});
-  expect_usage_error([] { parse_host_list("a;b"); }, {"'a;b'", "';'"});
-  expect_usage_error([] { parse_host_list("a:2,b,a:3"); },
-                     {"'a' is listed twice", "a:5"});
+  expect_throws<UsageError>([] { parse_host_list(""); }, {"name is missing"});
+  expect_throws<UsageError>([] { parse_host_list("a,,b"); },
+                            {"'a,,b'", "name is missing"});
+  expect_throws<UsageError>([] { parse_host_list(":2"); }, {"name is missing"});
+  expect_throws<UsageError>([] { parse_host_list("a:0"); },
+                            {"'a'", "'0' slots"});
+  expect_throws<UsageError>([] { parse_host_list("a:"); }, {"'' slots"});
+  expect_throws<UsageError>([] { parse_host_list("a:x"); }, {"'x' slots"});
+  expect_throws<UsageError>([] { parse_host_list("a;b"); }, {"'a;b'", "';'"});
+  expect_throws<UsageError>([] { parse_host_list("a:2,b,a:3"); },
+                            {"'a' is listed twice", "a:5"});
 }
 
 TEST(HostFile, ReadsEveryForm) {
@@ -41,16 +42,16 @@ TEST(HostFile, ReadsEveryForm) {
 }
 
 TEST(HostFile, ErrorsHaveTheLine) {
-  expect_usage_error([] { parse_host_file("a\nb slots=x\n", "hosts"); },
-                     {"hosts:2: ", "'b'", "'x' slots"});
-  expect_usage_error([] { parse_host_file("a cpu=2\n", "hosts"); },
-                     {"hosts:1: ", "'cpu=2'", "slots=N"});
-  expect_usage_error([] { parse_host_file("a b\n", "hosts"); },
-                     {"hosts:1: ", "'b'"});
-  expect_usage_error([] { parse_host_file("a\n#\na\n", "hosts"); },
-                     {"hosts:3: ", "twice"});
-  expect_usage_error([] { parse_host_file("# none\n", "hosts"); },
-                     {"hosts: ", "no host"});
+  expect_throws<UsageError>([] { parse_host_file("a\nb slots=x\n", "hosts"); },
+                            {"hosts:2: ", "'b'", "'x' slots"});
+  expect_throws<UsageError>([] { parse_host_file("a cpu=2\n", "hosts"); },
+                            {"hosts:1: ", "'cpu=2'", "slots=N"});
+  expect_throws<UsageError>([] { parse_host_file("a b\n", "hosts"); },
+                            {"hosts:1: ", "'b'"});
+  expect_throws<UsageError>([] { parse_host_file("a\n#\na\n", "hosts"); },
+                            {"hosts:3: ", "twice"});
+  expect_throws<UsageError>([] { parse_host_file("# none\n", "hosts"); },
+                            {"hosts: ", "no host"});
 }
 
 TEST(HostFile, ComesFromTheDisk) {
@@ -58,7 +59,7 @@ TEST(HostFile, ComesFromTheDisk) {
   std::ofstream(path) << "a slots=2\n";
   EXPECT_EQ(read_host_file(path), (Hosts{{"a", 2}}));
   std::remove(path.c_str());
-  expect_error<IoError>([&] { read_host_file(path); }, {path});
+  expect_throws<IoError>([&] { read_host_file(path); }, {path});
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "sheaf/base/host.hpp"
+
 namespace sheaf::topo {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -25,7 +25,7 @@ Machine example() {
 
 void expect_refused(const std::string& json,
                     std::initializer_list<std::string> words) {
-  expect_usage_error([&] { parse_machine(json, "m.json"); }, words);
+  expect_throws<UsageError>([&] { parse_machine(json, "m.json"); }, words);
 }
 
 TEST(Machine, AMessageTakesLatencyAndBytes) {
@@ -105,18 +105,18 @@ TEST_F(MachineFile, WhatCannotBeReadIsNotWritten) {
   save_machine(example(), path_);
   Machine broken = example();
   broken.network.bandwidth_gbs = std::nan("");
-  expect_usage_error([&] { save_machine(broken, path_); },
-                     {path_, "'links.network.bandwidth_gbs'"});
+  expect_throws<UsageError>([&] { save_machine(broken, path_); },
+                            {path_, "'links.network.bandwidth_gbs'"});
   EXPECT_EQ(load_machine(path_), example());
 }
 
 TEST_F(MachineFile, ErrorsNameTheFile) {
-  expect_error<IoError>([&] { load_machine(path_); }, {path_});
-  expect_error<IoError>([&] { load_machine(folder_); }, {folder_});
+  expect_throws<IoError>([&] { load_machine(path_); }, {path_});
+  expect_throws<IoError>([&] { load_machine(folder_); }, {folder_});
   const std::string nowhere = folder_ + "/none/machine.json";
-  expect_error<IoError>([&] { save_machine(example(), nowhere); }, {nowhere});
+  expect_throws<IoError>([&] { save_machine(example(), nowhere); }, {nowhere});
   std::filesystem::create_directory(path_);
-  expect_error<IoError>([&] { save_machine(example(), path_); }, {path_});
+  expect_throws<IoError>([&] { save_machine(example(), path_); }, {path_});
   EXPECT_EQ(files(), 0) << "a temporary file was left behind";
 }
 

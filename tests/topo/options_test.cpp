@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -34,7 +34,8 @@ TEST(Options, ReadsEveryMode) {
 
 TEST(Options, DimensionsMayBeMissing) {
   EXPECT_FALSE(parse_options("-mode b").dims.has_value());
-  expect_usage_error([] { parse_options("-mode b:"); }, {"empty topology"});
+  expect_throws<UsageError>([] { parse_options("-mode b:"); },
+                            {"empty topology"});
 }
 
 TEST(Options, ReadsSheafsOwn) {
@@ -47,42 +48,44 @@ TEST(Options, ReadsSheafsOwn) {
 }
 
 TEST(Options, RefusesUnknownModes) {
-  expect_usage_error([] { parse_options("-mode c:4x3"); },
-                     {"mode c", "never described publicly", "b", "p"});
-  expect_usage_error([] { parse_options("-mode x:4"); },
-                     {"unknown mode 'x'", "r (ring)"});
-  expect_usage_error([] { parse_options("-mode :4"); }, {"unknown mode ''"});
-  expect_usage_error([] { parse_options("-mode bp:4"); }, {"'bp'"});
+  expect_throws<UsageError>([] { parse_options("-mode c:4x3"); },
+                            {"mode c", "never described publicly", "b", "p"});
+  expect_throws<UsageError>([] { parse_options("-mode x:4"); },
+                            {"unknown mode 'x'", "r (ring)"});
+  expect_throws<UsageError>([] { parse_options("-mode :4"); },
+                            {"unknown mode ''"});
+  expect_throws<UsageError>([] { parse_options("-mode bp:4"); }, {"'bp'"});
 }
 
 TEST(Options, SaysWhyGpuOptionsHaveNoCounterpart) {
-  expect_usage_error([] { parse_options("-dev_sync 1"); },
-                     {"-dev_sync", "GPU", "no counterpart"});
-  expect_usage_error([] { parse_options("-rebind_iter 10"); },
-                     {"-rebind_iter", "GPU", "no counterpart"});
+  expect_throws<UsageError>([] { parse_options("-dev_sync 1"); },
+                            {"-dev_sync", "GPU", "no counterpart"});
+  expect_throws<UsageError>([] { parse_options("-rebind_iter 10"); },
+                            {"-rebind_iter", "GPU", "no counterpart"});
 }
 
 TEST(Options, NamesTheNearestKnownOption) {
-  expect_usage_error([] { parse_options("-dumpiter 5"); },
-                     {"'-dumpiter'", "did you mean '-dump_iter'?"});
-  expect_usage_error([] { parse_options("--mode b"); },
-                     {"did you mean '-mode'?"});
-  expect_usage_error([] { parse_options("-zzzzzzzzzzzzzzz"); },
-                     {"unknown option", "known are -mode"});
-  expect_usage_error([] { parse_options("b:4x3"); }, {"unknown option"});
+  expect_throws<UsageError>([] { parse_options("-dumpiter 5"); },
+                            {"'-dumpiter'", "did you mean '-dump_iter'?"});
+  expect_throws<UsageError>([] { parse_options("--mode b"); },
+                            {"did you mean '-mode'?"});
+  expect_throws<UsageError>([] { parse_options("-zzzzzzzzzzzzzzz"); },
+                            {"unknown option", "known are -mode"});
+  expect_throws<UsageError>([] { parse_options("b:4x3"); }, {"unknown option"});
 }
 
 TEST(Options, RefusesMissingRepeatedAndWrongValues) {
-  expect_usage_error([] { parse_options("-mode"); }, {"-mode needs a value"});
-  expect_usage_error([] { parse_options("-dump_iter -mode b"); },
-                     {"-dump_iter needs a value"});
-  expect_usage_error([] { parse_options("-mode b -mode r"); },
-                     {"-mode is given twice"});
-  expect_usage_error([] { parse_options("-dbg_level 3"); },
-                     {"-dbg_level", "'3'", "0 to 2"});
-  expect_usage_error([] { parse_options("-dump_iter -5"); },
-                     {"-dump_iter", "'-5'", ">= 0"});
-  expect_usage_error([] { parse_options("-dump_iter 1e3"); }, {"'1e3'"});
+  expect_throws<UsageError>([] { parse_options("-mode"); },
+                            {"-mode needs a value"});
+  expect_throws<UsageError>([] { parse_options("-dump_iter -mode b"); },
+                            {"-dump_iter needs a value"});
+  expect_throws<UsageError>([] { parse_options("-mode b -mode r"); },
+                            {"-mode is given twice"});
+  expect_throws<UsageError>([] { parse_options("-dbg_level 3"); },
+                            {"-dbg_level", "'3'", "0 to 2"});
+  expect_throws<UsageError>([] { parse_options("-dump_iter -5"); },
+                            {"-dump_iter", "'-5'", ">= 0"});
+  expect_throws<UsageError>([] { parse_options("-dump_iter 1e3"); }, {"'1e3'"});
 }
 
 TEST(Options, TextIsReadBackAsTheSame) {
@@ -99,11 +102,12 @@ TEST(Options, Timeouts) {
   EXPECT_EQ(parse_options("-timeout 30s").timeout_ms, 30'000);
   EXPECT_EQ(parse_options("-timeout 5m").timeout_ms, 300'000);
   for (const char* wrong : {"30", "s", "-3s", "3sec"})
-    expect_usage_error([&] { parse_options(concat("-timeout ", wrong)); },
-                       {wrong});
+    expect_throws<UsageError>(
+        [&] { parse_options(concat("-timeout ", wrong)); }, {wrong});
   for (const char* outside : {"0s", "10us", "597h"})
-    expect_usage_error([&] { parse_options(concat("-timeout ", outside)); },
-                       {"-timeout", outside, "1ms", "596h"});
+    expect_throws<UsageError>(
+        [&] { parse_options(concat("-timeout ", outside)); },
+        {"-timeout", outside, "1ms", "596h"});
 }
 
 class OptionsEnvironment : public testing::Test {
@@ -120,8 +124,8 @@ TEST_F(OptionsEnvironment, ReadsTheVariable) {
 
 TEST_F(OptionsEnvironment, AnErrorNamesTheVariable) {
   ::setenv("SHEAF_OPTIONS", "-mode q", 1);
-  expect_usage_error([] { options_from_environment(); },
-                     {"SHEAF_OPTIONS='-mode q'", "unknown mode 'q'"});
+  expect_throws<UsageError>([] { options_from_environment(); },
+                            {"SHEAF_OPTIONS='-mode q'", "unknown mode 'q'"});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "expect_error.hpp"
 #include "sheaf/topo/rankfile.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {

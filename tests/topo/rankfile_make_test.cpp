@@ -1,5 +1,5 @@
-#include "expect_error.hpp"
 #include "sheaf/topo/rankfile.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -34,29 +34,30 @@ TEST(MakeRankFile, EveryTopologyPassesTheLinter) {
 }
 
 TEST(MakeRankFile, NeedsExactlyTheHostsOfTheOtherDimensions) {
-  expect_usage_error(
+  expect_throws<UsageError>(
       [] {
         make_rankfile(parse_dims("4x3"), {"a", "b"}, 8);
       },
       {"4x3", "needs 3 hosts", "2 are given"});
-  expect_usage_error(
+  expect_throws<UsageError>(
       [] {
         make_rankfile(parse_dims("4"), {"a", "b"}, 8);
       },
       {"needs 1 host ", "2 are given"});
-  expect_usage_error([] { make_rankfile(parse_dims("4x8x2"), {"a"}, 8); },
-                     {"needs 16 hosts", "1 is given"});
+  expect_throws<UsageError>(
+      [] { make_rankfile(parse_dims("4x8x2"), {"a"}, 8); },
+      {"needs 16 hosts", "1 is given"});
 }
 
 TEST(MakeRankFile, RefusesTooFewCoresAndRepeatedHosts) {
-  expect_usage_error([] { make_rankfile(parse_dims("4x1"), {"a"}, 3); },
-                     {"4 ranks", "3 cores"});
-  expect_usage_error(
+  expect_throws<UsageError>([] { make_rankfile(parse_dims("4x1"), {"a"}, 3); },
+                            {"4 ranks", "3 cores"});
+  expect_throws<UsageError>(
       [] {
         make_rankfile(parse_dims("2x2"), {"a", "a"}, 4);
       },
       {"'a'", "twice"});
-  expect_usage_error([] { make_rankfile(Dims{}, {}, 4); }, {"topology"});
+  expect_throws<UsageError>([] { make_rankfile(Dims{}, {}, 4); }, {"topology"});
 }
 
 }  // namespace

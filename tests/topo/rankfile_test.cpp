@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "expect_error.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -118,10 +118,10 @@ TEST(RankFile, FilesGoThroughTheDisk) {
   write_rankfile(parse("rank 0=a slot=0\n"), path);
   EXPECT_EQ(text_of(read_rankfile(path)), "rank 0=a slot=0\n");
   std::ofstream(path) << "bad\nrank 0=a slot=0\nworse\n";
-  expect_usage_error([&] { read_rankfile(path); },
-                     {path + ":1: ", path + ":3: "});
+  expect_throws<UsageError>([&] { read_rankfile(path); },
+                            {path + ":1: ", path + ":3: "});
   std::remove(path.c_str());
-  expect_error<IoError>([&] { read_rankfile(path); }, {path});
+  expect_throws<IoError>([&] { read_rankfile(path); }, {path});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -13,12 +14,8 @@ namespace {
 using Overrides = std::vector<std::string>;
 
 std::string error_of(const std::string& text, const Overrides& sets = {}) {
-  try {
-    parse_config(text, "a.yaml", sets);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
+  return sheaf::error_of<UsageError>(
+      [&] { parse_config(text, "a.yaml", sets); });
 }
 
 #define EXPECT_HAS(text, part) \

@@ -1,0 +1,29 @@
+#pragma once
+// Commands of `sheaf` inside the test's own process.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "sheaf/cli/commands.hpp"
+
+namespace sheaf::cli {
+
+struct CallOutcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+inline CallOutcome call_sheaf(const std::vector<std::string>& words) {
+  std::vector<const char*> argv{"sheaf"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_cli(static_cast<int>(argv.size()), argv.data());
+  return {code, testing::internal::GetCapturedStdout(),
+          testing::internal::GetCapturedStderr()};
+}
+
+}  // namespace sheaf::cli
