@@ -1,10 +1,9 @@
 // sheaf train: starts sheaf-torch on several ranks.
 #include <memory>
 
-#include "sheaf/base/units.hpp"
 #include "sheaf/cli/bench_progress.hpp"
 #include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/launcher.hpp"
+#include "sheaf/cli/launch_options.hpp"
 #include "sheaf/cli/torch_program.hpp"
 
 namespace sheaf::cli {
@@ -29,10 +28,9 @@ struct Arguments {
   std::string output;
   bool is_resumed = false;
   bool prints_config = false;
-  std::string timeout;
 };
 
-void add_run_options(CLI::App& command, Arguments& arguments) {
+void add_training_options(CLI::App& command, Arguments& arguments) {
   command
       .add_option("CONFIG", arguments.config, "Description of the run, in YAML")
       ->required();
@@ -50,32 +48,6 @@ void add_run_options(CLI::App& command, Arguments& arguments) {
                    "Go on from the folder's latest checkpoint");
   command.add_flag("--print-config", arguments.prints_config,
                    "Print the complete description, with defaults");
-}
-
-void add_launch_options(CLI::App& command, Arguments& arguments) {
-  LaunchOptions& launch = arguments.launch;
-  command
-      .add_option("-n,--ranks", launch.ranks,
-                  "Number of ranks; else what the hosts offer, or 1")
-      ->check(CLI::Range(1, 1 << 20).description(""))
-      ->type_name("N");
-  auto* hosts = command.add_option("--hosts", launch.hosts,
-                                   "Hosts and their slots, such as a:2,b:2");
-  auto* hostfile = command.add_option("--hostfile", launch.hostfile,
-                                      "File with one host per line");
-  hosts->excludes(hostfile);
-  command.add_option("--topology", launch.topology,
-                     "Sizes of the tiers, such as 4x3: ranks per host x hosts");
-  command.add_option("--interface", launch.interface,
-                     "Network interface between hosts, such as eth0");
-  command.add_option("--agent", launch.agent,
-                     "Starts daemons on other hosts in place of ssh");
-  command.add_option("--timeout", arguments.timeout,
-                     "End the run after this time, such as 30m, 8h");
-  command.add_flag("--dry-run", launch.dry_run,
-                   "Print the line of mpirun and do nothing");
-  command.add_flag("-v,--verbose", launch.verbose,
-                   "Print the line of mpirun first");
 }
 
 std::vector<std::string> rank_words(const Arguments& arguments) {
@@ -103,9 +75,6 @@ void train(Arguments& arguments) {
   launch.command = {torch_program()};
   launch.command.insert(launch.command.end(), words.begin(), words.end());
   launch.stop_time = kStopTime;
-  if (!arguments.timeout.empty())
-    launch.timeout = std::chrono::ceil<std::chrono::milliseconds>(
-        parse_duration(arguments.timeout));
   throw ExitWith{cli::launch(launch)};
 }
 
@@ -116,8 +85,9 @@ void add_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "train", "Train a network as a file describes, on several ranks");
   command->footer(kFooter);
-  add_run_options(*command, *arguments);
-  add_launch_options(*command, *arguments);
+  add_training_options(*command, *arguments);
+  add_host_options(*command, arguments->launch, /*ranks=*/1);
+  add_run_options(*command, arguments->launch);
   command->callback([arguments] { train(*arguments); });
 }
 
