@@ -61,6 +61,8 @@ class Pipeline {
   PipelineTimes run();
 
  private:
+  static constexpr std::size_t kWindow = kStageSlots;  // pieces under way
+
   struct Piece {
     std::vector<LaneTask> tasks;
   };
