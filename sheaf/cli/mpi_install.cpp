@@ -25,7 +25,7 @@ bool is_executable(const std::string& path) {
 
 std::string choose_mpiexec() {
   if (const char* chosen = std::getenv("SHEAF_MPIEXEC")) {
-    const std::string path = find_executable(chosen);
+    std::string path = find_executable(chosen);
     SHEAF_CHECK(!path.empty(), "SHEAF_MPIEXEC is '", chosen,
                 "', which is not a program; set it to an mpirun or mpiexec");
     return path;
@@ -89,7 +89,7 @@ std::string find_executable(const std::string& program) {
   std::string path = variable ? variable : "/usr/bin:/bin";
   for (std::size_t start = 0; start <= path.size();) {
     const std::size_t end = std::min(path.find(':', start), path.size());
-    const std::string file = path.substr(start, end - start) + "/" + program;
+    std::string file = path.substr(start, end - start) + "/" + program;
     if (is_executable(file)) return file;
     start = end + 1;
   }

@@ -22,19 +22,12 @@ Bytes joined(const std::vector<Bytes>& records) {
   return all;
 }
 
-class Cifar : public testing::Test {
+class Cifar : public FileTest {
  protected:
-  std::string write(const std::string& name, const Bytes& bytes) const {
-    const std::string path = (folder_.path() / name).string();
-    write_bytes(path, bytes);
-    return path;
-  }
   std::string error_of(const Bytes& bytes, CifarKind kind) const {
     const std::vector<std::string> files = {write("bad", bytes)};
     return io_error([&] { read_cifar(files, kind); });
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Cifar, JoinsFilesOfTen) {

@@ -11,19 +11,12 @@ namespace {
 
 const std::string kFashion = "/usr/share/datasets/fashion-mnist/";
 
-class Idx : public testing::Test {
+class Idx : public FileTest {
  protected:
-  std::string write(const std::string& name, const Bytes& bytes) const {
-    const std::string path = (folder_.path() / name).string();
-    write_bytes(path, bytes);
-    return path;
-  }
   std::string error_of(const Bytes& bytes) const {
     const std::string path = write("bad", bytes);
     return io_error([&] { read_idx(path); });
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Idx, ReadsEveryType) {

@@ -63,20 +63,12 @@ Bytes jpeg_bytes() {
   return bytes;
 }
 
-class Image : public testing::Test {
+class Image : public FileTest {
  protected:
-  std::string write(const std::string& name, const Bytes& bytes) const {
-    const auto path = folder_.path() / name;
-    std::filesystem::create_directories(path.parent_path());
-    write_bytes(path.string(), bytes);
-    return path.string();
-  }
   std::string error_of(const Bytes& bytes) const {
     const std::string path = write("bad", bytes);
     return io_error([&] { read_image(path); });
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Image, ReadsPng) {

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -57,6 +58,19 @@ inline Bytes counting_bytes(std::size_t count) {
     bytes[i] = static_cast<std::uint8_t>(i % 251);
   return bytes;
 }
+
+// Has a folder, and writes files in it.
+class FileTest : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const Bytes& bytes) const {
+    const auto path = folder_.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    write_bytes(path.string(), bytes);
+    return path.string();
+  }
+
+  TemporaryFolder folder_;
+};
 
 // What the IoError of `action` says; "" when it throws none.
 template <class Action>

@@ -9,18 +9,10 @@
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"
+#include "tests/tensor/expect_same.hpp"
 
 namespace sheaf::tensor {
 namespace {
-
-void expect_same(const StateDict& a, const StateDict& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].first, b[i].first);
-    EXPECT_EQ(a[i].second.scalar_type(), b[i].second.scalar_type());
-    EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
-  }
-}
 
 torch::nn::Sequential small_network() {
   return torch::nn::Sequential(

@@ -11,6 +11,7 @@
 #include "sheaf/train/durable.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/tensor/expect_same.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -36,15 +37,6 @@ TrainState make_state(std::int64_t step) {
   return state;
 }
 
-void expect_same(const NamedTensors& a, const NamedTensors& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].first, b[i].first);
-    EXPECT_EQ(a[i].second.scalar_type(), b[i].second.scalar_type());
-    EXPECT_TRUE(torch::equal(a[i].second, b[i].second)) << a[i].first;
-  }
-}
-
 void expect_same(const TrainState& a, const TrainState& b) {
   EXPECT_EQ(a.step, b.step);
   EXPECT_EQ(a.epoch, b.epoch);
@@ -56,8 +48,8 @@ void expect_same(const TrainState& a, const TrainState& b) {
   EXPECT_EQ(a.epochs_since_best, b.epochs_since_best);
   EXPECT_EQ(a.has_stopped_early, b.has_stopped_early);
   EXPECT_EQ(a.metric_sums, b.metric_sums);
-  expect_same(a.weights, b.weights);
-  expect_same(a.optimizer, b.optimizer);
+  tensor::expect_same(a.weights, b.weights);
+  tensor::expect_same(a.optimizer, b.optimizer);
 }
 
 class Checkpoint : public testing::Test {
