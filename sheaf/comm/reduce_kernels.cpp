@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/reduce_loops_table.hpp"
@@ -10,8 +13,16 @@ namespace sheaf::comm {
 namespace {
 
 #if defined(__x86_64__) || defined(__i386__)
+// Clang 14's __builtin_cpu_supports does not know it.
+bool has_f16c() noexcept {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
+}
 bool has_avx2() noexcept {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && has_f16c();
 }
 bool has_avx512() noexcept {
   return has_avx2() && __builtin_cpu_supports("avx512f") &&

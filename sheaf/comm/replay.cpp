@@ -83,7 +83,8 @@ Replay replay(std::span<const Dump> dumps, std::size_t most_wrong) {
   result.replayed =
       verify(rule, inputs, again.data(), result.count, result.first);
   for (std::size_t i = 0; i < result.count; ++i) {
-    if (std::memcmp(output + i * element, again.data() + i * element, element))
+    const std::size_t at = i * element;
+    if (std::memcmp(output + at, again.data() + at, element) != 0)
       ++result.different_bits;
     if (result.wrong.size() == most_wrong) continue;
     auto found = element_of(rule, inputs, output, again.data(), i);

@@ -127,6 +127,11 @@ class Headers(HygieneTest):
         self.expect_fault("sheaf/base/a.hpp", headers.check,
                           {**bad, "sheaf/base/a.cpp": late}, COMPILERS)
 
+    def test_what_cannot_be_compiled_here_is_skipped(self):
+        bad = {"sheaf/nn/a.hpp": "std::string f();\n"}
+        self.expect_clean(headers.check, bad,
+                          [*COMPILERS, "--skip=sheaf/nn/"])
+
     def test_a_c_header_is_c(self):
         good = "#include <stddef.h>\nint f(size_t count);\n"
         self.expect_clean(headers.check, {"sheaf/a.h": good}, COMPILERS)
