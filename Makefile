@@ -38,9 +38,12 @@ deps: ## install missing packages; SHEAF_SKIP_DEPS=1 leaves them alone
 format: ## format all C and C++ files
 	python3 -B tests/hygiene/format.py . --fix
 
-# All sources, or with SINCE=<commit> those changed since then.
-tidy: configure ## clang-tidy over all sources; SINCE=main: changed ones only
+# All sources, or with SINCE=<commit> those changed since then. In a folder of
+# its own: clang cannot read the headers that g++ has compiled in the build's.
+tidy: deps ## clang-tidy over all sources; SINCE=main: changed ones only
+	@cmake --preset $(PRESET) -B $(FOLDER)-tidy --log-level=NOTICE \
+	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
 	@if [ -n "$(SINCE)" ]; then \
 	  git diff --name-only --diff-filter=d $(SINCE) -- 'sheaf/*.cpp'; \
 	else git ls-files 'sheaf/*.cpp'; fi \
-	  | xargs -r -P $(JOBS) -n 1 clang-tidy -p $(FOLDER) --quiet
+	  | xargs -r -P $(JOBS) -n 1 clang-tidy -p $(FOLDER)-tidy --quiet
