@@ -38,6 +38,8 @@ void forget_section(RunConfig& config, std::string_view key) {
   if (key == "parallel") config.parallel = {};
   if (key == "output") config.output = {};
   if (key == "early_stopping") config.early_stopping = {};
+  if (key == "data.arguments") config.data.arguments.clear();
+  if (key == "network.arguments") config.network.arguments.clear();
 }
 
 // "a.b=1" as the document {a: {b: 1}}, so that it is read as a file would be.
@@ -47,13 +49,14 @@ void apply_override(RunConfig& config, const std::string& text) {
               ": write key=value, such as --set optimizer.learning_rate=0.1");
   const Source source{"--set " + text, false, &config.origins};
   YAML::Node node = parse_yaml(text.substr(equals + 1), source);
-  auto keys = split(std::string_view(text).substr(0, equals), '.');
+  const std::string_view path = trim(std::string_view(text).substr(0, equals));
+  const auto keys = split(path, '.');
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     YAML::Node outer(YAML::NodeType::Map);
     outer[std::string(trim(*key))] = node;
     node.reset(outer);  // assignment would put the node into itself
   }
-  if (keys.size() == 1) forget_section(config, trim(keys[0]));
+  forget_section(config, path);
   read_into(config, node, source);
 }
 

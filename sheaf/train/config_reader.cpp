@@ -164,7 +164,10 @@ Item ConfigReader::read_item(std::string_view key,
 }
 
 void ConfigReader::arguments(std::string_view key, Arguments& arguments) {
-  if (const auto node = find(key)) arguments = read_arguments(key, node);
+  const YAML::Node node = find(key);
+  if (!node) return;
+  for (auto& [name, argument] : read_arguments(key, node))
+    arguments[name] = argument;
 }
 
 Arguments ConfigReader::read_arguments(std::string_view key,

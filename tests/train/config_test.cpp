@@ -154,6 +154,18 @@ TEST(Config, ASectionSetAsAWholeReplacesTheFiles) {
   EXPECT_EQ(config.schedule.name, "cosine");
 }
 
+TEST(Config, OneArgumentLeavesTheOthers) {
+  const std::string text =
+      "network: {name: mlp, arguments: {sizes: [4, 2], dropout: 0.1}}";
+  const auto arguments_with = [&](const std::string& set) {
+    return parse_config(text, "a.yaml", Overrides{set}).network.arguments;
+  };
+  const auto one = arguments_with("network.arguments.dropout=0");
+  EXPECT_EQ(one.at("dropout").values, std::vector<std::string>{"0"});
+  EXPECT_EQ(one.at("sizes").values.size(), 2u);
+  EXPECT_EQ(arguments_with("network.arguments={dropout: 0}").size(), 1u);
+}
+
 TEST(Config, WrongOverridesAreTold) {
   EXPECT_HAS(error_of("", {"epochs"}), "write key=value");
   EXPECT_HAS(error_of("", {"epoch=3"}),
