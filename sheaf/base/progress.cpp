@@ -14,20 +14,33 @@ namespace sheaf {
 namespace {
 
 constexpr std::size_t kBarColumns = 20;
+constexpr std::size_t kLeastBarColumns = 5;
 constexpr std::string_view kToLineStartAndErase = "\r\x1b[K";
 
-// Cuts between characters, not within one.
-std::string cut(const std::string& text, std::size_t columns) {
-  std::size_t end = text.size();
-  while (display_width({text.data(), end}) > columns) --end;
-  return text.substr(0, end);
+// Leaves out what two spaces part from the rest: half a number would be wrong.
+std::string cut(std::string text, std::size_t columns) {
+  while (display_width(text) > columns) {
+    const std::size_t gap = text.rfind("  ");
+    text.resize(gap == std::string::npos ? text.size() - 1 : gap);
+  }
+  return text;
 }
 
-std::string time_left(std::chrono::nanoseconds elapsed, double fraction) {
+// The bar gives way to the words behind it.
+std::string bar(double fraction, std::size_t columns, std::size_t words) {
+  const std::size_t room = columns > words + 2 ? columns - words - 2 : 0;
+  const std::size_t size = std::clamp(room, kLeastBarColumns, kBarColumns);
+  const auto done =
+      static_cast<std::size_t>(fraction * static_cast<double>(size));
+  return "[" + std::string(done, '#') + std::string(size - done, '.') + "]";
+}
+
+// `done` of the whole took `elapsed`, and `rest` is to come.
+std::string time_left(std::chrono::nanoseconds elapsed, double done,
+                      double rest) {
   // The first moments say little about the rest.
-  if (fraction < 0.01 || fraction >= 1) return "";
-  const double left =
-      static_cast<double>(elapsed.count()) * (1 - fraction) / fraction;
+  if (done < 0.01 || rest <= 0) return "";
+  const double left = static_cast<double>(elapsed.count()) * rest / done;
   return "  " +
          format_duration(
              std::chrono::nanoseconds(static_cast<std::int64_t>(left))) +
@@ -58,6 +71,11 @@ Progress::~Progress() {
   }
 }
 
+void Progress::start_at(double fraction) {
+  start_fraction_ = fraction;
+  start_ = options_.now();
+}
+
 void Progress::update(double fraction, std::string_view text) {
   if (!options_.is_terminal) return;
   const auto now = options_.now();
@@ -75,15 +93,13 @@ void Progress::clear() {
 }
 
 std::string Progress::line(double fraction, std::string_view text) const {
-  const auto done =
-      static_cast<std::size_t>(fraction * static_cast<double>(kBarColumns));
-  const std::string bar =
-      std::string(done, '#') + std::string(kBarColumns - done, '.');
-  const int percent = static_cast<int>(fraction * 100);
+  const std::string words =
+      fmt::format(" {:3} %  {}{}", static_cast<int>(fraction * 100), text,
+                  time_left(options_.now() - start_, fraction - start_fraction_,
+                            1 - fraction));
   // A line as wide as the terminal would wrap and could not be erased.
-  return cut(fmt::format("[{}] {:3} %  {}{}", bar, percent, text,
-                         time_left(options_.now() - start_, fraction)),
-             options_.columns - 1);
+  const std::size_t columns = options_.columns - 1;
+  return cut(bar(fraction, columns, display_width(words)) + words, columns);
 }
 
 }  // namespace sheaf

@@ -33,8 +33,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // For what begins halfway: the time left is reckoned from here on.
+  void start_at(double fraction);
   // `fraction` from 0 to 1. Draws "[####....]  50 %  text  3.0 s left"; the
-  // time left assumes that the rest goes as fast as what was done.
+  // time left assumes that the rest goes as fast as what was done. Where
+  // room is short the bar shrinks, then the last words, which two spaces part
+  // from others, are left out.
   void update(double fraction, std::string_view text);
   void clear();
 
@@ -43,7 +47,8 @@ class Progress {
 
   std::ostream& out_;
   const ProgressOptions options_;
-  const std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point start_;
+  double start_fraction_ = 0;
   std::chrono::steady_clock::time_point drawn_at_;
   bool is_drawn_ = false;
 };

@@ -25,6 +25,15 @@ Scalars scalars_of(const std::string& prefix, const MetricValues& values) {
   return scalars;
 }
 
+// In an epoch's line, which is to fit 80 columns.
+std::string brief(const MetricValues& values, std::string_view loss_name,
+                  std::string_view accuracy_name) {
+  std::string text = fmt::format("  {} {:.4f}", loss_name, values.loss);
+  if (!std::isnan(values.accuracy))
+    text += fmt::format("  {}{:.2f} %", accuracy_name, 100 * values.accuracy);
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const MetricValues& values) {
@@ -57,6 +66,7 @@ Journal::Journal(const RunConfig& config, const JournalOptions& options)
       options_(options),
       log_(options.folder / "log.jsonl", options.next_step) {
   if (config.output.tensorboard) events_.emplace(options.folder);
+  if (options.progress) options.progress->start_at(done(options.next_step));
 }
 
 void Journal::add(const BatchReport& report) {
@@ -81,6 +91,11 @@ void Journal::add(const BatchReport& report) {
   if (options_.progress || is_told) show_step(report, loss);
 }
 
+double Journal::done(std::int64_t steps) const {
+  return static_cast<double>(steps) /
+         static_cast<double>(config_.epochs * options_.steps_per_epoch);
+}
+
 void Journal::show_step(const BatchReport& report, double loss) {
   const auto now = std::chrono::steady_clock::now();
   const double seconds =
@@ -90,14 +105,12 @@ void Journal::show_step(const BatchReport& report, double loss) {
     rows_since_line_ = 0;
     last_line_ = now;
   }
-  const std::string text =
-      fmt::format("epoch {}/{}  loss {:.4f}  {:.0f} rows/s", report.epoch + 1,
-                  config_.epochs, loss, rows_per_second_);
+  std::string text = fmt::format("epoch {}/{}  loss {:.4f}", report.epoch + 1,
+                                 config_.epochs, loss);
+  if (rows_per_second_ > 0)
+    text += fmt::format("  {:.0f} rows/s", rows_per_second_);
   if (options_.progress) {
-    const auto total =
-        static_cast<double>(config_.epochs * options_.steps_per_epoch);
-    const auto done = static_cast<double>(report.step + 1);
-    options_.progress->update(done / total, text);
+    options_.progress->update(done(report.step + 1), text);
   } else {
     say(fmt::format("{}  step {}/{}", text, report.batch + 1,
                     options_.steps_per_epoch));
@@ -119,9 +132,10 @@ void Journal::add(const EpochReport& report) {
     if (report.validation)
       events_->add(report.step, scalars_of("validation", *report.validation));
   }
-  std::string line = fmt::format("epoch {}/{}  {}", report.epoch + 1,
-                                 config_.epochs, describe(report.train));
-  if (report.validation) line += "  validation " + describe(*report.validation);
+  std::string line =
+      fmt::format("epoch {}/{}", report.epoch + 1, config_.epochs) +
+      brief(report.train, "loss", "accuracy ");
+  if (report.validation) line += brief(*report.validation, "validation", "");
   say(line + "  " + duration_text(report.duration));
 }
 

@@ -57,6 +57,7 @@ class Journal {
 
  private:
   void show_step(const BatchReport& report, double loss);
+  double done(std::int64_t steps) const;  // of the whole run, 0 to 1
 
   const RunConfig& config_;
   JournalOptions options_;

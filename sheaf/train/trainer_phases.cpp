@@ -117,13 +117,13 @@ void TrainerRun::finish(Ending ending) {
   if (ending == Ending::kStoppedBySignal) {
     say(
         fmt::format("stopped by a signal after step {}; the checkpoint is "
-                    "saved, go on with --resume --output {}",
+                    "saved,\ngo on with --resume --output {}",
                     state_.step, result_.folder.string()));
     return;
   }
   if (result_.test) say("test  " + describe(*result_.test));
   say(
-      fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange; "
+      fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange\n"
                   "run folder {}",
                   seconds_text(result_.seconds_per_epoch),
                   100 * result_.exchange_share, result_.folder.string()));

@@ -89,6 +89,29 @@ TEST_F(ProgressLine, FitsTheTerminal) {
   EXPECT_EQ(display_width(written()), 33 + display_width("\r\x1b[K"));
 }
 
+TEST_F(ProgressLine, GivesUpTheBarFirstThenWholeWords) {
+  const auto line_of = [this](std::size_t columns) {
+    Progress progress(out_, options(/*is_terminal=*/true, columns));
+    progress.update(0.5, "loss 0.25  640 rows/s");
+    const std::string line = written();
+    return line.substr(std::string("\r\x1b[K").size());
+  };
+  EXPECT_EQ(line_of(45), "[#######........]  50 %  loss 0.25  640 rows/s");
+  EXPECT_EQ(line_of(37), "[##...]  50 %  loss 0.25  640 rows/s");
+  EXPECT_EQ(line_of(36), "[##...]  50 %  loss 0.25");
+  EXPECT_EQ(line_of(8), "[##...]");
+  EXPECT_EQ(line_of(4), "[##");
+}
+
+TEST_F(ProgressLine, WhatWasDoneBeforeTookNoTime) {
+  Progress progress(out_, options());
+  now_ += 3s;
+  progress.start_at(0.5);
+  now_ += 10s;
+  progress.update(0.75, "x");
+  EXPECT_NE(written().find("10.0 s left"), std::string::npos);
+}
+
 TEST_F(ProgressLine, FractionsOutsideAreTakenAsTheEnds) {
   Progress progress(out_, options());
   progress.update(7, "x");

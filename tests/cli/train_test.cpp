@@ -137,7 +137,7 @@ TEST_P(Train, StopsAtSigtermAndGoesOn) {
 TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
   const char* setting = std::getenv("SHEAF_TEST_KILLS");
   const int kills = setting ? std::stoi(setting) : 3;
-  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  std::mt19937 random(std::random_device{}());
   Words more{"--set", "epochs=1000000"};
   int step = -1;
   for (int i = 0; i < kills; ++i) {
@@ -162,6 +162,28 @@ TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
   EXPECT_EQ(last_step("whole"), last_step("parts"));
   for (const char* name : {"weights.pt", "optimizer.pt"})
     EXPECT_TRUE(saved("whole", name) == saved("parts", name)) << name;
+}
+
+TEST_P(Train, TheExamplesRun) {
+  if (!fs::exists("/usr/share/datasets/fashion-mnist"))
+    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(SHEAF_EXAMPLE_FOLDER)) {
+    if (entry.path().extension() != ".yaml") continue;
+    const std::string name = entry.path().stem();
+    Words words{"train", entry.path(), "-n", "2", "--output", file(name)};
+    for (const char* shorter :
+         {"epochs=1", "data.limit=512", "data.validation=64", "threads=1"})
+      words.insert(words.end(), {"--set", shorter});
+    const RunResult result = run(words);
+    EXPECT_EQ(result.code, 0) << name << result.err;
+    EXPECT_NE(result.out.find("test  loss"), std::string::npos) << result.out;
+    const std::string summary = read_file(file(name + "/summary.json"));
+    EXPECT_NE(summary.find("\"ending\": \"finished\""), std::string::npos);
+    EXPECT_FALSE(saved(name, "weights.pt").empty());
+    ++count;
+  }
+  EXPECT_GE(count, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, Train, testing::Values("mpirun"), mpi_test_name);
