@@ -26,10 +26,11 @@ std::string cut(std::string text, std::size_t columns) {
   return text;
 }
 
-// The bar gives way to the words behind it.
-std::string bar(double fraction, std::size_t columns, std::size_t words) {
-  const std::size_t room = columns > words + 2 ? columns - words - 2 : 0;
-  const std::size_t size = std::clamp(room, kLeastBarColumns, kBarColumns);
+std::size_t minus(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }
+
+std::string bar(double fraction, std::size_t room) {
+  const std::size_t size =
+      std::clamp(minus(room, 2), kLeastBarColumns, kBarColumns);
   const auto done =
       static_cast<std::size_t>(fraction * static_cast<double>(size));
   return "[" + std::string(done, '#') + std::string(size - done, '.') + "]";
@@ -93,13 +94,16 @@ void Progress::clear() {
 }
 
 std::string Progress::line(double fraction, std::string_view text) const {
-  const std::string words =
+  std::string words =
       fmt::format(" {:3} %  {}{}", static_cast<int>(fraction * 100), text,
                   time_left(options_.now() - start_, fraction - start_fraction_,
                             1 - fraction));
-  // A line as wide as the terminal would wrap and could not be erased.
-  const std::size_t columns = options_.columns - 1;
-  return cut(bar(fraction, columns, display_width(words)) + words, columns);
+  // A line as wide as the terminal would wrap and could not be erased, and the
+  // terminal itself may write ^C behind it.
+  const std::size_t columns = options_.columns - 3;
+  words = cut(words, minus(columns, kLeastBarColumns + 2));
+  return cut(bar(fraction, minus(columns, display_width(words))) + words,
+             columns);
 }
 
 }  // namespace sheaf

@@ -134,7 +134,7 @@ void Journal::add(const EpochReport& report) {
   }
   std::string line =
       fmt::format("epoch {}/{}", report.epoch + 1, config_.epochs) +
-      brief(report.train, "loss", "accuracy ");
+      brief(report.train, "loss", report.validation ? "" : "accuracy ");
   if (report.validation) line += brief(*report.validation, "validation", "");
   say(line + "  " + duration_text(report.duration));
 }

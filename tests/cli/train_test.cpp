@@ -144,7 +144,9 @@ TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
     start(command("parts", more));
     // Later than all rows that an earlier run has left.
     const int target = step + 1 + static_cast<int>(random() % 40);
-    ASSERT_TRUE(eventually([&] { return last_step("parts") >= target; }));
+    ASSERT_TRUE(eventually([&] { return last_step("parts") >= target; }))
+        << "step " << last_step("parts") << " of " << target << "\n"
+        << read_file(file("out")) << read_file(file("err"));
     ::usleep(random() % 20000);  // any moment of a step or of a checkpoint
     const std::string victims = kill_ranks(random);
     const RunResult result = finish();
