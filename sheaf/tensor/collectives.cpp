@@ -56,7 +56,7 @@ class Joined {
     }
     memory_ = at::empty({total}, at::TensorOptions(like.scalar_type()));
     if (with_content)
-      each([](at::Tensor slice, const at::Tensor& part) {
+      each([](const at::Tensor& slice, const at::Tensor& part) {
         slice.copy_(part.detach());
       });
   }
@@ -64,7 +64,7 @@ class Joined {
   const std::vector<std::size_t>& counts() const { return counts_; }
   Buffer buffer() const { return buffer_of(memory_); }
   void write_back() const {
-    each([](const at::Tensor& slice, at::Tensor part) {
+    each([](const at::Tensor& slice, const at::Tensor& part) {
       part.detach().copy_(slice);
     });
   }

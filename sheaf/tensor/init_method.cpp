@@ -56,8 +56,8 @@ Given from_url(const Url& url, const std::string& key) {
 
 // What the method and the caller say, if they agree.
 Given agree(const Given& method, int option, const std::string& name) {
-  const Given caller{option >= 0 ? std::optional(option) : std::nullopt,
-                     concat("the option ", name)};
+  Given caller{option >= 0 ? std::optional(option) : std::nullopt,
+               concat("the option ", name)};
   if (!caller.value) return method;
   SHEAF_CHECK(!method.value || *method.value == *caller.value, name,
               " is given twice: ", method.from, " is ", *method.value, ", ",
@@ -97,7 +97,7 @@ Url parse_url(const std::string& text) {
   return url;
 }
 
-void read_ranks(MeetingPlace& place, Given rank, Given size,
+void read_ranks(MeetingPlace& place, const Given& rank, const Given& size,
                 const std::string& rank_hint, const std::string& size_hint) {
   place.rank = require(rank, rank_hint);
   place.world_size = require(size, size_hint);
