@@ -13,7 +13,7 @@ namespace sheaf::cli {
 
 std::string torch_program() {
   const std::filesystem::path here = this_executable();
-  const std::string program = (here.parent_path() / "sheaf-torch").string();
+  std::string program = (here.parent_path() / "sheaf-torch").string();
   SHEAF_CHECK(!find_executable(program).empty(), "there is no ", program,
               ": this sheaf was built without libtorch; install libtorch and "
               "build with -DSHEAF_WITH_TORCH=ON");
