@@ -37,8 +37,8 @@ class Progress {
   void start_at(double fraction);
   // `fraction` from 0 to 1. Draws "[####....]  50 %  text  3.0 s left"; the
   // time left assumes that the rest goes as fast as what was done. Where
-  // room is short the bar shrinks, then the last words, which two spaces part
-  // from others, are left out.
+  // room is short the last words, which two spaces part from others, are left
+  // out, and the bar shrinks.
   void update(double fraction, std::string_view text);
   void clear();
 
