@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/comm/bootstrap.hpp"
 #include "sheaf/comm/mailroom.hpp"
@@ -26,18 +25,6 @@ struct Card {
   HeapName heap{};
   MonitorAddress monitor;
 };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
 
 // SHEAF_HOSTS=N lets the ranks of one machine act as N hosts, for tests.
 std::string pretended_host(int rank, int size) {

@@ -19,8 +19,8 @@ struct TrainOptions {
   std::ostream* out = nullptr;   // lines for people, from rank 0
   Progress* progress = nullptr;  // a line on a terminal, from rank 0
   // In place of what the description asks for.
-  std::optional<Model> model;
-  std::optional<DataSets> data;
+  std::optional<Model> model = {};
+  std::optional<DataSets> data = {};
 };
 
 enum class Ending { kFinished, kStoppedEarly, kStoppedBySignal };

@@ -7,13 +7,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
 #include "sheaf/comm/flight.hpp"
 #include "sheaf/comm/plain_mpi.hpp"
 #include "sheaf/comm/world.hpp"
@@ -54,12 +54,6 @@ Plan parse(char** arguments) {
 void say(int rank, const std::string& text) {
   const std::string line = concat("rank ", rank, " ", text, "\n");
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  gethostname(name, HOST_NAME_MAX);
-  return name;
 }
 
 // In the middle of whatever the rank does then.
