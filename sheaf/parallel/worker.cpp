@@ -1,8 +1,37 @@
 #include "sheaf/parallel/worker.hpp"
 
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
 #include <utility>
 
 namespace sheaf::parallel {
+namespace {
+
+// The thread works a little and often: a message has come, the next one goes.
+// Beside threads that compute it would wait for milliseconds each time until
+// one of them has had its slice. Since Linux 6.12 one that asks for short
+// slices goes first, and has no more of the processor than before; elsewhere
+// this changes nothing.
+void ask_for_short_slices() {
+  struct {
+    std::uint32_t size = 48;
+    std::uint32_t policy = 0;  // SCHED_OTHER
+    std::uint64_t flags = 0;
+    std::int32_t nice = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t runtime_ns = 100'000;
+    std::uint64_t deadline_ns = 0;
+    std::uint64_t period_ns = 0;
+  } attributes;
+  static_assert(sizeof attributes == 48);
+  attributes.nice = nice(0);
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+}  // namespace
 
 Worker::~Worker() {
   {
@@ -29,6 +58,8 @@ void Worker::drain() {
 }
 
 void Worker::run() {
+  ::prctl(PR_SET_NAME, "sheaf-exchange");
+  ask_for_short_slices();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return is_closing_ || !jobs_.empty(); });
