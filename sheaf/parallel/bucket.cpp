@@ -33,31 +33,30 @@ at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter) {
 }  // namespace
 
 Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members)
-    : members_(std::move(members)), shares_(members_.size()) {
+    : members_(std::move(members)) {
+  std::int64_t elements = 0;
   for (const BucketMember& member : members_)
     if (!member.is_exchanged_alone)
-      elements_ += aligned(member.parameter.numel());
+      elements += aligned(member.parameter.numel());
+  gradients_.resize(members_.size());
+  if (elements == 0) return;
   const at::Tensor& first = members_[0].parameter;
-  const auto flags = static_cast<std::int64_t>(members_.size());
-  shared_ =
-      tensor::empty_shared(group, {elements_ + flags}, first.scalar_type());
+  shared_ = tensor::empty_shared(group, {elements}, first.scalar_type());
   shared_.zero_();
   block_ = first.device().is_cpu() ? shared_ : shared_.to(first.device());
   // To autograd they are tensors of their own: it lets nobody detach views,
   // which optimisers do.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t at = 0;
-  for (const BucketMember& member : members_) {
-    at::Tensor& view = gradients_.emplace_back();
-    if (member.is_exchanged_alone) continue;
-    view = view_like(block_, at, member.parameter);
-    at += aligned(member.parameter.numel());
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].is_exchanged_alone) continue;
+    gradients_[i] = view_like(block_, at, members_[i].parameter);
+    at += aligned(members_[i].parameter.numel());
   }
 }
 
 const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient) {
   const at::NoGradGuard no_grad;
-  shares_[member] = 1;
   at::Tensor& place = gradients_[member];
   if (members_[member].is_exchanged_alone)
     place = in_order(gradient, members_[member].parameter);
@@ -68,7 +67,6 @@ const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient) {
 
 void Bucket::put_nothing(std::size_t member, const at::Tensor& earlier) {
   const at::NoGradGuard no_grad;
-  shares_[member] = 0;
   at::Tensor& place = gradients_[member];
   const at::Tensor& parameter = members_[member].parameter;
   if (members_[member].is_exchanged_alone)
@@ -93,26 +91,12 @@ std::vector<at::Tensor> Bucket::outside() const {
 }
 
 std::int64_t Bucket::bytes() const {
-  auto bytes = static_cast<std::int64_t>(block_.nbytes());
+  std::int64_t bytes =
+      block_.defined() ? static_cast<std::int64_t>(block_.nbytes()) : 0;
   for (const BucketMember& member : members_)
     if (member.is_exchanged_alone)
       bytes += static_cast<std::int64_t>(member.parameter.nbytes());
   return bytes;
-}
-
-at::Tensor Bucket::flags_of(const at::Tensor& memory) const {
-  return memory.narrow(0, elements_, static_cast<std::int64_t>(size()));
-}
-
-void Bucket::write_flags() {
-  flags_of(shared_).copy_(at::from_blob(
-      shares_.data(), {static_cast<std::int64_t>(size())}, at::kDouble));
-}
-
-void Bucket::read_flags() {
-  at::from_blob(shares_.data(), {static_cast<std::int64_t>(size())},
-                at::kDouble)
-      .copy_(flags_of(shared_));
 }
 
 }  // namespace sheaf::parallel

@@ -17,9 +17,6 @@ struct BucketMember {
   bool is_exchanged_alone = false;  // where it is, not in the block
 };
 
-// The block ends with one number per member: 1 if this rank has a gradient for
-// it. Averaged with the rest, they tell all ranks which parameters nobody
-// used, without a message of their own.
 class Bucket {
  public:
   Bucket(const comm::Group& group, std::vector<BucketMember> members);
@@ -39,8 +36,8 @@ class Bucket {
   // Lets gradients that are not in the block go.
   void clear();
 
-  // Everything of the block that is exchanged, flags included; on the
-  // parameters' device.
+  // The block, on the parameters' device; undefined when all members are
+  // exchanged alone.
   const at::Tensor& block() const { return block_; }
   // What the network reads and writes: the block itself on the CPU, otherwise
   // memory in the arena that stands for it.
@@ -49,25 +46,11 @@ class Bucket {
   std::vector<at::Tensor> outside() const;
   std::int64_t bytes() const;
 
-  // Flags go into shared() before the exchange, and are read after it.
-  void write_flags();
-  void read_flags();
-  // For exchanges of block() itself where it is on a device: its flags become
-  // those of shared(), and the other way round.
-  void flags_to_device() { flags_of(block_).copy_(flags_of(shared_)); }
-  void flags_from_device() { flags_of(shared_).copy_(flags_of(block_)); }
-  // After the exchange: the share of ranks that had a gradient.
-  double share_used(std::size_t member) const { return shares_[member]; }
-
  private:
-  at::Tensor flags_of(const at::Tensor& memory) const;
-
   std::vector<BucketMember> members_;
-  std::int64_t elements_ = 0;  // of the block, without flags
   at::Tensor shared_;
   at::Tensor block_;
   std::vector<at::Tensor> gradients_;  // views, or what put() was given
-  std::vector<double> shares_;
 };
 
 }  // namespace sheaf::parallel

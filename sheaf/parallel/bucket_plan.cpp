@@ -11,8 +11,8 @@ struct Open {
 };
 
 bool share_a_bucket(const BucketItem& a, const BucketItem& b) {
-  return a.type == b.type && a.device == b.device && !a.is_sparse &&
-         !b.is_sparse;
+  return a.type == b.type && a.device == b.device && !a.goes_alone &&
+         !b.goes_alone;
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::vector<std::vector<std::size_t>> plan_buckets(
     open[at].items.push_back(item);
     open[at].bytes += items[item].bytes;
     const std::size_t limit = done.empty() ? caps.first_bytes : caps.bytes;
-    if (items[item].is_sparse || open[at].bytes >= limit) close(at);
+    if (items[item].goes_alone || open[at].bytes >= limit) close(at);
   }
   while (!open.empty()) close(0);
   return done;

@@ -13,7 +13,7 @@ struct BucketItem {
   std::size_t bytes = 0;
   at::ScalarType type = at::kFloat;
   at::Device device = at::kCPU;
-  bool is_sparse = false;  // goes alone
+  bool goes_alone = false;
 };
 
 struct BucketCaps {

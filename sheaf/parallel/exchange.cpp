@@ -26,7 +26,8 @@ class PlainExchange : public BucketExchange {
                        int divisor) override {
     for (const at::Tensor& gradient : bucket.outside())
       average_over(group, gradient, divisor);
-    average_over(group, bucket.shared(), divisor);
+    if (bucket.shared().defined())
+      average_over(group, bucket.shared(), divisor);
     return bucket.bytes();
   }
 };

@@ -5,7 +5,7 @@
 //   the average is taken to be P Q'; M - P Q' is kept for the next step
 // Q is the start of the next step, so that steps act as a power iteration.
 // Bytes per rank: r (n + m) elements for n m. All matrices of a bucket share
-// two messages; vectors and flags travel with the first, as they are.
+// two messages; vectors travel with the first, as they are.
 
 #include <map>
 
@@ -81,7 +81,8 @@ class PowerSgd : public BucketExchange {
     Layout& layout = layouts_[&bucket];
     if (steps_[&bucket]++ < options_.start_step)
       return plain_->average(group, bucket, divisor);
-    if (layout.plain.empty()) layout = make_layout(group, bucket);
+    if (layout.matrices.empty() && layout.plain.empty())
+      layout = make_layout(group, bucket);
     for (Matrix& matrix : layout.matrices) project(bucket, matrix);
     for (Plain& plain : layout.plain) plain.wire.copy_(plain.from);
     std::int64_t bytes = layout.first.average(group, divisor);
@@ -117,20 +118,16 @@ class PowerSgd : public BucketExchange {
       first += is_matrix ? options_.rank * view.size(0) : view.numel();
       if (is_matrix) second += options_.rank * view.numel() / view.size(0);
     }
-    const auto flags = static_cast<std::int64_t>(bucket.size());
     const auto type = bucket.shared().scalar_type();
     Layout layout{{},
                   {},
-                  Block(group, first + flags, type),
+                  Block(group, first, type),
                   Block(group, std::max<std::int64_t>(second, 1), type)};
     for (std::size_t i = 0; i < bucket.size(); ++i)
       if (is_worth_it(bucket.gradient(i)))
         layout.matrices.push_back(make_matrix(bucket, i, layout));
       else
         layout.plain.push_back(make_plain(shared_view(bucket, i), layout));
-    layout.plain.push_back(make_plain(
-        bucket.shared().narrow(0, bucket.shared().numel() - flags, flags),
-        layout));
     return layout;
   }
 

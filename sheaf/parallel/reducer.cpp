@@ -84,17 +84,17 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
   std::vector<BucketItem> items;
   for (const auto& [name, tensor, is_sparse] : parameters_)
     items.push_back({static_cast<std::size_t>(tensor.nbytes()),
-                     tensor.scalar_type(), tensor.device(), is_sparse});
+                     tensor.scalar_type(), tensor.device(),
+                     is_sparse || (options_.exchange->takes_outside() &&
+                                   is_large(tensor))});
   buckets_.clear();
   places_.resize(parameters_.size());
-  const bool takes_outside = options_.exchange->takes_outside();
   for (const auto& members : plan_buckets(items, order, options_.caps)) {
     std::vector<BucketMember> list;
     for (const std::size_t index : members) {
       places_[index] = {buckets_.size(), list.size()};
-      const auto& [name, tensor, is_sparse] = parameters_[index];
       list.push_back(
-          {tensor, index, is_sparse || (takes_outside && is_large(tensor))});
+          {parameters_[index].tensor, index, items[index].goes_alone});
     }
     buckets_.push_back(std::make_unique<Bucket>(group_, std::move(list)));
   }
@@ -174,26 +174,22 @@ void Reducer::exchange(std::size_t index) {
   Bucket& bucket = *buckets_[index];
   const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
   const at::NoGradGuard no_grad;
-  bucket.write_flags();
   if (parameters_[bucket.members()[0].index].is_sparse)
     average_sparse(bucket);
-  else if (bucket.block().device().is_cpu())
+  else if (bucket.members()[0].parameter.device().is_cpu())
     stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
   else
     average_on_device(bucket);
-  bucket.read_flags();
   stats_.exchange_ms += ms_since(start);
   ++stats_.buckets;
 }
 
 void Reducer::average_on_device(Bucket& bucket) {
   const at::Tensor& block = bucket.block();
-  bucket.flags_to_device();
   if (tensor::nccl::is_enabled(group_) && options_.exchange->takes_outside()) {
     tensor::all_reduce(group_, block, {.op = comm::ReduceOp::kSum});
     block.div_(divisor_);
     stats_.bytes += bucket.bytes();
-    bucket.flags_from_device();
     return;
   }
   bucket.shared().copy_(block);
@@ -209,11 +205,16 @@ void Reducer::average_sparse(Bucket& bucket) {
       average_sparse_gradient(group_, has_one ? gradient : at::Tensor(),
                               parameters_[index].tensor, divisor_);
   stats_.bytes += average.bytes;
-  bucket.shared().zero_();
-  bucket.shared()
-      .narrow(0, bucket.shared().numel() - 1, 1)
-      .fill_(static_cast<double>(average.ranks) / divisor_);
   if (average.ranks > 0) gradient = average.gradient;
+}
+
+// Who has used what, in one message after all gradients.
+void Reducer::count_users() {
+  users_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    users_[i] = states_[i] == State::kReady ? 1 : 0;
+  comm::all_reduce(group_, users_, {.name = "users of parameters"});
+  stats_.bytes += static_cast<std::int64_t>(users_.size() * sizeof users_[0]);
 }
 
 void Reducer::end_pass() {
@@ -246,8 +247,12 @@ void Reducer::end_pass() {
 }
 
 void Reducer::finish_exchanges() {
-  if (is_overlapping_) return worker_.drain();
+  if (is_overlapping_) {
+    worker_.add([this] { count_users(); });
+    return worker_.drain();
+  }
   for (std::size_t i = 0; i < buckets_.size(); ++i) exchange(i);
+  count_users();
 }
 
 // Gives every parameter that anybody has used the average; the others stay as
@@ -257,12 +262,11 @@ std::vector<std::string> Reducer::settle() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto [bucket, member] = places_[i];
     auto& [name, tensor, is_sparse] = parameters_[i];
-    const double share = buckets_[bucket]->share_used(member);
-    if (share * divisor_ < active_ - 0.5) unused.push_back(name);
-    if (options_.static_graph && !has_rebuilt_ && share == 0)
+    if (users_[i] < active_) unused.push_back(name);
+    if (options_.static_graph && !has_rebuilt_ && users_[i] == 0)
       never_used_[i] = true;
     if (is_sparse) continue;
-    if (share > 0)
+    if (users_[i] > 0)
       tensor.mutable_grad() = buckets_[bucket]->gradient(member);
     else if (kept_[i].defined())
       tensor.mutable_grad().copy_(kept_[i]);

@@ -103,6 +103,7 @@ class Reducer {
   void exchange(std::size_t bucket);
   void average_on_device(Bucket& bucket);
   void average_sparse(Bucket& bucket);
+  void count_users();
   void end_pass();
   void finish_exchanges();
   std::vector<std::string> settle();
@@ -121,6 +122,7 @@ class Reducer {
   std::vector<Place> places_;         // by parameter
   std::vector<std::size_t> pending_;  // members to come, by bucket
   std::vector<State> states_;         // by parameter
+  std::vector<std::int32_t> users_;   // ranks with a gradient, by parameter
   std::vector<at::Tensor> kept_;      // gradients that may be left alone
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
