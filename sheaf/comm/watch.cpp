@@ -24,7 +24,7 @@ constexpr int kCauseRounds = 500;
 // Between polls of the transport: short at first, for a message may be near;
 // long when nothing has come for some tenths of a second.
 std::chrono::microseconds nap(int round) {
-  return std::chrono::microseconds(round < 500    ? 200
+  return std::chrono::microseconds(round < 500    ? 400
                                    : round < 1000 ? 200
                                                   : 2000);
 }
