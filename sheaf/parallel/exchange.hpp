@@ -4,10 +4,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "sheaf/parallel/bucket.hpp"
 
 namespace sheaf::parallel {
+
+// What later averages depend on. Names and shapes are the same on all ranks.
+struct ExchangeState {
+  using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  Named common;  // values, too, are the same on all ranks
+  Named own;     // of this rank; what counts is their mean over ranks
+};
 
 class BucketExchange {
  public:
@@ -21,8 +31,11 @@ class BucketExchange {
   // this rank gave away.
   virtual std::int64_t average(const comm::Group& group, Bucket& bucket,
                                int divisor) = 0;
-  // The buckets were made anew: state per bucket is void.
+  // The buckets were made anew: nothing may be kept by bucket.
   virtual void reset() {}
+  // For checkpoints: a copy between two passes, and back before the first.
+  virtual ExchangeState state() const { return {}; }
+  virtual void load(const ExchangeState& /*state*/) {}
 };
 
 // The gradients as they are.

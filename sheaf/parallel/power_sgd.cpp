@@ -6,9 +6,13 @@
 // Q is the start of the next step, so that steps act as a power iteration.
 // Bytes per rank: r (n + m) elements for n m. All matrices of a bucket share
 // two messages; vectors travel with the first, as they are.
+//
+// Q and what was lost outlive the buckets: they are remembered by parameter
+// when buckets are made anew, and put into checkpoints.
 
 #include <map>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/exchange.hpp"
 #include "sheaf/tensor/memory.hpp"
@@ -41,7 +45,13 @@ class Block {
 
 struct Matrix {
   std::size_t member = 0;
+  std::size_t index = 0;  // of the parameter
   at::Tensor p, q, error;
+};
+
+// Of a parameter, between two layouts.
+struct Memory {
+  at::Tensor q, error;
 };
 
 struct Plain {
@@ -79,7 +89,7 @@ class PowerSgd : public BucketExchange {
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {
     Layout& layout = layouts_[&bucket];
-    if (steps_[&bucket]++ < options_.start_step)
+    if (steps_before_ + steps_[&bucket]++ < options_.start_step)
       return plain_->average(group, bucket, divisor);
     if (layout.matrices.empty() && layout.plain.empty())
       layout = make_layout(group, bucket);
@@ -97,11 +107,48 @@ class PowerSgd : public BucketExchange {
   }
 
   void reset() override {
+    memories_ = remember();
+    steps_before_ = steps();
     layouts_.clear();
     steps_.clear();
   }
 
+  ExchangeState state() const override {
+    ExchangeState state;
+    state.common.emplace_back("steps", torch::tensor(steps()));
+    for (const auto& [index, memory] : remember()) {
+      state.common.emplace_back(concat("q/", index), memory.q);
+      state.own.emplace_back(concat("error/", index), memory.error);
+    }
+    return state;
+  }
+
+  void load(const ExchangeState& state) override {
+    reset();
+    memories_.clear();
+    steps_before_ = state.common.at(0).second.item<int>();
+    for (std::size_t i = 0; i < state.own.size(); ++i) {
+      const std::string& name = state.own[i].first;
+      memories_[std::stoul(name.substr(name.find('/') + 1))] = {
+          state.common.at(i + 1).second, state.own[i].second};
+    }
+  }
+
  private:
+  // Copies, for Q lies in memory that goes with its layout.
+  std::map<std::size_t, Memory> remember() const {
+    std::map<std::size_t, Memory> memories = memories_;
+    for (const auto& [bucket, layout] : layouts_)
+      for (const Matrix& matrix : layout.matrices)
+        memories[matrix.index] = {matrix.q.clone(), matrix.error.clone()};
+    return memories;
+  }
+
+  // Passes so far; a bucket takes part in each.
+  int steps() const {
+    return steps_before_ + (steps_.empty() ? 0 : steps_.begin()->second);
+  }
+
   bool is_worth_it(const at::Tensor& view) const {
     if (view.dim() < 2) return false;
     const std::int64_t n = view.size(0);
@@ -134,12 +181,17 @@ class PowerSgd : public BucketExchange {
   Matrix make_matrix(const Bucket& bucket, std::size_t member,
                      Layout& layout) const {
     const at::Tensor m = as_matrix(bucket, member);
-    Matrix matrix{member, layout.first.cut({m.size(0), options_.rank}),
+    const std::size_t index = bucket.members()[member].index;
+    Matrix matrix{member, index, layout.first.cut({m.size(0), options_.rank}),
                   layout.second.cut({m.size(1), options_.rank}),
                   at::zeros_like(m)};
+    if (const auto found = memories_.find(index); found != memories_.end()) {
+      matrix.q.copy_(found->second.q);
+      matrix.error.copy_(found->second.error);
+      return matrix;
+    }
     // The same start on all ranks.
-    auto generator = at::detail::createCPUGenerator(
-        options_.seed + bucket.members()[member].index);
+    auto generator = at::detail::createCPUGenerator(options_.seed + index);
     matrix.q.copy_(at::randn(matrix.q.sizes(), generator, m.options()));
     return matrix;
   }
@@ -169,6 +221,8 @@ class PowerSgd : public BucketExchange {
   std::unique_ptr<BucketExchange> plain_;
   std::map<const Bucket*, Layout> layouts_;
   std::map<const Bucket*, int> steps_;
+  std::map<std::size_t, Memory> memories_;  // of earlier layouts
+  int steps_before_ = 0;                    // with earlier buckets
 };
 
 }  // namespace

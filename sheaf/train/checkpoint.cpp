@@ -76,7 +76,7 @@ TrainState CheckpointFolder::load(const std::string& name) const {
       parse_state(read_whole(place / "state.json"), files, place.string());
   state.weights = tensor::load_state_dict_file(place / kWeightsFile);
   state.optimizer = tensor::load_state_dict_file(place / kOptimizerFile);
-  take_metrics(state);
+  take_rest(state);
   return state;
 }
 
@@ -128,7 +128,7 @@ void CheckpointFolder::write(const fs::path& place, const TrainState& state) {
   fs::create_directory(draft);
   const CheckpointFiles files{
       write_tensors(draft / kWeightsFile, state.weights),
-      write_tensors(draft / kOptimizerFile, with_metrics(state))};
+      write_tensors(draft / kOptimizerFile, with_rest(state))};
   write_durably(draft / "state.json", state_text(state, files));
   sync_folder(draft);
   replace_folder(draft, place);

@@ -16,6 +16,7 @@ constexpr const char* kChecksum = "crc32c";
 // With the optimiser's state, for it is a large matrix where there are many
 // classes.
 constexpr const char* kMetricSums = "metric_sums";
+constexpr std::string_view kExchange = "exchange/";
 
 ordered_json describe(const std::string& bytes) {
   return {{"bytes", bytes.size()}, {kChecksum, crc32c(bytes)}};
@@ -97,21 +98,30 @@ TrainState parse_state(const std::string& text, const CheckpointFiles& files,
   return state_of(json);
 }
 
-NamedTensors with_metrics(const TrainState& state) {
+NamedTensors with_rest(const TrainState& state) {
   NamedTensors tensors = state.optimizer;
+  for (const auto& [name, tensor] : state.exchange)
+    tensors.emplace_back(concat(kExchange, name), tensor);
   if (!state.metric_sums.empty())
     tensors.emplace_back(kMetricSums,
                          torch::tensor(state.metric_sums, torch::kDouble));
   return tensors;
 }
 
-void take_metrics(TrainState& state) {
-  if (state.optimizer.empty() || state.optimizer.back().first != kMetricSums)
-    return;
-  const torch::Tensor sums = state.optimizer.back().second.contiguous();
-  const auto* data = sums.data_ptr<double>();
-  state.metric_sums.assign(data, data + sums.numel());
-  state.optimizer.pop_back();
+void take_rest(TrainState& state) {
+  NamedTensors all = std::move(state.optimizer);
+  state.optimizer.clear();
+  for (auto& [name, tensor] : all) {
+    if (name == kMetricSums) {
+      const torch::Tensor sums = tensor.contiguous();
+      const auto* data = sums.data_ptr<double>();
+      state.metric_sums.assign(data, data + sums.numel());
+    } else if (name.rfind(kExchange, 0) == 0) {
+      state.exchange.emplace_back(name.substr(kExchange.size()), tensor);
+    } else {
+      state.optimizer.emplace_back(name, tensor);
+    }
+  }
 }
 
 }  // namespace sheaf::train

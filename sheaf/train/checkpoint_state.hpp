@@ -25,8 +25,9 @@ std::string state_text(const TrainState& state, const CheckpointFiles& files);
 TrainState parse_state(const std::string& text, const CheckpointFiles& files,
                        const std::string& name);
 
-// The optimiser's tensors and the metrics' sums in one dictionary, and back.
-NamedTensors with_metrics(const TrainState& state);
-void take_metrics(TrainState& state);
+// The optimiser's tensors, the exchange's and the metrics' sums in one
+// dictionary, and back.
+NamedTensors with_rest(const TrainState& state);
+void take_rest(TrainState& state);
 
 }  // namespace sheaf::train

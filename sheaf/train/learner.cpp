@@ -7,6 +7,7 @@
 #include "sheaf/data/random.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/tensor/collectives.hpp"
 #include "sheaf/train/autocast.hpp"
 
 namespace sheaf::train {
@@ -86,7 +87,8 @@ void Learner::make_parallel(TraceWriter* trace) {
   parallel::DataParallelOptions options;
   options.bucket_mb = wanted.bucket_mb;
   options.find_unused_parameters = wanted.find_unused;
-  options.exchange = exchange_for(config_);
+  exchange_ = exchange_for(config_);
+  options.exchange = exchange_;
   options.trace = trace;
   parallel_ = std::make_unique<parallel::DataParallelCore>(model_.module,
                                                            group_, options);
@@ -224,6 +226,40 @@ void Learner::load_weights(const NamedTensors& weights) {
 void Learner::load_from(const TrainState& state) {
   load_weights(state.weights);
   load_optimizer_state(*optimizer_, parameters_, state.optimizer);
+  if (exchange_ && !state.exchange.empty()) load_exchange(state.exchange);
+}
+
+// What ranks have of their own is stacked, one row for each rank.
+void Learner::gather_exchange(TrainState& state) const {
+  state.exchange.clear();
+  if (!exchange_) return;
+  const parallel::ExchangeState mine = exchange_->state();
+  for (const auto& [name, tensor] : mine.common)
+    state.exchange.emplace_back("common/" + name, tensor);
+  for (const auto& [name, tensor] : mine.own) {
+    std::vector<Tensor> rows;
+    if (group_.rank() == 0)
+      for (int i = 0; i < group_.size(); ++i)
+        rows.push_back(torch::empty_like(tensor));
+    tensor::gather(group_, tensor, rows);
+    if (group_.rank() == 0)
+      state.exchange.emplace_back("own/" + name, torch::stack(rows));
+  }
+}
+
+// On another number of ranks everybody gets the mean, which is what counts.
+void Learner::load_exchange(const NamedTensors& saved) {
+  parallel::ExchangeState state;
+  for (const auto& [name, tensor] : saved) {
+    const std::string rest = name.substr(name.find('/') + 1);
+    if (name.rfind("common/", 0) == 0)
+      state.common.emplace_back(rest, tensor);
+    else
+      state.own.emplace_back(rest, tensor.size(0) == group_.size()
+                                       ? tensor[group_.rank()]
+                                       : tensor.mean(0));
+  }
+  exchange_->load(state);
 }
 
 void Learner::check_weights() const {

@@ -46,6 +46,9 @@ class Learner {
 
   // Puts weights and the optimiser's buffers into the state, sharing memory.
   void save_to(TrainState& state) const;
+  // Puts in what a compressed exchange has held back, all ranks' on rank 0.
+  // All ranks call it; without compression it does nothing.
+  void gather_exchange(TrainState& state) const;
   void load_from(const TrainState& state);
   void load_weights(const NamedTensors& weights);
 
@@ -70,6 +73,7 @@ class Learner {
   torch::Tensor nothing() const;
   void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
   void take_exchange(StepTimes& times);
+  void load_exchange(const NamedTensors& saved);
 
   const RunConfig& config_;
   Model model_;
@@ -77,6 +81,7 @@ class Learner {
   TraceWriter* trace_;
   torch::Device device_;
   torch::ScalarType type_;
+  std::shared_ptr<parallel::BucketExchange> exchange_;    // null: plain
   std::unique_ptr<parallel::DataParallelCore> parallel_;  // null: one rank
   NamedTensors parameters_;                               // each tensor once
   std::unique_ptr<torch::optim::Optimizer> optimizer_;

@@ -40,7 +40,7 @@ std::optional<TrainState> share_state(const comm::Group& group,
   std::string text;
   CheckpointFiles bytes;
   if (group.rank() == 0 && state) {
-    bytes = {encode(state->weights), encode(with_metrics(*state))};
+    bytes = {encode(state->weights), encode(with_rest(*state))};
     text = state_text(*state, bytes);
   }
   for (std::string* part : {&text, &bytes.weights, &bytes.optimizer})
@@ -49,7 +49,7 @@ std::optional<TrainState> share_state(const comm::Group& group,
   TrainState result = parse_state(text, bytes, "that rank 0 has sent");
   result.weights = decode(bytes.weights);
   result.optimizer = decode(bytes.optimizer);
-  take_metrics(result);
+  take_rest(result);
   return result;
 }
 

@@ -77,6 +77,7 @@ void TrainerRun::save(const Metrics* metrics, bool is_best) {
     sum.sum_over(group_);
     state_.metric_sums = sum.sums();
   }
+  learner_->gather_exchange(state_);
   if (!is_first()) return;
   const TraceSpan span(trace_.get(), "checkpoint", "train");
   learner_->save_to(state_);

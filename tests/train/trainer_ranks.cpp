@@ -66,6 +66,24 @@ TEST(Trainer, AResumedRunEndsWithTheSameBits) {
     }
 }
 
+// Before and after compression begins.
+TEST(Trainer, AResumedRunKnowsWhatCompressionHeldBack) {
+  const RunConfig config =
+      small_run({"parallel.compression=powersgd", "parallel.powersgd_rank=1",
+                 "epochs=10", "output.checkpoint_every=4"});
+  const SharedFolder folder(world());
+  const auto whole = run_in(world(), folder / "whole", config);
+  for (const int forwards : {5, 20}) {
+    const std::string parts = folder / std::to_string(forwards);
+    TrainOptions options;
+    if (world().rank() == 0) options.model = stopping_model(config, forwards);
+    run_in(world(), parts, config, options);
+    const auto rest = run_in(world(), parts, config, {.is_resumed = true});
+    EXPECT_EQ(rest.steps, whole.steps);
+    EXPECT_TRUE(has_same_bits(whole.weights, rest.weights)) << forwards;
+  }
+}
+
 TEST(Trainer, ResumesOnAnotherNumberOfRanks) {
   const SharedFolder folder(world());
   const comm::Group single = alone();
