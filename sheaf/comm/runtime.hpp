@@ -70,8 +70,10 @@ class Runtime {
   void mark_failed() { has_failed_ = true; }
   bool has_failed() const { return has_failed_; }
 
-  // What a higher layer keeps with the world.
-  std::shared_ptr<void>& extension() { return extension_; }
+  // Whether the groups of this world shall use NCCL for what is on GPUs; a
+  // higher layer does.
+  bool uses_nccl() const { return uses_nccl_; }
+  void set_nccl(bool is_on) { uses_nccl_ = is_on; }
 
   GroupIds used_ids();
   void take_id(int id);
@@ -102,7 +104,7 @@ class Runtime {
   bool is_finalized_ = false;
   std::mutex mutex_;
   GroupIds ids_;
-  std::shared_ptr<void> extension_;
+  std::atomic<bool> uses_nccl_{false};
 };
 
 }  // namespace sheaf::comm

@@ -21,12 +21,13 @@ constexpr int kYieldRounds = 2000;
 // Alarms of other hosts come within some polls of the monitors.
 constexpr int kCauseRounds = 500;
 
-// Between polls of the transport: short at first, for a message may be near;
-// long when nothing has come for some tenths of a second.
-std::chrono::microseconds nap(int round) {
-  return std::chrono::microseconds(round < 500    ? 400
-                                   : round < 1000 ? 200
-                                                  : 2000);
+// Between polls of the transport: short at first, for a message may be near,
+// but not where a thread beside computes, whom each nap's end disturbs; long
+// when nothing has come for some tenths of a second.
+std::chrono::microseconds nap(int round, bool is_patient) {
+  if (round >= 1000) return std::chrono::milliseconds(2);
+  if (is_patient) return std::chrono::microseconds(400);
+  return std::chrono::microseconds(round < 500 ? 20 : 200);
 }
 
 RankHeader& my_header(GroupCore& group) {
@@ -104,11 +105,11 @@ void Watch::idle() {
     return;
   }
   if (is_patient)
-    std::this_thread::sleep_for(nap(idle_rounds_));
+    std::this_thread::sleep_for(nap(idle_rounds_, is_patient));
   else if (idle_rounds_ < kYieldRounds)
     sched_yield();
   else
-    std::this_thread::sleep_for(nap(idle_rounds_ - kYieldRounds));
+    std::this_thread::sleep_for(nap(idle_rounds_ - kYieldRounds, is_patient));
   if (is_check_due()) check();
 }
 

@@ -1,10 +1,8 @@
 #include "sheaf/nn/sgd.hpp"
 
 #include <algorithm>
-#include <string>
-#include <type_traits>
 
-#include "sheaf/base/error.hpp"
+#include "sheaf/nn/optimizer_key.hpp"
 
 namespace sheaf::nn {
 namespace {
@@ -12,16 +10,6 @@ namespace {
 using torch::optim::OptimizerParamGroup;
 using torch::optim::SGDOptions;
 using torch::optim::SGDParamState;
-
-// Old versions of libtorch use the address as text, new ones the address.
-template <class State>
-auto find_state(State& states, const at::Tensor& parameter) {
-  auto* const address = parameter.unsafeGetTensorImpl();
-  if constexpr (std::is_same_v<typename State::key_type, std::string>)
-    return states.find(concat(address));
-  else
-    return states.find(address);
-}
 
 std::vector<at::Tensor> with_gradient(OptimizerParamGroup& group) {
   std::vector<at::Tensor> parameters;
@@ -33,7 +21,7 @@ std::vector<at::Tensor> with_gradient(OptimizerParamGroup& group) {
 }  // namespace
 
 at::Tensor Sgd::momentum_of(const at::Tensor& parameter) {
-  const auto found = find_state(state(), parameter);
+  const auto found = state().find(optimizer_key(parameter));
   if (found == state().end()) return {};
   return static_cast<SGDParamState&>(*found->second).momentum_buffer();
 }

@@ -185,12 +185,11 @@ void check_available() {
 }
 
 void enable(const Group& world, bool is_on) {
-  world.core().runtime().extension() =
-      is_on ? std::make_shared<bool>(true) : nullptr;
+  world.core().runtime().set_nccl(is_on);
 }
 
 bool is_enabled(const Group& group) {
-  return group.core().runtime().extension() != nullptr;
+  return group.core().runtime().uses_nccl();
 }
 
 bool broadcast(const Group& group, const at::Tensor& data,

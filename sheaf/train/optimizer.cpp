@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/nn/optimizer_key.hpp"
 #include "sheaf/nn/sgd.hpp"
 
 namespace sheaf::train {
@@ -12,20 +13,6 @@ namespace {
 
 using torch::Tensor;
 using namespace torch::optim;
-
-using StateMap =
-    std::decay_t<decltype(std::declval<const Optimizer&>().state())>;
-using Key = StateMap::key_type;
-
-// Old versions of libtorch use the address as text, new ones the address.
-template <class Wanted = Key>
-Wanted key_of(const Tensor& parameter) {
-  auto* address = parameter.unsafeGetTensorImpl();
-  if constexpr (std::is_same_v<Wanted, std::string>)
-    return concat(address);
-  else
-    return address;
-}
 
 // The buffers of one parameter, for reading and writing.
 using Fields = std::vector<std::pair<std::string, Tensor>>;
@@ -141,7 +128,7 @@ NamedTensors optimizer_state(const Optimizer& optimizer,
   with_state_type(optimizer, [&](auto* type) {
     using State = std::remove_pointer_t<decltype(type)>;
     for (const auto& [name, parameter] : parameters) {
-      const auto found = optimizer.state().find(key_of(parameter));
+      const auto found = optimizer.state().find(nn::optimizer_key(parameter));
       if (found == optimizer.state().end()) continue;
       for (auto& [field, value] :
            fields_of(static_cast<const State&>(*found->second)))
@@ -159,7 +146,7 @@ void load_optimizer_state(Optimizer& optimizer, const NamedTensors& parameters,
     optimizer.state().clear();
     for (const auto& [name, parameter] : parameters)
       if (auto one = take_state<State>(name, parameter, given))
-        optimizer.state()[key_of(parameter)] = std::move(one);
+        optimizer.state()[nn::optimizer_key(parameter)] = std::move(one);
   });
   SHEAF_CHECK(given.empty(), "the checkpoint has optimiser state '",
               given.begin()->first,

@@ -7,6 +7,7 @@
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/nccl_backend.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/world.hpp"
 
 namespace sheaf::parallel {
@@ -35,14 +36,9 @@ class Nccl : public testing::Test {
 
 TEST_F(Nccl, TwoRanksOnOneGpuAreNamed) {
   if (has_gpus_) GTEST_SKIP() << "a GPU for each rank";
-  try {
-    tensor::all_reduce(group_, torch::ones({4}, device_));
-    ADD_FAILURE() << "no error";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("use the same GPU"),
-              std::string::npos)
-        << error.what();
-  }
+  expect_throws<UsageError>(
+      [&] { tensor::all_reduce(group_, torch::ones({4}, device_)); },
+      {"use the same GPU"});
 }
 
 TEST_F(Nccl, Collectives) {
