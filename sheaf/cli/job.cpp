@@ -14,6 +14,7 @@
 #include "sheaf/cli/job_output.hpp"
 #include "sheaf/cli/mpirun_process.hpp"
 #include "sheaf/cli/process.hpp"
+#include "sheaf/cli/wrappers.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -51,6 +52,7 @@ class Job {
   void step();
   bool pass_on(Fd& pipe);
   void handle_signal(const SignalQueue::Signal& signal);
+  void signal_ranks(int signal);
   void take_report(const RankReport& report);
   void finish_early();
   void end_by(Clock::time_point deadline) {
@@ -112,12 +114,12 @@ void Job::handle_signal(const SignalQueue::Signal& signal) {
   if (signal.number == SIGCHLD) {
     has_ended_ = ::waitpid(mpirun_.pid, &status_, WNOHANG) == mpirun_.pid;
   } else if (signal.number == SIGUSR1 || signal.number == SIGUSR2) {
-    ::kill(mpirun_.pid, signal.number);  // mpirun passes it on to the ranks
+    signal_ranks(signal.number);
   } else if (stop_signal_ != 0) {
     kill_at_ = Clock::now();  // the second time: no more patience
   } else if (options_.stop_time) {
     stop_signal_ = signal.number;
-    ::kill(mpirun_.pid, SIGUSR1);
+    signal_ranks(SIGUSR1);
     end_by(Clock::now() + *options_.stop_time);
   } else {
     stop_signal_ = signal.number;
@@ -127,6 +129,15 @@ void Job::handle_signal(const SignalQueue::Signal& signal) {
     kill_at_ = Clock::now() + kKillAfter;
     end_by(Clock::now());
   }
+}
+
+// Not through mpirun where there is another way: Open MPI's says so among the
+// program's own lines, and that of some packages (4.1.6) drops the signal.
+void Job::signal_ranks(int signal) {
+  const std::vector<pid_t> wrappers =
+      options_.is_local ? wrappers_below(mpirun_.pid) : std::vector<pid_t>{};
+  for (const pid_t wrapper : wrappers) ::kill(wrapper, signal);
+  if (wrappers.empty()) ::kill(mpirun_.pid, signal);
 }
 
 void Job::take_report(const RankReport& report) {
@@ -151,7 +162,10 @@ void Job::finish_early() {
   // Those that wait out their grace need not, for nobody is left to notice.
   // Open MPI would take a second to pass SIGTERM on; MPICH takes wrappers that
   // end at SIGUSR1 for crashed.
-  ::kill(mpirun_.pid, is_mpich ? SIGTERM : SIGUSR1);
+  if (is_mpich)
+    ::kill(mpirun_.pid, SIGTERM);
+  else
+    signal_ranks(SIGUSR1);
 }
 
 void Job::check_deadlines() {

@@ -15,6 +15,7 @@ struct JobOptions {
   std::vector<std::string> environment;  // "NAME=value"
   std::string token;                     // of the wrappers' frames
   int ranks = 1;
+  bool is_local = false;                  // all of them on this host
   std::chrono::milliseconds grace{3000};  // from the first failure to the end
   std::optional<std::chrono::milliseconds> timeout;
   std::optional<std::chrono::milliseconds> stop_time;  // see LaunchOptions

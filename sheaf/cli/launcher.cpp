@@ -125,6 +125,7 @@ int launch(const LaunchOptions& options) {
                   .environment = plan.environment,
                   .token = plan.token,
                   .ranks = plan.request.ranks,
+                  .is_local = plan.request.is_local,
                   .grace = plan.grace,
                   .timeout = options.timeout,
                   .stop_time = options.stop_time,
