@@ -1,64 +1,18 @@
 #include "sheaf/parallel/data_parallel.hpp"
 
-#include <torch/nn/modules/embedding.h>
-
 #include <algorithm>
-#include <unordered_set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/agreement.hpp"
+#include "sheaf/parallel/module_tensors.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
 // What ranks that step tell those that have finished.
 enum Word : std::int32_t { kFinished = 0, kPass = 1, kBuffers = 2 };
-
-std::unordered_set<const void*> sparse_weights(torch::nn::Module& module) {
-  std::unordered_set<const void*> weights;
-  for (const auto& child : module.modules()) {
-    if (auto* plain = child->as<torch::nn::EmbeddingImpl>();
-        plain && plain->options.sparse())
-      weights.insert(plain->weight.unsafeGetTensorImpl());
-    if (auto* bag = child->as<torch::nn::EmbeddingBagImpl>();
-        bag && bag->options.sparse())
-      weights.insert(bag->weight.unsafeGetTensorImpl());
-  }
-  return weights;
-}
-
-// A parameter that several layers share is listed once.
-NamedTensors unique_parameters(torch::nn::Module& module) {
-  NamedTensors list;
-  std::unordered_set<const void*> seen;
-  for (const auto& item : module.named_parameters())
-    if (seen.insert(item.value().unsafeGetTensorImpl()).second)
-      list.emplace_back(item.key(), item.value());
-  return list;
-}
-
-NamedTensors buffers_of(torch::nn::Module& module) {
-  NamedTensors list;
-  for (const auto& item : module.named_buffers())
-    if (item.value().defined()) list.emplace_back(item.key(), item.value());
-  return list;
-}
-
-std::vector<ReducedParameter> reduced_parameters(
-    torch::nn::Module& module, const NamedTensors& parameters) {
-  const auto sparse = sparse_weights(module);
-  std::vector<ReducedParameter> list;
-  for (const auto& [name, tensor] : parameters)
-    if (tensor.requires_grad())
-      list.push_back(
-          {name, tensor, sparse.count(tensor.unsafeGetTensorImpl()) > 0});
-  SHEAF_CHECK(!list.empty(),
-              "no parameter of the module requires a gradient: there is "
-              "nothing to average, and DataParallel is not needed");
-  return list;
-}
 
 ReducerOptions reducer_options(const DataParallelOptions& options) {
   SHEAF_CHECK(options.bucket_mb > 0 && options.first_bucket_mb > 0,
@@ -147,15 +101,12 @@ void DataParallelCore::before_forward() {
     broadcast_tensors(state.group, state.buffers);
 }
 
-DataParallelCore::NoSync::NoSync(DataParallelCore& model)
-    : model_(model),
-      was_syncing_(!model.state_->reducer ||
-                   model.state_->reducer->is_syncing()) {
-  if (model_.state_->reducer) model_.state_->reducer->set_sync(false);
+bool DataParallelCore::is_syncing() const {
+  return !state_->reducer || state_->reducer->is_syncing();
 }
 
-DataParallelCore::NoSync::~NoSync() {
-  if (model_.state_->reducer) model_.state_->reducer->set_sync(was_syncing_);
+void DataParallelCore::set_sync(bool is_on) {
+  if (state_->reducer) state_->reducer->set_sync(is_on);
 }
 
 DataParallelCore::Join::Join(DataParallelCore& model,

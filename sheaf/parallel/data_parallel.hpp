@@ -18,6 +18,7 @@
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/parallel/reducer.hpp"
+#include "sheaf/parallel/strategy.hpp"
 
 namespace sheaf::parallel {
 
@@ -40,30 +41,13 @@ struct JoinOptions {
 };
 
 // What DataParallel does, for any kind of module. Not thread-safe.
-class DataParallelCore {
+class DataParallelCore : public Strategy {
  public:
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    const comm::Group& group, DataParallelOptions options);
-  ~DataParallelCore();
+  ~DataParallelCore() override;
 
-  // Before the module's own forward, for those who call that directly.
-  void before_forward();
-  void after_forward(const at::Tensor& /*output*/) {}
-
-  // While the guard lives, gradients add up on their ranks; the first
-  // backward() after it averages the sum.
-  class [[nodiscard]] NoSync {
-   public:
-    explicit NoSync(DataParallelCore& model);
-    ~NoSync();
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
-
-   private:
-    DataParallelCore& model_;
-    const bool was_syncing_;
-  };
-  NoSync no_sync() { return NoSync(*this); }
+  void before_forward() override;
 
   // For ranks with unequal numbers of steps: all ranks make a guard before
   // their loop and call finish() after it. A rank that has finished takes part
@@ -83,16 +67,15 @@ class DataParallelCore {
   };
   Join join(const JoinOptions& options = {}) { return Join(*this, options); }
 
-  // CheckError naming the first parameter or buffer whose bits differ between
-  // ranks. All ranks call it.
-  void check_weights() const;
-
-  ExchangeStats stats() const;
-  void reset_stats();
-  const comm::Group& group() const;
+  void check_weights() const override;
+  ExchangeStats stats() const override;
+  void reset_stats() override;
+  const comm::Group& group() const override;
 
  protected:
   const std::optional<torch::Device>& device() const;
+  bool is_syncing() const override;
+  void set_sync(bool is_on) override;
 
  private:
   struct State;

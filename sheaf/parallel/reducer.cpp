@@ -20,14 +20,6 @@ double ms_since(Clock::time_point start) {
       .count();
 }
 
-// Where every core computes, an exchange beside it only takes cores away.
-bool should_overlap(Overlap wish, const comm::Group& group) {
-  if (wish != Overlap::kAuto) return wish == Overlap::kOn;
-  return group.host_count() > 1 ||
-         static_cast<unsigned>(2 * group.local_size()) <=
-             std::thread::hardware_concurrency();
-}
-
 // Below this, gathering gradients costs less than a message of their own.
 constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
 
@@ -46,6 +38,14 @@ std::vector<std::size_t> large_sizes(
 
 }  // namespace
 
+// Where every core computes, an exchange beside it only takes cores away.
+bool should_overlap(Overlap wish, const comm::Group& group) {
+  if (wish != Overlap::kAuto) return wish == Overlap::kOn;
+  return group.host_count() > 1 ||
+         static_cast<unsigned>(2 * group.local_size()) <=
+             std::thread::hardware_concurrency();
+}
+
 Reducer::Reducer(std::vector<ReducedParameter> parameters,
                  const comm::Group& group, ReducerOptions options)
     : parameters_(std::move(parameters)),
@@ -59,6 +59,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   states_.resize(parameters_.size());
   kept_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
+  has_more_.resize(parameters_.size());
   // Gradients come in about the reverse order of the layers.
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
@@ -114,8 +115,11 @@ void Reducer::begin_pass() {
 }
 
 void Reducer::on_gradient(std::size_t index) {
-  if (!is_syncing_) return;
   const std::lock_guard lock(mutex_);
+  if (!is_syncing_) {
+    has_more_[index] = true;
+    return;
+  }
   if (!is_in_pass_) {
     begin_pass();
     at_end_of_backward([this] { end_pass(); });
@@ -200,7 +204,7 @@ void Reducer::average_on_device(Bucket& bucket) {
 void Reducer::average_sparse(Bucket& bucket) {
   const std::size_t index = bucket.members()[0].index;
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  const bool has_one = states_[index] == State::kReady;
+  const bool has_one = states_[index] == State::kReady || has_more_[index];
   const auto average =
       average_sparse_gradient(group_, has_one ? gradient : at::Tensor(),
                               parameters_[index].tensor, divisor_);
@@ -212,7 +216,7 @@ void Reducer::average_sparse(Bucket& bucket) {
 void Reducer::count_users() {
   users_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    users_[i] = states_[i] == State::kReady ? 1 : 0;
+    users_[i] = states_[i] == State::kReady || has_more_[i] ? 1 : 0;
   comm::all_reduce(group_, users_, {.name = "users of parameters"});
   stats_.bytes += static_cast<std::int64_t>(users_.size() * sizeof users_[0]);
 }
@@ -265,6 +269,7 @@ std::vector<std::string> Reducer::settle() {
     if (users_[i] < active_) unused.push_back(name);
     if (options_.static_graph && !has_rebuilt_ && users_[i] == 0)
       never_used_[i] = true;
+    has_more_[i] = false;
     if (is_sparse) continue;
     if (users_[i] > 0)
       tensor.mutable_grad() = buckets_[bucket]->gradient(member);

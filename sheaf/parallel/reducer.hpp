@@ -30,6 +30,8 @@ struct ReducedParameter {
 };
 
 enum class Overlap { kAuto, kOn, kOff };
+// Whether to exchange beside backward(): as wished, or where it pays.
+bool should_overlap(Overlap wish, const comm::Group& group);
 
 struct ReducerOptions {
   BucketCaps caps = {};
@@ -126,6 +128,7 @@ class Reducer {
   std::vector<at::Tensor> kept_;      // gradients that may be left alone
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
+  std::vector<bool> has_more_;    // from passes without exchange
   std::size_t next_launch_ = 0;
   bool is_in_pass_ = false;
   bool has_rebuilt_ = false;

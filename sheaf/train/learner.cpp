@@ -186,7 +186,7 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
       batch.global_size / group_.size(), 1, config_.accumulate);
   const std::int64_t rows = batch.size();
   for (std::int64_t i = 0; i < pieces; ++i) {
-    std::optional<parallel::DataParallelCore::NoSync> guard;
+    std::optional<parallel::Strategy::NoSync> guard;
     if (parallel_ && i + 1 < pieces) guard.emplace(*parallel_);
     const std::int64_t first = i * rows / pieces;
     const std::int64_t end = (i + 1) * rows / pieces;

@@ -72,7 +72,7 @@ std::vector<at::Tensor> train_together(const std::function<Net()>& make,
                                    group.rank(), group.size());
     for (int part = 0; part < setting.accumulate; ++part) {
       const Examples some = share_of(mine, part, setting.accumulate);
-      std::optional<DataParallelCore::NoSync> guard;
+      std::optional<Strategy::NoSync> guard;
       if (part + 1 < setting.accumulate) guard.emplace(model);
       (part_of_loss(model.forward(some.data), some, setting.batch) *
        group.size())
@@ -105,6 +105,28 @@ TEST(DataParallel, GivesTheWeightsOfOneProcess) {
   expect_same(kConvNet, {}, 1e-12);
   expect_same(kMlp, {.type = at::kFloat}, 1e-5);
   expect_same(kConvNet, {.type = at::kFloat}, 1e-5);
+}
+
+// A layer that only one rank has used, and only while nothing was exchanged.
+TEST(DataParallel, WhatCameWithoutExchangeIsAveraged) {
+  run_threads(2, [](const Group& group) {
+    Mlp net = make_net(kMlp, at::kDouble, 1);
+    DataParallel model(net, group, {.find_unused_parameters = true});
+    const at::Tensor x = at::ones({1, 20}, at::kDouble);
+    if (group.rank() == 0) {
+      const auto guard = model.no_sync();
+      model.before_forward();
+      net->second(x).sum().backward();
+    } else {
+      const auto guard = model.no_sync();
+    }
+    model.before_forward();
+    net->last(at::ones({1, 16}, at::kDouble)).sum().backward();
+    ASSERT_TRUE(net->second->bias.grad().defined());
+    EXPECT_TRUE(at::allclose(net->second->bias.grad(),
+                             at::full({16}, 0.5, at::kDouble)));
+    EXPECT_FALSE(net->first->bias.grad().defined());
+  });
 }
 
 TEST(DataParallel, GivesTheWeightsOfOneProcessWithBatchNorm) {

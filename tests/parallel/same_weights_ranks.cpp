@@ -187,7 +187,7 @@ void SameWeights::learn_share(DataParallel<BranchedImpl>& model,
                               int step) const {
   const int ranks = world().size();
   for (int i = 0; i < pieces(); ++i) {
-    std::optional<DataParallelCore::NoSync> guard;
+    std::optional<Strategy::NoSync> guard;
     if (i + 1 < pieces()) guard.emplace(model);
     Rows rows = Rows().part(i, pieces()).part(world().rank(), ranks);
     if (!has_rows(world().rank(), step)) rows.end = rows.begin;

@@ -1,0 +1,368 @@
+#include "sheaf/parallel/dad_parallel.hpp"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/link_probe.hpp"
+#include "sheaf/parallel/module_tensors.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using torch::autograd::Node;
+
+// The same values; what comes back is multiplied.
+struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x, double scale) {
+    context->saved_data["scale"] = scale;
+    return x.view_as(x);
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      torch::autograd::variable_list gradients) {
+    return {gradients[0] * context->saved_data["scale"].toDouble(), {}};
+  }
+};
+
+// How often backward() from `outputs` will come to each of `targets`.
+std::vector<std::int64_t> count_arrivals(
+    const std::vector<at::Tensor*>& outputs,
+    const std::vector<std::shared_ptr<Node>>& targets) {
+  std::unordered_map<const Node*, std::size_t> index;
+  for (std::size_t i = 0; i < targets.size(); ++i) index[targets[i].get()] = i;
+  std::vector<std::int64_t> counts(targets.size());
+  std::unordered_set<const Node*> seen;
+  std::vector<Node*> open;
+  for (const at::Tensor* output : outputs)
+    if (output->defined() && output->grad_fn() &&
+        seen.insert(output->grad_fn().get()).second)
+      open.push_back(output->grad_fn().get());
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    for (const auto& edge : node->next_edges()) {
+      if (!edge.is_valid()) continue;
+      if (const auto found = index.find(edge.function.get());
+          found != index.end())
+        ++counts[found->second];
+      else if (seen.insert(edge.function.get()).second)
+        open.push_back(edge.function.get());
+    }
+  }
+  return counts;
+}
+
+void combine(ParameterUse& all, const std::int64_t* one) {
+  all.rows += one[0];
+  all.calls = std::max(all.calls, one[1]);
+  all.in = std::max(all.in, one[2]);
+  all.out = std::max(all.out, one[3]);
+  all.is_lookup = all.is_lookup || one[4] != 0;
+  all.has_other_use = all.has_other_use || one[5] != 0;
+  all.order = std::min(all.order, one[6]);
+}
+
+// Of all ranks; the same on all.
+std::vector<ParameterUse> share_uses(const comm::Group& group,
+                                     const std::vector<ParameterUse>& mine) {
+  Numbers numbers;
+  for (const ParameterUse& use : mine) {
+    numbers.insert(
+        numbers.end(),
+        {use.rows, use.calls, use.in, use.out, use.is_lookup, use.has_other_use,
+         use.order, static_cast<std::int64_t>(use.biases.size())});
+    numbers.insert(numbers.end(), use.biases.begin(), use.biases.end());
+  }
+  auto all = mine;
+  for (ParameterUse& use : all) {
+    use.rows = 0;
+    use.calls = 0;
+    use.biases.clear();
+  }
+  for (const Numbers& one : share_numbers(group, Where::kAllGather, numbers)) {
+    const std::int64_t* at = one.data();
+    for (ParameterUse& use : all) {
+      combine(use, at);
+      const std::int64_t* end = at + 8 + at[7];
+      for (at += 8; at != end; ++at) {
+        const auto bias = static_cast<std::size_t>(*at);
+        if (std::count(use.biases.begin(), use.biases.end(), bias) == 0)
+          use.biases.push_back(bias);
+      }
+    }
+  }
+  return all;
+}
+
+RouteWishes wishes_of(const DadOptions& options) {
+  return {.mode = options.mode,
+          .rank = options.rank,
+          .allows_low_rank = options.allows_low_rank,
+          .first_layer_gradient = options.first_layer_gradient,
+          .by_name = options.routes};
+}
+
+FactorOptions factor_options(const DadOptions& options) {
+  return {.where = options.where,
+          .wire = {options.wire, options.skips_zeros},
+          .low_rank = {.rank = options.rank,
+                       .tolerance = options.tolerance,
+                       .feedback_rows = options.feedback_rows,
+                       .power_iterations = options.power_iterations},
+          .overlap = options.overlap,
+          .trace = options.trace};
+}
+
+void check(const DadOptions& options) {
+  SHEAF_CHECK(options.rank >= 1, "rank ", options.rank, " must be at least 1");
+  SHEAF_CHECK(options.tolerance >= 0 && options.tolerance < 1, "tolerance ",
+              options.tolerance, " must be from 0 to below 1");
+  SHEAF_CHECK(options.feedback_rows >= 0 && options.power_iterations >= 0,
+              "feedback_rows and power_iterations must not be negative");
+  SHEAF_CHECK(!options.wire || *options.wire == at::kHalf ||
+                  *options.wire == at::kBFloat16,
+              "factors can travel as f16, bf16 or as they are");
+}
+
+}  // namespace
+
+struct DadParallelCore::State {
+  std::shared_ptr<torch::nn::Module> module;
+  comm::Group group;   // our own: users' operations do not come between
+  comm::Group second;  // for factors, at the same time
+  DadOptions options;
+  NamedTensors parameters;
+  NamedTensors buffers;
+  std::vector<ReducedParameter> reduced;
+  std::vector<std::shared_ptr<Node>> accumulators;
+  bool is_syncing = true;
+  double weight = 1;  // of this rank's gradients in the average of ranks
+
+  // While it is not planned: what the parameters were used for.
+  std::vector<ParameterUse> uses;
+  std::int64_t products = 0;
+  bool has_passed = false;
+
+  std::vector<RouteChoice> choices;  // empty: not planned
+  FactorPlan plan;
+  std::unique_ptr<Reducer> reducer;  // none where all take factors
+  std::unique_ptr<FactorReducer> factors;
+  std::unique_ptr<ProductWatch> watch;
+  ExchangeStats before_plan;
+
+  ReducerOptions reducer_options() const {
+    constexpr double kMiB = 1 << 20;
+    const auto cap = static_cast<std::size_t>(options.bucket_mb * kMiB);
+    return {.caps = {std::min<std::size_t>(cap, 1 << 20), cap},
+            .find_unused_parameters = options.find_unused_parameters,
+            .overlap = options.overlap,
+            .trace = options.trace};
+  }
+  void forget_uses() {
+    uses.assign(reduced.size(), {});
+    for (std::size_t i = 0; i < reduced.size(); ++i) {
+      uses[i].name = reduced[i].name;
+      uses[i].elements = reduced[i].tensor.numel();
+      uses[i].width =
+          static_cast<std::int64_t>(reduced[i].tensor.element_size());
+      uses[i].order = std::numeric_limits<std::int64_t>::max();
+    }
+    products = 0;
+  }
+};
+
+DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
+                                 const comm::Group& group, DadOptions options)
+    : state_(std::make_unique<State>()) {
+  SHEAF_CHECK(module, "no module was given to DadParallel");
+  check(options);
+  State& state = *state_;
+  state.module = module;
+  state.options = std::move(options);
+  state.parameters = unique_parameters(*module);
+  state.buffers = buffers_of(*module);
+  state.reduced = reduced_parameters(*module, state.parameters);
+  state.group = group.size() == 1 ? group : group.split(0, group.rank());
+  if (group.size() == 1) return;
+  state.second = group.split(0, group.rank());
+  NamedTensors all = state.parameters;
+  all.insert(all.end(), state.buffers.begin(), state.buffers.end());
+  check_same_shapes(state.group, all);
+  broadcast_tensors(state.group, all);
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor, is_sparse] : state.reduced) {
+    tensors.push_back(is_sparse ? at::Tensor() : tensor);
+    state.accumulators.push_back(
+        torch::autograd::impl::grad_accumulator(tensor));
+  }
+  state.watch = std::make_unique<ProductWatch>(
+      tensors, [this](Product product) { see(std::move(product)); });
+  state.forget_uses();
+  auto first_options = state.reducer_options();
+  first_options.find_unused_parameters = true;
+  state.reducer =
+      std::make_unique<Reducer>(state.reduced, state.group, first_options);
+  state.reducer->set_before_pass([&state] { state.has_passed = true; });
+}
+
+DadParallelCore::~DadParallelCore() = default;
+
+void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
+  State& state = *state_;
+  if (!state.watch) return;
+  if (state.choices.empty() && state.has_passed) make_plan();
+  if (state.reducer) state.reducer->forget_pass();
+  if (state.factors) {
+    state.factors->forget_pass();
+    state.factors->before_forward();
+  }
+  if (state.is_syncing && state.options.broadcast_buffers &&
+      !state.buffers.empty())
+    broadcast_tensors(state.group, state.buffers);
+  state.weight = 1;
+  if (rows && state.options.average == Average::kRows) {
+    std::vector<std::int64_t> total{*rows};
+    comm::all_reduce(state.group, total, {.name = "rows"});
+    if (total[0] > 0)
+      state.weight = static_cast<double>(*rows) * state.group.size() /
+                     static_cast<double>(total[0]);
+  }
+  state.watch->start();
+}
+
+void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
+  State& state = *state_;
+  if (!state.watch) return;
+  state.watch->stop();
+  for (at::Tensor* output : outputs)
+    if (state.weight != 1 && output->defined() && output->requires_grad())
+      *output = ScaleGradient::apply(*output, state.weight);
+  if (!state.choices.empty()) return;
+  const auto arrivals = count_arrivals(outputs, state.accumulators);
+  for (std::size_t i = 0; i < arrivals.size(); ++i)
+    if (arrivals[i] > state.uses[i].calls) state.uses[i].has_other_use = true;
+}
+
+void DadParallelCore::see(Product product) {
+  State& state = *state_;
+  if (state.factors) {
+    if (state.factors->takes(product.weight)) state.factors->add(product);
+    return;
+  }
+  if (!state.choices.empty()) return;
+  ParameterUse& use = state.uses[product.weight];
+  ++use.calls;
+  use.rows += product.input.size(0);
+  use.in = std::max(use.in, product.view.in);
+  use.out = std::max(use.out, product.view.out);
+  use.is_lookup = use.is_lookup || product.view.is_lookup;
+  use.order = std::min(use.order, state.products++);
+  if (product.bias &&
+      std::count(use.biases.begin(), use.biases.end(), *product.bias) == 0)
+    use.biases.push_back(*product.bias);
+}
+
+void DadParallelCore::make_plan() {
+  State& state = *state_;
+  const auto uses = share_uses(state.group, state.uses);
+  state.uses = uses;
+  const bool needs_link = state.options.mode == DadMode::kAuto;
+  LinkModel link{.ranks = state.group.size()};
+  if (needs_link)
+    link = state.options.link ? *state.options.link
+                              : measure_link(state.second, state.options.where);
+  state.choices = choose_routes(uses, wishes_of(state.options), link);
+  state.plan = plan_factors(uses, state.choices, state.group.size());
+  std::vector<ReducedParameter> ordinary;
+  for (std::size_t i = 0; i < state.reduced.size(); ++i)
+    if (state.choices[i].route == Route::kGradient && !state.plan.is_bias[i])
+      ordinary.push_back(state.reduced[i]);
+  state.before_plan = state.reducer->stats();
+  state.reducer.reset();
+  if (!ordinary.empty()) {
+    state.reducer = std::make_unique<Reducer>(ordinary, state.group,
+                                              state.reducer_options());
+  }
+  if (!state.plan.backward.empty())
+    state.factors = std::make_unique<FactorReducer>(
+        state.reduced, state.second, state.plan, factor_options(state.options));
+  set_sync(state.is_syncing);
+  if (state.group.rank() == 0)
+    log_info("ways of gradients:\n{}", describe_routes());
+}
+
+std::vector<DadRoute> DadParallelCore::routes() const {
+  const State& state = *state_;
+  std::vector<DadRoute> list;
+  for (std::size_t i = 0; i < state.choices.size(); ++i) {
+    const RouteChoice& choice = state.choices[i];
+    DadRoute route{state.reduced[i].name, name_of(choice.route), choice.reason,
+                   state.uses[i].in,      state.uses[i].out,     {}};
+    if (state.plan.is_bias[i]) {
+      route.route = "with its weight";
+      route.reason = "the sum of the deltas";
+    }
+    if (state.factors) route.last = state.factors->stats_of(i);
+    list.push_back(std::move(route));
+  }
+  return list;
+}
+
+std::string DadParallelCore::describe_routes() const {
+  std::size_t width = 0;
+  for (const DadRoute& route : routes())
+    width = std::max(width, route.name.size());
+  std::string text;
+  for (const DadRoute& route : routes())
+    text += fmt::format("  {:<{}}  {:<15}  {}\n", route.name, width,
+                        route.route, route.reason);
+  return text;
+}
+
+void DadParallelCore::check_weights() const {
+  NamedTensors all = state_->parameters;
+  all.insert(all.end(), state_->buffers.begin(), state_->buffers.end());
+  check_same_bits(state_->group, all);
+}
+
+ExchangeStats DadParallelCore::stats() const {
+  ExchangeStats sum = state_->before_plan;
+  const auto add = [&](const ExchangeStats& one) {
+    sum.exchange_ms += one.exchange_ms;
+    sum.wait_ms += one.wait_ms;
+    sum.bytes += one.bytes;
+    sum.buckets += one.buckets;
+    sum.passes = std::max(sum.passes, one.passes);
+  };
+  if (state_->reducer) add(state_->reducer->stats());
+  if (state_->factors) add(state_->factors->stats());
+  return sum;
+}
+
+void DadParallelCore::reset_stats() {
+  state_->before_plan = {};
+  if (state_->reducer) state_->reducer->reset_stats();
+  if (state_->factors) state_->factors->reset_stats();
+}
+
+const comm::Group& DadParallelCore::group() const { return state_->group; }
+
+bool DadParallelCore::is_syncing() const { return state_->is_syncing; }
+
+void DadParallelCore::set_sync(bool is_on) {
+  state_->is_syncing = is_on;
+  if (state_->reducer) state_->reducer->set_sync(is_on);
+  if (state_->factors) state_->factors->set_sync(is_on);
+}
+
+}  // namespace sheaf::parallel

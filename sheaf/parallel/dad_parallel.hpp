@@ -1,0 +1,154 @@
+#pragma once
+// Data parallelism that exchanges what gradients are made of: the inputs of
+// layers and the gradients of their outputs. For any module, unmodified; see
+// docs/dad.md.
+//
+//   sheaf::DadParallel model(net, world);
+//   loss(model.forward(batch.data), batch.target).backward();
+//   optimizer.step();  // all ranks take the same step
+//
+// The first step exchanges gradients, and finds out how parameters are used.
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sheaf/parallel/dad_plan.hpp"
+#include "sheaf/parallel/strategy.hpp"
+
+namespace sheaf::parallel {
+
+enum class Average {
+  kRows,   // a rank's loss is the mean over its rows; ranks count by rows
+  kRanks,  // ranks count alike
+};
+
+struct DadOptions {
+  DadMode mode = DadMode::kDad;
+  int rank = 4;          // rank-dad: rows of the factors at most
+  double tolerance = 0;  // rank-dad: fewer, where the rest is small
+  int feedback_rows = 32;
+  int power_iterations = 0;      // rank-dad as in dad_torch; 0: exact factors
+  bool allows_low_rank = false;  // auto may choose rank-dad
+  Where where = Where::kAllGather;
+  std::optional<at::ScalarType> wire = {};   // f16 or bf16 on the way
+  bool skips_zeros = false;                  // of ReLU, on the way
+  bool first_layer_gradient = false;         // keeps the data at home
+  std::map<std::string, Route> routes = {};  // by name of the parameter
+  std::optional<LinkModel> link = {};        // auto; none: it is measured
+  Average average = Average::kRows;
+  bool broadcast_buffers = true;
+  bool find_unused_parameters = true;  // among those that take gradients
+  double bucket_mb = 25;
+  Overlap overlap = Overlap::kAuto;
+  TraceWriter* trace = nullptr;
+};
+
+// The way of one parameter.
+struct DadRoute {
+  std::string name;
+  std::string route;  // "gradient", "dad", "rank-dad", "with its weight"
+  std::string reason;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  FactorStats last;  // of the last pass
+};
+
+// What DadParallel does, for any kind of module. Not thread-safe.
+class DadParallelCore : public Strategy {
+ public:
+  DadParallelCore(std::shared_ptr<torch::nn::Module> module,
+                  const comm::Group& group, DadOptions options);
+  ~DadParallelCore() override;
+
+  void before_forward() override { before_forward(std::nullopt); }
+  // `rows` of this rank, for Average::kRows.
+  void before_forward(std::optional<std::int64_t> rows);
+  void after_forward(const std::vector<at::Tensor*>& outputs) override;
+
+  // Known after the first step.
+  std::vector<DadRoute> routes() const;
+  // The same as a table.
+  std::string describe_routes() const;
+
+  void check_weights() const override;
+  ExchangeStats stats() const override;
+  void reset_stats() override;
+  const comm::Group& group() const override;
+
+ protected:
+  bool is_syncing() const override;
+  void set_sync(bool is_on) override;
+
+ private:
+  void see(Product product);
+  void make_plan();
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Every tensor in a value that forward() takes or gives.
+template <class T>
+void collect_tensors(T& value, std::vector<T*>& list) requires
+    std::is_same_v<std::remove_const_t<T>, at::Tensor> {
+  list.push_back(&value);
+}
+template <class T, class Tensor>
+void collect_tensors(T& value, std::vector<Tensor*>& list) {
+  if constexpr (requires { std::tuple_size<std::remove_const_t<T>>::value; })
+    std::apply([&](auto&... one) { (collect_tensors(one, list), ...); }, value);
+  else if constexpr (requires { value.begin() == value.end(); } &&
+                     !std::is_convertible_v<T, std::string>)
+    for (auto& one : value) collect_tensors(one, list);
+}
+
+template <class Module>
+class DadParallel : public DadParallelCore {
+ public:
+  DadParallel(std::shared_ptr<Module> module, const comm::Group& group,
+              DadOptions options = {})
+      : DadParallelCore(module, group, std::move(options)),
+        module_(std::move(module)) {}
+  DadParallel(const torch::nn::ModuleHolder<Module>& module,
+              const comm::Group& group, DadOptions options = {})
+      : DadParallel(module.ptr(), group, std::move(options)) {}
+
+  // The first tensor's first axis is the rows.
+  template <class... Args>
+  auto forward(Args&&... args) {
+    std::vector<const at::Tensor*> inputs;
+    (collect_tensors(std::as_const(args), inputs), ...);
+    if (!inputs.empty() && inputs[0]->dim() > 0)
+      before_forward(inputs[0]->size(0));
+    else
+      DadParallelCore::before_forward();
+    auto output = module_->forward(std::forward<Args>(args)...);
+    std::vector<at::Tensor*> outputs;
+    collect_tensors(output, outputs);
+    after_forward(outputs);
+    return output;
+  }
+
+  Module& operator*() const { return *module_; }
+  Module* operator->() const { return module_.get(); }
+  const std::shared_ptr<Module>& module() const { return module_; }
+
+ private:
+  using DadParallelCore::before_forward;
+  std::shared_ptr<Module> module_;
+};
+
+template <class Holder, class... Rest>
+DadParallel(const Holder&, Rest&&...)
+    -> DadParallel<typename Holder::ContainedType>;
+template <class Module, class... Rest>
+DadParallel(std::shared_ptr<Module>, Rest&&...) -> DadParallel<Module>;
+
+}  // namespace sheaf::parallel

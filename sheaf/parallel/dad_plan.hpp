@@ -1,0 +1,65 @@
+#pragma once
+// Which way each parameter's gradient takes, and why.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sheaf/parallel/factor_reducer.hpp"
+
+namespace sheaf::parallel {
+
+// How a parameter was used in a pass, over all ranks.
+struct ParameterUse {
+  std::string name;
+  std::int64_t elements = 0;
+  std::int64_t width = 4;  // bytes of an element
+  std::int64_t rows = 0;   // of its products, of all ranks; 0: it had none
+  std::int64_t calls = 0;  // products, on the rank with most
+  std::int64_t in = 0;     // of the largest product
+  std::int64_t out = 0;
+  std::int64_t order = 0;  // in forward()
+  bool is_lookup = false;
+  bool has_other_use = false;       // than in products
+  std::vector<std::size_t> biases;  // that are added to its products
+};
+
+// What a step costs, for choices by time.
+struct LinkModel {
+  int ranks = 2;
+  double latency_s = 20e-6;  // of one collective
+  double bytes_per_s = 1e9;  // out of and into one rank
+  double flops = 20e9;       // of one rank
+};
+
+struct RouteChoice {
+  Route route = Route::kGradient;
+  std::string reason;
+  double gradient_ms = 0;  // predicted, where it was chosen by time
+  double factors_ms = 0;
+  double low_rank_ms = 0;
+};
+
+enum class DadMode { kDad, kRankDad, kAuto };
+
+struct RouteWishes {
+  DadMode mode = DadMode::kDad;
+  int rank = 4;
+  bool allows_low_rank = false;  // in auto
+  bool first_layer_gradient = false;
+  std::map<std::string, Route> by_name;  // goes before all
+};
+
+std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
+                                       const RouteWishes& wishes,
+                                       const LinkModel& link);
+
+// Parcels and all. Biases go with their weights where all of those take
+// factors.
+FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
+                        const std::vector<RouteChoice>& choices, int ranks);
+
+const char* name_of(Route route);
+
+}  // namespace sheaf::parallel

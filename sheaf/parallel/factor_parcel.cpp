@@ -1,0 +1,240 @@
+// The exchange of a parcel, and gradients from what has come.
+
+#include <torch/torch.h>
+
+#include <chrono>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/parallel/factor_reducer.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start)
+      .count();
+}
+
+at::Tensor stacked(const std::vector<at::Tensor>& rows) {
+  return rows.size() == 1 ? rows[0] : at::cat(rows);
+}
+
+// What a header says of one part.
+struct PartHeader {
+  std::int64_t weight, in, out, in_stride, out_stride, offset, is_lookup, bias;
+  std::int64_t rows, input_bytes, delta_rows, delta_bytes, bias_bytes;
+};
+constexpr std::size_t kPartNumbers = sizeof(PartHeader) / sizeof(std::int64_t);
+
+void append(Numbers& numbers, const PartHeader& part) {
+  const auto* begin = &part.weight;
+  numbers.insert(numbers.end(), begin, begin + kPartNumbers);
+}
+
+std::int64_t bytes_of(const PartHeader& part) {
+  return part.input_bytes + part.delta_bytes + part.bias_bytes;
+}
+
+std::vector<PartHeader> parts_of(const Numbers& numbers) {
+  const std::size_t begin = 1 + static_cast<std::size_t>(numbers[0]);
+  SHEAF_ASSERT((numbers.size() - begin) % kPartNumbers == 0, "header");
+  std::vector<PartHeader> parts((numbers.size() - begin) / kPartNumbers);
+  std::copy(numbers.begin() + static_cast<long>(begin), numbers.end(),
+            reinterpret_cast<std::int64_t*>(parts.data()));
+  return parts;
+}
+
+}  // namespace
+
+void FactorReducer::send(Parcel& parcel) {
+  const auto start = Clock::now();
+  const TraceSpan span(options_.trace, parcel.name, "exchange", 1);
+  const at::NoGradGuard no_grad;
+  Numbers numbers{static_cast<std::int64_t>(parcel.remainders.size())};
+  numbers.insert(numbers.end(), parcel.remainders.begin(),
+                 parcel.remainders.end());
+  std::vector<at::Tensor> pieces{at::empty({0}, at::kByte)};
+  for (Part& part : parcel.parts) {
+    const Block& block = *part.block;
+    Factors factors;
+    if (!part.inputs.empty()) factors.inputs = stacked(part.inputs);
+    if (!part.deltas.empty()) factors.deltas = stacked(part.deltas);
+    at::Tensor bias;
+    if (plan_.routes[part.weight] == Route::kRankDad && !block.view.is_lookup) {
+      if (block.bias >= 0) bias = factors.deltas.sum(0);
+      factors = reduced(factors, *part.block);
+    }
+    PartHeader header{};
+    header.weight = static_cast<std::int64_t>(part.weight);
+    header.in = block.view.in;
+    header.out = block.view.out;
+    header.in_stride = block.view.in_stride;
+    header.out_stride = block.view.out_stride;
+    header.offset = block.view.offset;
+    header.is_lookup = block.view.is_lookup;
+    header.bias = block.bias;
+    const auto add = [&](const at::Tensor& matrix, const WireFormat& format) {
+      if (!matrix.defined()) return std::int64_t{0};
+      pieces.push_back(encode(matrix, format));
+      return pieces.back().numel();
+    };
+    if (factors.inputs.defined()) header.rows = factors.inputs.size(0);
+    header.input_bytes = add(factors.inputs, options_.wire);
+    if (factors.deltas.defined()) header.delta_rows = factors.deltas.size(0);
+    header.delta_bytes = add(factors.deltas, options_.wire);
+    header.bias_bytes = add(bias, {});
+    append(numbers, header);
+  }
+  const auto all = share_numbers(group_, options_.where, numbers);
+  std::vector<std::size_t> sizes;
+  for (const Numbers& one : all) {
+    std::int64_t size = 0;
+    for (const PartHeader& part : parts_of(one)) size += bytes_of(part);
+    sizes.push_back(static_cast<std::size_t>(size));
+  }
+  const at::Tensor mine = at::cat(pieces);
+  const auto bytes = share_bytes(group_, options_.where, mine, sizes);
+  stats_.bytes += mine.numel();
+  const double spent = ms_since(start);
+  const double total = std::max(1.0, static_cast<double>(mine.numel()));
+  for (const PartHeader& part : parts_of(numbers)) {
+    FactorStats& stats = sites_[static_cast<std::size_t>(part.weight)].stats;
+    stats.exchange_ms += spent * static_cast<double>(bytes_of(part)) / total;
+  }
+  for (int r = 0; r < group_.size(); ++r)
+    take(r, all[static_cast<std::size_t>(r)],
+         bytes[static_cast<std::size_t>(r)]);
+  stats_.exchange_ms += ms_since(start);
+  ++stats_.buckets;
+}
+
+Factors FactorReducer::reduced(const Factors& factors, Block& block) {
+  const LowRankOptions& wanted = options_.low_rank;
+  if (wanted.power_iterations > 0)
+    return power_iteration(factors, wanted.rank, wanted.power_iterations,
+                           wanted.tolerance,
+                           static_cast<std::uint64_t>(stats_.passes));
+  return low_rank(factors, wanted,
+                  wanted.feedback_rows > 0 ? &block.rest : nullptr);
+}
+
+void FactorReducer::take(std::int64_t rank, const Numbers& numbers,
+                         const at::Tensor& bytes) {
+  for (std::int64_t i = 0; i < numbers[0]; ++i)
+    anyone_has_[static_cast<std::size_t>(
+        numbers[static_cast<std::size_t>(i) + 1])] = true;
+  std::int64_t place = 0;
+  for (const PartHeader& part : parts_of(numbers)) {
+    const auto weight = static_cast<std::size_t>(part.weight);
+    const auto type = parameters_[weight].tensor.scalar_type();
+    const WeightView view{part.in,         part.out,    part.in_stride,
+                          part.out_stride, part.offset, part.is_lookup != 0};
+    Site& site = sites_[weight];
+    const auto matches = [&](const Got& got) {
+      return got.rank == rank && got.view == view && got.bias == part.bias;
+    };
+    auto got = std::find_if(site.got.begin(), site.got.end(), matches);
+    if (got == site.got.end())
+      got = site.got.insert(got, {rank, view, part.bias, {}, {}, {}});
+    const auto next = [&](std::int64_t size, at::IntArrayRef sizes,
+                          at::ScalarType of, const WireFormat& format) {
+      const at::Tensor matrix =
+          decode(bytes.narrow(0, place, size), sizes, of, format);
+      place += size;
+      return matrix;
+    };
+    if (part.rows > 0)
+      got->inputs.push_back(
+          view.is_lookup ? next(part.input_bytes, {part.rows, 1}, at::kLong, {})
+                         : next(part.input_bytes, {part.rows, view.in}, type,
+                                options_.wire));
+    if (part.delta_rows > 0)
+      got->deltas.push_back(next(part.delta_bytes, {part.delta_rows, view.out},
+                                 type, options_.wire));
+    if (part.bias_bytes > 0)
+      got->bias_sum = next(part.bias_bytes, {view.out}, type, {});
+    (rank == group_.rank() ? site.stats.sent : site.stats.received) +=
+        bytes_of(part);
+    site.stats.rows += part.delta_rows;
+  }
+}
+
+// Rows of all ranks that belong to the same part of the weight go into one
+// product, in the order of ranks: the same bits everywhere.
+void FactorReducer::make_gradient(std::size_t weight) {
+  const auto start = Clock::now();
+  std::vector<Got> merged;
+  std::stable_sort(sites_[weight].got.begin(), sites_[weight].got.end(),
+                   [](const Got& a, const Got& b) { return a.rank < b.rank; });
+  for (Got& got : sites_[weight].got) {
+    const auto matches = [&](const Got& other) {
+      return other.view == got.view && other.bias == got.bias;
+    };
+    auto found = std::find_if(merged.begin(), merged.end(), matches);
+    if (found == merged.end()) {
+      merged.push_back(std::move(got));
+      continue;
+    }
+    std::move(got.inputs.begin(), got.inputs.end(),
+              std::back_inserter(found->inputs));
+    std::move(got.deltas.begin(), got.deltas.end(),
+              std::back_inserter(found->deltas));
+    if (got.bias_sum.defined())
+      found->bias_sum = found->bias_sum.defined()
+                            ? found->bias_sum + got.bias_sum
+                            : got.bias_sum;
+  }
+  for (const Got& all : merged)
+    if (!all.deltas.empty() || all.bias_sum.defined()) add_product(weight, all);
+  sites_[weight].stats.gradient_ms += ms_since(start);
+}
+
+void FactorReducer::add_product(std::size_t weight, const Got& all) {
+  const at::Tensor& parameter = parameters_[weight].tensor;
+  const auto device = parameter.device();
+  if (all.deltas.empty()) {
+    add_to(static_cast<std::size_t>(all.bias),
+           (all.bias_sum / group_.size()).to(device));
+    return;
+  }
+  const at::Tensor deltas = stacked(all.deltas).div_(group_.size()).to(device);
+  const at::Tensor inputs = stacked(all.inputs).to(device);
+  if (all.bias >= 0)
+    add_to(static_cast<std::size_t>(all.bias),
+           all.bias_sum.defined() ? (all.bias_sum / group_.size()).to(device)
+                                  : deltas.sum(0));
+  at::Tensor& buffer = buffers_[weight];
+  const WeightView& view = all.view;
+  const bool is_whole = view.in * view.out == parameter.numel();
+  if (!buffer.defined() || buffer.use_count() > 1)
+    buffer = at::empty_like(parameter);
+  if (!is_made_[weight] && (view.is_lookup || !is_whole)) buffer.zero_();
+  const bool adds = is_made_[weight] || !is_whole;
+  is_made_[weight] = true;
+  if (view.is_lookup) {
+    const at::Tensor rows = inputs.squeeze(1);
+    const at::Tensor real = (rows >= 0).nonzero().squeeze(1);
+    part_of(buffer, view)
+        .t()
+        .index_add_(0, rows.index_select(0, real),
+                    deltas.index_select(0, real));
+    return;
+  }
+  at::Tensor part = part_of(buffer, view);
+  if (adds)
+    part.addmm_(deltas.t(), inputs);
+  else
+    at::mm_out(part, deltas.t(), inputs);
+}
+
+void FactorReducer::add_to(std::size_t parameter, const at::Tensor& value) {
+  if (is_made_[parameter])
+    buffers_[parameter] = buffers_[parameter] + value;
+  else
+    buffers_[parameter] = value.clone();
+  is_made_[parameter] = true;
+}
+
+}  // namespace sheaf::parallel

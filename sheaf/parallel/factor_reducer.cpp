@@ -1,0 +1,301 @@
+#include "sheaf/parallel/factor_reducer.hpp"
+
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/collectives.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using torch::autograd::variable_list;
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start)
+      .count();
+}
+
+struct DeltaHook : torch::autograd::FunctionPreHook {
+  explicit DeltaHook(std::function<void(const at::Tensor&)> action)
+      : on_delta(std::move(action)) {}
+  variable_list operator()(const variable_list& gradients) override {
+    if (gradients[0].defined()) on_delta(gradients[0].detach());
+    return gradients;
+  }
+  std::function<void(const at::Tensor&)> on_delta;
+};
+
+}  // namespace
+
+FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
+                             const comm::Group& group, FactorPlan plan,
+                             FactorOptions options)
+    : parameters_(std::move(parameters)),
+      group_(group),
+      plan_(std::move(plan)),
+      options_(std::move(options)),
+      is_overlapping_(should_overlap(options_.overlap, group)),
+      sites_(parameters_.size()),
+      buffers_(parameters_.size()),
+      is_made_(parameters_.size()),
+      had_gradient_(parameters_.size()),
+      has_remainder_(parameters_.size()),
+      anyone_has_(parameters_.size()) {
+  group_.set_patient(is_overlapping_);
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!takes(i) && !plan_.is_bias[i]) continue;
+    hooked_.push_back(i);
+    tensors.push_back(parameters_[i].tensor);
+  }
+  hooks_ = std::make_unique<GradientHooks>(tensors, [this](std::size_t i) {
+    const std::lock_guard lock(mutex_);
+    has_remainder_[hooked_[i]] = true;
+    begin_pass();
+  });
+}
+
+FactorReducer::~FactorReducer() {
+  hooks_.reset();
+  try {
+    worker_.drain();
+  } catch (...) {  // backward() has thrown it, or was never finished
+  }
+}
+
+void FactorReducer::before_forward() {
+  for (const std::size_t i : hooked_)
+    if (!has_remainder_[i])
+      had_gradient_[i] = parameters_[i].tensor.grad().defined();
+}
+
+FactorReducer::Block& FactorReducer::block_for(const Product& product) {
+  auto& blocks = sites_[product.weight].blocks;
+  const auto bias =
+      product.bias ? static_cast<std::int64_t>(*product.bias) : -1;
+  for (const auto& block : blocks)
+    if (block->view == product.view && block->bias == bias) return *block;
+  blocks.push_back(std::make_unique<Block>());
+  blocks.back()->view = product.view;
+  blocks.back()->bias = bias;
+  return *blocks.back();
+}
+
+void FactorReducer::add(const Product& given) {
+  const std::lock_guard lock(mutex_);
+  Product product = given;
+  // A bias that other weights add, too, may take the ordinary way.
+  if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
+  product.cut();
+  Block& block = block_for(product);
+  const std::size_t call = block.calls.size();
+  block.calls.push_back({product.input, {}});
+  ++sites_[product.weight].calls;
+  // The node must not own itself.
+  Product shape = product;
+  shape.node.reset();
+  shape.input_node.reset();
+  shape.input.reset();
+  product.node->add_pre_hook(std::make_unique<DeltaHook>(
+      [this, shape, &block, call](const at::Tensor& gradient) {
+        take_delta(shape.weight, block, call, shape.delta(gradient));
+      }));
+  if (is_syncing_) launch_forward(/*all=*/false);
+}
+
+void FactorReducer::take_delta(std::size_t weight, Block& block,
+                               std::size_t call, const at::Tensor& delta) {
+  const std::lock_guard lock(mutex_);
+  if (call >= block.calls.size()) return;  // of a pass that broke
+  at::Tensor& mine = block.calls[call].delta;
+  if (!mine.defined()) ++sites_[weight].deltas;
+  mine = mine.defined() ? mine + delta : delta;
+  if (!is_syncing_) return;
+  begin_pass();
+  launch_forward(/*all=*/true);
+  launch_backward(/*all=*/false);
+}
+
+void FactorReducer::begin_pass() {
+  if (is_in_pass_ || !is_syncing_) return;
+  is_in_pass_ = true;
+  at_end_of_backward([this] { end_pass(); });
+}
+
+void FactorReducer::launch_forward(bool all) {
+  const auto is_complete = [&](std::size_t weight) {
+    return sites_[weight].calls >= plan_.calls[weight];
+  };
+  for (; next_forward_ < plan_.forward.size(); ++next_forward_) {
+    const auto& weights = plan_.forward[next_forward_];
+    if (!all && !std::all_of(weights.begin(), weights.end(), is_complete))
+      return;
+    launch(pack(weights, /*is_backward=*/false));
+  }
+}
+
+void FactorReducer::launch_backward(bool all) {
+  const auto is_complete = [&](std::size_t weight) {
+    return sites_[weight].deltas == sites_[weight].calls;
+  };
+  for (; next_backward_ < plan_.backward.size(); ++next_backward_) {
+    const auto& weights = plan_.backward[next_backward_];
+    // The last one tells of remainders, which may come until the end.
+    const bool is_last = next_backward_ + 1 == plan_.backward.size();
+    if (!all &&
+        (is_last || !std::all_of(weights.begin(), weights.end(), is_complete)))
+      return;
+    launch(pack(weights, /*is_backward=*/true));
+  }
+}
+
+FactorReducer::Parcel FactorReducer::pack(
+    const std::vector<std::size_t>& weights, bool is_backward) {
+  Parcel parcel;
+  parcel.is_backward = is_backward;
+  parcel.name = concat(is_backward ? "deltas " : "inputs ",
+                       is_backward ? next_backward_ : next_forward_);
+  for (const std::size_t weight : weights) {
+    for (const auto& block : sites_[weight].blocks) {
+      Part part{weight, block.get(), {}, {}};
+      const std::size_t begin = is_backward ? block->early : 0;
+      for (std::size_t i = begin; i < block->calls.size(); ++i)
+        part.inputs.push_back(block->calls[i].input);
+      if (!is_backward) block->early = block->calls.size();
+      for (const Call& call : block->calls) {
+        if (!is_backward) break;
+        part.deltas.push_back(
+            call.delta.defined()
+                ? call.delta
+                : at::zeros({call.input.size(0), block->view.out},
+                            parameters_[weight].tensor.options()));
+      }
+      if (!part.inputs.empty() || !part.deltas.empty())
+        parcel.parts.push_back(std::move(part));
+    }
+  }
+  if (is_backward && next_backward_ + 1 == plan_.backward.size())
+    for (const std::size_t i : hooked_)
+      if (has_remainder_[i])
+        parcel.remainders.push_back(static_cast<std::int64_t>(i));
+  return parcel;
+}
+
+void FactorReducer::launch(Parcel parcel) {
+  if (!is_overlapping_) {
+    parcels_.push_back(std::move(parcel));
+    return;
+  }
+  auto shared = std::make_shared<Parcel>(std::move(parcel));
+  worker_.add([this, shared] {
+    try {
+      send(*shared);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      has_failed_ = true;
+      changed_.notify_all();
+      throw;
+    }
+    if (!shared->is_backward) return;
+    const std::lock_guard lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+  });
+}
+
+void FactorReducer::wait_for(std::size_t parcels) {
+  const auto start = Clock::now();
+  while (!is_overlapping_ && arrived_ < parcels) {
+    Parcel parcel = std::move(parcels_.front());
+    parcels_.pop_front();
+    send(parcel);
+    if (parcel.is_backward) ++arrived_;
+  }
+  if (is_overlapping_) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ >= parcels || has_failed_; });
+    lock.unlock();
+    if (has_failed_) worker_.drain();
+  }
+  stats_.wait_ms += ms_since(start);
+}
+
+void FactorReducer::end_pass() {
+  const at::NoGradGuard no_grad;
+  {
+    const std::lock_guard lock(mutex_);
+    launch_forward(/*all=*/true);
+    launch_backward(/*all=*/true);
+    is_in_pass_ = false;
+  }
+  try {
+    for (std::size_t i = 0; i < plan_.backward.size(); ++i) {
+      wait_for(i + 1);
+      for (const std::size_t weight : plan_.backward[i]) make_gradient(weight);
+    }
+    settle();
+  } catch (...) {
+    clear();
+    throw;
+  }
+  ++stats_.passes;
+  clear();
+}
+
+// What came in the ordinary way is averaged in the ordinary way; it is rare.
+// Gradients of earlier passes are the same on all ranks: their average is they.
+void FactorReducer::settle() {
+  for (const std::size_t i : hooked_) {
+    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (anyone_has_[i]) {
+      if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
+      tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg});
+      stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
+    } else if (!had_gradient_[i]) {
+      gradient.reset();  // zeros of a rank without rows
+    }
+    if (!is_made_[i]) continue;
+    if (gradient.defined())
+      gradient.add_(buffers_[i]);
+    else
+      gradient = buffers_[i];
+  }
+}
+
+void FactorReducer::clear() {
+  const std::lock_guard lock(mutex_);
+  for (Site& site : sites_) {
+    for (const auto& block : site.blocks) {
+      block->calls.clear();
+      block->early = 0;
+    }
+    site.calls = 0;
+    site.deltas = 0;
+    site.got.clear();
+    site.last = std::exchange(site.stats, {});
+  }
+  std::fill(is_made_.begin(), is_made_.end(), false);
+  std::fill(has_remainder_.begin(), has_remainder_.end(), false);
+  std::fill(anyone_has_.begin(), anyone_has_.end(), false);
+  parcels_.clear();
+  next_forward_ = 0;
+  next_backward_ = 0;
+  arrived_ = 0;
+  has_failed_ = false;
+  is_in_pass_ = false;
+}
+
+void FactorReducer::forget_pass() {
+  bool is_broken = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_broken = is_in_pass_;
+  }
+  if (is_broken) clear();
+}
+
+}  // namespace sheaf::parallel

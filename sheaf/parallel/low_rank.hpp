@@ -1,0 +1,38 @@
+#pragma once
+// The best factors of few rows: for a product D^T A of n rows, those of r rows
+// whose product is nearest to it.
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace sheaf::parallel {
+
+struct LowRankOptions {
+  int rank = 4;  // rows at most
+  // Fewer rows where the rest has at most this part of the product's norm.
+  double tolerance = 0;
+  // What was left out is added the next time, up to so many rows of it; 0:
+  // it is lost.
+  int feedback_rows = 32;
+  // Sequential power iteration with deflation, as in dad_torch, for
+  // comparisons: so many steps for each row. 0: the exact factors.
+  int power_iterations = 0;
+};
+
+struct Factors {
+  at::Tensor inputs;  // r x in
+  at::Tensor deltas;  // r x out
+};
+
+// Singular values and all in one go, from matrices of n x n: no QR of the
+// factors is needed, for G^T G = A^T (D D^T) A. In f64, whose digits squaring
+// halves. Feedback is `rest`, which may be null.
+Factors low_rank(const Factors& full, const LowRankOptions& options,
+                 Factors* rest);
+
+// The same as dad_torch does it, but for its faults with the last rows.
+Factors power_iteration(const Factors& full, int rank, int iterations,
+                        double tolerance, std::uint64_t seed);
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,21 @@
+#pragma once
+// A module's tensors, by name.
+
+#include <torch/nn/module.h>
+
+#include <vector>
+
+#include "sheaf/parallel/agreement.hpp"
+#include "sheaf/parallel/reducer.hpp"
+
+namespace sheaf::parallel {
+
+// A parameter that several layers share is listed once.
+NamedTensors unique_parameters(torch::nn::Module& module);
+NamedTensors buffers_of(torch::nn::Module& module);
+
+// Those of the parameters that are trained; UsageError when none is.
+std::vector<ReducedParameter> reduced_parameters(
+    torch::nn::Module& module, const NamedTensors& parameters);
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,53 @@
+#pragma once
+// What all ways to train one module on many ranks have in common.
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+#include "sheaf/parallel/reducer.hpp"
+
+namespace sheaf::parallel {
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // Around the module's own forward(), for those who call that directly. What
+  // it gave may be replaced by tensors of the same values.
+  virtual void before_forward() = 0;
+  virtual void after_forward(const std::vector<at::Tensor*>& /*outputs*/) {}
+
+  // While the guard lives, gradients add up on their ranks; the first
+  // backward() after it averages the sum.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(Strategy& model)
+        : model_(model), was_syncing_(model.is_syncing()) {
+      model_.set_sync(false);
+    }
+    ~NoSync() { model_.set_sync(was_syncing_); }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    Strategy& model_;
+    const bool was_syncing_;
+  };
+  NoSync no_sync() { return NoSync(*this); }
+
+  // CheckError naming the first parameter or buffer whose bits differ between
+  // ranks. All ranks call it.
+  virtual void check_weights() const = 0;
+
+  virtual ExchangeStats stats() const = 0;
+  virtual void reset_stats() = 0;
+  virtual const comm::Group& group() const = 0;
+
+ protected:
+  virtual bool is_syncing() const = 0;
+  virtual void set_sync(bool is_on) = 0;
+};
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/dad_parallel.hpp"
+#include "sheaf/parallel/sync_batch_norm.hpp"
+#include "tests/parallel/dad_networks.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+using comm::Group;
+using comm::run_threads;
+
+constexpr int kSteps = 50;
+constexpr std::int64_t kBatch = 17;  // no number of ranks divides it
+
+struct Setting {
+  at::ScalarType type = at::kDouble;
+  int pieces = 1;
+  bool sync_norm = false;
+  double decay = 0;  // of squares of the parameters, in the loss
+  DadOptions options = {};
+};
+
+template <class Net>
+std::shared_ptr<Net> make_net(const std::function<std::shared_ptr<Net>()>& make,
+                              at::ScalarType type, int seed) {
+  static std::mutex mutex;  // torch's default generator is one for all threads
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(static_cast<std::uint64_t>(seed));
+  auto net = make();
+  net->to(type);
+  return net;
+}
+
+at::Tensor squares_of(const torch::nn::Module& net) {
+  at::Tensor sum = net.parameters()[0].square().sum();
+  for (const auto& one : net.parameters()) sum = sum + one.square().sum();
+  return sum;
+}
+
+template <class Net>
+std::vector<at::Tensor> train_alone(
+    const std::function<std::shared_ptr<Net>()>& make, const Setting& setting) {
+  auto net = make_net(make, setting.type, 1);
+  const auto start = weights_of(*net);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const Examples all = examples(step, kBatch, setting.type);
+    at::Tensor loss = part_of_loss(net->forward(all.data), all, kBatch);
+    if (setting.decay > 0) loss = loss + setting.decay * squares_of(*net);
+    loss.backward();
+    optimizer.step();
+  }
+  EXPECT_GT(distance(weights_of(*net), start), 0.05) << "it learns nothing";
+  return weights_of(*net);
+}
+
+// Each rank's loss is the mean over its own rows, as users write it.
+template <class Net>
+std::vector<at::Tensor> train_together(
+    const std::function<std::shared_ptr<Net>()>& make, const Setting& setting,
+    const Group& group) {
+  // Unlike starts: rank 0's weights must reach everyone.
+  auto net = make_net(make, setting.type, 1 + group.rank());
+  if (setting.sync_norm) use_sync_batch_norm(*net, group);
+  DadParallel model(net, group, setting.options);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const Examples all = examples(step, kBatch, setting.type);
+    for (int i = 0; i < setting.pieces; ++i) {
+      const Examples piece = share_of(all, i, setting.pieces);
+      const Examples mine = share_of(piece, group.rank(), group.size());
+      std::optional<Strategy::NoSync> guard;
+      if (i + 1 < setting.pieces) guard.emplace(model);
+      // Of its part of the batch; a piece counts by its rows.
+      const double part = static_cast<double>(piece.data.size(0)) / kBatch;
+      at::Tensor loss =
+          part_of_loss(model.forward(mine.data), mine,
+                       std::max<std::int64_t>(1, mine.data.size(0))) *
+          part;
+      if (setting.decay > 0)
+        loss = loss + part * setting.decay * squares_of(*net);
+      loss.backward();
+    }
+    optimizer.step();
+  }
+  model.check_weights();
+  if (setting.sync_norm) use_local_batch_norm(*net);
+  return weights_of(*net);
+}
+
+template <class Net>
+void expect_same(const std::function<std::shared_ptr<Net>()>& make,
+                 const Setting& setting, double tolerance) {
+  const auto alone = train_alone(make, setting);
+  for (const int ranks : {1, 2, 3, 4})
+    run_threads(ranks, [&](const Group& group) {
+      const auto together = train_together(make, setting, group);
+      EXPECT_LE(distance(together, alone), tolerance) << ranks << " ranks";
+    });
+}
+
+template <class Net, class... Args>
+std::function<std::shared_ptr<Net>()> maker(Args... args) {
+  return [=] { return std::make_shared<Net>(args...); };
+}
+
+TEST(DadParallel, GivesTheWeightsOfOneProcess) {
+  for (const Where where : {Where::kAllGather, Where::kStar}) {
+    const DadOptions options{.where = where};
+    expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-12);
+    expect_same(maker<PlainNetImpl>(false), {.options = options}, 1e-12);
+    expect_same(maker<PlainNetImpl>(true),
+                {.type = at::kFloat, .options = options}, 1e-5);
+  }
+}
+
+TEST(DadParallel, GivesTheWeightsOfOneProcessBesideBackward) {
+  const DadOptions options{.overlap = Overlap::kOn};
+  expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-12);
+  expect_same(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
+}
+
+TEST(DadParallel, SharedRareAndUnusedLayers) {
+  expect_same(maker<SharedNetImpl>(), {}, 1e-12);
+}
+
+TEST(DadParallel, SequencesCellsAndAttention) {
+  expect_same(maker<SequenceNetImpl>(), {}, 1e-12);
+  expect_same(maker<SequenceNetImpl>(), {.type = at::kFloat}, 1e-5);
+}
+
+TEST(DadParallel, TablesThatAreAlsoWeights) {
+  expect_same(maker<WordNetImpl>(), {}, 1e-12);
+}
+
+TEST(DadParallel, ConvolutionsAndBatchNorm) {
+  expect_same(maker<ConvNetImpl>(true),
+              {.sync_norm = true, .options = {.broadcast_buffers = false}},
+              1e-12);
+}
+
+TEST(DadParallel, AccumulationIsMoreRows) {
+  expect_same(maker<PlainNetImpl>(true), {.pieces = 3}, 1e-12);
+  expect_same(maker<SharedNetImpl>(), {.pieces = 2}, 1e-12);
+}
+
+TEST(DadParallel, ParametersInTheLossItself) {
+  expect_same(maker<PlainNetImpl>(true), {.decay = 0.01}, 1e-12);
+}
+
+TEST(DadParallel, ZerosAreNotSent) {
+  expect_same(maker<MlpImpl>(), {.options = {.skips_zeros = true}}, 1e-12);
+}
+
+TEST(DadParallel, FullRankIsExact) {
+  const DadOptions options{.mode = DadMode::kRankDad, .rank = 64};
+  expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-6);
+}
+
+TEST(DadParallel, SaysWhichWayEachParameterTook) {
+  run_threads(2, [](const Group& group) {
+    auto net = make_net(maker<ConvNetImpl>(true), at::kFloat, 1);
+    DadParallel model(net, group);
+    EXPECT_TRUE(model.routes().empty());
+    for (int step = 0; step < 2; ++step) {
+      const Examples mine =
+          share_of(examples(step, 8, at::kFloat), group.rank(), group.size());
+      part_of_loss(model.forward(mine.data), mine, 4).backward();
+    }
+    std::map<std::string, std::string> routes;
+    for (const auto& route : model.routes()) routes[route.name] = route.route;
+    EXPECT_EQ(routes["conv.weight"], "gradient");
+    EXPECT_EQ(routes["norm.weight"], "gradient");
+    EXPECT_EQ(routes["last.weight"], "dad");
+    EXPECT_EQ(routes["last.bias"], "with its weight");
+    EXPECT_EQ(routes.size(), 6);
+  });
+}
+
+// Words received by a rank: (S - 1) n (i + o), as docs/dad.md has it.
+TEST(DadParallel, CountsItsBytes) {
+  constexpr int kRanks = 3;
+  constexpr std::int64_t kRows = 5;
+  run_threads(kRanks, [&](const Group& group) {
+    auto net = make_net(maker<PlainNetImpl>(true), at::kFloat, 1);
+    DadParallel model(net, group);
+    for (int step = 0; step < 3; ++step) {
+      model.reset_stats();
+      const Examples mine = share_of(examples(step, kRanks * kRows, at::kFloat),
+                                     group.rank(), group.size());
+      part_of_loss(model.forward(mine.data), mine, kRows).backward();
+    }
+    std::map<std::string, FactorStats> last;
+    for (const auto& route : model.routes()) last[route.name] = route.last;
+    EXPECT_EQ(last["first.weight"].sent, kRows * (12 + 20) * 4);
+    EXPECT_EQ(last["first.weight"].received, 2 * kRows * (12 + 20) * 4);
+    EXPECT_EQ(last["last.weight"].received, 2 * kRows * (20 + 4) * 4);
+    EXPECT_EQ(last["first.weight"].rows, kRanks * kRows);
+    EXPECT_EQ(model.stats().bytes, kRows * (12 + 20 + 20 + 4) * 4);
+  });
+}
+
+TEST(DadParallel, RefusesWhatCannotBe) {
+  run_threads(1, [](const Group& group) {
+    auto net = std::make_shared<PlainNetImpl>(true);
+    EXPECT_THROW(DadParallel(net, group, {.rank = 0}), UsageError);
+    EXPECT_THROW(DadParallel(net, group, {.tolerance = 1}), UsageError);
+    EXPECT_THROW(DadParallel(net, group, {.wire = at::kInt}), UsageError);
+  });
+}
+
+}  // namespace
+}  // namespace sheaf::parallel
