@@ -10,6 +10,7 @@
 #include "sheaf/data/loader.hpp"
 #include "sheaf/nn/network.hpp"
 #include "sheaf/nn/sgd.hpp"
+#include "sheaf/parallel/dad_parallel.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
@@ -78,6 +79,9 @@ using tensor::state_dict;
 using nn::Sgd;
 using parallel::average_gradients;
 using parallel::clip_gradients;
+using parallel::DadMode;
+using parallel::DadOptions;
+using parallel::DadParallel;
 using parallel::DataParallel;
 using parallel::DataParallelOptions;
 using parallel::forget_gradients;
