@@ -25,9 +25,11 @@ struct Factors {
   at::Tensor deltas;  // r x out
 };
 
-// Singular values and all in one go, from matrices of n x n: no QR of the
-// factors is needed, for G^T G = A^T (D D^T) A. In f64, whose digits squaring
-// halves. Feedback is `rest`, which may be null.
+// From matrices of n x n only: with A = L Q, L from the Cholesky decomposition
+// of A A^T, the eigenvectors of L^T (D D^T) L are the singular vectors of D^T A
+// in the rows of Q. Those of the largest are found by orthogonal iteration;
+// all, where feedback or the tolerance needs them. Feedback is `rest`, which
+// may be null.
 Factors low_rank(const Factors& full, const LowRankOptions& options,
                  Factors* rest);
 

@@ -1,0 +1,116 @@
+// Time and error of low-rank factors for all layers of an MLP, one process:
+//   build/bench/train_low_rank --rows 32 --rank 4
+// Exact factors, with feedback and without, against the sequential power
+// iteration of dad_torch with 10 iterations, in turns. The factors are those
+// of a network that has been trained for some steps.
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+
+#include "sheaf/parallel/low_rank.hpp"
+
+namespace {
+
+using sheaf::parallel::Factors;
+using Clock = std::chrono::steady_clock;
+
+std::vector<Factors> factors_of_training(const std::vector<int>& sizes,
+                                         int rows) {
+  torch::manual_seed(1);
+  std::vector<torch::nn::Linear> layers;
+  std::vector<at::Tensor> parameters;
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    layers.emplace_back(sizes[i - 1], sizes[i]);
+    for (const auto& one : layers.back()->parameters())
+      parameters.push_back(one);
+  }
+  torch::optim::SGD optimizer(parameters, 0.05);
+  const auto centres = torch::randn({sizes.back(), sizes.front()});
+  std::vector<Factors> factors;
+  for (int step = 0; step < 30; ++step) {
+    const auto target = torch::randint(sizes.back(), {rows}, at::kLong);
+    at::Tensor x = centres.index_select(0, target) +
+                   torch::randn({rows, sizes.front()});
+    std::vector<at::Tensor> inputs, outputs;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      inputs.push_back(x.detach());
+      outputs.push_back(layers[i](x));
+      outputs.back().retain_grad();
+      x = i + 1 < layers.size() ? torch::relu(outputs.back()) : outputs.back();
+    }
+    optimizer.zero_grad();
+    torch::nn::functional::cross_entropy(x, target).backward();
+    factors.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      factors.push_back({inputs[i], outputs[i].grad().clone()});
+    optimizer.step();
+  }
+  return factors;
+}
+
+at::Tensor product(const Factors& f) {
+  return f.deltas.to(at::kDouble).t().mm(f.inputs.to(at::kDouble));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int rows = 32;
+  int rank = 4;
+  int rounds = 20;
+  std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
+  CLI::App app("low-rank factors of an MLP");
+  app.add_option("--rows", rows);
+  app.add_option("--rank", rank);
+  app.add_option("--rounds", rounds);
+  app.add_option("--sizes", sizes)->delimiter(',');
+  CLI11_PARSE(app, argc, argv);
+  torch::set_num_threads(1);
+  const auto all = factors_of_training(sizes, rows);
+  std::vector<Factors> rests(all.size());
+  const std::vector<std::pair<std::string,
+                              std::function<Factors(std::size_t)>>>
+      ways{{"exact",
+            [&](std::size_t i) {
+              return sheaf::parallel::low_rank(all[i], {.rank = rank},
+                                               nullptr);
+            }},
+           {"feedback",
+            [&](std::size_t i) {
+              return sheaf::parallel::low_rank(all[i], {.rank = rank},
+                                               &rests[i]);
+            }},
+           {"power", [&](std::size_t i) {
+              return sheaf::parallel::power_iteration(all[i], rank, 10, 0, 1);
+            }}};
+  std::vector<std::vector<double>> times(ways.size());
+  for (int round = 0; round < rounds + 2; ++round)
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      const auto start = Clock::now();
+      for (std::size_t i = 0; i < all.size(); ++i) ways[w].second(i);
+      times[w].push_back(
+          std::chrono::duration<double, std::milli>(Clock::now() - start)
+              .count());
+    }
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    std::sort(times[w].begin(), times[w].end());
+    std::string errors;
+    for (std::size_t i = 0; w != 1 && i < all.size(); ++i) {
+      const auto exact = product(all[i]);
+      const double best =
+          at::linalg_svdvals(exact).slice(0, rank).norm().item<double>();
+      const double error =
+          (exact - product(ways[w].second(i))).norm().item<double>();
+      errors += fmt::format("{}{:.4f}", i ? ", " : "", error / best);
+    }
+    fmt::print(
+        "{{\"way\": \"{}\", \"rows\": {}, \"rank\": {}, \"ms\": {:.3f}, "
+        "\"best_ms\": {:.3f}, \"error_over_svd\": [{}]}}\n",
+        ways[w].first, rows, rank, times[w][times[w].size() / 2], times[w][0],
+        errors);
+  }
+}
