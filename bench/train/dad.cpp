@@ -58,7 +58,7 @@ sheaf::DadOptions dad_options(const std::string& mode, int rank) {
   if (mode == "auto" || mode == "any") options.mode = DadMode::kAuto;
   options.allows_low_rank = mode == "any";
   options.power_iterations = mode == "power" ? 10 : 0;
-  options.skips_zeros = mode == "zeros";
+  if (mode == "dad" || mode == "zeros") options.skips_zeros = mode == "zeros";
   if (mode == "bf16") options.wire = at::kBFloat16;
   if (mode == "star") options.where = Where::kStar;
   return options;
@@ -103,8 +103,8 @@ class Contestant {
     auto times = times_;
     std::sort(times.begin(), times.end());
     const double median = times[times.size() / 2];
-    const auto stats = strategy_ ? strategy_->stats()
-                                 : sheaf::parallel::ExchangeStats{};
+    const auto stats =
+        strategy_ ? strategy_->stats() : sheaf::parallel::ExchangeStats{};
     fmt::print(
         "{{\"mode\": \"{}\", \"rows\": {}, \"step_ms\": {:.3f}, \"best_ms\": "
         "{:.3f}, \"faster_than_first\": {:.2f}, \"bytes\": {}, "

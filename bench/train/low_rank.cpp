@@ -4,14 +4,14 @@
 // iteration of dad_torch with 10 iterations, in turns. The factors are those
 // of a network that has been trained for some steps.
 
+#include "sheaf/parallel/low_rank.hpp"
+
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-
-#include "sheaf/parallel/low_rank.hpp"
 
 namespace {
 
@@ -33,8 +33,8 @@ std::vector<Factors> factors_of_training(const std::vector<int>& sizes,
   std::vector<Factors> factors;
   for (int step = 0; step < 30; ++step) {
     const auto target = torch::randint(sizes.back(), {rows}, at::kLong);
-    at::Tensor x = centres.index_select(0, target) +
-                   torch::randn({rows, sizes.front()});
+    at::Tensor x =
+        centres.index_select(0, target) + torch::randn({rows, sizes.front()});
     std::vector<at::Tensor> inputs, outputs;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       inputs.push_back(x.detach());
@@ -72,12 +72,10 @@ int main(int argc, char** argv) {
   torch::set_num_threads(1);
   const auto all = factors_of_training(sizes, rows);
   std::vector<Factors> rests(all.size());
-  const std::vector<std::pair<std::string,
-                              std::function<Factors(std::size_t)>>>
+  const std::vector<std::pair<std::string, std::function<Factors(std::size_t)>>>
       ways{{"exact",
             [&](std::size_t i) {
-              return sheaf::parallel::low_rank(all[i], {.rank = rank},
-                                               nullptr);
+              return sheaf::parallel::low_rank(all[i], {.rank = rank}, nullptr);
             }},
            {"feedback",
             [&](std::size_t i) {

@@ -112,9 +112,15 @@ RouteWishes wishes_of(const DadOptions& options) {
           .by_name = options.routes};
 }
 
-FactorOptions factor_options(const DadOptions& options) {
+// Half of the bytes are saved where half of the elements are zeros.
+bool pays_to_skip_zeros(const LinkModel& link) {
+  return 0.5 / link.gather_bytes_per_s > 1 / link.skip_bytes_per_s;
+}
+
+FactorOptions factor_options(const DadOptions& options, const LinkModel& link) {
+  const bool skips = options.skips_zeros.value_or(pays_to_skip_zeros(link));
   return {.where = options.where,
-          .wire = {options.wire, options.skips_zeros},
+          .wire = {options.wire, skips},
           .low_rank = {.rank = options.rank,
                        .tolerance = options.tolerance,
                        .feedback_rows = options.feedback_rows,
@@ -148,17 +154,13 @@ struct DadParallelCore::State {
   bool is_syncing = true;
   double weight = 1;  // of this rank's gradients in the average of ranks
 
-  // While it is not planned: what the parameters were used for.
   std::vector<ParameterUse> uses;
-  std::int64_t products = 0;
-  bool has_passed = false;
-
+  std::vector<Product> seen;         // of the first forward()
   std::vector<RouteChoice> choices;  // empty: not planned
   FactorPlan plan;
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
-  ExchangeStats before_plan;
 
   ReducerOptions reducer_options() const {
     constexpr double kMiB = 1 << 20;
@@ -168,8 +170,8 @@ struct DadParallelCore::State {
             .overlap = options.overlap,
             .trace = options.trace};
   }
-  void forget_uses() {
-    uses.assign(reduced.size(), {});
+  void start_uses() {
+    uses.resize(reduced.size());
     for (std::size_t i = 0; i < reduced.size(); ++i) {
       uses[i].name = reduced[i].name;
       uses[i].elements = reduced[i].tensor.numel();
@@ -177,7 +179,23 @@ struct DadParallelCore::State {
           static_cast<std::int64_t>(reduced[i].tensor.element_size());
       uses[i].order = std::numeric_limits<std::int64_t>::max();
     }
-    products = 0;
+  }
+  void note_use(const Product& product) {
+    ParameterUse& use = uses[product.weight];
+    ++use.calls;
+    use.rows += product.input.size(0);
+    use.in = std::max(use.in, product.view.in);
+    use.out = std::max(use.out, product.view.out);
+    use.is_lookup = use.is_lookup || product.view.is_lookup;
+    use.order = std::min(use.order, static_cast<std::int64_t>(seen.size()));
+    if (product.bias &&
+        std::count(use.biases.begin(), use.biases.end(), *product.bias) == 0)
+      use.biases.push_back(*product.bias);
+  }
+  void note_other_uses(const std::vector<at::Tensor*>& outputs) {
+    const auto arrivals = count_arrivals(outputs, accumulators);
+    for (std::size_t i = 0; i < arrivals.size(); ++i)
+      if (arrivals[i] > uses[i].calls) uses[i].has_other_use = true;
   }
 };
 
@@ -207,12 +225,7 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   }
   state.watch = std::make_unique<ProductWatch>(
       tensors, [this](Product product) { see(std::move(product)); });
-  state.forget_uses();
-  auto first_options = state.reducer_options();
-  first_options.find_unused_parameters = true;
-  state.reducer =
-      std::make_unique<Reducer>(state.reduced, state.group, first_options);
-  state.reducer->set_before_pass([&state] { state.has_passed = true; });
+  state.start_uses();
 }
 
 DadParallelCore::~DadParallelCore() = default;
@@ -220,8 +233,10 @@ DadParallelCore::~DadParallelCore() = default;
 void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   State& state = *state_;
   if (!state.watch) return;
-  if (state.choices.empty() && state.has_passed) make_plan();
-  if (state.reducer) state.reducer->forget_pass();
+  if (state.reducer) {
+    state.reducer->forget_pass();
+    state.reducer->before_forward();
+  }
   if (state.factors) {
     state.factors->forget_pass();
     state.factors->before_forward();
@@ -237,7 +252,7 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
       state.weight = static_cast<double>(*rows) * state.group.size() /
                      static_cast<double>(total[0]);
   }
-  state.watch->start();
+  if (state.factors || state.choices.empty()) state.watch->start();
 }
 
 void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
@@ -247,10 +262,12 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   for (at::Tensor* output : outputs)
     if (state.weight != 1 && output->defined() && output->requires_grad())
       *output = ScaleGradient::apply(*output, state.weight);
-  if (!state.choices.empty()) return;
-  const auto arrivals = count_arrivals(outputs, state.accumulators);
-  for (std::size_t i = 0; i < arrivals.size(); ++i)
-    if (arrivals[i] > state.uses[i].calls) state.uses[i].has_other_use = true;
+  if (!state.choices.empty() || !at::GradMode::is_enabled()) return;
+  state.note_other_uses(outputs);
+  make_plan();
+  for (const Product& product : std::exchange(state.seen, {}))
+    if (state.factors && state.factors->takes(product.weight))
+      state.factors->add(product);
 }
 
 void DadParallelCore::see(Product product) {
@@ -259,43 +276,31 @@ void DadParallelCore::see(Product product) {
     if (state.factors->takes(product.weight)) state.factors->add(product);
     return;
   }
-  if (!state.choices.empty()) return;
-  ParameterUse& use = state.uses[product.weight];
-  ++use.calls;
-  use.rows += product.input.size(0);
-  use.in = std::max(use.in, product.view.in);
-  use.out = std::max(use.out, product.view.out);
-  use.is_lookup = use.is_lookup || product.view.is_lookup;
-  use.order = std::min(use.order, state.products++);
-  if (product.bias &&
-      std::count(use.biases.begin(), use.biases.end(), *product.bias) == 0)
-    use.biases.push_back(*product.bias);
+  state.note_use(product);
+  state.seen.push_back(std::move(product));
 }
 
 void DadParallelCore::make_plan() {
   State& state = *state_;
   const auto uses = share_uses(state.group, state.uses);
   state.uses = uses;
-  const bool needs_link = state.options.mode == DadMode::kAuto;
-  LinkModel link{.ranks = state.group.size()};
-  if (needs_link)
-    link = state.options.link ? *state.options.link
-                              : measure_link(state.second, state.options.where);
+  const LinkModel link = state.options.link
+                             ? *state.options.link
+                             : measure_link(state.second, state.options.where);
   state.choices = choose_routes(uses, wishes_of(state.options), link);
   state.plan = plan_factors(uses, state.choices, state.group.size());
   std::vector<ReducedParameter> ordinary;
   for (std::size_t i = 0; i < state.reduced.size(); ++i)
     if (state.choices[i].route == Route::kGradient && !state.plan.is_bias[i])
       ordinary.push_back(state.reduced[i]);
-  state.before_plan = state.reducer->stats();
-  state.reducer.reset();
   if (!ordinary.empty()) {
     state.reducer = std::make_unique<Reducer>(ordinary, state.group,
                                               state.reducer_options());
   }
   if (!state.plan.backward.empty())
-    state.factors = std::make_unique<FactorReducer>(
-        state.reduced, state.second, state.plan, factor_options(state.options));
+    state.factors =
+        std::make_unique<FactorReducer>(state.reduced, state.second, state.plan,
+                                        factor_options(state.options, link));
   set_sync(state.is_syncing);
   if (state.group.rank() == 0)
     log_info("ways of gradients:\n{}", describe_routes());
@@ -336,10 +341,11 @@ void DadParallelCore::check_weights() const {
 }
 
 ExchangeStats DadParallelCore::stats() const {
-  ExchangeStats sum = state_->before_plan;
+  ExchangeStats sum;
   const auto add = [&](const ExchangeStats& one) {
     sum.exchange_ms += one.exchange_ms;
     sum.wait_ms += one.wait_ms;
+    sum.gradient_ms += one.gradient_ms;
     sum.bytes += one.bytes;
     sum.buckets += one.buckets;
     sum.passes = std::max(sum.passes, one.passes);
@@ -350,7 +356,6 @@ ExchangeStats DadParallelCore::stats() const {
 }
 
 void DadParallelCore::reset_stats() {
-  state_->before_plan = {};
   if (state_->reducer) state_->reducer->reset_stats();
   if (state_->factors) state_->factors->reset_stats();
 }

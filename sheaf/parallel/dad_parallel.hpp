@@ -7,7 +7,8 @@
 //   loss(model.forward(batch.data), batch.target).backward();
 //   optimizer.step();  // all ranks take the same step
 //
-// The first step exchanges gradients, and finds out how parameters are used.
+// The first forward() finds out how parameters are used; then it is decided
+// which way the gradient of each takes.
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -38,10 +39,10 @@ struct DadOptions {
   bool allows_low_rank = false;  // auto may choose rank-dad
   Where where = Where::kAllGather;
   std::optional<at::ScalarType> wire = {};   // f16 or bf16 on the way
-  bool skips_zeros = false;                  // of ReLU, on the way
+  std::optional<bool> skips_zeros = {};      // of ReLU; none: where it pays
   bool first_layer_gradient = false;         // keeps the data at home
   std::map<std::string, Route> routes = {};  // by name of the parameter
-  std::optional<LinkModel> link = {};        // auto; none: it is measured
+  std::optional<LinkModel> link = {};        // none: it is measured
   Average average = Average::kRows;
   bool broadcast_buffers = true;
   bool find_unused_parameters = true;  // among those that take gradients
@@ -72,7 +73,7 @@ class DadParallelCore : public Strategy {
   void before_forward(std::optional<std::int64_t> rows);
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
 
-  // Known after the first step.
+  // Known after the first forward().
   std::vector<DadRoute> routes() const;
   // The same as a table.
   std::string describe_routes() const;

@@ -36,11 +36,13 @@ void predict(const ParameterUse& use, const RouteWishes& wishes,
   const auto elements = static_cast<double>(use.elements);
   const double multiplies = use.is_lookup ? out : in * out;
   const auto ms = [&](double messages, double bytes, double operations) {
-    return 1e3 * (messages * link.latency_s + bytes / link.bytes_per_s +
+    return 1e3 * (messages * link.latency_s + bytes / link.gather_bytes_per_s +
                   operations / link.flops);
   };
-  choice.gradient_ms = ms(1, 2 * (ranks - 1) / ranks * elements * width,
-                          2 * rows / ranks * multiplies);
+  choice.gradient_ms = 1e3 * (link.latency_s +
+                              2 * (ranks - 1) / ranks * elements * width /
+                                  link.reduce_bytes_per_s +
+                              2 * rows / ranks * multiplies / link.flops);
   choice.factors_ms =
       ms(kParcelMessages, (ranks - 1) / ranks * rows * (in + out) * width,
          2 * rows * multiplies);

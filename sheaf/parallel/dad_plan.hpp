@@ -29,8 +29,12 @@ struct ParameterUse {
 struct LinkModel {
   int ranks = 2;
   double latency_s = 20e-6;  // of one collective
-  double bytes_per_s = 1e9;  // out of and into one rank
-  double flops = 20e9;       // of one rank
+  // Of factors into one rank, copies included, and of gradients out of and
+  // into one rank: inside a host these two are far apart.
+  double gather_bytes_per_s = 1e9;
+  double reduce_bytes_per_s = 1e9;
+  double skip_bytes_per_s = 1e9;  // matrices from which zeros are left out
+  double flops = 20e9;            // of one rank
 };
 
 struct RouteChoice {

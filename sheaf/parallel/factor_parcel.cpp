@@ -189,6 +189,7 @@ void FactorReducer::make_gradient(std::size_t weight) {
   for (const Got& all : merged)
     if (!all.deltas.empty() || all.bias_sum.defined()) add_product(weight, all);
   sites_[weight].stats.gradient_ms += ms_since(start);
+  stats_.gradient_ms += ms_since(start);
 }
 
 void FactorReducer::add_product(std::size_t weight, const Got& all) {

@@ -6,11 +6,17 @@
 #include <chrono>
 
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/memory.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
 constexpr int kTimes = 5;
+// Enough to tell a link's rate; where that is fast, more than caches hold.
+constexpr std::size_t kBytes = 256 << 10;
+constexpr std::size_t kManyBytes = 16 << 20;
+constexpr double kFast = 1e-3;  // seconds for kBytes
 
 template <class Action>
 double best_seconds(int times, Action action) {
@@ -29,10 +35,18 @@ double best_seconds(int times, Action action) {
 double flops() {
   const at::Tensor a = at::ones({1024, 64});
   const at::Tensor b = at::ones({64, 1024});
-  const at::Tensor c = at::empty({1024, 1024});
-  const double seconds = best_seconds(
-      kTimes, [&] { at::mm_out(const_cast<at::Tensor&>(c), a, b); });
+  at::Tensor c = at::empty({1024, 1024});
+  const double seconds = best_seconds(kTimes, [&] { at::mm_out(c, a, b); });
   return 2.0 * 1024 * 1024 * 64 / seconds;
+}
+
+// There and back.
+double skip_rate() {
+  const at::Tensor half = at::relu(at::randn({256, 256}));
+  const WireFormat format{.skips_zeros = true};
+  return static_cast<double>(half.nbytes()) / best_seconds(kTimes, [&] {
+           decode(encode(half, format), half.sizes(), at::kFloat, format);
+         });
 }
 
 }  // namespace
@@ -44,20 +58,47 @@ LinkModel measure_link(const comm::Group& group, Where where) {
     const at::Tensor mine =
         at::zeros({static_cast<std::int64_t>(bytes)}, at::kByte);
     return best_seconds(times, [&] {
-      share_bytes(group, where, mine, std::vector<std::size_t>(ranks, bytes));
+      // Each part is decoded, and all are stacked.
+      auto parts = share_bytes(group, where, mine,
+                               std::vector<std::size_t>(ranks, bytes));
+      for (at::Tensor& part : parts) part = part.clone();
+      at::cat(parts);
     });
   };
   share(8, kTimes);
-  // The slowest rank's.
-  std::vector<double> slowest{share(8, kTimes), share(256 << 10, 3),
-                              1 / flops()};
-  comm::all_reduce(group, slowest, {.op = comm::ReduceOp::kMax});
+  const double latency = share(8, kTimes);
+  // What the slowest rank needs decides, on all ranks.
+  const auto slowest = [&](double seconds) {
+    std::vector<double> most{seconds};
+    comm::all_reduce(group, most, {.op = comm::ReduceOp::kMax});
+    return most[0];
+  };
+  const auto reduce = [&](std::size_t bytes) {
+    const at::Tensor block = tensor::empty_shared(
+        group, {static_cast<std::int64_t>(bytes / sizeof(float))});
+    block.zero_();
+    return best_seconds(3, [&] { tensor::all_reduce(group, block); });
+  };
   LinkModel link;
   link.ranks = group.size();
-  link.latency_s = slowest[0];
-  link.bytes_per_s = static_cast<double>((ranks - 1) * (256 << 10)) /
-                     std::max(1e-9, slowest[1] - slowest[0]);
-  link.flops = 1 / slowest[2];
+  link.latency_s = slowest(latency);
+  const auto rate = [&](double bytes, double seconds) {
+    return bytes / std::max(1e-9, seconds - link.latency_s);
+  };
+  std::size_t bytes = kBytes;
+  double reduce_s = slowest(reduce(bytes));
+  if (reduce_s < kFast) {
+    bytes = kManyBytes;
+    reduce_s = slowest(reduce(bytes));
+  }
+  const auto others = static_cast<double>(ranks - 1);
+  link.gather_bytes_per_s =
+      rate(others * static_cast<double>(kBytes), slowest(share(kBytes, 3)));
+  link.reduce_bytes_per_s =
+      rate(2 * others / static_cast<double>(ranks) * static_cast<double>(bytes),
+           reduce_s);
+  link.skip_bytes_per_s = 1 / slowest(1 / skip_rate());
+  link.flops = 1 / slowest(1 / flops());
   return link;
 }
 

@@ -46,6 +46,7 @@ struct ReducerOptions {
 struct ExchangeStats {
   double exchange_ms = 0;  // buckets under way, overlapped or not
   double wait_ms = 0;      // of that, what backward() waited for at its end
+  double gradient_ms = 0;  // gradients out of factors, after that
   std::int64_t bytes = 0;  // given away by this rank
   std::int64_t passes = 0;
   std::int64_t buckets = 0;

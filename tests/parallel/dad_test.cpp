@@ -170,6 +170,11 @@ TEST(DadParallel, SaysWhichWayEachParameterTook) {
     auto net = make_net(maker<ConvNetImpl>(true), at::kFloat, 1);
     DadParallel model(net, group);
     EXPECT_TRUE(model.routes().empty());
+    {
+      const at::NoGradGuard no_grad;  // tells nothing of gradients
+      model.forward(examples(0, 2, at::kFloat).data);
+      EXPECT_TRUE(model.routes().empty());
+    }
     for (int step = 0; step < 2; ++step) {
       const Examples mine =
           share_of(examples(step, 8, at::kFloat), group.rank(), group.size());
@@ -191,7 +196,7 @@ TEST(DadParallel, CountsItsBytes) {
   constexpr std::int64_t kRows = 5;
   run_threads(kRanks, [&](const Group& group) {
     auto net = make_net(maker<PlainNetImpl>(true), at::kFloat, 1);
-    DadParallel model(net, group);
+    DadParallel model(net, group, {.skips_zeros = false});
     for (int step = 0; step < 3; ++step) {
       model.reset_stats();
       const Examples mine = share_of(examples(step, kRanks * kRows, at::kFloat),
