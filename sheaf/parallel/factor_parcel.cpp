@@ -158,6 +158,7 @@ void FactorReducer::take(std::int64_t rank, const Numbers& numbers,
     (rank == group_.rank() ? site.stats.sent : site.stats.received) +=
         bytes_of(part);
     site.stats.rows += part.delta_rows;
+    if (rank == group_.rank()) site.stats.own_rows += part.delta_rows;
   }
 }
 

@@ -50,6 +50,7 @@ struct FactorOptions {
 // Of one weight in the last pass.
 struct FactorStats {
   std::int64_t rows = 0;      // of all ranks
+  std::int64_t own_rows = 0;  // of this one; of rank-dad, its rank
   std::int64_t sent = 0;      // bytes of this rank's factors
   std::int64_t received = 0;  // of the others'
   double exchange_ms = 0;     // of its parcels, by share of bytes

@@ -84,9 +84,26 @@ void check_optimizer(const RunConfig& config) {
               " has no momentum; use beta1, or name: sgd");
 }
 
+void check_strategy(const RunConfig& config) {
+  const std::string& strategy = config.parallel.strategy;
+  SHEAF_CHECK(strategy == "data" || config.parallel.compression == "none",
+              config.where("parallel.compression"), "parallel.compression is ",
+              config.parallel.compression,
+              ", which is for strategy: data, and it is ", strategy,
+              "; leave it out, or see dad.wire and rank-dad");
+  for (const auto& [name, argument] : config.dad.routes) {
+    const std::string value =
+        argument.values.empty() || argument.is_list ? "" : argument.values[0];
+    SHEAF_CHECK(value == "gradient" || value == "dad" || value == "rank-dad",
+                config.where("dad.routes"), "dad.routes.", name, " is '", value,
+                "'; write gradient, dad or rank-dad");
+  }
+}
+
 void check_values(const RunConfig& config) {
   check_network(config);
   check_optimizer(config);
+  check_strategy(config);
   SHEAF_CHECK(config.accumulate <= config.global_batch,
               config.where("accumulate"), "accumulate is ", config.accumulate,
               ", more than the ", config.global_batch,

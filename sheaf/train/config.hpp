@@ -74,6 +74,21 @@ struct ParallelConfig {
   bool find_unused = false;
 };
 
+// Of strategies that exchange factors: docs/dad.md.
+struct DadConfig {
+  std::string where = "all_gather";
+  int rank = 4;
+  double tolerance = 0;
+  int feedback_rows = 32;
+  int power_iterations = 0;
+  bool low_rank = false;  // auto may choose it
+  std::string wire = "none";
+  std::string zeros = "auto";
+  std::string first_layer = "factors";
+  Arguments routes;         // by name of the parameter
+  bool log_layers = false;  // a row for the layers of each step
+};
+
 struct OutputConfig {
   std::string folder;            // empty: runs/<name of the config>-<number>
   std::int64_t log_every = 100;  // steps between lines
@@ -104,6 +119,7 @@ struct RunConfig {
   std::string device = "cpu";
   int threads = 0;  // of each rank; 0: the host's cores / its ranks
   ParallelConfig parallel;
+  DadConfig dad;
   OutputConfig output;
   EarlyStoppingConfig early_stopping;
   std::int64_t check_weights_every = 0;  // steps; 0: never

@@ -64,13 +64,29 @@ void visit(Visitor& visitor, ScheduleConfig& schedule) {
 
 template <class Visitor>
 void visit(Visitor& visitor, ParallelConfig& parallel) {
-  visitor.choice("strategy", parallel.strategy, {"data", "none"});
+  visitor.choice("strategy", parallel.strategy,
+                 {"data", "dad", "rank-dad", "auto", "none"});
   visitor.field("bucket_mb", parallel.bucket_mb, kPositive);
   visitor.choice("compression", parallel.compression,
                  {"none", "f16", "bf16", "powersgd"});
   visitor.field("powersgd_rank", parallel.powersgd_rank, kFromOne);
   visitor.field("sync_batchnorm", parallel.sync_batchnorm);
   visitor.field("find_unused", parallel.find_unused);
+}
+
+template <class Visitor>
+void visit(Visitor& visitor, DadConfig& dad) {
+  visitor.choice("where", dad.where, {"all_gather", "star"});
+  visitor.field("rank", dad.rank, kFromOne);
+  visitor.field("tolerance", dad.tolerance, kFraction);
+  visitor.field("feedback_rows", dad.feedback_rows, Range{});
+  visitor.field("power_iterations", dad.power_iterations, Range{});
+  visitor.field("low_rank", dad.low_rank);
+  visitor.choice("wire", dad.wire, {"none", "f16", "bf16"});
+  visitor.choice("zeros", dad.zeros, {"auto", "send", "skip"});
+  visitor.choice("first_layer", dad.first_layer, {"factors", "gradient"});
+  visitor.arguments("routes", dad.routes);
+  visitor.field("log_layers", dad.log_layers);
 }
 
 template <class Visitor>
@@ -107,6 +123,7 @@ void visit(Visitor& visitor, RunConfig& config) {
   visitor.choice("device", config.device, {"cpu", "cuda"});
   visitor.field("threads", config.threads, Range{0, 4096});
   visitor.section("parallel", config.parallel);
+  visitor.section("dad", config.dad);
   visitor.section("output", config.output);
   visitor.section("early_stopping", config.early_stopping);
   visitor.field("check_weights_every", config.check_weights_every, Range{});

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/units.hpp"
 
 namespace sheaf::train {
@@ -56,6 +58,10 @@ void append(Row& row, const StepTimes& times) {
   row.emplace_back("backward_duration", times.backward);
   row.emplace_back("exchange_duration", times.exchange);
   row.emplace_back("exchange_busy", times.exchange_busy);
+  if (times.has_factors) {
+    row.emplace_back("gradient_duration", times.gradient);
+    row.emplace_back("dad_backward_duration", times.exchange + times.gradient);
+  }
   row.emplace_back("optimizer_duration", times.optimizer);
   row.emplace_back("batch_duration", times.batch);
   row.emplace_back("bytes_sent", times.bytes);
@@ -137,6 +143,40 @@ void Journal::add(const EpochReport& report) {
       brief(report.train, "loss", report.validation ? "" : "accuracy ");
   if (report.validation) line += brief(*report.validation, "validation", "");
   say(line + "  " + duration_text(report.duration));
+}
+
+void Journal::add_layers(const BatchReport& report,
+                         const std::vector<parallel::DadRoute>& routes) {
+  auto layers = nlohmann::ordered_json::array();
+  for (const parallel::DadRoute& route : routes) {
+    if (route.last.rows == 0) continue;
+    layers.push_back({{"name", route.name},
+                      {"route", route.route},
+                      {"bytes", route.last.sent},
+                      {"received", route.last.received},
+                      {"rank", route.last.own_rows},
+                      {"exchange_ms", route.last.exchange_ms},
+                      {"gradient_ms", route.last.gradient_ms}});
+  }
+  const nlohmann::ordered_json row{{"kind", "layers"},
+                                   {"epoch", report.epoch},
+                                   {"batch", report.batch},
+                                   {"step", report.step},
+                                   {"layers", layers}};
+  log_.add_line(row.dump(), /*flush=*/false);
+}
+
+void Journal::write_routes(const std::vector<parallel::DadRoute>& routes) {
+  auto layers = nlohmann::ordered_json::array();
+  for (const parallel::DadRoute& route : routes)
+    layers.push_back({{"name", route.name},
+                      {"route", route.route},
+                      {"reason", route.reason},
+                      {"in", route.in},
+                      {"out", route.out}});
+  write_file_atomically(
+      options_.folder / "routes.json",
+      nlohmann::ordered_json{{"layers", layers}}.dump(2) + "\n");
 }
 
 void Journal::add_test(std::int64_t step, const MetricValues& values) {

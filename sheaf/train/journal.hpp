@@ -8,6 +8,7 @@
 #include <string>
 
 #include "sheaf/base/progress.hpp"
+#include "sheaf/parallel/dad_parallel.hpp"
 #include "sheaf/train/config.hpp"
 #include "sheaf/train/event_file.hpp"
 #include "sheaf/train/metrics.hpp"
@@ -51,6 +52,11 @@ class Journal {
 
   void add(const BatchReport& report);
   void add(const EpochReport& report);
+  // How factors of the batch travelled, layer by layer.
+  void add_layers(const BatchReport& report,
+                  const std::vector<parallel::DadRoute>& routes);
+  // routes.json: the way of each parameter's gradient, and why.
+  void write_routes(const std::vector<parallel::DadRoute>& routes);
   void add_test(std::int64_t step, const MetricValues& values);
   // A line for people.
   void say(const std::string& line);

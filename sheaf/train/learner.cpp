@@ -54,6 +54,37 @@ std::shared_ptr<parallel::BucketExchange> exchange_for(
   return parallel::make_power_sgd_exchange(options);
 }
 
+parallel::Route route_of(const std::string& name) {
+  using parallel::Route;
+  if (name == "dad") return Route::kDad;
+  return name == "rank-dad" ? Route::kRankDad : Route::kGradient;
+}
+
+parallel::DadOptions dad_options(const RunConfig& config) {
+  const DadConfig& dad = config.dad;
+  parallel::DadOptions options;
+  if (config.parallel.strategy == "auto")
+    options.mode = parallel::DadMode::kAuto;
+  if (config.parallel.strategy == "rank-dad")
+    options.mode = parallel::DadMode::kRankDad;
+  options.rank = dad.rank;
+  options.tolerance = dad.tolerance;
+  options.feedback_rows = dad.feedback_rows;
+  options.power_iterations = dad.power_iterations;
+  options.allows_low_rank = dad.low_rank;
+  if (dad.where == "star") options.where = parallel::Where::kStar;
+  if (dad.wire == "f16") options.wire = torch::kHalf;
+  if (dad.wire == "bf16") options.wire = torch::kBFloat16;
+  if (dad.zeros != "auto") options.skips_zeros = dad.zeros == "skip";
+  options.first_layer_gradient = dad.first_layer == "gradient";
+  for (const auto& [name, argument] : dad.routes)
+    options.routes[name] = route_of(argument.values[0]);
+  // A row counts by its part of the global batch already.
+  options.average = parallel::Average::kRanks;
+  options.bucket_mb = config.parallel.bucket_mb;
+  return options;
+}
+
 void seed_step(std::int64_t seed, std::int64_t step, int rank) {
   auto random = data::Random(static_cast<std::uint64_t>(seed))
                     .derive(static_cast<std::uint64_t>(step))
@@ -84,6 +115,13 @@ Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
 void Learner::make_parallel(TraceWriter* trace) {
   const ParallelConfig& wanted = config_.parallel;
   if (wanted.strategy == "none") return;
+  if (wanted.strategy != "data") {
+    parallel::DadOptions options = dad_options(config_);
+    options.trace = trace;
+    parallel_ = std::make_unique<parallel::DadParallelCore>(model_.module,
+                                                            group_, options);
+    return;
+  }
   parallel::DataParallelOptions options;
   options.bucket_mb = wanted.bucket_mb;
   options.find_unused_parameters = wanted.find_unused;
@@ -129,6 +167,7 @@ Tensor Learner::forward(const Piece& piece, Tensor& output) {
   const Autocast autocast(device_.type(), config_.precision == "bf16");
   if (parallel_) parallel_->before_forward();
   output = model_.forward(piece.data);
+  if (parallel_) parallel_->after_forward({&output});
   return loss_sum(output, piece.target);
 }
 
@@ -149,6 +188,7 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
     const TraceSpan span(trace_, "forward", "train");
     if (rows == 0 && !config_.parallel.sync_batchnorm) {
       if (parallel_) parallel_->before_forward();
+      if (parallel_) parallel_->after_forward({});
       sum = nothing();
     } else {
       sum = forward(piece, output);
@@ -170,9 +210,12 @@ void Learner::take_exchange(StepTimes& times) {
   const parallel::ExchangeStats stats = parallel_->stats();
   parallel_->reset_stats();
   times.exchange = stats.wait_ms;
+  times.gradient = stats.gradient_ms;
+  times.has_factors = config_.parallel.strategy != "data";
   times.exchange_busy = stats.exchange_ms;
   times.bytes = stats.bytes;
-  times.backward = std::max(0.0, times.backward - stats.wait_ms);
+  times.backward =
+      std::max(0.0, times.backward - stats.wait_ms - stats.gradient_ms);
 }
 
 StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
@@ -260,6 +303,12 @@ void Learner::load_exchange(const NamedTensors& saved) {
                                        : tensor.mean(0));
   }
   exchange_->load(state);
+}
+
+std::vector<parallel::DadRoute> Learner::routes() const {
+  const auto* dad =
+      dynamic_cast<const parallel::DadParallelCore*>(parallel_.get());
+  return dad ? dad->routes() : std::vector<parallel::DadRoute>{};
 }
 
 void Learner::check_weights() const {

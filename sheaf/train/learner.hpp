@@ -10,6 +10,7 @@
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/data/dataset.hpp"
+#include "sheaf/parallel/dad_parallel.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/config.hpp"
@@ -55,6 +56,10 @@ class Learner {
   // CheckError when the ranks' weights differ in a bit.
   void check_weights() const;
 
+  // The ways of the parameters' gradients; empty before the first step, and
+  // for strategies that have but one.
+  std::vector<parallel::DadRoute> routes() const;
+
   const torch::nn::Module& module() const { return *model_.module; }
 
  private:
@@ -81,9 +86,9 @@ class Learner {
   TraceWriter* trace_;
   torch::Device device_;
   torch::ScalarType type_;
-  std::shared_ptr<parallel::BucketExchange> exchange_;    // null: plain
-  std::unique_ptr<parallel::DataParallelCore> parallel_;  // null: one rank
-  NamedTensors parameters_;                               // each tensor once
+  std::shared_ptr<parallel::BucketExchange> exchange_;  // null: plain
+  std::unique_ptr<parallel::Strategy> parallel_;        // null: one rank
+  NamedTensors parameters_;                             // each tensor once
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 

@@ -97,8 +97,10 @@ RunLog::RunLog(std::filesystem::path path, std::int64_t next_step)
   out_.open(path_, std::ios::app);
 }
 
-void RunLog::add(const Row& row, bool flush) {
-  out_ << json_of(row) << '\n';
+void RunLog::add(const Row& row, bool flush) { add_line(json_of(row), flush); }
+
+void RunLog::add_line(const std::string& line, bool flush) {
+  out_ << line << '\n';
   if (flush) out_.flush();
   if (!out_)
     throw IoError(concat("cannot write ", path_.string(),

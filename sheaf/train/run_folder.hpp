@@ -36,6 +36,8 @@ class RunLog {
 
   // `flush` false leaves the row in memory until a later one is flushed.
   void add(const Row& row, bool flush = true);
+  // The same for a JSON object.
+  void add_line(const std::string& line, bool flush = true);
 
  private:
   std::filesystem::path path_;

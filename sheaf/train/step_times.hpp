@@ -14,6 +14,8 @@ struct StepTimes {
   double backward = 0;  // without the wait for the exchange
   double exchange = 0;
   double exchange_busy = 0;
+  double gradient = 0;  // gradients out of factors
+  bool has_factors = false;
   double optimizer = 0;
   double batch = 0;        // all of the step
   std::int64_t bytes = 0;  // sent by this rank
@@ -24,6 +26,8 @@ struct StepTimes {
     backward += other.backward;
     exchange += other.exchange;
     exchange_busy += other.exchange_busy;
+    gradient += other.gradient;
+    has_factors = has_factors || other.has_factors;
     optimizer += other.optimizer;
     batch += other.batch;
     bytes += other.bytes;

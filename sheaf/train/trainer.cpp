@@ -187,8 +187,8 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   times.batch = watch.lap() + data_ms;
   epoch_times_ += times;
   if (journal_)
-    journal_->add(BatchReport{state_.epoch, state_.batch, state_.step, totals,
-                              classes() > 0, rate, times});
+    tell(BatchReport{state_.epoch, state_.batch, state_.step, totals,
+                     classes() > 0, rate, times});
   ++state_.step;
   ++state_.batch;
   const std::int64_t check = config_.check_weights_every;
@@ -199,6 +199,16 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   const bool is_due = every > 0 && state_.step % every == 0 && !is_last;
   if (is_due || (must_stop && !is_last)) save(&metrics, /*is_best=*/false);
   return !must_stop || is_last;
+}
+
+void TrainerRun::tell(const BatchReport& report) {
+  if (report.times.has_factors) {
+    const auto routes = learner_->routes();
+    if (!has_told_routes_) journal_->write_routes(routes);
+    has_told_routes_ = true;
+    if (config_.dad.log_layers) journal_->add_layers(report, routes);
+  }
+  journal_->add(report);
 }
 
 bool TrainerRun::agree(Totals& totals) const {

@@ -30,6 +30,7 @@ class TrainerRun {
   bool train_epoch();  // false: a signal asked to stop
   bool train_batch(data::Batch& batch, double data_ms, Metrics& metrics);
   // Sums over ranks; true when any rank was asked to stop.
+  void tell(const BatchReport& report);
   bool agree(Totals& totals) const;
   void end_epoch(const Metrics& metrics, double duration_ms);
   // Whether the epoch was the best so far; notes it in the state.
@@ -61,6 +62,7 @@ class TrainerRun {
   std::optional<Schedule> schedule_;
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<Journal> journal_;  // on rank 0
+  bool has_told_routes_ = false;
   TrainState state_;
   StepTimes epoch_times_;
   StepTimes run_times_;

@@ -69,7 +69,9 @@ std::vector<at::Tensor> train_together(
   // Unlike starts: rank 0's weights must reach everyone.
   auto net = make_net(make, setting.type, 1 + group.rank());
   if (setting.sync_norm) use_sync_batch_norm(*net, group);
-  DadParallel model(net, group, setting.options);
+  DadOptions options = setting.options;
+  options.link = LinkModel{.ranks = group.size()};  // measuring takes a while
+  DadParallel model(net, group, options);
   torch::optim::SGD optimizer(net->parameters(), 0.1);
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
