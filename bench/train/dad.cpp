@@ -37,8 +37,8 @@ Options parse(int argc, char** argv) {
   app.add_option("--rank", options.rank, "of rank-dad");
   app.add_option("--sizes", options.sizes, "widths of the MLP")->delimiter(',');
   app.add_option("--modes", options.modes,
-                 "alone, data, dad, zeros (dad without zeros), bf16, star, "
-                 "rank-dad, power (the original's 10 iterations), auto, "
+                 "alone, data, dad, edad, zeros (dad without zeros), bf16, "
+                 "star, rank-dad, power (the original's 10 iterations), auto, "
                  "any (auto that may take low rank)")
       ->delimiter(',');
   app.add_flag("--show", options.show, "the way of each parameter");
@@ -54,11 +54,13 @@ sheaf::DadOptions dad_options(const std::string& mode, int rank) {
   using sheaf::DadMode;
   sheaf::DadOptions options;
   options.rank = rank;
+  if (mode == "edad") options.mode = DadMode::kEdad;
   if (mode == "rank-dad" || mode == "power") options.mode = DadMode::kRankDad;
   if (mode == "auto" || mode == "any") options.mode = DadMode::kAuto;
   options.allows_low_rank = mode == "any";
   options.power_iterations = mode == "power" ? 10 : 0;
-  if (mode == "dad" || mode == "zeros") options.skips_zeros = mode == "zeros";
+  if (mode == "dad" || mode == "zeros" || mode == "star")
+    options.skips_zeros = mode == "zeros";
   if (mode == "bf16") options.wire = at::kBFloat16;
   if (mode == "star") options.where = Where::kStar;
   return options;

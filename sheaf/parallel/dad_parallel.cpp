@@ -6,19 +6,16 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/graph.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 
 namespace sheaf::parallel {
 namespace {
-
-using torch::autograd::Node;
 
 // The same values; what comes back is multiplied.
 struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
@@ -33,34 +30,6 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
     return {gradients[0] * context->saved_data["scale"].toDouble(), {}};
   }
 };
-
-// How often backward() from `outputs` will come to each of `targets`.
-std::vector<std::int64_t> count_arrivals(
-    const std::vector<at::Tensor*>& outputs,
-    const std::vector<std::shared_ptr<Node>>& targets) {
-  std::unordered_map<const Node*, std::size_t> index;
-  for (std::size_t i = 0; i < targets.size(); ++i) index[targets[i].get()] = i;
-  std::vector<std::int64_t> counts(targets.size());
-  std::unordered_set<const Node*> seen;
-  std::vector<Node*> open;
-  for (const at::Tensor* output : outputs)
-    if (output->defined() && output->grad_fn() &&
-        seen.insert(output->grad_fn().get()).second)
-      open.push_back(output->grad_fn().get());
-  while (!open.empty()) {
-    Node* node = open.back();
-    open.pop_back();
-    for (const auto& edge : node->next_edges()) {
-      if (!edge.is_valid()) continue;
-      if (const auto found = index.find(edge.function.get());
-          found != index.end())
-        ++counts[found->second];
-      else if (seen.insert(edge.function.get()).second)
-        open.push_back(edge.function.get());
-    }
-  }
-  return counts;
-}
 
 void combine(ParameterUse& all, const std::int64_t* one) {
   all.rows += one[0];
@@ -150,7 +119,7 @@ struct DadParallelCore::State {
   NamedTensors parameters;
   NamedTensors buffers;
   std::vector<ReducedParameter> reduced;
-  std::vector<std::shared_ptr<Node>> accumulators;
+  std::vector<NodePointer> accumulators;
   bool is_syncing = true;
   double weight = 1;  // of this rank's gradients in the average of ranks
 
@@ -193,9 +162,10 @@ struct DadParallelCore::State {
       use.biases.push_back(*product.bias);
   }
   void note_other_uses(const std::vector<at::Tensor*>& outputs) {
-    const auto arrivals = count_arrivals(outputs, accumulators);
-    for (std::size_t i = 0; i < arrivals.size(); ++i)
-      if (arrivals[i] > uses[i].calls) uses[i].has_other_use = true;
+    auto arrivals = count_arrivals(outputs);
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      if (arrivals[accumulators[i].get()] > uses[i].calls)
+        uses[i].has_other_use = true;
   }
 };
 
@@ -262,12 +232,14 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   for (at::Tensor* output : outputs)
     if (state.weight != 1 && output->defined() && output->requires_grad())
       *output = ScaleGradient::apply(*output, state.weight);
+  if (state.factors) state.factors->after_forward(outputs);
   if (!state.choices.empty() || !at::GradMode::is_enabled()) return;
   state.note_other_uses(outputs);
   make_plan();
   for (const Product& product : std::exchange(state.seen, {}))
     if (state.factors && state.factors->takes(product.weight))
       state.factors->add(product);
+  if (state.factors) state.factors->after_forward(outputs);
 }
 
 void DadParallelCore::see(Product product) {
@@ -316,6 +288,12 @@ std::vector<DadRoute> DadParallelCore::routes() const {
     if (state.plan.is_bias[i]) {
       route.route = "with its weight";
       route.reason = "the sum of the deltas";
+    }
+    if (choice.route == Route::kEdad && state.factors) {
+      const auto from = state.factors->source_of(i);
+      route.reason =
+          from ? "delta computed from that of " + state.reduced[*from].name
+               : "delta sent: above it is no plain layer";
     }
     if (state.factors) route.last = state.factors->stats_of(i);
     list.push_back(std::move(route));

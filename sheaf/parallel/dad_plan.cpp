@@ -85,6 +85,8 @@ RouteChoice choose(const ParameterUse& use, const RouteWishes& wishes,
   if (wishes.mode == DadMode::kAuto) return by_time(use, wishes, link);
   if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
     return {Route::kRankDad, "rank-dad was asked for"};
+  if (wishes.mode == DadMode::kEdad && !use.is_lookup)
+    return {Route::kEdad, "edad was asked for"};
   return {Route::kDad, "dad was asked for"};
 }
 
@@ -111,6 +113,8 @@ const char* name_of(Route route) {
       return "gradient";
     case Route::kDad:
       return "dad";
+    case Route::kEdad:
+      return "edad";
     case Route::kRankDad:
       return "rank-dad";
   }
@@ -158,7 +162,7 @@ FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
   });
   std::vector<std::size_t> early;
   for (const std::size_t i : order)
-    if (choices[i].route == Route::kDad) early.push_back(i);
+    if (choices[i].route != Route::kRankDad) early.push_back(i);
   plan.forward = parcels(early, in_bytes);
   std::reverse(order.begin(), order.end());
   plan.backward = parcels(order, out_bytes);

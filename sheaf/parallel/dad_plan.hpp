@@ -45,7 +45,7 @@ struct RouteChoice {
   double low_rank_ms = 0;
 };
 
-enum class DadMode { kDad, kRankDad, kAuto };
+enum class DadMode { kDad, kEdad, kRankDad, kAuto };
 
 struct RouteWishes {
   DadMode mode = DadMode::kDad;

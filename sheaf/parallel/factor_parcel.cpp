@@ -25,6 +25,9 @@ at::Tensor stacked(const std::vector<at::Tensor>& rows) {
 struct PartHeader {
   std::int64_t weight, in, out, in_stride, out_stride, offset, is_lookup, bias;
   std::int64_t rows, input_bytes, delta_rows, delta_bytes, bias_bytes;
+  // Where its deltas can be computed from, by what tells a block.
+  std::int64_t from, activation, from_in, from_out, from_in_stride,
+      from_out_stride, from_offset, from_bias;
 };
 constexpr std::size_t kPartNumbers = sizeof(PartHeader) / sizeof(std::int64_t);
 
@@ -85,6 +88,15 @@ void FactorReducer::send(Parcel& parcel) {
     if (factors.deltas.defined()) header.delta_rows = factors.deltas.size(0);
     header.delta_bytes = add(factors.deltas, options_.wire);
     header.bias_bytes = add(bias, {});
+    const Source& source = block.source;
+    header.from = parcel.is_backward ? source.weight : -1;
+    header.activation = static_cast<std::int64_t>(source.activation);
+    header.from_in = source.view.in;
+    header.from_out = source.view.out;
+    header.from_in_stride = source.view.in_stride;
+    header.from_out_stride = source.view.out_stride;
+    header.from_offset = source.view.offset;
+    header.from_bias = source.bias;
     append(numbers, header);
   }
   const auto all = share_numbers(group_, options_.where, numbers);
@@ -137,7 +149,16 @@ void FactorReducer::take(std::int64_t rank, const Numbers& numbers,
     };
     auto got = std::find_if(site.got.begin(), site.got.end(), matches);
     if (got == site.got.end())
-      got = site.got.insert(got, {rank, view, part.bias, {}, {}, {}});
+      got = site.got.insert(got, {rank, view, part.bias, {}, {}, {}, {}});
+    if (part.from >= 0) {
+      got->source = {part.from,
+                     static_cast<Activation>(part.activation),
+                     {part.from_in, part.from_out, part.from_in_stride,
+                      part.from_out_stride, part.from_offset},
+                     part.from_bias};
+      if (rank == group_.rank())
+        site.source = static_cast<std::size_t>(part.from);
+    }
     const auto next = [&](std::int64_t size, at::IntArrayRef sizes,
                           at::ScalarType of, const WireFormat& format) {
       const at::Tensor matrix =
@@ -155,6 +176,7 @@ void FactorReducer::take(std::int64_t rank, const Numbers& numbers,
                                  type, options_.wire));
     if (part.bias_bytes > 0)
       got->bias_sum = next(part.bias_bytes, {view.out}, type, {});
+    if (rank == group_.rank() && part.delta_rows > 0) site.source.reset();
     (rank == group_.rank() ? site.stats.sent : site.stats.received) +=
         bytes_of(part);
     site.stats.rows += part.delta_rows;
@@ -162,26 +184,49 @@ void FactorReducer::take(std::int64_t rank, const Numbers& numbers,
   }
 }
 
+// Ranks whose rows follow each other below do so above.
+void FactorReducer::derive_deltas(std::size_t weight) {
+  for (Got& got : sites_[weight].got) {
+    if (got.source.weight < 0) continue;
+    const auto from = static_cast<std::size_t>(got.source.weight);
+    const auto matches = [&](const Got& other) {
+      return other.rank == got.rank && other.view == got.source.view &&
+             other.bias == got.source.bias;
+    };
+    const auto above =
+        std::find_if(sites_[from].got.begin(), sites_[from].got.end(), matches);
+    SHEAF_ASSERT(above != sites_[from].got.end() && !above->deltas.empty(),
+                 "no deltas of ", parameters_[from].name);
+    const at::Tensor part =
+        part_of(parameters_[from].tensor.detach(), above->view).to(at::kCPU);
+    got.deltas = {times_derivative(stacked(above->deltas).mm(part),
+                                   got.source.activation,
+                                   stacked(above->inputs))};
+    sites_[weight].stats.rows += got.deltas[0].size(0);
+  }
+}
+
 // Rows of all ranks that belong to the same part of the weight go into one
 // product, in the order of ranks: the same bits everywhere.
 void FactorReducer::make_gradient(std::size_t weight) {
   const auto start = Clock::now();
+  derive_deltas(weight);
   std::vector<Got> merged;
   std::stable_sort(sites_[weight].got.begin(), sites_[weight].got.end(),
                    [](const Got& a, const Got& b) { return a.rank < b.rank; });
-  for (Got& got : sites_[weight].got) {
+  for (const Got& got : sites_[weight].got) {
     const auto matches = [&](const Got& other) {
       return other.view == got.view && other.bias == got.bias;
     };
     auto found = std::find_if(merged.begin(), merged.end(), matches);
     if (found == merged.end()) {
-      merged.push_back(std::move(got));
+      merged.push_back(got);
       continue;
     }
-    std::move(got.inputs.begin(), got.inputs.end(),
-              std::back_inserter(found->inputs));
-    std::move(got.deltas.begin(), got.deltas.end(),
-              std::back_inserter(found->deltas));
+    found->inputs.insert(found->inputs.end(), got.inputs.begin(),
+                         got.inputs.end());
+    found->deltas.insert(found->deltas.end(), got.deltas.begin(),
+                         got.deltas.end());
     if (got.bias_sum.defined())
       found->bias_sum = found->bias_sum.defined()
                             ? found->bias_sum + got.bias_sum
@@ -201,7 +246,7 @@ void FactorReducer::add_product(std::size_t weight, const Got& all) {
            (all.bias_sum / group_.size()).to(device));
     return;
   }
-  const at::Tensor deltas = stacked(all.deltas).div_(group_.size()).to(device);
+  const at::Tensor deltas = (stacked(all.deltas) / group_.size()).to(device);
   const at::Tensor inputs = stacked(all.inputs).to(device);
   if (all.bias >= 0)
     add_to(static_cast<std::size_t>(all.bias),

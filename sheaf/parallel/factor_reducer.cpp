@@ -95,6 +95,9 @@ void FactorReducer::add(const Product& given) {
   const std::size_t call = block.calls.size();
   block.calls.push_back({product.input, {}});
   ++sites_[product.weight].calls;
+  if (plan_.routes[product.weight] == Route::kEdad)
+    seen_.push_back({product.node, product.input_node, product.weight, &block,
+                     product.is_transposed});
   // The node must not own itself.
   Product shape = product;
   shape.node.reset();
@@ -105,6 +108,40 @@ void FactorReducer::add(const Product& given) {
         take_delta(shape.weight, block, call, shape.delta(gradient));
       }));
   if (is_syncing_) launch_forward(/*all=*/false);
+}
+
+// The layer above must have this one's output alone as its input, through one
+// function of each element, and nothing else may use it; both must have been
+// called once.
+void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
+  const std::lock_guard lock(mutex_);
+  const auto seen = std::exchange(seen_, {});
+  if (seen.empty() || !is_syncing_) return;
+  const auto arrivals = count_arrivals(outputs);
+  const auto is_used_once = [&](const NodePointer& node) {
+    const auto found = arrivals.find(node.get());
+    return found != arrivals.end() && found->second == 1;
+  };
+  for (const Seen& above : seen) {
+    if (!above.input_node || above.is_transposed) continue;
+    NodePointer node = above.input_node;
+    const auto activation = activation_of(*node);
+    if (activation && is_used_once(node)) node = node->next_edge(0).function;
+    for (const Seen& below : seen) {
+      if (below.node != node || !is_used_once(node) || below.is_transposed)
+        continue;
+      if (below.block->calls.size() != 1 || above.block->calls.size() != 1)
+        continue;
+      below.block->source = {static_cast<std::int64_t>(above.weight),
+                             activation.value_or(Activation::kIdentity),
+                             above.block->view, above.block->bias};
+    }
+  }
+}
+
+std::optional<std::size_t> FactorReducer::source_of(
+    std::size_t parameter) const {
+  return sites_[parameter].source;
 }
 
 void FactorReducer::take_delta(std::size_t weight, Block& block,
@@ -167,14 +204,15 @@ FactorReducer::Parcel FactorReducer::pack(
         part.inputs.push_back(block->calls[i].input);
       if (!is_backward) block->early = block->calls.size();
       for (const Call& call : block->calls) {
-        if (!is_backward) break;
+        if (!is_backward || block->source.weight >= 0) break;
         part.deltas.push_back(
             call.delta.defined()
                 ? call.delta
                 : at::zeros({call.input.size(0), block->view.out},
                             parameters_[weight].tensor.options()));
       }
-      if (!part.inputs.empty() || !part.deltas.empty())
+      if (!part.inputs.empty() || !part.deltas.empty() ||
+          (is_backward && block->source.weight >= 0))
         parcel.parts.push_back(std::move(part));
     }
   }
@@ -272,12 +310,14 @@ void FactorReducer::clear() {
     for (const auto& block : site.blocks) {
       block->calls.clear();
       block->early = 0;
+      block->source = {};
     }
     site.calls = 0;
     site.deltas = 0;
     site.got.clear();
     site.last = std::exchange(site.stats, {});
   }
+  seen_.clear();
   std::fill(is_made_.begin(), is_made_.end(), false);
   std::fill(has_remainder_.begin(), has_remainder_.end(), false);
   std::fill(anyone_has_.begin(), anyone_has_.end(), false);

@@ -21,6 +21,7 @@
 #include "sheaf/comm/group.hpp"
 #include "sheaf/parallel/factor_message.hpp"
 #include "sheaf/parallel/gradient_hooks.hpp"
+#include "sheaf/parallel/graph.hpp"
 #include "sheaf/parallel/low_rank.hpp"
 #include "sheaf/parallel/products.hpp"
 #include "sheaf/parallel/reducer.hpp"
@@ -28,7 +29,7 @@
 
 namespace sheaf::parallel {
 
-enum class Route : std::int64_t { kGradient, kDad, kRankDad };
+enum class Route : std::int64_t { kGradient, kDad, kEdad, kRankDad };
 
 struct FactorPlan {
   std::vector<Route> routes;        // by parameter
@@ -73,10 +74,16 @@ class FactorReducer {
   // Off: rows are kept until the next pass with it on.
   void set_sync(bool is_on) { is_syncing_ = is_on; }
   void before_forward();
+  // Finds the deltas that need not be sent, for all ranks can compute them
+  // from those of the layer above.
+  void after_forward(const std::vector<at::Tensor*>& outputs);
   void forget_pass();
 
   ExchangeStats stats() const { return stats_; }
   void reset_stats() { stats_ = {}; }
+  // The weight whose deltas those of this one were computed from in the last
+  // pass; none: they were sent.
+  std::optional<std::size_t> source_of(std::size_t parameter) const;
   const FactorStats& stats_of(std::size_t parameter) const {
     return sites_[parameter].last;
   }
@@ -86,6 +93,13 @@ class FactorReducer {
     at::Tensor input;
     at::Tensor delta;
   };
+  // Delta = (that of the layer above, times its weight) * f'(its input).
+  struct Source {
+    std::int64_t weight = -1;  // of the layer above; -1: there is none
+    Activation activation = Activation::kIdentity;
+    WeightView view;
+    std::int64_t bias = -1;
+  };
   // Calls with the same part of the weight.
   struct Block {
     WeightView view;
@@ -93,6 +107,7 @@ class FactorReducer {
     std::vector<Call> calls;
     std::size_t early = 0;  // whose inputs have left
     Factors rest;           // what low rank has left out
+    Source source;
   };
   struct Got {
     std::int64_t rank = 0;
@@ -101,12 +116,14 @@ class FactorReducer {
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> deltas;
     at::Tensor bias_sum;  // where the deltas are not all rows
+    Source source;
   };
   struct Site {
     std::vector<std::unique_ptr<Block>> blocks;
     std::int64_t calls = 0;
     std::int64_t deltas = 0;
     std::vector<Got> got;
+    std::optional<std::size_t> source;
     FactorStats stats;
     FactorStats last;  // of the pass before
   };
@@ -115,6 +132,14 @@ class FactorReducer {
     Block* block = nullptr;
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> deltas;
+  };
+  // A product of this pass, while its graph lives.
+  struct Seen {
+    std::shared_ptr<torch::autograd::Node> node;
+    std::shared_ptr<torch::autograd::Node> input_node;
+    std::size_t weight = 0;
+    Block* block = nullptr;
+    bool is_transposed = false;
   };
   struct Parcel {
     std::string name;
@@ -136,6 +161,7 @@ class FactorReducer {
   void take(std::int64_t rank, const Numbers& numbers, const at::Tensor& bytes);
   void end_pass();
   void wait_for(std::size_t parcels);
+  void derive_deltas(std::size_t weight);
   void make_gradient(std::size_t weight);
   void add_product(std::size_t weight, const Got& all);
   void add_to(std::size_t parameter, const at::Tensor& value);
@@ -150,7 +176,8 @@ class FactorReducer {
   bool is_syncing_ = true;
   bool is_in_pass_ = false;
 
-  std::vector<Site> sites_;          // by parameter
+  std::vector<Site> sites_;  // by parameter
+  std::vector<Seen> seen_;
   std::vector<at::Tensor> buffers_;  // for gradients, by parameter
   std::vector<bool> is_made_;        // in buffers_, in this pass
   std::vector<bool> had_gradient_;

@@ -94,9 +94,10 @@ void check_strategy(const RunConfig& config) {
   for (const auto& [name, argument] : config.dad.routes) {
     const std::string value =
         argument.values.empty() || argument.is_list ? "" : argument.values[0];
-    SHEAF_CHECK(value == "gradient" || value == "dad" || value == "rank-dad",
+    SHEAF_CHECK(value == "gradient" || value == "dad" || value == "edad" ||
+                    value == "rank-dad",
                 config.where("dad.routes"), "dad.routes.", name, " is '", value,
-                "'; write gradient, dad or rank-dad");
+                "'; write gradient, dad, edad or rank-dad");
   }
 }
 

@@ -65,7 +65,7 @@ void visit(Visitor& visitor, ScheduleConfig& schedule) {
 template <class Visitor>
 void visit(Visitor& visitor, ParallelConfig& parallel) {
   visitor.choice("strategy", parallel.strategy,
-                 {"data", "dad", "rank-dad", "auto", "none"});
+                 {"data", "dad", "edad", "rank-dad", "auto", "none"});
   visitor.field("bucket_mb", parallel.bucket_mb, kPositive);
   visitor.choice("compression", parallel.compression,
                  {"none", "f16", "bf16", "powersgd"});

@@ -57,6 +57,7 @@ std::shared_ptr<parallel::BucketExchange> exchange_for(
 parallel::Route route_of(const std::string& name) {
   using parallel::Route;
   if (name == "dad") return Route::kDad;
+  if (name == "edad") return Route::kEdad;
   return name == "rank-dad" ? Route::kRankDad : Route::kGradient;
 }
 
@@ -65,6 +66,8 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   parallel::DadOptions options;
   if (config.parallel.strategy == "auto")
     options.mode = parallel::DadMode::kAuto;
+  if (config.parallel.strategy == "edad")
+    options.mode = parallel::DadMode::kEdad;
   if (config.parallel.strategy == "rank-dad")
     options.mode = parallel::DadMode::kRankDad;
   options.rank = dad.rank;

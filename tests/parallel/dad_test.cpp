@@ -167,6 +167,38 @@ TEST(DadParallel, FullRankIsExact) {
   expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-6);
 }
 
+TEST(DadParallel, DeltasThatNeedNotBeSent) {
+  const DadOptions options{.mode = DadMode::kEdad};
+  expect_same(maker<MlpImpl>(), {.options = options}, 1e-12);
+  expect_same(maker<PlainNetImpl>(false), {.options = options}, 1e-12);
+  expect_same(maker<MlpImpl>(), {.type = at::kFloat, .options = options}, 1e-5);
+  // Where layers are no plain chain, deltas are sent.
+  expect_same(maker<SharedNetImpl>(), {.options = options}, 1e-12);
+  expect_same(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
+  expect_same(maker<PlainNetImpl>(true), {.pieces = 2, .options = options},
+              1e-12);
+}
+
+TEST(DadParallel, SaysWhichDeltasWereComputed) {
+  constexpr std::int64_t kRows = 4;
+  run_threads(2, [&](const Group& group) {
+    auto net = make_net(maker<MlpImpl>(), at::kFloat, 1);
+    DadParallel model(net, group,
+                      {.mode = DadMode::kEdad, .skips_zeros = false});
+    const Examples mine = share_of(examples(0, 2 * kRows, at::kFloat),
+                                   group.rank(), group.size());
+    part_of_loss(model.forward(mine.data), mine, kRows).backward();
+    std::map<std::string, std::string> reasons;
+    for (const auto& route : model.routes()) reasons[route.name] = route.reason;
+    EXPECT_EQ(reasons["first.weight"],
+              "delta computed from that of second.weight");
+    EXPECT_EQ(reasons["second.weight"],
+              "delta computed from that of last.weight");
+    EXPECT_EQ(reasons["last.weight"], "delta sent: above it is no plain layer");
+    EXPECT_EQ(model.stats().bytes, kRows * (12 + 20 + 16 + 4) * 4);
+  });
+}
+
 TEST(DadParallel, SaysWhichWayEachParameterTook) {
   run_threads(2, [](const Group& group) {
     auto net = make_net(maker<ConvNetImpl>(true), at::kFloat, 1);

@@ -1,0 +1,28 @@
+#pragma once
+// Questions about the graph that forward() has left for backward().
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace sheaf::parallel {
+
+using NodePointer = std::shared_ptr<torch::autograd::Node>;
+
+// How often backward() from the outputs comes to each node.
+std::unordered_map<const torch::autograd::Node*, std::int64_t> count_arrivals(
+    const std::vector<at::Tensor*>& outputs);
+
+// Functions of each element whose derivative follows from their value.
+enum class Activation : std::int64_t { kIdentity, kRelu, kTanh, kSigmoid };
+std::optional<Activation> activation_of(const torch::autograd::Node& node);
+// f'(x) for y = f(x), times `delta`.
+at::Tensor times_derivative(const at::Tensor& delta, Activation activation,
+                            const at::Tensor& y);
+
+}  // namespace sheaf::parallel
