@@ -14,6 +14,7 @@ void add_data_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
 void add_rank_exec_command(CLI::App& app);
 void add_run_command(CLI::App& app);
+void add_sweep_command(CLI::App& app);
 void add_topo_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 

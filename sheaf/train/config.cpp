@@ -10,17 +10,6 @@
 namespace sheaf::train {
 namespace {
 
-YAML::Node parse_yaml(const std::string& text, const Source& source) {
-  try {
-    return YAML::Load(text);
-  } catch (const YAML::Exception& error) {
-    const std::string line =
-        source.has_lines ? concat(":", error.mark.line + 1) : "";
-    throw UsageError(
-        concat(source.name, line, ": this is not YAML: ", error.msg));
-  }
-}
-
 void read_into(RunConfig& config, const YAML::Node& node,
                const Source& source) {
   ConfigReader reader(node, "", source);

@@ -38,6 +38,17 @@ bool is_number(const std::string& text, double& value) {
 
 }  // namespace
 
+YAML::Node parse_yaml(const std::string& text, const Source& source) {
+  try {
+    return YAML::Load(text);
+  } catch (const YAML::Exception& error) {
+    const std::string line =
+        source.has_lines ? concat(":", error.mark.line + 1) : "";
+    throw UsageError(
+        concat(source.name, line, ": this is not YAML: ", error.msg));
+  }
+}
+
 ConfigReader::ConfigReader(const YAML::Node& node, std::string path,
                            const Source& source)
     : node_(node), path_(std::move(path)), source_(source) {

@@ -20,6 +20,10 @@ struct Source {
   std::map<std::string, std::string>* origins = nullptr;
 };
 
+// The document in `text`. UsageError names the source, and the line if it has
+// lines.
+YAML::Node parse_yaml(const std::string& text, const Source& source);
+
 class ConfigReader {
  public:
   // `path` is the key of the mapping, with its parents: "optimizer"; empty
@@ -52,14 +56,17 @@ class ConfigReader {
   // UsageError for keys that nobody asked for.
   void finish() const;
 
- private:
+  // For values of other kinds: the key's node, undefined when it is not there;
+  // "a.yaml:7: " for messages about a node; a node as a whole number.
   YAML::Node find(std::string_view key);
-  std::string full(std::string_view key) const;
   std::string at(const YAML::Node& node) const;
-  std::string scalar(std::string_view key, const YAML::Node& node,
-                     std::string_view wanted) const;
   std::int64_t whole_number(std::string_view key, const YAML::Node& node,
                             const Range& range, std::int64_t largest) const;
+
+ private:
+  std::string full(std::string_view key) const;
+  std::string scalar(std::string_view key, const YAML::Node& node,
+                     std::string_view wanted) const;
   void check_range(std::string_view key, const YAML::Node& node, double value,
                    const Range& range) const;
   Item read_item(std::string_view key, const YAML::Node& node) const;

@@ -134,7 +134,7 @@ void TrainerRun::open_journal() {
   JournalOptions options{result_.folder, state_.step, train_loader_->batches(),
                          options_.out, options_.progress};
   journal_.emplace(config_, options);
-  if (options_.is_resumed)
+  if (options_.is_resumed && state_.step > 0)
     say(concat("resumed after step ", state_.step, ", epoch ",
                state_.epoch + 1));
 }

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   CLI::App app{"The part of sheaf that needs libtorch", "sheaf"};
   app.require_subcommand(1);
   sheaf::cli::add_data_command(app);
+  sheaf::cli::add_sweep_plan_command(app);
   sheaf::cli::add_train_rank_command(app);
   return run(app, argc, argv);
 }

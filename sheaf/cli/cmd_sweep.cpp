@@ -1,0 +1,74 @@
+// sheaf sweep: many runs of `sheaf train` that differ in some settings.
+#include <algorithm>
+#include <memory>
+
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/process.hpp"
+#include "sheaf/cli/sweep_run.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  sheaf sweep examples/dad_sweep.yaml --dry-run\n"
+    "  sheaf sweep examples/dad_sweep.yaml\n"
+    "Jobs that have finished are not run again, others go on where they were.\n"
+    "Exit code: 0 when every job has finished; 1 when one failed; 128+n after\n"
+    "signal n; 2 for a mistake. docs/sweep.md describes the file.";
+
+struct Arguments {
+  std::string file;
+  std::string output;
+  bool is_dry = false;
+  bool as_json = false;
+  SweepOptions run;
+};
+
+void add_options(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("JOBS", arguments.file, "Description of the jobs, in YAML")
+      ->required();
+  command.add_option("--output", arguments.output,
+                     "Folder of the jobs' folders, in place of the file's");
+  auto* dry = command.add_flag("--dry-run", arguments.is_dry,
+                               "List the jobs and do nothing");
+  command.add_flag("--json", arguments.as_json, "List one JSON object per row")
+      ->needs(dry);
+  command.add_flag("--stop-on-error", arguments.run.stops_on_error,
+                   "Do not go on when a job has failed");
+}
+
+bool has_command(const CLI::App& app, const std::string& name) {
+  const auto commands = app.get_subcommands({});
+  return std::any_of(
+      commands.begin(), commands.end(),
+      [&](const CLI::App* one) { return one->get_name() == name; });
+}
+
+void sweep(const CLI::App& app, Arguments& arguments) {
+  SweepPlan plan = plan_sweep(arguments.file, arguments.output);
+  if (arguments.is_dry) {
+    print_sweep(plan, arguments.as_json);
+    return;
+  }
+  std::vector<std::string> again{"sheaf", "sweep", arguments.file};
+  if (!arguments.output.empty())
+    again.insert(again.end(), {"--output", arguments.output});
+  arguments.run.again = shell_quote(again);
+  arguments.run.has_report = has_command(app, "report");
+  throw ExitWith{run_sweep(std::move(plan), arguments.run)};
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "sweep", "Train with many combinations of settings, then compare");
+  command->footer(kFooter);
+  add_options(*command, *arguments);
+  command->callback([arguments, &app] { sweep(app, *arguments); });
+}
+
+}  // namespace sheaf::cli

@@ -1,0 +1,115 @@
+// Reads the jobs of `sheaf sweep`, checks every one of them and looks what
+// there is of it already. Prints JSON for the command, which does without
+// libtorch and without YAML; see sweep_plan.hpp.
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
+#include "sheaf/cli/torch/rank_commands.hpp"
+#include "sheaf/cli/torch/sweep_grid.hpp"
+#include "sheaf/train/config.hpp"
+#include "sheaf/train/network_setup.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Arguments {
+  std::string file;
+  std::string output;
+};
+
+// All that decides about a run but its folder.
+std::string settings_text(train::RunConfig config) {
+  config.output.folder.clear();
+  return train::print_config(train::complete(config));
+}
+
+// The place in the jobs file instead of "--set key=value: ", which nobody has
+// written.
+std::string with_place(const GridJob& job, const std::string& message) {
+  for (const Setting& one : job.settings) {
+    const std::string given = concat("--set ", one.key, "=", one.value, ": ");
+    if (message.rfind(given, 0) == 0)
+      return one.place + message.substr(given.size());
+  }
+  return concat(message, " (job ", job.name, ")");
+}
+
+std::string settings_of(const GridJob& job, const fs::path& base) {
+  try {
+    return settings_text(train::read_config(base, job.overrides()));
+  } catch (const UsageError& error) {
+    throw UsageError(with_place(job, error.what()));
+  }
+}
+
+// Read anew, so that a key that has come since, with its default, makes no
+// difference.
+bool has_settings(const fs::path& folder, const std::string& settings) {
+  try {
+    const fs::path file = folder / "config.yaml";
+    return settings_text(train::read_config(file)) == settings;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool has_ended(const fs::path& folder, int ranks) {
+  const fs::path file = folder / "summary.json";
+  if (!fs::exists(file)) return false;
+  const Json summary = Json::parse(read_file(file), nullptr, false);
+  if (!summary.is_object()) return false;
+  const Json ending = summary.value("ending", Json());
+  return summary.value("ranks", Json()) == ranks &&
+         (ending == "finished" || ending == "stopped early");
+}
+
+// "new", "begun", "finished", or "other" for what is no run of this job.
+std::string state_of(const fs::path& folder, const GridJob& job,
+                     const std::string& settings) {
+  if (!fs::exists(folder) || fs::is_empty(folder)) return "new";
+  if (!fs::exists(folder / "config.yaml")) {
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().filename() != "output.txt") return "other";
+    return "new";
+  }
+  if (!has_settings(folder, settings)) return "other";
+  return has_ended(folder, job.ranks) ? "finished" : "begun";
+}
+
+void print_plan(const Arguments& arguments) {
+  SweepFile file = read_sweep_file(arguments.file);
+  if (!arguments.output.empty()) file.output = arguments.output;
+  Json jobs = Json::array();
+  for (const GridJob& job : make_grid(file)) {
+    const fs::path folder = file.output / job.name;
+    const std::string settings = settings_of(job, file.base);
+    jobs.push_back({{"name", job.name},
+                    {"folder", folder.string()},
+                    {"ranks", job.ranks},
+                    {"settings", job.overrides()},
+                    {"state", state_of(folder, job, settings)}});
+  }
+  std::cout << Json{{"base", file.base.string()},
+                    {"output", file.output.string()},
+                    {"jobs", jobs}}
+            << std::endl;
+}
+
+}  // namespace
+
+void add_sweep_plan_command(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      app.add_subcommand("sweep-plan", "Print the jobs of sheaf sweep");
+  command->add_option("JOBS", arguments->file)->required();
+  command->add_option("--output", arguments->output);
+  command->callback([arguments] { print_plan(*arguments); });
+}
+
+}  // namespace sheaf::cli

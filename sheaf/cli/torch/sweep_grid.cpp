@@ -1,0 +1,208 @@
+#include "sheaf/cli/torch/sweep_grid.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr std::size_t kMostJobs = 100000;
+
+// One choice of every axis, in their order.
+using Point = std::vector<const Choice*>;
+
+std::vector<Point> all_points(const std::vector<Axis>& axes) {
+  std::vector<Point> points{{}};
+  for (const Axis& axis : axes) {
+    std::vector<Point> longer;
+    for (const Point& point : points)
+      for (const Choice& choice : axis.choices) {
+        longer.push_back(point);
+        longer.back().push_back(&choice);
+      }
+    SHEAF_CHECK(longer.size() <= kMostJobs, "the sweep has more than ",
+                kMostJobs, " combinations; leave some values out");
+    points = std::move(longer);
+  }
+  return points;
+}
+
+// What a point says of each axis and of each key; labels before values, for
+// the two are the same but for cases.
+std::map<std::string, std::string> values_of(const std::vector<Axis>& axes,
+                                             const Point& point) {
+  std::map<std::string, std::string> values;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    values[axes[i].name] = point[i]->label;
+    for (const Setting& one : point[i]->settings) values[one.key] = one.value;
+  }
+  return values;
+}
+
+bool agrees(const Skip& skip, const std::map<std::string, std::string>& point) {
+  return std::all_of(
+      skip.entries.begin(), skip.entries.end(), [&](const auto& entry) {
+        const auto found = point.find(entry.key);
+        return found != point.end() &&
+               std::find(entry.values.begin(), entry.values.end(),
+                         found->second) != entry.values.end();
+      });
+}
+
+std::vector<std::string> names_in(const std::vector<Axis>& axes) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
+  for (const Axis& axis : axes) {
+    add(axis.name);
+    for (const Choice& choice : axis.choices)
+      for (const Setting& one : choice.settings) add(one.key);
+  }
+  return names;
+}
+
+void check_skip_keys(const SweepFile& file) {
+  const std::vector<std::string> names = names_in(file.axes);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  for (const Skip& skip : file.skips)
+    for (const Skip::Entry& entry : skip.entries)
+      SHEAF_CHECK(
+          std::find(names.begin(), names.end(), entry.key) != names.end(),
+          entry.place, "skip has the key '", entry.key,
+          "', which the jobs do not vary", did_you_mean(entry.key, views),
+          "; they vary ", join(names, ", "));
+}
+
+std::vector<Point> without_skipped(const SweepFile& file,
+                                   std::vector<Point> points) {
+  check_skip_keys(file);
+  for (const Skip& skip : file.skips) {
+    const auto end =
+        std::remove_if(points.begin(), points.end(), [&](const Point& point) {
+          return agrees(skip, values_of(file.axes, point));
+        });
+    SHEAF_CHECK(end != points.end(), skip.entries[0].place,
+                "this entry of skip leaves nothing out; compare its values "
+                "with those of the jobs, or remove it");
+    points.erase(end, points.end());
+  }
+  return points;
+}
+
+// "ranks", "optimizer.learning_rate", or its end: "learning_rate", "rate".
+std::string axis_named(const SweepFile& file, const std::string& word) {
+  std::vector<std::string> matches;
+  std::vector<std::string_view> names;
+  for (const Axis& axis : file.axes) {
+    if (axis.name == word) return word;
+    names.push_back(axis.name);
+    if (axis.name.ends_with("." + word) || axis.name.ends_with("_" + word))
+      matches.push_back(axis.name);
+  }
+  SHEAF_CHECK(matches.size() == 1, file.name_place, "name has {", word, "}",
+              matches.empty() ? did_you_mean(word, names) : "",
+              matches.empty() ? "; it can have "
+                              : ", which can be any of several; write one of ",
+              join(names, ", "));
+  return matches[0];
+}
+
+bool is_plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) ||
+         std::string_view(".+=-").find(c) != std::string_view::npos;
+}
+
+// What is left of a value in a folder's name. No "_": what follows the last
+// one is the name of a run in pictures.
+std::string safe(const std::string& text) {
+  std::string result;
+  for (const char c : text)
+    if (is_plain(c))
+      result += c;
+    else if (!result.empty() && result.back() != '-')
+      result += '-';
+  while (!result.empty() && result.back() == '-') result.pop_back();
+  return result;
+}
+
+std::string default_pattern(const std::vector<Axis>& axes) {
+  std::vector<std::string> parts;
+  std::string last;  // the most telling one
+  for (const Axis& axis : axes) {
+    const std::string part = concat("{", axis.name, "}");
+    if (axis.choices.size() < 2) continue;
+    if (axis.name == "strategy")
+      last = part;
+    else
+      parts.push_back(part);
+  }
+  const bool has_cases = axes.back().name == "case";
+  if (!last.empty()) parts.insert(parts.end() - (has_cases ? 1 : 0), last);
+  return parts.empty() ? "job" : join(parts, "_");
+}
+
+std::string expand(const SweepFile& file, const std::string& pattern,
+                   const std::map<std::string, std::string>& values) {
+  std::string name;
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    if (pattern[at] != '{') {
+      const char c = pattern[at];
+      name += c == '_' || is_plain(c) ? c : '-';
+      continue;
+    }
+    const std::size_t end = pattern.find('}', at);
+    SHEAF_CHECK(end != pattern.npos, file.name_place, "name '", pattern,
+                "' has a { without }; write it as {ranks}_{global_batch}");
+    const std::string axis =
+        axis_named(file, pattern.substr(at + 1, end - at - 1));
+    name += safe(values.at(axis));
+    at = end;
+  }
+  return name;
+}
+
+void check_name(const SweepFile& file, const std::string& name) {
+  SHEAF_CHECK(!name.empty() && name[0] != '.' && name != "replaced",
+              file.name_place, "a job cannot be called '", name,
+              "'; let `name` begin with a letter, such as job-{ranks}");
+}
+
+}  // namespace
+
+std::vector<std::string> GridJob::overrides() const {
+  std::vector<std::string> result;
+  for (const Setting& one : settings)
+    result.push_back(concat(one.key, "=", one.value));
+  return result;
+}
+
+std::vector<GridJob> make_grid(const SweepFile& file) {
+  const std::string pattern =
+      file.name.empty() ? default_pattern(file.axes) : file.name;
+  std::vector<GridJob> jobs;
+  std::map<std::string, int> seen;
+  for (const Point& point : without_skipped(file, all_points(file.axes))) {
+    const auto values = values_of(file.axes, point);
+    GridJob job{expand(file, pattern, values), 1, {}};
+    check_name(file, job.name);
+    SHEAF_CHECK(++seen[job.name] == 1, file.name_place, "name '", pattern,
+                "' gives two jobs the folder '", job.name,
+                "'; put every part that varies into it, such as ",
+                default_pattern(file.axes));
+    job.ranks = std::stoi(values.at("ranks"));
+    for (const Choice* choice : point)
+      job.settings.insert(job.settings.end(), choice->settings.begin(),
+                          choice->settings.end());
+    jobs.push_back(std::move(job));
+  }
+  SHEAF_CHECK(!jobs.empty(), file.skips.back().entries[0].place,
+              "skip leaves no job at all; remove some of its entries");
+  return jobs;
+}
+
+}  // namespace sheaf::cli
