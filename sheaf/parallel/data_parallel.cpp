@@ -7,6 +7,7 @@
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/parallel/sync_batch_norm.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -113,6 +114,15 @@ DataParallelCore::Join::Join(DataParallelCore& model,
                              const JoinOptions& options)
     : model_(model) {
   SHEAF_CHECK(!model.state_->is_joining, "join() is already under way");
+  if (model.state_->reducer) {
+    const std::string layer = first_sync_batch_norm(*model.state_->module);
+    // It would wait in its forward for ranks that make no forward any more.
+    SHEAF_CHECK(layer.empty(), "join() cannot be used with the layer '", layer,
+                "' of ", model.state_->module->name(),
+                ", which normalises over all ranks; call "
+                "use_local_batch_norm() on the module, or give ranks without "
+                "data empty batches instead of join()");
+  }
   model.state_->is_joining = true;
   model.state_->join = options;
   model.state_->passes = 0;

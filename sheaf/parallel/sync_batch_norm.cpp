@@ -242,6 +242,16 @@ int each_batch_norm(torch::nn::Module& module, Visit visit) {
   return count;
 }
 
+template <class Layer>
+bool is_synced(torch::nn::Module& any) {
+  const auto* layer = any.as<Layer>();
+  if (!layer) return false;
+  const at::Tensor& key = identity(layer->running_mean, layer->weight);
+  if (!key.defined()) return false;
+  const comm::Group group = registry().find(key);
+  return group.is_member() && group.size() > 1;
+}
+
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
   library.impl("batch_norm", batch_norm);
 }
@@ -272,6 +282,18 @@ int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group) {
 void use_local_batch_norm(torch::nn::Module& module) {
   each_batch_norm(module,
                   [](const at::Tensor& layer) { registry().remove(layer); });
+}
+
+std::string first_sync_batch_norm(torch::nn::Module& module) {
+  const auto is_one = [](torch::nn::Module& any) {
+    return is_synced<torch::nn::BatchNorm1dImpl>(any) ||
+           is_synced<torch::nn::BatchNorm2dImpl>(any) ||
+           is_synced<torch::nn::BatchNorm3dImpl>(any);
+  };
+  if (is_one(module)) return "itself";
+  for (const auto& child : module.named_modules("", /*include_self=*/false))
+    if (is_one(*child.value())) return child.key();
+  return "";
 }
 
 }  // namespace sheaf::parallel

@@ -3,6 +3,8 @@
 
 #include <torch/nn/module.h>
 
+#include <string>
+
 #include "sheaf/comm/group.hpp"
 
 namespace sheaf::parallel {
@@ -25,5 +27,9 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
 int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group);
 // Undoes it.
 void use_local_batch_norm(torch::nn::Module& module);
+
+// The first layer in `module` that normalises over a group of more than one,
+// such as "features.1"; "itself" for the module; empty where there is none.
+std::string first_sync_batch_norm(torch::nn::Module& module);
 
 }  // namespace sheaf::parallel

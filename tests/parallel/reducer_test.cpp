@@ -5,6 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/gradients.hpp"
+#include "sheaf/parallel/sync_batch_norm.hpp"
 #include "tests/parallel/training.hpp"
 
 // Graphs out of the ordinary: parameters that are unused, shared, sparse, or
@@ -225,6 +226,25 @@ TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
       expect_value(net->weights[1].detach(), 2 - sum);
       model.forward(std::vector{0, 1}, 1.0).backward();  // all again
     });
+}
+
+TEST(Reducer, JoinRefusesLayersThatNormaliseOverAllRanks) {
+  run_threads(2, [](const Group& group) {
+    torch::nn::Sequential net(torch::nn::Linear(2, 3),
+                              torch::nn::BatchNorm1d(3));
+    use_sync_batch_norm(*net, group);
+    DataParallelCore model(net.ptr(), group, {.broadcast_buffers = false});
+    try {
+      auto join = model.join();
+      ADD_FAILURE() << "join() should have been refused";
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("the layer '1' of"), text.npos) << text;
+      EXPECT_NE(text.find("use_local_batch_norm"), text.npos) << text;
+    }
+    use_local_batch_norm(*net);
+    model.join().finish();
+  });
 }
 
 TEST(Reducer, HalfExchangeRoundsToSixteenBits) {
