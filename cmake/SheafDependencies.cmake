@@ -34,6 +34,25 @@ if(SHEAF_WITH_TORCH)
     file(MAKE_DIRECTORY ${SHEAF_FMT_FIRST})
     file(CREATE_LINK ${fmt_include}/fmt ${SHEAF_FMT_FIRST}/fmt SYMBOLIC)
   endif()
+  # libtorch 2 exports functions of an older std::filesystem. They come before
+  # those of a libstdc++ that is linked statically, as some compilers do, and
+  # the program crashes in the first folder that it reads.
+  if(NOT CMAKE_CROSSCOMPILING)
+    try_run(SHEAF_FOLDERS_READ SHEAF_FOLDERS_LINK
+      ${PROJECT_BINARY_DIR}/check_filesystem
+      ${PROJECT_SOURCE_DIR}/cmake/check_filesystem.cpp
+      LINK_LIBRARIES torch CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
+      ARGS ${PROJECT_SOURCE_DIR}/cmake)
+    if(SHEAF_FOLDERS_LINK AND NOT "${SHEAF_FOLDERS_READ}" EQUAL 0)
+      set(how "${SHEAF_FOLDERS_READ}")
+      unset(SHEAF_FOLDERS_READ CACHE)
+      message(FATAL_ERROR "Programs that ${CMAKE_CXX_COMPILER} links with "
+        "libtorch cannot read folders (${how}): it seems to link "
+        "libstdc++ statically, and std::filesystem then comes from libtorch, "
+        "which has an older one. Set CXX to a compiler with a shared "
+        "libstdc++, such as /usr/bin/g++, and configure in an empty folder.")
+    endif()
+  endif()
   find_package(yaml-cpp REQUIRED)
   find_package(ZLIB REQUIRED)
   # Where they are there, folders of images are read.
