@@ -10,15 +10,17 @@ namespace {
 
 constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
-volatile sig_atomic_t has_signal_come = 0;
+volatile sig_atomic_t first_signal = 0;
 std::array<struct sigaction, kSignals.size()> before;
 
-void remember(int) { has_signal_come = 1; }
+void remember(int signal) {
+  if (first_signal == 0) first_signal = signal;
+}
 
 }  // namespace
 
 StopSignal::StopSignal() {
-  has_signal_come = 0;
+  first_signal = 0;
   struct sigaction action {};
   action.sa_handler = remember;
   action.sa_flags = SA_RESTART;
@@ -31,6 +33,8 @@ StopSignal::~StopSignal() {
     ::sigaction(kSignals[i], &before[i], nullptr);
 }
 
-bool StopSignal::has_come() const { return has_signal_come != 0; }
+bool StopSignal::has_come() const { return first_signal != 0; }
+
+int last_stop_signal() { return first_signal; }
 
 }  // namespace sheaf::train

@@ -16,4 +16,7 @@ class StopSignal {
   bool has_come() const;
 };
 
+// The signal that the last of them has remembered first; 0: none has come.
+int last_stop_signal();
+
 }  // namespace sheaf::train

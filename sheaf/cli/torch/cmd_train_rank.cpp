@@ -1,6 +1,4 @@
 // sheaf train, as one of its ranks.
-#include <signal.h>
-
 #include <iostream>
 #include <memory>
 
@@ -11,6 +9,7 @@
 #include "sheaf/comm/world.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/stop_signal.hpp"
 #include "sheaf/train/trainer.hpp"
 
 namespace sheaf::cli {
@@ -79,7 +78,7 @@ void run_rank(const Arguments& arguments) {
   // Launchers take a rank's code other than 0 for a crash.
   const bool was_stopped = ending == train::Ending::kStoppedBySignal;
   if (was_stopped && !comm::is_under_mpi_launcher())
-    throw ExitWith{128 + SIGTERM};
+    throw ExitWith{128 + train::last_stop_signal()};
 }
 
 }  // namespace
