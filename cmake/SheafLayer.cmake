@@ -89,6 +89,9 @@ function(sheaf_use_torch target)
     target_include_directories(${target} BEFORE PRIVATE
       $<BUILD_INTERFACE:${SHEAF_FMT_FIRST}>)
   endif()
+  # Some of libtorch's classes have other members without it, and its packages
+  # are built with it.
+  target_compile_definitions(${target} PRIVATE NDEBUG)
   # Programs too: CMake's property would say -fPIE for them.
   target_compile_options(${target} PRIVATE -fPIC $<$<CONFIG:Release>:-O1>)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
