@@ -6,6 +6,12 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
+find_package(yaml-cpp REQUIRED)
+# Old yaml-cpp packages name their target without a namespace.
+set(SHEAF_YAML yaml-cpp)
+if(TARGET yaml-cpp::yaml-cpp)
+  set(SHEAF_YAML yaml-cpp::yaml-cpp)
+endif()
 
 if(SHEAF_WITH_MPI)
   # The C interface only: the C++ bindings were removed from the standard.
@@ -53,16 +59,10 @@ if(SHEAF_WITH_TORCH)
         "libstdc++, such as /usr/bin/g++, and configure in an empty folder.")
     endif()
   endif()
-  find_package(yaml-cpp REQUIRED)
   find_package(ZLIB REQUIRED)
   # Where they are there, folders of images are read.
   find_package(PNG)
   find_package(JPEG)
-  # Old yaml-cpp packages name their target without a namespace.
-  set(SHEAF_YAML yaml-cpp)
-  if(TARGET yaml-cpp::yaml-cpp)
-    set(SHEAF_YAML yaml-cpp::yaml-cpp)
-  endif()
 endif()
 
 # Whichever Python has torch, for tests that compare with it.

@@ -46,6 +46,17 @@ void check_command(const CLI::App& app, const std::string& word) {
                           "; the commands are ", join(names, ", ")));
 }
 
+// "-paths" for "--paths", which CLI11 would read as five options of one letter.
+void accept_single_dashes(const CLI::App& command,
+                          std::vector<std::string>& words) {
+  const auto is_long = [&](const std::string& word) {
+    return word.size() > 2 && word[0] == '-' && word[1] != '-' &&
+           command.get_option_no_throw('-' + word) != nullptr;
+  };
+  for (std::string& word : words)
+    if (is_long(word)) word.insert(0, 1, '-');
+}
+
 // In the order that CLI11 wants: the last word first.
 std::vector<std::string> words_for(const CLI::App& app, int argc,
                                    const char* const* argv) {
@@ -54,6 +65,8 @@ std::vector<std::string> words_for(const CLI::App& app, int argc,
   const CLI::App* command = find_command(app, words[0]);
   if (command && command->get_prefix_command())
     std::replace(words.begin(), words.end(), std::string("--"), kSeparator);
+  else if (command)
+    accept_single_dashes(*command, words);
   std::reverse(words.begin(), words.end());
   return words;
 }

@@ -12,7 +12,9 @@ namespace sheaf::cli {
 void add_bench_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
+void add_plot_command(CLI::App& app);
 void add_rank_exec_command(CLI::App& app);
+void add_report_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_sweep_command(CLI::App& app);
 void add_topo_command(CLI::App& app);
