@@ -30,7 +30,7 @@ const PARTS = [['data_duration', 'data', 4], ['forward_duration', 'forward', 0],
                ['backward_duration', 'backward', 2],
                ['exchange_duration', 'exchange', 1],
                ['optimizer_duration', 'optimiser', 3], [null, 'other', 7]];
-const ROUTES = {gradient: 7, dad: 0, edad: 2, 'rank-dad': 1};
+const ROUTES = {gradient: 7, dad: 0, edad: 2, 'rank-dad': 1, 'not told': 4};
 
 let theme = THEMES.light;
 const colourAt = (i) => theme.series[i % theme.series.length];
@@ -55,6 +55,15 @@ function bytesText(value) {
 
 const percentText = (value) => value === undefined || value === null ? '–' :
   (100 * value).toFixed(2) + ' %';
+
+// Between ticks that are round in KiB, MiB, ... and about four.
+function bytesStep(largest) {
+  if (!(largest > 0)) return undefined;
+  const unit = 1024 ** Math.floor(Math.log(largest / 4) / Math.log(1024));
+  const power = 10 ** Math.floor(Math.log10(largest / 4 / unit));
+  const digit = [1, 2, 5, 10].find((one) => one * power * unit >= largest / 4);
+  return Math.max(1, digit * power * unit);
+}
 
 function unitOf(key) {
   if (/(_duration|_busy|_ms)$/.test(key)) return 'ms';
@@ -140,10 +149,10 @@ function runName(i) {
 const runChoices = (indices) => indices.map((i) => [i, runs[i].label]);
 
 // "Not shown: a, b (no trace.json)." for runs that lack what a chart needs.
-function notShown(indices, why) {
+function notShown(indices, why, what = 'Not shown') {
   const others = runs.filter((run, i) => !indices.includes(i));
   if (others.length === 0) return '';
-  return ` Not shown: ${others.map((run) => run.label).join(', ')} (${why}).`;
+  return ` ${what}: ${others.map((run) => run.label).join(', ')} (${why}).`;
 }
 
 // --- what all charts have in common ---
@@ -167,7 +176,8 @@ function withDefaults(option) {
     grid: {left: 12, right: 22, top: 56, bottom: 34, containLabel: true},
     ...option,
     legend: option.legend && {
-      type: 'scroll', top: 0, left: 0, textStyle: {color: theme.text},
+      type: 'scroll', top: 0, left: 0, icon: 'roundRect', itemWidth: 14,
+      itemHeight: 10, textStyle: {color: theme.text},
       inactiveColor: theme.faint, pageIconColor: theme.text,
       pageIconInactiveColor: theme.edge, pageTextStyle: {color: theme.faint},
       ...option.legend,
@@ -196,7 +206,8 @@ const yAxisOf = (name, unit, more = {}) => ({
   ...more,
 });
 
-const head = (text) => `<div style="color:${theme.faint}">${encode(text)}</div>`;
+const head = (text) =>
+  `<div style="color:${theme.faint}">${encode(text)}</div>`;
 const entry = (item, text) => `<div>${item.marker}${text}</div>`;
 
 function lineSeries(name, i, points, more = {}) {
@@ -342,6 +353,7 @@ function splitBars(indices) {
         .join('') + `<b>${valueText(items.reduce((sum, item) =>
           sum + item.value, 0), 'ms')}</b>`},
     xAxis: xAxisOf('ms per batch, mean', {min: 0, max: null,
+      axisLabel: {showMinLabel: true},
       splitLine: {lineStyle: {color: theme.grid}}}),
     yAxis: runAxis(indices.map((i) => runs[i].label)),
     series: PARTS.map(([, name, colour], k) =>
@@ -355,7 +367,8 @@ function splitAreas(run) {
   const known = PARTS.filter(([key]) => key && columns[key]);
   const rest = step.map((x, i) => Math.max(0, (columns.batch_duration[i] ?? 0) -
     known.reduce((sum, [key]) => sum + (columns[key][i] ?? 0), 0)));
-  const series = [...known, PARTS[PARTS.length - 1]].map(([key, name, colour]) =>
+  const shown = [...known, PARTS[PARTS.length - 1]];
+  const series = shown.map(([key, name, colour]) =>
     lineSeries(name, colour, pairs(step, key ? columns[key] : rest), {
       stack: 'all', areaStyle: {opacity: 0.75}, showSymbol: false,
       lineStyle: {width: 0.5}}));
@@ -380,8 +393,8 @@ function addSplit() {
       'computation is not in it.' +
       notShown(known, 'no batch_duration in log.jsonl'),
     controls: [['show', [['all', 'means of all runs'], ...runChoices(known)]]],
-    height: ({show}) => show === 'all' ? Math.max(220, 130 + 46 * known.length) :
-                                         340,
+    height: ({show}) =>
+      show === 'all' ? Math.max(220, 130 + 46 * known.length) : 340,
     option: ({show}) => show === 'all' ? splitBars(known) :
                                          splitAreas(runs[show])});
 }
@@ -403,11 +416,16 @@ function timesOption({key, as}) {
   runs.forEach((run, i) => {
     const column = run.batch?.columns[key];
     if (!column) return;
+    // The first batch often takes so long that it would hide all others.
+    const skipped = isSum ? 0 : Math.ceil(data.warm_up / run.batch.every);
     const values = isSum ? sumsOf(column, run.batch.every) : column;
-    series.push(lineSeries(run.label, i, pairs(run.batch.step,
-      values.map((value) => value === null ? null : value * factor)),
+    const points = pairs(run.batch.step,
+      values.map((value) => value === null ? null : value * factor));
+    series.push(lineSeries(run.label, i, points.slice(skipped),
       {lineStyle: {width: isSum ? 2 : 1.2}, connectNulls: true}));
   });
+  const largest = Math.max(...series.flatMap((one) =>
+    one.data.map((point) => point[1] ?? 0)));
   return {
     legend: {data: series.map((one) => one.name)},
     tooltip: {trigger: 'axis', formatter: (items) =>
@@ -416,7 +434,8 @@ function timesOption({key, as}) {
           valueText(item.value[1], shown))).join('')},
     xAxis: xAxisOf('step'),
     yAxis: yAxisOf((shown || key) + (isSum ? ', summed up' : ' per batch'),
-                   unit),
+                   unit,
+                   unit === 'bytes' ? {interval: bytesStep(largest)} : {}),
     series,
   };
 }
@@ -427,7 +446,8 @@ function addTimes() {
   if (keys.length === 0) return;
   keys.sort((a, b) => (b === 'batch_duration') - (a === 'batch_duration'));
   addCard({id: 'times', title: 'Batch by batch',
-    text: 'Each number that log.jsonl has of a batch, with the first ones.',
+    text: 'The times and bytes that log.jsonl has. ' + (data.warm_up > 0 ?
+      `Each: without the first ${data.warm_up}.` : ''),
     controls: [['key', keys.map((key) => [key, key])],
                ['as', [['each', 'each'], ['sum', 'summed up']]]],
     option: timesOption});
@@ -454,9 +474,9 @@ function bytesByRoute(run) {
   return sums;
 }
 
-const bytesAxis = () => xAxisOf('bytes per batch', {min: 0, max: null,
-  splitLine: {lineStyle: {color: theme.grid}},
-  axisLabel: {formatter: bytesText}});
+const bytesAxis = (largest) => xAxisOf('bytes per batch', {min: 0, max: null,
+  splitLine: {lineStyle: {color: theme.grid}}, interval: bytesStep(largest),
+  axisLabel: {formatter: bytesText, showMinLabel: true}});
 
 const bytesTooltip = (more = () => '') => ({trigger: 'axis',
   axisPointer: {type: 'shadow'}, formatter: (items) => head(items[0].name) +
@@ -470,7 +490,9 @@ function bytesOfRuns() {
   return {
     legend: {data: routes},
     tooltip: bytesTooltip(),
-    xAxis: bytesAxis(), yAxis: runAxis(runs.map((run) => run.label)),
+    xAxis: bytesAxis(Math.max(...sums.map((one) =>
+      [...one.values()].reduce((sum, value) => sum + value, 0)))),
+    yAxis: runAxis(runs.map((run) => run.label)),
     series: routes.map((route) => barSeries(route, routeColour(route),
       sums.map((one) => one.get(route) ?? 0))),
   };
@@ -484,7 +506,8 @@ function bytesOfLayers(run) {
     tooltip: bytesTooltip((i) => layers[i].reason ?
       `<div style="white-space:normal;max-width:260px">` +
       `${encode(layers[i].reason)}</div>` : ''),
-    xAxis: bytesAxis(), yAxis: runAxis(layers.map((layer) => layer.name)),
+    xAxis: bytesAxis(Math.max(...layers.map((layer) => layer.bytes ?? 0))),
+    yAxis: runAxis(layers.map((layer) => layer.name)),
     series: routes.map((route) => barSeries(route, routeColour(route),
       layers.map((layer) => layer.route === route ? layer.bytes : 0))),
   };
@@ -500,7 +523,8 @@ function addRoutes(section, known) {
       {name: 'Gradient, ms', kind: 'number'}, {name: 'Why', kind: 'long'}],
       runs[i].layers.layers.map((layer) => [layer.name, layer.route,
         numberText(layer.rows),
-        layer.in ? `${layer.in} × ${layer.out}` : '–', bytesText(layer.bytes),
+        layer.in ? `${layer.in} × ${layer.out}` : '–',
+        bytesText(layer.bytes),
         numberText(layer.exchange_ms), numberText(layer.gradient_ms),
         layer.reason || '–']));
     section.append(details);
@@ -522,7 +546,8 @@ function addBytes() {
     if (runs.length > 1) views.unshift(views.pop());
     section = addCard({id: 'bytes', title: 'Bytes by layer and route',
       text: 'Sent by rank 0 in a batch, the mean.' + (told.length ?
-        notShown(told, 'routes not told: no rows of kind "layers"') :
+        notShown(told, 'no rows of kind "layers" in log.jsonl',
+                 'Layers not told') :
         ` No run tells its layers. ${source}`),
       controls: [['show', views]],
       height: ({show}) => Math.max(220, 130 + 34 * (show === 'all' ?
