@@ -48,7 +48,8 @@ function layerRow(strategy, step) {
 function batchRow(strategy, step, random) {
   const wobble = () => 0.9 + 0.2 * random();
   const exchange = {data: 9, dad: 1.8, 'rank-dad': 1.1}[strategy] * wobble();
-  const times = {data_duration: 0.2 * wobble(), forward_duration: 2.1 * wobble(),
+  const times = {data_duration: 0.2 * wobble(),
+                 forward_duration: 2.1 * wobble(),
                  backward_duration: 3.2 * wobble(), exchange_duration: exchange,
                  exchange_busy: exchange * 1.4,
                  optimizer_duration: 0.7 * wobble()};
@@ -79,7 +80,8 @@ function epochRow(epoch) {
 function traceOf() {
   const events = [];
   const add = (name, cat, tid, ts, dur, args) =>
-    events.push({name, cat, ph: 'X', pid: 0, tid, ts, dur, ...(args && {args})});
+    events.push({name, cat, ph: 'X', pid: 0, tid, ts, dur,
+                 ...(args && {args})});
   for (let step = 0; step < 12; ++step) {
     const begin = 3.6e9 + step * 8000 + (step === 0 ? 0 : 9000);
     add('forward', 'train', 0, begin + 200, 2100);

@@ -362,6 +362,11 @@ function splitBars(indices) {
   };
 }
 
+// How many points are left out at the begin: the first batch often takes so
+// long that it would hide all others.
+const skippedOf = (run) => run.batch.count > data.warm_up ?
+  Math.ceil(data.warm_up / run.batch.every) : 0;
+
 function splitAreas(run) {
   const {step, columns} = run.batch;
   const known = PARTS.filter(([key]) => key && columns[key]);
@@ -369,9 +374,10 @@ function splitAreas(run) {
     known.reduce((sum, [key]) => sum + (columns[key][i] ?? 0), 0)));
   const shown = [...known, PARTS[PARTS.length - 1]];
   const series = shown.map(([key, name, colour]) =>
-    lineSeries(name, colour, pairs(step, key ? columns[key] : rest), {
-      stack: 'all', areaStyle: {opacity: 0.75}, showSymbol: false,
-      lineStyle: {width: 0.5}}));
+    lineSeries(name, colour,
+      pairs(step, key ? columns[key] : rest).slice(skippedOf(run)), {
+        stack: 'all', areaStyle: {opacity: 0.75}, showSymbol: false,
+        lineStyle: {width: 0.5}}));
   return {
     legend: {data: series.map((one) => one.name)},
     tooltip: {trigger: 'axis', formatter: (items) =>
@@ -416,12 +422,10 @@ function timesOption({key, as}) {
   runs.forEach((run, i) => {
     const column = run.batch?.columns[key];
     if (!column) return;
-    // The first batch often takes so long that it would hide all others.
-    const skipped = isSum ? 0 : Math.ceil(data.warm_up / run.batch.every);
     const values = isSum ? sumsOf(column, run.batch.every) : column;
     const points = pairs(run.batch.step,
       values.map((value) => value === null ? null : value * factor));
-    series.push(lineSeries(run.label, i, points.slice(skipped),
+    series.push(lineSeries(run.label, i, points.slice(isSum ? 0 : skippedOf(run)),
       {lineStyle: {width: isSum ? 2 : 1.2}, connectNulls: true}));
   });
   const largest = Math.max(...series.flatMap((one) =>

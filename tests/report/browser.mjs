@@ -1,0 +1,278 @@
+// The page of `sheaf report` in a real browser: what is drawn, what the legends
+// say, light and dark, wide and narrow. Exits with 77 and a reason when browser
+// or driver is missing.
+//
+// usage: node browser.mjs SHEAF FOLDER [SCREENSHOTS]
+import {execFileSync} from 'node:child_process';
+import {accessSync, constants, mkdirSync, rmSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {delimiter, join} from 'node:path';
+import {pathToFileURL} from 'node:url';
+
+import {makeRuns} from './sample_runs.mjs';
+
+const [sheaf, folder, screenshots] = process.argv.slice(2);
+const faults = [];
+
+function expect(isTrue, text) {
+  if (!isTrue) faults.push(text);
+}
+
+function expectEqual(found, wanted, text) {
+  const [a, b] = [JSON.stringify(found), JSON.stringify(wanted)];
+  expect(a === b, `${text}: ${a} instead of ${b}`);
+}
+
+function skip(reason) {
+  console.log(`skipped: ${reason}`);
+  process.exit(77);
+}
+
+function findProgram(...names) {
+  for (const name of names)
+    for (const place of (process.env.PATH ?? '').split(delimiter)) {
+      try {
+        accessSync(join(place, name), constants.X_OK);
+        return join(place, name);
+      } catch { /* looked for in the next place */ }
+    }
+  return null;
+}
+
+async function startBrowser() {
+  let driver;
+  try {
+    driver = createRequire(import.meta.url)('playwright-core').chromium;
+  } catch {
+    skip('playwright-core is missing; scripts/install-deps fetches it');
+  }
+  const program = findProgram('chromium', 'chromium-browser', 'google-chrome');
+  if (!program) skip('chromium is missing; install the package chromium');
+  try {
+    // As root, and in containers, its sandbox cannot be set up; the page is
+    // ours.
+    return await driver.launch({executablePath: program, timeout: 60000,
+                                args: ['--no-sandbox', '--disable-gpu']});
+  } catch (error) {
+    return skip(`${program} does not start: ${error.message.split('\n')[0]}`);
+  }
+}
+
+function writeReport(name, runs, ...more) {
+  const file = join(folder, name);
+  try {
+    execFileSync(sheaf, ['report', ...runs, '-o', file, ...more],
+                 {stdio: ['ignore', 'ignore', 'pipe']});
+  } catch (error) {
+    const text = String(error.stderr);
+    if (text.includes('without ECharts')) skip(text.trim());
+    throw error;
+  }
+  return pathToFileURL(file).href;
+}
+
+// A page that counts its own errors and what it asks the network for.
+async function open(browser, address, options = {}) {
+  const page = await browser.newPage(
+    {viewport: {width: 1280, height: 900}, ...options});
+  const name = address.split('/').pop();
+  page.on('console', (message) => expect(
+    !['error', 'warning'].includes(message.type()),
+    `${name}: console: ${message.text()}`));
+  page.on('pageerror', (error) => faults.push(`${name}: ${error.message}`));
+  page.on('request', (request) => expect(
+    request.url() === address || request.url().startsWith('data:'),
+    `${name}: asks for ${request.url()}`));
+  await page.goto(address);
+  return page;
+}
+
+async function shoot(page, name) {
+  if (!screenshots) return;
+  mkdirSync(screenshots, {recursive: true});
+  await page.screenshot({path: join(screenshots, name), fullPage: true});
+}
+
+// What ECharts holds of the chart in a card, and what it has drawn of it.
+const chartOf = (page, id) => page.evaluate((id) => {
+  const place = document.querySelector(`#${id} .chart`);
+  const chart = echarts.getInstanceByDom(place);
+  const option = chart.getOption();
+  const axes = [...option.xAxis, ...option.yAxis];
+  return {
+    series: option.series.map((one) => [one.name, one.data.length]),
+    legend: option.legend[0].data,
+    axes: axes.map((axis) => axis.name || axis.data?.join(',')),
+    widths: [place.clientWidth, chart.getWidth(),
+             place.querySelector('svg').getBoundingClientRect().width],
+    colour: option.series[0].itemStyle.color,
+    paths: [...place.querySelectorAll('svg path')].filter((path) => {
+      const box = path.getBBox();
+      return box.width > 5 || box.height > 5;
+    }).length,
+    texts: [...place.querySelectorAll('svg text')].map((t) => t.textContent),
+    data: option.series.map((one) => one.data),
+  };
+}, id);
+
+const textOf = (page, selector) => page.textContent(selector);
+const names = (chart) => [...new Set(chart.series.map(([name]) => name))];
+const isNear = (a, b) => Math.abs(a - b) < 1e-3 * Math.abs(b);
+
+function expectDrawn(chart, id) {
+  expect(chart.paths > chart.series.length,
+         `${id}: ${chart.paths} paths drawn`);
+  expect(chart.widths[0] > 200 && new Set(chart.widths).size === 1,
+         `${id}: widths of place, chart and drawing: ${chart.widths}`);
+  for (const name of chart.legend.slice(0, 3))
+    expect(chart.texts.includes(name), `${id}: no legend for ${name}`);
+  for (const axis of chart.axes)
+    expect(axis, `${id}: an axis without a name`);
+}
+
+async function checkCharts(page) {
+  const runs = ['DDP', 'DAD', 'RANK', 'PLAIN'];
+  const wanted = {
+    learning: runs, times: runs,
+    split: ['data', 'forward', 'backward', 'exchange', 'optimiser', 'other'],
+    bytes: ['gradient', 'dad', 'rank-dad', 'not told'],
+    ranks: ['fc1.weight', 'fc2.weight', 'fc3.weight', 'fc4.weight'],
+    timeline: ['forward', 'backward', 'all_gather', 'optimizer'],
+  };
+  for (const [id, legend] of Object.entries(wanted)) {
+    const chart = await chartOf(page, id);
+    expectDrawn(chart, id);
+    expectEqual([...chart.legend].sort(), [...legend].sort(), `${id}: legend`);
+    expectEqual(names(chart).sort(), [...legend].sort(), `${id}: series`);
+  }
+  const learning = await chartOf(page, 'learning');
+  expectEqual(learning.series.length, 12, 'a curve per run and kind');
+  expectEqual(learning.series[0], ['DDP', 600], 'points of the first curve');
+  expect(learning.axes.includes('step'), 'learning: the x axis says step');
+}
+
+// Numbers that the page shows against those in the files.
+async function checkNumbers(page) {
+  const row = await page.$$eval('#runs tbody tr', (rows) => rows.map((row) =>
+    [...row.children].map((cell) => cell.textContent)));
+  expectEqual(row.map((cells) => cells[0]), ['DDP', 'DAD', 'RANK', 'PLAIN'],
+              'runs');
+  expectEqual(row[0][5], '1.00×', 'speed-up of the first run');
+  expect(Number.parseFloat(row[1][5]) > 1.5, 'speed-up of DAD');
+  expectEqual(row[0][6], '16.6 MiB', 'bytes of the gradients');
+  const split = await chartOf(page, 'split');
+  const sums = runsOf(split).map((parts) => parts.reduce((a, b) => a + b, 0));
+  const median = Number(row[0][3]);
+  expect(isNear(sums[0], median) || Math.abs(sums[0] - median) < 0.3,
+         `parts add up to ${sums[0]}, the median is ${median}`);
+  const times = await chartOf(page, 'times');
+  expectEqual(times.series[0][1], 595, 'the warm-up is left out');
+}
+
+// By run rather than by part.
+const runsOf = (chart) => chart.data[0].map((value, i) =>
+  chart.data.map((part) => part[i]));
+
+async function checkControls(page) {
+  await page.selectOption('#learning select[name=metric]', 'accuracy');
+  await page.selectOption('#learning select[name=over]', 'seconds');
+  const learning = await chartOf(page, 'learning');
+  expectEqual(learning.axes, ['training time, s', 'accuracy (share)'],
+              'axes after a choice');
+  await page.selectOption('#split select', {label: 'DAD'});
+  const split = await chartOf(page, 'split');
+  expectEqual(split.series[0], ['data', 595], 'the parts of one run');
+  await page.selectOption('#bytes select', {label: 'RANK'});
+  const bytes = await chartOf(page, 'bytes');
+  expectEqual(bytes.legend, ['rank-dad', 'gradient'], 'routes of one run');
+  expect(bytes.texts.includes('fc1.weight'), 'bytes: no name of a layer');
+  await page.selectOption('#times select[name=key]', 'dad_backward_duration');
+  await page.selectOption('#times select[name=as]', 'sum');
+  const times = await chartOf(page, 'times');
+  expectEqual(names(times), ['DAD', 'RANK'], 'runs with the key');
+  expectEqual(times.axes, ['step', 's, summed up'], 'axes of the sum');
+  await page.click('#bytes summary');
+  const reason = await textOf(page, '#bytes details[open]');
+  expect(reason.includes('784 × 2048'), 'routes: shape');
+}
+
+async function checkTexts(page) {
+  const rows = await page.$$eval('#config > .scroll tbody tr', (rows) =>
+    rows.map((row) => [...row.children].map((cell) => cell.textContent)));
+  expectEqual(rows, [['epochs', '4', '4', '3', '2'],
+    ['parallel.strategy', 'data', 'dad', 'rank-dad', 'data']], 'settings');
+  for (const [id, why] of [['timeline', 'PLAIN (no steps in trace.json)'],
+                           ['ranks', 'DDP, DAD, PLAIN (no key "rank"'],
+                           ['bytes', 'Layers not told: PLAIN']])
+    expect((await textOf(page, `#${id} p`)).includes(why), `${id}: ${why}`);
+}
+
+const back = (page) => page.evaluate(() =>
+  getComputedStyle(document.body).backgroundColor);
+
+async function checkThemes(page) {
+  const light = [await back(page), (await chartOf(page, 'times')).colour];
+  await page.emulateMedia({colorScheme: 'dark'});
+  await page.waitForFunction(() =>
+    document.documentElement.dataset.theme === 'dark');
+  const dark = [await back(page), (await chartOf(page, 'times')).colour];
+  expect(light[0] !== dark[0] && light[1] !== dark[1],
+         `dark looks like light: ${light} and ${dark}`);
+  expectDrawn(await chartOf(page, 'learning'), 'learning in the dark');
+  await shoot(page, 'dark.png');
+  await page.click('#theme');
+  expectEqual([await back(page), (await chartOf(page, 'times')).colour], light,
+              'the button brings the light back');
+}
+
+async function checkPhone(page) {
+  await page.setViewportSize({width: 360, height: 740});
+  await page.waitForFunction(() => {
+    const place = document.querySelector('#learning .chart');
+    return place.querySelector('svg').getBoundingClientRect().width < 360;
+  });
+  const [whole, shown] = await page.evaluate(() =>
+    [document.documentElement.scrollWidth, innerWidth]);
+  expect(whole <= shown, `the page is ${whole} wide on a phone of ${shown}`);
+  expectDrawn(await chartOf(page, 'times'), 'times on a phone');
+  await shoot(page, 'phone.png');
+}
+
+async function checkPlainRun(browser, run) {
+  const label = '</script><img src=x onerror=alert(1)>';
+  const page = await open(browser,
+    writeReport('plain.html', [run], '--label', label));
+  expectEqual(await page.title(), label, 'title');
+  expectEqual(await page.$$eval('img', (all) => all.length), 0, 'images');
+  for (const [id, words] of [['ranks', 'rows of kind "layers"'],
+                             ['timeline', 'trace.json'],
+                             ['config', 'nothing to compare']])
+    expect((await textOf(page, `#${id} p`)).includes(words), `${id}: ${words}`);
+  for (const id of ['learning', 'times', 'split', 'bytes'])
+    expectDrawn(await chartOf(page, id), `${id} of one run`);
+  await page.hover('#times .chart', {position: {x: 300, y: 150}});
+  expectEqual(await page.$$eval('img', (all) => all.length), 0,
+              'images in the tooltip');
+  await shoot(page, 'plain.png');
+  await page.close();
+}
+
+const browser = await startBrowser();
+try {
+  rmSync(folder, {recursive: true, force: true});
+  const runs = makeRuns(folder);
+  const page = await open(browser, writeReport('report.html', runs));
+  await shoot(page, 'light.png');
+  await checkCharts(page);
+  await checkNumbers(page);
+  await checkControls(page);
+  await checkTexts(page);
+  await checkThemes(page);
+  await checkPhone(page);
+  await checkPlainRun(browser, runs[3]);
+} finally {
+  await browser.close();
+}
+for (const fault of faults) console.log(fault);
+if (faults.length === 0) console.log('the page is as it should be');
+process.exit(faults.length === 0 ? 0 : 1);
