@@ -6,7 +6,7 @@ FOLDER := build$(if $(filter-out release,$(PRESET)),-$(PRESET))
 # Clang 14 cannot compile libtorch 1.13's headers as C++20 beside GCC 12's
 # library (a vector of the incomplete c10::IValue). Where a newer one is:
 # make tidy LAYERS="tensor nn data parallel train cli/torch"
-LAYERS ?= base topo comm cli
+LAYERS ?= base topo comm report cli
 SOURCES = $(foreach layer,$(LAYERS),':(glob)sheaf/$(layer)/*.cpp')
 BENCH ?= allreduce -n 2 -b 8 -e 64M -f 4 --versus mpi
 

@@ -62,16 +62,15 @@ void check_echarts() {
 std::string page_of(std::span<const Run> runs, const PageOptions& options) {
   check_echarts();
   SHEAF_CHECK(!runs.empty(), "there are no runs; give at least one folder");
-  const PageFiles files = page_files();
-  std::string_view frame = files.frame;
+  std::string_view frame = page_frame();
   std::string page;
   // One after another, so that no mark is looked for in what was put in.
   fill(page, frame, "@TITLE@", escaped(title_of(runs, options)));
-  fill(page, frame, "@STYLE@", files.style);
+  fill(page, frame, "@STYLE@", page_style());
   fill(page, frame, "@TITLE@", escaped(title_of(runs, options)));
   fill(page, frame, "@DATA@", without_tags(page_data_of(runs, options)));
   fill(page, frame, "@ECHARTS@", echarts_script());
-  fill(page, frame, "@SCRIPT@", files.script);
+  fill(page, frame, "@SCRIPT@", page_script());
   return page.append(frame);
 }
 

@@ -1,15 +1,13 @@
 #pragma once
 // The files of the folder page/, built in.
 
+#include <string>
 #include <string_view>
 
 namespace sheaf::report {
 
-struct PageFiles {
-  std::string_view frame;   // HTML, with the places of the others marked
-  std::string_view style;   // CSS
-  std::string_view script;  // makes charts out of the data
-};
-PageFiles page_files() noexcept;
+std::string_view page_frame() noexcept;  // HTML; @X@ marks the others' places
+std::string_view page_style() noexcept;  // CSS
+std::string page_script();               // makes charts out of the data
 
 }  // namespace sheaf::report
