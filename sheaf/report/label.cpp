@@ -31,6 +31,14 @@ void rename_equals(std::vector<std::string>& labels,
       labels[i] = name(folders[i]);
 }
 
+std::vector<std::string> all_different(std::vector<std::string> labels) {
+  std::set<std::string> known;
+  for (const std::string& label : labels)
+    SHEAF_CHECK(known.insert(label).second, "two runs are called '", label,
+                "'; give each run once, or its own --label");
+  return labels;
+}
+
 }  // namespace
 
 std::string label_of(const fs::path& folder) {
@@ -44,17 +52,14 @@ std::vector<std::string> labels_of(std::span<const fs::path> folders,
   SHEAF_CHECK(given.empty() || given.size() == folders.size(), "there are ",
               folders.size(), " runs and ", given.size(),
               " labels; give one --label per run, in the same order");
-  const std::set<std::string> different(given.begin(), given.end());
-  SHEAF_CHECK(different.size() == given.size(),
-              "two runs have the same --label; give each its own");
-  if (!given.empty()) return {given.begin(), given.end()};
+  if (!given.empty()) return all_different({given.begin(), given.end()});
   std::vector<std::string> labels;
   for (const fs::path& folder : folders) labels.push_back(label_of(folder));
   rename_equals(labels, folders, name_of);
   rename_equals(labels, folders, [](const fs::path& path) {
     return path.lexically_normal().string();
   });
-  return labels;
+  return all_different(std::move(labels));
 }
 
 }  // namespace sheaf::report

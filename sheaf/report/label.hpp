@@ -13,9 +13,9 @@ namespace sheaf::report {
 std::string label_of(const std::filesystem::path& folder);
 
 // One label per folder: `given` where there are any (UsageError unless there
-// is one for each, and no two are equal), else by label_of. Folders that would
-// get the same label get their names instead, and their whole paths where these
-// are the same too.
+// is one for each), else by label_of. Folders that would get the same label get
+// their names instead, and their whole paths where these are the same too.
+// UsageError when two still are equal.
 std::vector<std::string> labels_of(
     std::span<const std::filesystem::path> folders,
     std::span<const std::string> given = {});

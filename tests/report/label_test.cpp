@@ -36,7 +36,9 @@ TEST(Labels, AreTakenAsGiven) {
       [&] {
         labels_of(folders, Texts{"one", "one"});
       },
-      {"same --label"});
+      {"two runs are called 'one'", "--label"});
+  const std::vector<fs::path> same{"x/a", "x/./a"};
+  expect_throws<UsageError>([&] { labels_of(same); }, {"called 'x/a'"});
 }
 
 }  // namespace
