@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
@@ -31,13 +30,15 @@ bool is_place(const std::string& key) {
   return key == "epoch" || key == "batch" || key == "step";
 }
 
+bool all_have(std::span<const Run> runs, const std::string& key) {
+  return std::all_of(runs.begin(), runs.end(),
+                     [&](const Run& run) { return has_key(run, key); });
+}
+
 std::vector<std::string> common_keys(std::span<const Run> runs) {
   std::vector<std::string> keys;
   for (const auto& [key, column] : batches_of(runs[0]).columns)
-    if (!is_place(key) &&
-        std::all_of(runs.begin(), runs.end(),
-                    [&](const Run& run) { return has_key(run, key); }))
-      keys.push_back(key);
+    if (!is_place(key) && all_have(runs, key)) keys.push_back(key);
   return keys;
 }
 

@@ -32,8 +32,9 @@ void flatten(const YAML::Node& node, const std::string& prefix,
     return;
   }
   for (const auto& entry : node) {
-    const auto key = entry.first.as<std::string>();
-    flatten(entry.second, prefix.empty() ? key : prefix + "." + key, settings);
+    std::string key = prefix.empty() ? "" : prefix + ".";
+    key += entry.first.as<std::string>();
+    flatten(entry.second, key, settings);
   }
 }
 
