@@ -30,7 +30,8 @@ SamplerOptions sampler_options(const LoaderOptions& options,
           .seed = options.seed,
           .shuffle = options.shuffle,
           .drop_last = options.drop_last,
-          .order = options.order};
+          .order = options.order,
+          .sites = options.sites};
 }
 
 std::shared_ptr<const Dataset> checked(std::shared_ptr<const Dataset> dataset) {

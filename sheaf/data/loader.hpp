@@ -29,6 +29,7 @@ struct LoaderOptions {
   bool shuffle = true;
   bool drop_last = false;
   Order order = Order::kSheaf;
+  Sites sites = {};
   TransformPtr transform = nullptr;
   // Bytes that are left after the transform become float32 from 0 to 1.
   bool to_float = true;

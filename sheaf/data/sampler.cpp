@@ -43,6 +43,15 @@ void check(std::int64_t size, int rank, int ranks,
       "rank ", rank, ": Python's order gives all ranks equal shares, and ",
       ranks, " ranks cannot share a global batch of ", options.global_batch,
       "; make it a multiple, or use Order::kSheaf");
+  if (!options.sites) return;
+  SHEAF_CHECK(options.order == Order::kSheaf &&
+                  options.sites->size() == static_cast<std::size_t>(size),
+              "rank ", rank, ": sites of ", options.sites->size(),
+              " examples, for ", size,
+              "; there is one for each, and they need Order::kSheaf");
+  for (const int site : *options.sites)
+    SHEAF_CHECK(site >= 0 && site < ranks, "rank ", rank,
+                ": an example lives with rank ", site, " of ", ranks);
 }
 
 }  // namespace
@@ -123,6 +132,15 @@ std::vector<std::int64_t> Sampler::share(std::int64_t batch) const {
     const Range range = global_range(batch);
     for (std::int64_t at = range.begin + rank_; at < range.end; at += ranks_)
       indices.push_back(order_[static_cast<std::size_t>(at)]);
+    return indices;
+  }
+  if (options_.sites) {
+    const Range range = global_range(batch);
+    for (std::int64_t at = range.begin; at < range.end; ++at) {
+      const std::int64_t example = order_[static_cast<std::size_t>(at)];
+      if ((*options_.sites)[static_cast<std::size_t>(example)] == rank_)
+        indices.push_back(example);
+    }
     return indices;
   }
   const Range range = share_range(batch);

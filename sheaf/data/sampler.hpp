@@ -7,6 +7,7 @@
 // example is left out or taken twice.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace sheaf::data {
@@ -20,6 +21,10 @@ enum class Order {
   kPython,
 };
 
+// Examples that live with a rank: the rank of each. Global batches stay as they
+// are, and each rank takes of them what is its own.
+using Sites = std::shared_ptr<const std::vector<int>>;
+
 struct SamplerOptions {
   std::int64_t global_batch = 1;  // examples of all ranks together
   std::uint64_t seed = 0;
@@ -27,6 +32,7 @@ struct SamplerOptions {
   bool drop_last = false;  // leave out a last batch that is not full
   Order order = Order::kSheaf;
   std::int64_t epoch = 0;
+  Sites sites = {};  // none: shares as above
 };
 
 // The order of an epoch: a permutation of 0 to size-1 that is a function of

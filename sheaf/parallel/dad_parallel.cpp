@@ -39,6 +39,8 @@ void combine(ParameterUse& all, const std::int64_t* one) {
   all.is_lookup = all.is_lookup || one[4] != 0;
   all.has_other_use = all.has_other_use || one[5] != 0;
   all.order = std::min(all.order, one[6]);
+  all.density = std::max(all.density, 1e-6 * static_cast<double>(one[7]));
+  all.above = std::max(all.above, one[8]);
 }
 
 // Of all ranks; the same on all.
@@ -56,14 +58,16 @@ std::vector<ParameterUse> share_uses(const comm::Group& group,
   for (ParameterUse& use : all) {
     use.rows = 0;
     use.calls = 0;
+    use.density = 0;
+    use.above = -1;
     use.biases.clear();
   }
   for (const Numbers& one : share_numbers(group, Where::kAllGather, numbers)) {
     const std::int64_t* at = one.data();
     for (ParameterUse& use : all) {
       combine(use, at);
-      const std::int64_t* end = at + 8 + at[7];
-      for (at += 8; at != end; ++at) {
+      const std::int64_t* end = at + 10 + at[9];
+      for (at += 10; at != end; ++at) {
         const auto bias = static_cast<std::size_t>(*at);
         if (std::count(use.biases.begin(), use.biases.end(), bias) == 0)
           use.biases.push_back(bias);
@@ -73,23 +77,24 @@ std::vector<ParameterUse> share_uses(const comm::Group& group,
   return all;
 }
 
-RouteWishes wishes_of(const DadOptions& options) {
+// Half of the bytes are saved where half of the elements are zeros.
+bool skips_zeros(const DadOptions& options, const LinkModel& link) {
+  return options.skips_zeros.value_or(0.5 / link.gather_bytes_per_s >
+                                      1 / link.skip_bytes_per_s);
+}
+
+RouteWishes wishes_of(const DadOptions& options, const LinkModel& link) {
   return {.mode = options.mode,
           .rank = options.rank,
           .allows_low_rank = options.allows_low_rank,
+          .skips_zeros = skips_zeros(options, link),
           .first_layer_gradient = options.first_layer_gradient,
           .by_name = options.routes};
 }
 
-// Half of the bytes are saved where half of the elements are zeros.
-bool pays_to_skip_zeros(const LinkModel& link) {
-  return 0.5 / link.gather_bytes_per_s > 1 / link.skip_bytes_per_s;
-}
-
 FactorOptions factor_options(const DadOptions& options, const LinkModel& link) {
-  const bool skips = options.skips_zeros.value_or(pays_to_skip_zeros(link));
   return {.where = options.where,
-          .wire = {options.wire, skips},
+          .wire = {options.wire, skips_zeros(options, link)},
           .low_rank = {.rank = options.rank,
                        .tolerance = options.tolerance,
                        .feedback_rows = options.feedback_rows,
@@ -153,6 +158,9 @@ struct DadParallelCore::State {
     ParameterUse& use = uses[product.weight];
     ++use.calls;
     use.rows += product.input.size(0);
+    if (!product.view.is_lookup && product.input.numel() > 0)
+      use.density = product.input.count_nonzero().item<double>() /
+                    static_cast<double>(product.input.numel());
     use.in = std::max(use.in, product.view.in);
     use.out = std::max(use.out, product.view.out);
     use.is_lookup = use.is_lookup || product.view.is_lookup;
@@ -160,6 +168,16 @@ struct DadParallelCore::State {
     if (product.bias &&
         std::count(use.biases.begin(), use.biases.end(), *product.bias) == 0)
       use.biases.push_back(*product.bias);
+  }
+  void note_chains(const std::vector<at::Tensor*>& outputs) {
+    std::vector<LayerNodes> layers;
+    for (const Product& product : seen) layers.push_back(product.nodes());
+    const auto above = find_above(layers, outputs);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      if (above[i] && uses[seen[i].weight].calls == 1 &&
+          uses[seen[above[i]->layer].weight].calls == 1)
+        uses[seen[i].weight].above =
+            static_cast<std::int64_t>(seen[above[i]->layer].weight);
   }
   void note_other_uses(const std::vector<at::Tensor*>& outputs) {
     auto arrivals = count_arrivals(outputs);
@@ -235,6 +253,7 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   if (state.factors) state.factors->after_forward(outputs);
   if (!state.choices.empty() || !at::GradMode::is_enabled()) return;
   state.note_other_uses(outputs);
+  state.note_chains(outputs);
   make_plan();
   for (const Product& product : std::exchange(state.seen, {}))
     if (state.factors && state.factors->takes(product.weight))
@@ -259,7 +278,7 @@ void DadParallelCore::make_plan() {
   const LinkModel link = state.options.link
                              ? *state.options.link
                              : measure_link(state.second, state.options.where);
-  state.choices = choose_routes(uses, wishes_of(state.options), link);
+  state.choices = choose_routes(uses, wishes_of(state.options, link), link);
   state.plan = plan_factors(uses, state.choices, state.group.size());
   std::vector<ReducedParameter> ordinary;
   for (std::size_t i = 0; i < state.reduced.size(); ++i)

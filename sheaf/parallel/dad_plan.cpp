@@ -24,54 +24,100 @@ std::size_t first_weight(const std::vector<ParameterUse>& uses) {
   return first;
 }
 
-// Formulas: docs/dad.md. Seconds on the link and seconds of computing add up:
-// what overlaps with what depends on the other layers.
-void predict(const ParameterUse& use, const RouteWishes& wishes,
-             const LinkModel& link, RouteChoice& choice) {
-  const double ranks = link.ranks;
-  const double rows = static_cast<double>(use.rows);
-  const auto width = static_cast<double>(use.width);
-  const auto in = static_cast<double>(use.is_lookup ? 0 : use.in);
-  const auto out = static_cast<double>(use.out);
-  const auto elements = static_cast<double>(use.elements);
-  const double multiplies = use.is_lookup ? out : in * out;
-  const auto ms = [&](double messages, double bytes, double operations) {
-    return 1e3 * (messages * link.latency_s + bytes / link.gather_bytes_per_s +
-                  operations / link.flops);
-  };
-  choice.gradient_ms = 1e3 * (link.latency_s +
-                              2 * (ranks - 1) / ranks * elements * width /
-                                  link.reduce_bytes_per_s +
-                              2 * rows / ranks * multiplies / link.flops);
-  choice.factors_ms =
-      ms(kParcelMessages, (ranks - 1) / ranks * rows * (in + out) * width,
-         2 * rows * multiplies);
-  const double kept = std::min<double>(wishes.rank, rows / ranks);
-  // Two products of n x n with each factor, in f64.
-  const double own = rows / ranks;
-  choice.low_rank_ms =
-      ms(kParcelMessages, (ranks - 1) * kept * (in + out) * width,
-         2 * ranks * kept * multiplies + 4 * own * own * (in + out) +
-             50 * own * own * own);
-}
+// What a step would cost, by docs/dad.md's formulas. Seconds on the link and
+// seconds of computing add up: what overlaps depends on the other layers.
+class Prediction {
+ public:
+  Prediction(const ParameterUse& use, const ParameterUse* above,
+             const RouteWishes& wishes, const LinkModel& link)
+      : use_(use), above_(above), wishes_(wishes), link_(link) {}
 
-RouteChoice by_time(const ParameterUse& use, const RouteWishes& wishes,
+  double gradient_ms() const {
+    return 1e3 * (link_.latency_s +
+                  2 * (ranks() - 1) / ranks() *
+                      static_cast<double>(use_.elements * use_.width) /
+                      link_.reduce_bytes_per_s) +
+           product_ms(rows() / ranks());
+  }
+  double factors_ms() const {
+    return gather_ms(rows() / ranks() * (in() + out())) + product_ms(rows());
+  }
+  // The layer above is multiplied once more, for the rows of all ranks.
+  double edad_ms() const {
+    return gather_ms(rows() / ranks() * in()) + product_ms(rows()) +
+           2e3 * rows() * static_cast<double>(above_->elements) / link_.flops;
+  }
+  double low_rank_ms() const {
+    const double own = rows() / ranks();
+    const double kept = std::min<double>(wishes_.rank, own);
+    // Two products of n x n with each factor, and what is done with those.
+    const double more =
+        4 * own * own * (width_in() + width_out()) + 50 * own * own * own;
+    return gather_ms(kept * (width_in() + width_out())) +
+           product_ms(ranks() * kept) + 1e3 * more / link_.flops;
+  }
+
+ private:
+  double ranks() const { return link_.ranks; }
+  double rows() const { return static_cast<double>(use_.rows); }
+  double width_in() const { return use_.is_lookup ? 2. : double(use_.in); }
+  double width_out() const { return static_cast<double>(use_.out); }
+  double sent(double density) const {
+    return wishes_.skips_zeros ? std::min(1.0, density + 1. / 32) : 1;
+  }
+  double in() const { return width_in() * sent(use_.density); }
+  // Deltas are zero where the function above has cut its input off.
+  double out() const {
+    return width_out() * sent(above_ ? above_->density : 1);
+  }
+  double gather_ms(double own_words) const {
+    return 1e3 * (kParcelMessages * link_.latency_s +
+                  (ranks() - 1) * own_words * static_cast<double>(use_.width) /
+                      link_.gather_bytes_per_s);
+  }
+  double product_ms(double of_rows) const {
+    const double multiplies =
+        use_.is_lookup ? width_out() : width_in() * width_out();
+    return 2e3 * of_rows * multiplies / link_.flops;
+  }
+
+  const ParameterUse& use_;
+  const ParameterUse* above_;
+  const RouteWishes& wishes_;
+  const LinkModel& link_;
+};
+
+// `above` is null where deltas cannot follow from those above.
+RouteChoice by_time(const ParameterUse& use, const ParameterUse* above,
+                    bool has_deltas_above, const RouteWishes& wishes,
                     const LinkModel& link) {
+  const Prediction prediction(use, above, wishes, link);
   RouteChoice choice;
-  predict(use, wishes, link, choice);
-  choice.route =
-      choice.factors_ms < choice.gradient_ms ? Route::kDad : Route::kGradient;
-  const double best = std::min(choice.factors_ms, choice.gradient_ms);
-  if (wishes.allows_low_rank && !use.is_lookup && choice.low_rank_ms < best)
-    choice.route = Route::kRankDad;
+  choice.gradient_ms = prediction.gradient_ms();
+  choice.factors_ms = prediction.factors_ms();
   choice.reason = fmt::format("by time: gradient {:.2f} ms, factors {:.2f} ms",
                               choice.gradient_ms, choice.factors_ms);
-  if (wishes.allows_low_rank)
+  double best = choice.gradient_ms;
+  const auto try_route = [&](Route route, double ms) {
+    if (ms < best) choice.route = route;
+    best = std::min(best, ms);
+  };
+  try_route(Route::kDad, choice.factors_ms);
+  if (above && has_deltas_above) {
+    choice.edad_ms = prediction.edad_ms();
+    choice.reason += fmt::format(", inputs alone {:.2f} ms", choice.edad_ms);
+    try_route(Route::kEdad, choice.edad_ms);
+  }
+  if (wishes.allows_low_rank && !use.is_lookup) {
+    choice.low_rank_ms = prediction.low_rank_ms();
     choice.reason += fmt::format(", low rank {:.2f} ms", choice.low_rank_ms);
+    try_route(Route::kRankDad, choice.low_rank_ms);
+  }
   return choice;
 }
 
-RouteChoice choose(const ParameterUse& use, const RouteWishes& wishes,
+RouteChoice choose(const ParameterUse& use, const ParameterUse* above,
+                   bool has_deltas_above, const RouteWishes& wishes,
                    const LinkModel& link, bool is_first) {
   if (use.rows == 0)
     return {Route::kGradient, "not a factor of a product that was seen"};
@@ -82,7 +128,8 @@ RouteChoice choose(const ParameterUse& use, const RouteWishes& wishes,
     return {found->second, "as told by name"};
   if (is_first && wishes.first_layer_gradient)
     return {Route::kGradient, "first layer: its inputs are the data"};
-  if (wishes.mode == DadMode::kAuto) return by_time(use, wishes, link);
+  if (wishes.mode == DadMode::kAuto)
+    return by_time(use, above, has_deltas_above, wishes, link);
   if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
     return {Route::kRankDad, "rank-dad was asked for"};
   if (wishes.mode == DadMode::kEdad && !use.is_lookup)
@@ -130,9 +177,21 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                 "a route is told for '", name,
                 "', which is no parameter of the module");
   const std::size_t first = first_weight(uses);
-  std::vector<RouteChoice> choices;
-  for (std::size_t i = 0; i < uses.size(); ++i)
-    choices.push_back(choose(uses[i], wishes, link, i == first));
+  // From the top: deltas can follow from those above where these are known.
+  std::vector<std::size_t> order(uses.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return uses[a].order > uses[b].order;
+  });
+  std::vector<RouteChoice> choices(uses.size());
+  for (const std::size_t i : order) {
+    const auto above = static_cast<std::size_t>(uses[i].above);
+    const bool has_above = uses[i].above >= 0;
+    const Route route = has_above ? choices[above].route : Route::kGradient;
+    choices[i] = choose(uses[i], has_above ? &uses[above] : nullptr,
+                        route == Route::kDad || route == Route::kEdad, wishes,
+                        link, i == first);
+  }
   return choices;
 }
 

@@ -21,7 +21,10 @@ struct ParameterUse {
   std::int64_t out = 0;
   std::int64_t order = 0;  // in forward()
   bool is_lookup = false;
-  bool has_other_use = false;       // than in products
+  bool has_other_use = false;  // than in products
+  double density = 1;          // of the inputs: the part that is not zero
+  // The weight of the layer whose deltas give this one's; -1: none does.
+  std::int64_t above = -1;
   std::vector<std::size_t> biases;  // that are added to its products
 };
 
@@ -42,6 +45,7 @@ struct RouteChoice {
   std::string reason;
   double gradient_ms = 0;  // predicted, where it was chosen by time
   double factors_ms = 0;
+  double edad_ms = 0;
   double low_rank_ms = 0;
 };
 
@@ -51,6 +55,7 @@ struct RouteWishes {
   DadMode mode = DadMode::kDad;
   int rank = 4;
   bool allows_low_rank = false;  // in auto
+  bool skips_zeros = false;
   bool first_layer_gradient = false;
   std::map<std::string, Route> by_name;  // goes before all
 };

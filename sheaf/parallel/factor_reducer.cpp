@@ -95,9 +95,8 @@ void FactorReducer::add(const Product& given) {
   const std::size_t call = block.calls.size();
   block.calls.push_back({product.input, {}});
   ++sites_[product.weight].calls;
-  if (plan_.routes[product.weight] == Route::kEdad)
-    seen_.push_back({product.node, product.input_node, product.weight, &block,
-                     product.is_transposed});
+  if (plan_.routes[product.weight] != Route::kRankDad)
+    seen_.push_back({product.nodes(), product.weight, &block});
   // The node must not own itself.
   Product shape = product;
   shape.node.reset();
@@ -110,32 +109,21 @@ void FactorReducer::add(const Product& given) {
   if (is_syncing_) launch_forward(/*all=*/false);
 }
 
-// The layer above must have this one's output alone as its input, through one
-// function of each element, and nothing else may use it; both must have been
-// called once.
+// Both must have been called once: then the rows of one are those of the other.
 void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
   const std::lock_guard lock(mutex_);
   const auto seen = std::exchange(seen_, {});
   if (seen.empty() || !is_syncing_) return;
-  const auto arrivals = count_arrivals(outputs);
-  const auto is_used_once = [&](const NodePointer& node) {
-    const auto found = arrivals.find(node.get());
-    return found != arrivals.end() && found->second == 1;
-  };
-  for (const Seen& above : seen) {
-    if (!above.input_node || above.is_transposed) continue;
-    NodePointer node = above.input_node;
-    const auto activation = activation_of(*node);
-    if (activation && is_used_once(node)) node = node->next_edge(0).function;
-    for (const Seen& below : seen) {
-      if (below.node != node || !is_used_once(node) || below.is_transposed)
-        continue;
-      if (below.block->calls.size() != 1 || above.block->calls.size() != 1)
-        continue;
-      below.block->source = {static_cast<std::int64_t>(above.weight),
-                             activation.value_or(Activation::kIdentity),
-                             above.block->view, above.block->bias};
-    }
+  std::vector<LayerNodes> layers;
+  for (const Seen& one : seen) layers.push_back(one.nodes);
+  const auto above = find_above(layers, outputs);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (!above[i] || plan_.routes[seen[i].weight] != Route::kEdad) continue;
+    const Seen& from = seen[above[i]->layer];
+    if (seen[i].block->calls.size() == 1 && from.block->calls.size() == 1)
+      seen[i].block->source = {static_cast<std::int64_t>(from.weight),
+                               above[i]->activation, from.block->view,
+                               from.block->bias};
   }
 }
 

@@ -135,11 +135,9 @@ class FactorReducer {
   };
   // A product of this pass, while its graph lives.
   struct Seen {
-    std::shared_ptr<torch::autograd::Node> node;
-    std::shared_ptr<torch::autograd::Node> input_node;
+    LayerNodes nodes;
     std::size_t weight = 0;
     Block* block = nullptr;
-    bool is_transposed = false;
   };
   struct Parcel {
     std::string name;

@@ -31,6 +31,29 @@ std::optional<Activation> activation_of(const Node& node) {
   return {};
 }
 
+std::vector<std::optional<Above>> find_above(
+    const std::vector<LayerNodes>& layers,
+    const std::vector<at::Tensor*>& outputs) {
+  auto arrivals = count_arrivals(outputs);
+  std::unordered_map<const Node*, std::size_t> by_node;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    by_node[layers[i].node.get()] = i;
+  std::vector<std::optional<Above>> above(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Node* node = layers[i].input.get();
+    if (!node || !layers[i].is_plain) continue;
+    const auto activation = activation_of(*node);
+    if (activation && arrivals[node] == 1)
+      node = node->next_edge(0).function.get();
+    const auto below = by_node.find(node);
+    if (below != by_node.end() && arrivals[node] == 1 &&
+        layers[below->second].is_plain)
+      above[below->second] =
+          Above{i, activation.value_or(Activation::kIdentity)};
+  }
+  return above;
+}
+
 at::Tensor times_derivative(const at::Tensor& delta, Activation activation,
                             const at::Tensor& y) {
   switch (activation) {

@@ -25,4 +25,20 @@ std::optional<Activation> activation_of(const torch::autograd::Node& node);
 at::Tensor times_derivative(const at::Tensor& delta, Activation activation,
                             const at::Tensor& y);
 
+// A product of a plain layer, by the nodes of its output and of its input.
+struct LayerNodes {
+  NodePointer node;
+  NodePointer input;
+  bool is_plain = true;
+};
+struct Above {
+  std::size_t layer = 0;
+  Activation activation = Activation::kIdentity;
+};
+// The layer whose input is this one's output alone, through one function of
+// each element, where nothing else uses that output; for each of the layers.
+std::vector<std::optional<Above>> find_above(
+    const std::vector<LayerNodes>& layers,
+    const std::vector<at::Tensor*>& outputs);
+
 }  // namespace sheaf::parallel

@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sheaf/parallel/graph.hpp"
+
 namespace sheaf::parallel {
 
 // Which part of a parameter was a factor, as a matrix of in x out elements.
@@ -46,6 +48,9 @@ struct Product {
   // From now on backward() computes no gradient of the weight for this
   // product, nor of its bias.
   void cut() const;
+  LayerNodes nodes() const {
+    return {node, input_node, !is_transposed && !view.is_lookup};
+  }
   // The delta as rows x out.
   at::Tensor delta(const at::Tensor& gradient) const;
 };

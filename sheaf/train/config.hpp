@@ -33,10 +33,11 @@ struct DataConfig {
   std::vector<Item> transforms;  // of the samples that are trained on
   // Of those that are tested; empty: those above that draw no lots.
   std::vector<Item> evaluation_transforms;
-  std::int64_t validation = 0;  // samples at the end of the training set
-  std::int64_t limit = 0;       // trains on so many samples; 0: on all
-  int workers = 1;              // threads that load; 0: none of its own
-  Arguments arguments;          // of synthetic data
+  std::int64_t validation = 0;   // samples at the end of the training set
+  std::int64_t limit = 0;        // trains on so many samples; 0: on all
+  std::string sites = "shared";  // or by_class: ranks have classes of their own
+  int workers = 1;               // threads that load; 0: none of its own
+  Arguments arguments;           // of synthetic data
 };
 
 struct NetworkConfig {

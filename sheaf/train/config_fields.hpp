@@ -29,6 +29,7 @@ void visit(Visitor& visitor, DataConfig& data) {
   visitor.items("evaluation_transforms", data.evaluation_transforms);
   visitor.field("validation", data.validation, Range{});
   visitor.field("limit", data.limit, Range{});
+  visitor.choice("sites", data.sites, {"shared", "by_class"});
   visitor.field("workers", data.workers, Range{0, 64});
   visitor.arguments("arguments", data.arguments);
 }

@@ -1,6 +1,7 @@
 #include "sheaf/train/data_setup.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
@@ -152,6 +153,28 @@ data::Batch Slice::get(std::span<const std::int64_t> indices,
   std::vector<std::int64_t> shifted(indices.begin(), indices.end());
   for (std::int64_t& index : shifted) index += first_;
   return whole_->get(shifted, random);
+}
+
+data::Sites sites_by_class(const Dataset& dataset, int ranks) {
+  const std::int64_t classes = dataset.classes();
+  SHEAF_CHECK(classes >= ranks, "data.sites is by_class, and ", ranks,
+              " ranks cannot share ", classes,
+              " classes; use fewer ranks, or sites: shared");
+  auto sites = std::make_shared<std::vector<int>>();
+  constexpr std::int64_t kSome = 4096;
+  data::Random random(0);
+  while (static_cast<std::int64_t>(sites->size()) < dataset.size()) {
+    const auto first = static_cast<std::int64_t>(sites->size());
+    std::vector<std::int64_t> some(
+        static_cast<std::size_t>(std::min(kSome, dataset.size() - first)));
+    std::iota(some.begin(), some.end(), first);
+    const at::Tensor target =
+        dataset.get(some, random).target.to(torch::kLong).contiguous();
+    const auto* label = target.data_ptr<std::int64_t>();
+    for (std::size_t i = 0; i < some.size(); ++i)
+      sites->push_back(static_cast<int>(label[i] * ranks / classes));
+  }
+  return sites;
 }
 
 DataSets open_data(const RunConfig& config) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sheaf/data/dataset.hpp"
+#include "sheaf/data/sampler.hpp"
 #include "sheaf/data/transform.hpp"
 #include "sheaf/train/config.hpp"
 
@@ -21,6 +22,10 @@ struct DataSets {
 // UsageError with file and line for transforms and arguments that are not
 // known; IoError where files are missing.
 DataSets open_data(const RunConfig& config);
+
+// Ranks get classes of their own, as equal in number as can be. UsageError
+// where there are no classes, or fewer than ranks.
+data::Sites sites_by_class(const data::Dataset& dataset, int ranks);
 
 // Some neighbouring examples of another data set.
 class Slice : public data::Dataset {

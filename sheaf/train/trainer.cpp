@@ -22,12 +22,14 @@ void set_threads(const RunConfig& config, const comm::Group& group) {
 }
 
 data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
-                                   const DataSets& sets) {
+                                   const DataSets& sets, int ranks) {
   data::LoaderOptions options;
   options.global_batch = config.global_batch;
   options.workers = config.data.workers;
   options.seed = static_cast<std::uint64_t>(config.seed);
   options.shuffle = is_training;
+  if (is_training && config.data.sites == "by_class")
+    options.sites = sites_by_class(*sets.train, ranks);
   options.pin_memory = config.device == "cuda";
   options.transform = is_training ? sets.transform : sets.evaluation_transform;
   return options;
@@ -99,8 +101,8 @@ void TrainerRun::open_folder() {
 }
 
 void TrainerRun::open_loaders() {
-  const auto training = loader_options(config_, true, sets_);
-  const auto evaluation = loader_options(config_, false, sets_);
+  const auto training = loader_options(config_, true, sets_, group_.size());
+  const auto evaluation = loader_options(config_, false, sets_, group_.size());
   SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
   train_loader_.emplace(sets_.train, group_, training);
   if (sets_.validation)

@@ -134,6 +134,36 @@ TEST(Sampler, HonoursTheEpoch) {
   EXPECT_EQ(sampler.share(0), before);
 }
 
+// Whoever has an example takes it; the global batches stay the same.
+TEST(Sampler, RanksCanHaveExamplesOfTheirOwn) {
+  auto sites = std::make_shared<std::vector<int>>();
+  for (int i = 0; i < 23; ++i) sites->push_back(i % 5 == 0 ? 1 : 0);
+  const Sampler whole(23, 0, 1, {.global_batch = 6, .seed = 3});
+  std::vector<Sampler> parts;
+  for (int rank = 0; rank < 2; ++rank)
+    parts.emplace_back(
+        23, rank, 2,
+        SamplerOptions{.global_batch = 6, .seed = 3, .sites = sites});
+  for (std::int64_t batch = 0; batch < whole.batches(); ++batch) {
+    std::vector<std::int64_t> together;
+    for (int rank = 0; rank < 2; ++rank)
+      for (const std::int64_t example :
+           parts[static_cast<std::size_t>(rank)].share(batch)) {
+        EXPECT_EQ((*sites)[static_cast<std::size_t>(example)], rank);
+        together.push_back(example);
+      }
+    auto expected = whole.share(batch);
+    std::sort(together.begin(), together.end());
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(together, expected);
+  }
+  sites->back() = 2;
+  EXPECT_THROW(Sampler(23, 0, 2, {.global_batch = 6, .sites = sites}),
+               UsageError);
+  EXPECT_THROW(Sampler(24, 0, 3, {.global_batch = 6, .sites = sites}),
+               UsageError);
+}
+
 TEST(Sampler, RefusesWhatMakesNoSense) {
   EXPECT_THROW(Sampler(10, 2, 2, {}), UsageError);
   EXPECT_THROW(Sampler(10, 0, 0, {}), UsageError);
