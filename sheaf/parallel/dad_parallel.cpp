@@ -31,6 +31,8 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
   }
 };
 
+constexpr std::int64_t kUseNumbers = 10;
+
 void combine(ParameterUse& all, const std::int64_t* one) {
   all.rows += one[0];
   all.calls = std::max(all.calls, one[1]);
@@ -51,7 +53,8 @@ std::vector<ParameterUse> share_uses(const comm::Group& group,
     numbers.insert(
         numbers.end(),
         {use.rows, use.calls, use.in, use.out, use.is_lookup, use.has_other_use,
-         use.order, static_cast<std::int64_t>(use.biases.size())});
+         use.order, static_cast<std::int64_t>(1e6 * use.density), use.above,
+         static_cast<std::int64_t>(use.biases.size())});
     numbers.insert(numbers.end(), use.biases.begin(), use.biases.end());
   }
   auto all = mine;
@@ -66,8 +69,9 @@ std::vector<ParameterUse> share_uses(const comm::Group& group,
     const std::int64_t* at = one.data();
     for (ParameterUse& use : all) {
       combine(use, at);
-      const std::int64_t* end = at + 10 + at[9];
-      for (at += 10; at != end; ++at) {
+      const std::int64_t count = at[kUseNumbers - 1];  // of biases
+      at += kUseNumbers;
+      for (const std::int64_t* end = at + count; at != end; ++at) {
         const auto bias = static_cast<std::size_t>(*at);
         if (std::count(use.biases.begin(), use.biases.end(), bias) == 0)
           use.biases.push_back(bias);

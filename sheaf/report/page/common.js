@@ -29,6 +29,7 @@ const THEMES = {
 const PARTS = [['data_duration', 'data', 4], ['forward_duration', 'forward', 0],
                ['backward_duration', 'backward', 2],
                ['exchange_duration', 'exchange', 1],
+               ['gradient_duration', 'gradient', 5],
                ['optimizer_duration', 'optimiser', 3], [null, 'other', 7]];
 const ROUTES = {gradient: 7, dad: 0, edad: 2, 'rank-dad': 1, 'not told': 4};
 
