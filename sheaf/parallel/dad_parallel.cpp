@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
@@ -22,7 +23,7 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& x, double scale) {
     context->saved_data["scale"] = scale;
-    return x.view_as(x);
+    return x.clone();  // which may be changed in place
   }
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* context,
@@ -31,7 +32,7 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
   }
 };
 
-constexpr std::int64_t kUseNumbers = 10;
+constexpr std::int64_t kUseNumbers = 11;
 
 void combine(ParameterUse& all, const std::int64_t* one) {
   all.rows += one[0];
@@ -43,6 +44,7 @@ void combine(ParameterUse& all, const std::int64_t* one) {
   all.order = std::min(all.order, one[6]);
   all.density = std::max(all.density, 1e-6 * static_cast<double>(one[7]));
   all.above = std::max(all.above, one[8]);
+  all.takes_data = all.takes_data || one[9] != 0;
 }
 
 // Of all ranks; the same on all.
@@ -54,7 +56,7 @@ std::vector<ParameterUse> share_uses(const comm::Group& group,
         numbers.end(),
         {use.rows, use.calls, use.in, use.out, use.is_lookup, use.has_other_use,
          use.order, static_cast<std::int64_t>(1e6 * use.density), use.above,
-         static_cast<std::int64_t>(use.biases.size())});
+         use.takes_data, static_cast<std::int64_t>(use.biases.size())});
     numbers.insert(numbers.end(), use.biases.begin(), use.biases.end());
   }
   auto all = mine;
@@ -132,6 +134,9 @@ struct DadParallelCore::State {
   bool is_syncing = true;
   double weight = 1;  // of this rank's gradients in the average of ranks
 
+  std::mutex pass_mutex;
+  bool is_in_pass = false;
+
   std::vector<ParameterUse> uses;
   std::vector<Product> seen;         // of the first forward()
   std::vector<RouteChoice> choices;  // empty: not planned
@@ -148,6 +153,30 @@ struct DadParallelCore::State {
             .overlap = options.overlap,
             .trace = options.trace};
   }
+  // Both reducers begin and end each pass, on all ranks and in this order,
+  // whichever of their parameters this rank has used.
+  void open_pass() {
+    const std::lock_guard lock(pass_mutex);
+    if (std::exchange(is_in_pass, true)) return;
+    if (factors) factors->open_pass();
+    if (reducer) reducer->open_pass();
+    at_end_of_backward([this] { close_pass(); });
+  }
+  void close_pass() {
+    try {
+      if (factors) factors->close_pass();
+      if (reducer) reducer->close_pass();
+    } catch (...) {
+      forget_pass();
+      throw;
+    }
+    is_in_pass = false;
+  }
+  void forget_pass() {
+    if (factors) factors->forget_pass();
+    if (reducer) reducer->forget_pass();
+    is_in_pass = false;
+  }
   void start_uses() {
     uses.resize(reduced.size());
     for (std::size_t i = 0; i < reduced.size(); ++i) {
@@ -162,6 +191,7 @@ struct DadParallelCore::State {
     ParameterUse& use = uses[product.weight];
     ++use.calls;
     use.rows += product.input.size(0);
+    use.takes_data = use.takes_data || !product.input_node;
     if (!product.view.is_lookup && product.input.numel() > 0)
       use.density = product.input.count_nonzero().item<double>() /
                     static_cast<double>(product.input.numel());
@@ -225,18 +255,14 @@ DadParallelCore::~DadParallelCore() = default;
 void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   State& state = *state_;
   if (!state.watch) return;
-  if (state.reducer) {
-    state.reducer->forget_pass();
-    state.reducer->before_forward();
-  }
-  if (state.factors) {
-    state.factors->forget_pass();
-    state.factors->before_forward();
-  }
+  stop_watching();  // of a forward() that threw
+  state.forget_pass();
+  if (state.reducer) state.reducer->before_forward();
   if (state.is_syncing && state.options.broadcast_buffers &&
       !state.buffers.empty())
     broadcast_tensors(state.group, state.buffers);
   state.weight = 1;
+  if (!at::GradMode::is_enabled()) return;
   if (rows && state.options.average == Average::kRows) {
     std::vector<std::int64_t> total{*rows};
     comm::all_reduce(state.group, total, {.name = "rows"});
@@ -247,6 +273,12 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   if (state.factors || state.choices.empty()) state.watch->start();
 }
 
+void DadParallelCore::stop_watching() {
+  if (!state_->watch) return;
+  state_->watch->stop();
+  state_->seen.clear();
+}
+
 void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   State& state = *state_;
   if (!state.watch) return;
@@ -254,8 +286,9 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   for (at::Tensor* output : outputs)
     if (state.weight != 1 && output->defined() && output->requires_grad())
       *output = ScaleGradient::apply(*output, state.weight);
+  if (!at::GradMode::is_enabled()) return;
   if (state.factors) state.factors->after_forward(outputs);
-  if (!state.choices.empty() || !at::GradMode::is_enabled()) return;
+  if (!state.choices.empty()) return;
   state.note_other_uses(outputs);
   state.note_chains(outputs);
   make_plan();
@@ -297,6 +330,9 @@ void DadParallelCore::make_plan() {
         std::make_unique<FactorReducer>(state.reduced, state.second, state.plan,
                                         factor_options(state.options, link));
   set_sync(state.is_syncing);
+  const auto opener = [&state] { state.open_pass(); };
+  if (state.reducer) state.reducer->set_opener(opener);
+  if (state.factors) state.factors->set_opener(opener);
   if (state.group.rank() == 0)
     log_info("ways of gradients:\n{}", describe_routes());
 }

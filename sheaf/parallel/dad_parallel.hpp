@@ -86,6 +86,8 @@ class DadParallelCore : public Strategy {
  protected:
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
+  // For a forward() that throws; after_forward() does it by itself.
+  void stop_watching();
 
  private:
   void see(Product product);
@@ -130,6 +132,7 @@ class DadParallel : public DadParallelCore {
       before_forward(inputs[0]->size(0));
     else
       DadParallelCore::before_forward();
+    const StopAtEnd stop{*this};
     auto output = module_->forward(std::forward<Args>(args)...);
     std::vector<at::Tensor*> outputs;
     collect_tensors(output, outputs);
@@ -143,6 +146,10 @@ class DadParallel : public DadParallelCore {
 
  private:
   using DadParallelCore::before_forward;
+  struct StopAtEnd {
+    DadParallel& model;
+    ~StopAtEnd() { model.stop_watching(); }
+  };
   std::shared_ptr<Module> module_;
 };
 

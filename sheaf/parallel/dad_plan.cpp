@@ -15,15 +15,6 @@ constexpr double kParcelBytes = 256 << 10;
 // Messages of a parcel: its header and its bytes.
 constexpr double kParcelMessages = 2;
 
-std::size_t first_weight(const std::vector<ParameterUse>& uses) {
-  std::size_t first = uses.size();
-  for (std::size_t i = 0; i < uses.size(); ++i)
-    if (uses[i].rows > 0 && !uses[i].is_lookup &&
-        (first == uses.size() || uses[i].order < uses[first].order))
-      first = i;
-  return first;
-}
-
 // What a step would cost, by docs/dad.md's formulas. Seconds on the link and
 // seconds of computing add up: what overlaps depends on the other layers.
 class Prediction {
@@ -118,7 +109,7 @@ RouteChoice by_time(const ParameterUse& use, const ParameterUse* above,
 
 RouteChoice choose(const ParameterUse& use, const ParameterUse* above,
                    bool has_deltas_above, const RouteWishes& wishes,
-                   const LinkModel& link, bool is_first) {
+                   const LinkModel& link) {
   if (use.rows == 0)
     return {Route::kGradient, "not a factor of a product that was seen"};
   if (use.has_other_use)
@@ -126,7 +117,7 @@ RouteChoice choose(const ParameterUse& use, const ParameterUse* above,
   if (const auto found = wishes.by_name.find(use.name);
       found != wishes.by_name.end())
     return {found->second, "as told by name"};
-  if (is_first && wishes.first_layer_gradient)
+  if (use.takes_data && wishes.first_layer_gradient)
     return {Route::kGradient, "first layer: its inputs are the data"};
   if (wishes.mode == DadMode::kAuto)
     return by_time(use, above, has_deltas_above, wishes, link);
@@ -176,7 +167,6 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                             [&](const auto& use) { return use.name == name; }),
                 "a route is told for '", name,
                 "', which is no parameter of the module");
-  const std::size_t first = first_weight(uses);
   // From the top: deltas can follow from those above where these are known.
   std::vector<std::size_t> order(uses.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -188,9 +178,9 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
     const auto above = static_cast<std::size_t>(uses[i].above);
     const bool has_above = uses[i].above >= 0;
     const Route route = has_above ? choices[above].route : Route::kGradient;
-    choices[i] = choose(uses[i], has_above ? &uses[above] : nullptr,
-                        route == Route::kDad || route == Route::kEdad, wishes,
-                        link, i == first);
+    choices[i] =
+        choose(uses[i], has_above ? &uses[above] : nullptr,
+               route == Route::kDad || route == Route::kEdad, wishes, link);
   }
   return choices;
 }

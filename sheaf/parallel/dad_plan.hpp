@@ -22,6 +22,7 @@ struct ParameterUse {
   std::int64_t order = 0;  // in forward()
   bool is_lookup = false;
   bool has_other_use = false;  // than in products
+  bool takes_data = false;     // inputs that no layer has made
   double density = 1;          // of the inputs: the part that is not zero
   // The weight of the layer whose deltas give this one's; -1: none does.
   std::int64_t above = -1;

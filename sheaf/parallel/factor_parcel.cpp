@@ -67,7 +67,9 @@ void FactorReducer::send(Parcel& parcel) {
     at::Tensor bias;
     if (plan_.routes[part.weight] == Route::kRankDad && !block.view.is_lookup) {
       if (block.bias >= 0) bias = factors.deltas.sum(0);
-      factors = reduced(factors, *part.block);
+      factors =
+          reduced({factors.inputs.to(at::kCPU), factors.deltas.to(at::kCPU)},
+                  *part.block);
     }
     PartHeader header{};
     header.weight = static_cast<std::int64_t>(part.weight);
@@ -88,7 +90,7 @@ void FactorReducer::send(Parcel& parcel) {
     if (factors.deltas.defined()) header.delta_rows = factors.deltas.size(0);
     header.delta_bytes = add(factors.deltas, options_.wire);
     header.bias_bytes = add(bias, {});
-    const Source& source = block.source;
+    const Source& source = part.source;
     header.from = parcel.is_backward ? source.weight : -1;
     header.activation = static_cast<std::int64_t>(source.activation);
     header.from_in = source.view.in;
@@ -255,7 +257,8 @@ void FactorReducer::add_product(std::size_t weight, const Got& all) {
   at::Tensor& buffer = buffers_[weight];
   const WeightView& view = all.view;
   const bool is_whole = view.in * view.out == parameter.numel();
-  if (!buffer.defined() || buffer.use_count() > 1)
+  if (!buffer.defined() || buffer.use_count() > 1 ||
+      buffer.storage().use_count() > 1)
     buffer = at::empty_like(parameter);
   if (!is_made_[weight] && (view.is_lookup || !is_whole)) buffer.zero_();
   const bool adds = is_made_[weight] || !is_whole;
@@ -263,10 +266,11 @@ void FactorReducer::add_product(std::size_t weight, const Got& all) {
   if (view.is_lookup) {
     const at::Tensor rows = inputs.squeeze(1);
     const at::Tensor real = (rows >= 0).nonzero().squeeze(1);
+    // In the order of rows, on a GPU too.
     part_of(buffer, view)
         .t()
-        .index_add_(0, rows.index_select(0, real),
-                    deltas.index_select(0, real));
+        .index_put_({rows.index_select(0, real)}, deltas.index_select(0, real),
+                    /*accumulate=*/true);
     return;
   }
   at::Tensor part = part_of(buffer, view);

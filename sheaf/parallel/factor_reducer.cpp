@@ -1,6 +1,7 @@
 #include "sheaf/parallel/factor_reducer.hpp"
 
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,15 +20,11 @@ double ms_since(Clock::time_point start) {
       .count();
 }
 
-struct DeltaHook : torch::autograd::FunctionPreHook {
-  explicit DeltaHook(std::function<void(const at::Tensor&)> action)
-      : on_delta(std::move(action)) {}
-  variable_list operator()(const variable_list& gradients) override {
-    if (gradients[0].defined()) on_delta(gradients[0].detach());
-    return gradients;
-  }
-  std::function<void(const at::Tensor&)> on_delta;
-};
+// With autograd::grad() no gradients are accumulated: its deltas are not ours.
+bool is_for_some_inputs_only() {
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  return wanted && !wanted->empty();
+}
 
 }  // namespace
 
@@ -42,7 +39,6 @@ FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
       sites_(parameters_.size()),
       buffers_(parameters_.size()),
       is_made_(parameters_.size()),
-      had_gradient_(parameters_.size()),
       has_remainder_(parameters_.size()),
       anyone_has_(parameters_.size()) {
   group_.set_patient(is_overlapping_);
@@ -53,24 +49,44 @@ FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
     tensors.push_back(parameters_[i].tensor);
   }
   hooks_ = std::make_unique<GradientHooks>(tensors, [this](std::size_t i) {
+    if (is_syncing_) opener_();
     const std::lock_guard lock(mutex_);
-    has_remainder_[hooked_[i]] = true;
-    begin_pass();
+    // Zeros of a rank without rows are not worth a message.
+    if (parameters_[hooked_[i]].tensor.grad().count_nonzero().item<bool>())
+      has_remainder_[hooked_[i]] = true;
   });
 }
 
+// What a product's hook knows.
+struct FactorReducer::Ticket {
+  std::int64_t pass = 0;
+  std::size_t call = 0;
+  Block* block = nullptr;
+  Product product;  // without its node, which owns the hook
+};
+
+namespace {
+
+struct DeltaHook : torch::autograd::FunctionPreHook {
+  ~DeltaHook() override { on_end(); }
+  variable_list operator()(const variable_list& gradients) override {
+    if (gradients[0].defined() && !is_for_some_inputs_only())
+      on_delta(gradients[0].detach());
+    return gradients;
+  }
+  std::function<void(const at::Tensor&)> on_delta;
+  std::function<void()> on_end;
+};
+
+}  // namespace
+
 FactorReducer::~FactorReducer() {
+  *self_ = nullptr;
   hooks_.reset();
   try {
     worker_.drain();
   } catch (...) {  // backward() has thrown it, or was never finished
   }
-}
-
-void FactorReducer::before_forward() {
-  for (const std::size_t i : hooked_)
-    if (!has_remainder_[i])
-      had_gradient_[i] = parameters_[i].tensor.grad().defined();
 }
 
 FactorReducer::Block& FactorReducer::block_for(const Product& product) {
@@ -92,20 +108,22 @@ void FactorReducer::add(const Product& given) {
   if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
   product.cut();
   Block& block = block_for(product);
-  const std::size_t call = block.calls.size();
-  block.calls.push_back({product.input, {}});
+  auto ticket = std::make_shared<Ticket>(
+      Ticket{pass_, block.calls.size(), &block, product});
+  ticket->product.node.reset();
+  ticket->product.input_node.reset();
+  block.calls.push_back({product.input, {}, product.input._version()});
   ++sites_[product.weight].calls;
   if (plan_.routes[product.weight] != Route::kRankDad)
     seen_.push_back({product.nodes(), product.weight, &block});
-  // The node must not own itself.
-  Product shape = product;
-  shape.node.reset();
-  shape.input_node.reset();
-  shape.input.reset();
-  product.node->add_pre_hook(std::make_unique<DeltaHook>(
-      [this, shape, &block, call](const at::Tensor& gradient) {
-        take_delta(shape.weight, block, call, shape.delta(gradient));
-      }));
+  auto hook = std::make_unique<DeltaHook>();
+  hook->on_delta = [self = self_, ticket](const at::Tensor& gradient) {
+    if (*self) (*self)->take_delta(*ticket, ticket->product.delta(gradient));
+  };
+  hook->on_end = [self = self_, ticket] {
+    if (*self) (*self)->drop(*ticket);
+  };
+  product.node->add_pre_hook(std::move(hook));
   if (is_syncing_) launch_forward(/*all=*/false);
 }
 
@@ -113,6 +131,7 @@ void FactorReducer::add(const Product& given) {
 void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
   const std::lock_guard lock(mutex_);
   const auto seen = std::exchange(seen_, {});
+  for (const Seen& one : seen) one.block->source = {};
   if (seen.empty() || !is_syncing_) return;
   std::vector<LayerNodes> layers;
   for (const Seen& one : seen) layers.push_back(one.nodes);
@@ -132,23 +151,45 @@ std::optional<std::size_t> FactorReducer::source_of(
   return sites_[parameter].source;
 }
 
-void FactorReducer::take_delta(std::size_t weight, Block& block,
-                               std::size_t call, const at::Tensor& delta) {
+bool FactorReducer::is_in_time(const Ticket& ticket) const {
+  return ticket.pass == pass_ && ticket.call < ticket.block->calls.size();
+}
+
+// One that comes after its pass, from a graph that was kept or from an older
+// forward(), is a call of this pass.
+void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& delta) {
+  if (is_syncing_) opener_();
   const std::lock_guard lock(mutex_);
-  if (call >= block.calls.size()) return;  // of a pass that broke
-  at::Tensor& mine = block.calls[call].delta;
-  if (!mine.defined()) ++sites_[weight].deltas;
-  mine = mine.defined() ? mine + delta : delta;
+  Site& site = sites_[ticket.product.weight];
+  std::vector<Call>& calls = ticket.block->calls;
+  if (is_in_time(ticket)) {
+    at::Tensor& mine = calls[ticket.call].delta;
+    mine = mine.defined() ? mine + delta : delta;
+  } else {
+    const at::Tensor& input = ticket.product.input;
+    calls.push_back({input, delta, input._version()});
+    ++site.calls;
+  }
   if (!is_syncing_) return;
-  begin_pass();
+  ++site.deltas;
   launch_forward(/*all=*/true);
   launch_backward(/*all=*/false);
 }
 
-void FactorReducer::begin_pass() {
-  if (is_in_pass_ || !is_syncing_) return;
+void FactorReducer::drop(const Ticket& ticket) {
+  const std::lock_guard lock(mutex_);
+  if (!is_in_time(ticket)) return;
+  Call& call = ticket.block->calls[ticket.call];
+  if (!call.delta.defined() && ticket.call >= ticket.block->early)
+    call.is_dropped = true;
+}
+
+// Calls whose deltas came in passes without exchange wait for its end: more may
+// come for them.
+void FactorReducer::open_pass() {
+  const std::lock_guard lock(mutex_);
   is_in_pass_ = true;
-  at_end_of_backward([this] { end_pass(); });
+  for (Site& site : sites_) site.deltas = 0;
 }
 
 void FactorReducer::launch_forward(bool all) {
@@ -186,13 +227,21 @@ FactorReducer::Parcel FactorReducer::pack(
                        is_backward ? next_backward_ : next_forward_);
   for (const std::size_t weight : weights) {
     for (const auto& block : sites_[weight].blocks) {
-      Part part{weight, block.get(), {}, {}};
+      Part part{weight, block.get(), block->source, {}, {}};
       const std::size_t begin = is_backward ? block->early : 0;
-      for (std::size_t i = begin; i < block->calls.size(); ++i)
-        part.inputs.push_back(block->calls[i].input);
+      for (std::size_t i = begin; i < block->calls.size(); ++i) {
+        const Call& call = block->calls[i];
+        if (call.is_dropped) continue;
+        SHEAF_CHECK(call.input._version() == call.version, "the input of ",
+                    parameters_[weight].name,
+                    " was changed in place after forward(), and before its "
+                    "rows were sent; give forward() a copy");
+        part.inputs.push_back(call.input);
+      }
       if (!is_backward) block->early = block->calls.size();
       for (const Call& call : block->calls) {
         if (!is_backward || block->source.weight >= 0) break;
+        if (call.is_dropped) continue;
         part.deltas.push_back(
             call.delta.defined()
                 ? call.delta
@@ -250,7 +299,7 @@ void FactorReducer::wait_for(std::size_t parcels) {
   stats_.wait_ms += ms_since(start);
 }
 
-void FactorReducer::end_pass() {
+void FactorReducer::close_pass() {
   const at::NoGradGuard no_grad;
   {
     const std::lock_guard lock(mutex_);
@@ -281,8 +330,6 @@ void FactorReducer::settle() {
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
       tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg});
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
-    } else if (!had_gradient_[i]) {
-      gradient.reset();  // zeros of a rank without rows
     }
     if (!is_made_[i]) continue;
     if (gradient.defined())
@@ -293,7 +340,12 @@ void FactorReducer::settle() {
 }
 
 void FactorReducer::clear() {
+  try {
+    worker_.drain();
+  } catch (...) {  // told already, or of a pass that is forgotten
+  }
   const std::lock_guard lock(mutex_);
+  ++pass_;
   for (Site& site : sites_) {
     for (const auto& block : site.blocks) {
       block->calls.clear();

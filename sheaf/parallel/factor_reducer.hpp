@@ -73,10 +73,13 @@ class FactorReducer {
 
   // Off: rows are kept until the next pass with it on.
   void set_sync(bool is_on) { is_syncing_ = is_on; }
-  void before_forward();
   // Finds the deltas that need not be sent, for all ranks can compute them
   // from those of the layer above.
   void after_forward(const std::vector<at::Tensor*>& outputs);
+  // As those of Reducer. After an error within backward(): forget_pass().
+  void set_opener(std::function<void()> opener) { opener_ = std::move(opener); }
+  void open_pass();
+  void close_pass();
   void forget_pass();
 
   ExchangeStats stats() const { return stats_; }
@@ -92,6 +95,8 @@ class FactorReducer {
   struct Call {
     at::Tensor input;
     at::Tensor delta;
+    std::uint32_t version = 0;  // of the input, when it was multiplied
+    bool is_dropped = false;    // its graph is gone, without a backward()
   };
   // Delta = (that of the layer above, times its weight) * f'(its input).
   struct Source {
@@ -130,6 +135,7 @@ class FactorReducer {
   struct Part {
     std::size_t weight = 0;
     Block* block = nullptr;
+    Source source;
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> deltas;
   };
@@ -147,9 +153,10 @@ class FactorReducer {
   };
 
   Block& block_for(const Product& product);
-  void take_delta(std::size_t weight, Block& block, std::size_t call,
-                  const at::Tensor& delta);
-  void begin_pass();
+  struct Ticket;
+  void take_delta(const Ticket& ticket, const at::Tensor& delta);
+  void drop(const Ticket& ticket);
+  bool is_in_time(const Ticket& ticket) const;
   void launch_forward(bool all);
   void launch_backward(bool all);
   Parcel pack(const std::vector<std::size_t>& weights, bool is_backward);
@@ -157,7 +164,6 @@ class FactorReducer {
   void send(Parcel& parcel);
   Factors reduced(const Factors& factors, Block& block);
   void take(std::int64_t rank, const Numbers& numbers, const at::Tensor& bytes);
-  void end_pass();
   void wait_for(std::size_t parcels);
   void derive_deltas(std::size_t weight);
   void make_gradient(std::size_t weight);
@@ -173,12 +179,16 @@ class FactorReducer {
   bool is_overlapping_ = false;
   bool is_syncing_ = true;
   bool is_in_pass_ = false;
+  std::int64_t pass_ = 0;  // a number for each
+  std::function<void()> opener_;
+  // For hooks, which may outlive this.
+  std::shared_ptr<FactorReducer*> self_ =
+      std::make_shared<FactorReducer*>(this);
 
   std::vector<Site> sites_;  // by parameter
   std::vector<Seen> seen_;
   std::vector<at::Tensor> buffers_;  // for gradients, by parameter
   std::vector<bool> is_made_;        // in buffers_, in this pass
-  std::vector<bool> had_gradient_;
   std::vector<bool> has_remainder_;  // a gradient in the ordinary way, too
   std::vector<bool> anyone_has_;     // the same, of all ranks
   std::size_t next_forward_ = 0;

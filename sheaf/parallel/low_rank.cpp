@@ -130,8 +130,11 @@ Factors low_rank(const Factors& given, const LowRankOptions& options,
   const Factors full = stacked(given, rest);
   const std::int64_t n = full.inputs.size(0);
   if (n == 0) return full;
+  // With more rows than columns its null space has to be exact.
   const auto square = [](const at::Tensor& x) {
-    return x.mm(x.t()).to(at::kDouble);
+    if (2 * x.size(0) < x.size(1)) return x.mm(x.t()).to(at::kDouble);
+    const at::Tensor exact = x.to(at::kDouble);
+    return exact.mm(exact.t());
   };
   const Rounding rounding = rounding_of(full.inputs.scalar_type());
   const at::Tensor inputs = square(full.inputs);
@@ -139,8 +142,13 @@ Factors low_rank(const Factors& given, const LowRankOptions& options,
   add_to_diagonal(
       inputs,
       rounding.diagonal * trace_of(inputs) / static_cast<double>(n) + 1e-300);
-  const at::Tensor l = std::get<0>(at::linalg_cholesky_ex(inputs));
-  const at::Tensor m = l.t().mm(square(full.deltas)).mm(l);
+  const auto [l, info] = at::linalg_cholesky_ex(inputs);
+  const at::Tensor m = l.t().mm(square(full.deltas)).mm(l).contiguous();
+  // Numbers that are none reach everyone, as without low rank.
+  if (info.item<int>() != 0 || !std::isfinite(trace_of(m))) {
+    if (rest) *rest = {};
+    return given;
+  }
   const bool needs_all = rest || options.tolerance > 0;
   const Spectrum found = needs_all ? all_of(m) : largest_of(m, options.rank);
   const std::int64_t all = count_above(found.values, rounding.tiny);

@@ -1,6 +1,7 @@
 #include "sheaf/parallel/products.hpp"
 
 #include <ATen/record_function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <string_view>
 
@@ -37,6 +38,31 @@ void on_end(const at::RecordFunction& call, at::ObserverContext* context) {
 
 bool is_one(const c10::IValue& value) {
   return value.isScalar() && value.toScalar().toDouble() == 1;
+}
+
+bool is_view(const std::string& name) {
+  for (const char* view :
+       {"TBackward", "Transpose", "Slice", "View", "Permute", "Select",
+        "Reshape", "UnsafeView", "Narrow", "Unsqueeze", "Squeeze", "Split",
+        "Chunk", "Alias", "AsStrided"})
+    if (name.rfind(view, 0) == 0) return true;
+  return false;
+}
+
+// Whether its gradient becomes the parameter's through views alone, and not
+// through a function that would be passed over.
+bool leads_to(const at::Tensor& tensor, const at::Tensor& parameter) {
+  const auto goal = torch::autograd::impl::grad_accumulator(parameter);
+  auto node = torch::autograd::impl::gradient_edge(tensor).function;
+  while (node && node != goal) {
+    if (!is_view(node->name()) || node->num_outputs() != 1) return false;
+    node = node->next_edge(0).function;
+  }
+  return node == goal;
+}
+
+bool is_sound(const at::Tensor& weight) {
+  return weight.dim() == 2 && weight.stride(0) > 0 && weight.stride(1) > 0;
 }
 
 const void* storage_of(const at::Tensor& tensor) {
@@ -97,9 +123,11 @@ void ProductWatch::see(const char* name, const std::vector<c10::IValue>& inputs,
     tell(*std::move(product), output);
 }
 
-// The parameter whose memory it is a view of.
+// The parameter whose memory it is a view of. A parameter with hooks of its own
+// is left alone: they want to see its gradient.
 std::optional<std::size_t> ProductWatch::find(const at::Tensor& tensor) const {
   if (!tensor.defined() || !tensor.requires_grad()) return {};
+  if (tensor.layout() != at::kStrided || !tensor.is_floating_point()) return {};
   const auto [begin, end] = by_storage_.equal_range(storage_of(tensor));
   for (auto it = begin; it != end; ++it) {
     const at::Tensor& parameter = parameters_[it->second];
@@ -107,7 +135,9 @@ std::optional<std::size_t> ProductWatch::find(const at::Tensor& tensor) const {
         tensor.storage_offset() - parameter.storage_offset();
     if (place >= 0 && place < parameter.numel() &&
         tensor.numel() <= parameter.numel() &&
-        tensor.scalar_type() == parameter.scalar_type())
+        tensor.scalar_type() == parameter.scalar_type() &&
+        torch::autograd::impl::hooks(parameter).empty() &&
+        leads_to(tensor, parameter))
       return it->second;
   }
   return {};
@@ -122,6 +152,10 @@ std::optional<Product> ProductWatch::matrix_product(
   Product product;
   product.is_transposed = left_found.has_value();
   const at::Tensor weight = product.is_transposed ? left.t() : right;
+  const at::Tensor& other = product.is_transposed ? right : left;
+  if (!is_sound(weight) || other.layout() != at::kStrided ||
+      other.scalar_type() != weight.scalar_type())
+    return {};
   product.weight = left_found ? *left_found : *right_found;
   product.weight_edge = first_edge + (product.is_transposed ? 0 : 1);
   const at::Tensor& input = product.is_transposed ? right : left;
@@ -172,6 +206,8 @@ void ProductWatch::see_embedding(const std::vector<c10::IValue>& inputs,
 }
 
 void ProductWatch::tell(Product product, const at::Tensor& output) {
+  // Autocast computes in another type than it was asked for.
+  if (output.scalar_type() != parameters_[product.weight].scalar_type()) return;
   product.node = output.grad_fn();
   on_product_(std::move(product));
 }

@@ -114,7 +114,13 @@ void Reducer::begin_pass() {
     if (never_used_[i]) take_nothing(i);
 }
 
+void Reducer::open_pass() {
+  const std::lock_guard lock(mutex_);
+  begin_pass();
+}
+
 void Reducer::on_gradient(std::size_t index) {
+  if (opener_ && is_syncing_) opener_();
   const std::lock_guard lock(mutex_);
   if (!is_syncing_) {
     has_more_[index] = true;

@@ -80,6 +80,14 @@ class Reducer {
     before_pass_ = std::move(action);
   }
 
+  // For one whose passes go with those of another reducer, so that all ranks
+  // begin and end both, whichever parameters they have used. `opener` is
+  // called before each gradient; it calls open_pass() once in a pass, and
+  // close_pass() at the end of backward().
+  void set_opener(std::function<void()> opener) { opener_ = std::move(opener); }
+  void open_pass();
+  void close_pass() { end_pass(); }
+
   // After an error within backward(): forgets the pass that it broke.
   void forget_pass();
 
@@ -120,6 +128,7 @@ class Reducer {
   int active_ = 1;
   int divisor_ = 1;
   std::function<void()> before_pass_;
+  std::function<void()> opener_;
 
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Place> places_;         // by parameter

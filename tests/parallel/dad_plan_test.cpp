@@ -20,6 +20,7 @@ std::vector<ParameterUse> mlp(std::int64_t rows) {
     weight.rows = rows;
     weight.calls = 1;
     weight.order = static_cast<std::int64_t>(i);
+    weight.takes_data = i == 0;
     weight.above =
         i + 2 < sizes.size() ? static_cast<std::int64_t>(2 * i + 2) : -1;
     weight.biases = {2 * i + 1};

@@ -247,6 +247,142 @@ TEST(DadParallel, CountsItsBytes) {
   });
 }
 
+// An optional layer of each kind, and a norm: ranks use what they like.
+struct ChoosyImpl : torch::nn::Module {
+  ChoosyImpl() {
+    last = register_module("last", torch::nn::Linear(12, 4));
+    norm = register_module(
+        "norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({12})));
+    extra = register_module("extra", torch::nn::Linear(12, 12));
+  }
+  at::Tensor forward(const at::Tensor& x, bool has_norm, bool has_extra) {
+    at::Tensor y = has_norm ? norm(x) : x;
+    if (has_extra) y = torch::tanh(extra(y));
+    return last(y);
+  }
+  torch::nn::Linear last{nullptr}, extra{nullptr};
+  torch::nn::LayerNorm norm{nullptr};
+};
+
+TEST(DadParallel, RanksMayUseDifferentParameters) {
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
+    run_threads(2, [&](const Group& group) {
+      auto net = make_net(maker<ChoosyImpl>(), at::kDouble, 1);
+      auto alone = make_net(maker<ChoosyImpl>(), at::kDouble, 1);
+      DadParallel model(net, group,
+                        {.routes = {{"extra.weight", Route::kGradient}},
+                         .link = LinkModel{},
+                         .overlap = overlap});
+      const auto has = [](int step, int rank, int what) {
+        return step == 0 || (step * 2 + rank) >> what & 1;
+      };
+      for (int step = 0; step < 8; ++step) {
+        const Examples all = examples(step, 6, at::kDouble);
+        const Examples mine = share_of(all, group.rank(), 2);
+        net->zero_grad();
+        alone->zero_grad();
+        part_of_loss(model.forward(mine.data, has(step, group.rank(), 0),
+                                   has(step, group.rank(), 1)),
+                     mine, 3)
+            .backward();
+        for (int rank = 0; rank < 2; ++rank) {
+          const Examples part = share_of(all, rank, 2);
+          part_of_loss(
+              alone->forward(part.data, has(step, rank, 0), has(step, rank, 1)),
+              part, 6)
+              .backward();
+        }
+        const auto ours = net->parameters();
+        const auto theirs = alone->parameters();
+        for (std::size_t i = 0; i < ours.size(); ++i)
+          EXPECT_TRUE(at::allclose(ours[i].grad(), theirs[i].grad()))
+              << "step " << step << ", parameter " << i;
+      }
+    });
+}
+
+// A rank that knows only the order of the parameters, not of the layers.
+TEST(DadParallel, ARankMayHaveNoRows) {
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
+    run_threads(2, [&](const Group& group) {
+      auto net = make_net(maker<ChoosyImpl>(), at::kDouble, 1);
+      DadParallel model(net, group,
+                        {.link = LinkModel{},
+                         .average = Average::kRanks,
+                         .overlap = overlap});
+      const Examples all = examples(0, 6, at::kDouble);
+      for (int step = 0; step < 3; ++step) {
+        net->zero_grad();
+        if (group.rank() == 0) {
+          part_of_loss(model.forward(all.data, true, true), all, 6).backward();
+        } else {
+          static_cast<DadParallelCore&>(model).before_forward();
+          static_cast<DadParallelCore&>(model).after_forward({});
+          at::Tensor none = at::zeros({}, at::kDouble);
+          for (const auto& one : net->parameters()) none = none + one.sum() * 0;
+          none.backward();
+        }
+        model.check_weights();
+        auto alone = make_net(maker<ChoosyImpl>(), at::kDouble, 1);
+        part_of_loss(alone->forward(all.data, true, true), all, 12).backward();
+        EXPECT_TRUE(
+            at::allclose(net->last->weight.grad(), alone->last->weight.grad()));
+      }
+    });
+}
+
+// Several graphs at once, a graph used twice, gradients that must stay, and
+// autograd::grad() in between.
+TEST(DadParallel, GraphsOfAllKinds) {
+  run_threads(2, [&](const Group& group) {
+    auto net = make_net(maker<PlainNetImpl>(true), at::kDouble, 1);
+    auto alone = make_net(maker<PlainNetImpl>(true), at::kDouble, 1);
+    DadParallel model(net, group, {.link = LinkModel{}});
+    const auto losses = [&](auto&& forward, const Examples& mine) {
+      const at::Tensor a = part_of_loss(forward(mine.data), mine, 3);
+      const at::Tensor b = part_of_loss(forward(mine.data * 2), mine, 3);
+      torch::autograd::grad({a}, {mine.data}, {}, /*retain_graph=*/true, false,
+                            /*allow_unused=*/true);
+      a.backward({}, /*retain_graph=*/true);
+      b.backward();
+      a.backward();
+    };
+    const Examples all = examples(0, 6, at::kDouble);
+    for (int rank = 0; rank < 2; ++rank) {
+      Examples part = share_of(all, rank, 2);
+      part.data = part.data.clone().requires_grad_();
+      losses([&](const at::Tensor& x) { return alone->forward(x); }, part);
+      if (rank == group.rank())
+        losses([&](const at::Tensor& x) { return model.forward(x); }, part);
+    }
+    // A penalty alone leaves all others as they are.
+    (net->first->weight.square().sum() * 0.5).backward();
+    (alone->first->weight.square().sum() * 1.0).backward();
+    const auto ours = net->parameters();
+    const auto theirs = alone->parameters();
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_TRUE(at::allclose(ours[i].grad() * 2, theirs[i].grad())) << i;
+  });
+}
+
+TEST(DadParallel, AForwardThatLeadsNowhereCostsNothing) {
+  run_threads(2, [&](const Group& group) {
+    auto net = make_net(maker<PlainNetImpl>(true), at::kFloat, 1);
+    DadParallel model(net, group,
+                      {.mode = DadMode::kRankDad, .link = LinkModel{}});
+    const Examples mine = share_of(examples(0, 6, at::kFloat), group.rank(), 2);
+    part_of_loss(model.forward(mine.data), mine, 3).backward();
+    const auto bytes = model.stats().bytes;
+    for (int i = 0; i < 4; ++i) model.forward(mine.data);
+    model.reset_stats();
+    part_of_loss(model.forward(mine.data), mine, 3).backward();
+    EXPECT_LE(model.stats().bytes, bytes + 32 * (12 + 20) * 4);
+    EXPECT_THROW(model.forward(at::zeros({2, 3})), c10::Error);
+    net->forward(mine.data);  // is not watched
+    part_of_loss(model.forward(mine.data), mine, 3).backward();
+  });
+}
+
 TEST(DadParallel, RefusesWhatCannotBe) {
   run_threads(1, [](const Group& group) {
     auto net = std::make_shared<PlainNetImpl>(true);

@@ -136,7 +136,7 @@ async function checkCharts(page) {
   const runs = ['DDP', 'DAD', 'RANK', 'PLAIN'];
   const wanted = {
     learning: runs, times: runs,
-    split: ['data', 'forward', 'backward', 'exchange', 'optimiser', 'other'],
+    split: ['data', 'forward', 'backward', 'exchange', 'gradient', 'optimiser', 'other'],
     bytes: ['gradient', 'dad', 'rank-dad', 'not told'],
     ranks: ['fc1.weight', 'fc2.weight', 'fc3.weight', 'fc4.weight'],
     timeline: ['forward', 'backward', 'all_gather', 'optimizer'],
