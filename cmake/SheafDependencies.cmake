@@ -42,14 +42,25 @@ if(SHEAF_WITH_TORCH)
   endif()
   # libtorch 2 exports functions of an older std::filesystem. They come before
   # those of a libstdc++ that is linked statically, as some compilers do, and
-  # the program crashes in the first folder that it reads.
-  if(NOT CMAKE_CROSSCOMPILING)
+  # the program crashes in the first folder that it reads. The check links the
+  # library by its file: the package's targets need others, which are not known
+  # in a project of its own.
+  get_filename_component(torch_folder "${TORCH_LIBRARY}" DIRECTORY)
+  find_library(SHEAF_TORCH_CPU torch_cpu HINTS ${torch_folder}
+    ${TORCH_INSTALL_PREFIX}/lib)
+  mark_as_advanced(SHEAF_TORCH_CPU)
+  if(SHEAF_TORCH_CPU AND NOT CMAKE_CROSSCOMPILING)
+    get_filename_component(torch_folder "${SHEAF_TORCH_CPU}" DIRECTORY)
     try_run(SHEAF_FOLDERS_READ SHEAF_FOLDERS_LINK
       ${PROJECT_BINARY_DIR}/check_filesystem
       ${PROJECT_SOURCE_DIR}/cmake/check_filesystem.cpp
-      LINK_LIBRARIES torch CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
+      LINK_OPTIONS -Wl,--no-as-needed -Wl,-rpath,${torch_folder}
+        -Wl,--unresolved-symbols=ignore-in-shared-libs
+      LINK_LIBRARIES ${SHEAF_TORCH_CPU}
+      CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
       ARGS ${PROJECT_SOURCE_DIR}/cmake)
-    if(SHEAF_FOLDERS_LINK AND NOT "${SHEAF_FOLDERS_READ}" EQUAL 0)
+    # 127: libtorch was not found by the loader, which others will tell.
+    if(SHEAF_FOLDERS_LINK AND NOT "${SHEAF_FOLDERS_READ}" MATCHES "^(0|127)$")
       set(how "${SHEAF_FOLDERS_READ}")
       unset(SHEAF_FOLDERS_READ CACHE)
       message(FATAL_ERROR "Programs that ${CMAKE_CXX_COMPILER} links with "
