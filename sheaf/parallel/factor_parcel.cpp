@@ -2,6 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 
 #include "sheaf/base/error.hpp"
@@ -31,9 +34,11 @@ struct PartHeader {
 };
 constexpr std::size_t kPartNumbers = sizeof(PartHeader) / sizeof(std::int64_t);
 
+using PartNumbers = std::array<std::int64_t, kPartNumbers>;
+
 void append(Numbers& numbers, const PartHeader& part) {
-  const auto* begin = &part.weight;
-  numbers.insert(numbers.end(), begin, begin + kPartNumbers);
+  const auto values = std::bit_cast<PartNumbers>(part);
+  numbers.insert(numbers.end(), values.begin(), values.end());
 }
 
 std::int64_t bytes_of(const PartHeader& part) {
@@ -43,9 +48,13 @@ std::int64_t bytes_of(const PartHeader& part) {
 std::vector<PartHeader> parts_of(const Numbers& numbers) {
   const std::size_t begin = 1 + static_cast<std::size_t>(numbers[0]);
   SHEAF_ASSERT((numbers.size() - begin) % kPartNumbers == 0, "header");
-  std::vector<PartHeader> parts((numbers.size() - begin) / kPartNumbers);
-  std::copy(numbers.begin() + static_cast<long>(begin), numbers.end(),
-            reinterpret_cast<std::int64_t*>(parts.data()));
+  std::vector<PartHeader> parts;
+  for (std::size_t i = begin; i < numbers.size(); i += kPartNumbers) {
+    PartNumbers values;
+    std::copy_n(numbers.begin() + static_cast<long>(i), kPartNumbers,
+                values.begin());
+    parts.push_back(std::bit_cast<PartHeader>(values));
+  }
   return parts;
 }
 
