@@ -136,7 +136,8 @@ async function checkCharts(page) {
   const runs = ['DDP', 'DAD', 'RANK', 'PLAIN'];
   const wanted = {
     learning: runs, times: runs,
-    split: ['data', 'forward', 'backward', 'exchange', 'gradient', 'optimiser', 'other'],
+    split: ['data', 'forward', 'backward', 'exchange', 'gradient', 'optimiser',
+            'other'],
     bytes: ['gradient', 'dad', 'rank-dad', 'not told'],
     ranks: ['fc1.weight', 'fc2.weight', 'fc3.weight', 'fc4.weight'],
     timeline: ['forward', 'backward', 'all_gather', 'optimizer'],
@@ -163,7 +164,8 @@ async function checkNumbers(page) {
   expect(Number.parseFloat(row[1][5]) > 1.5, 'speed-up of DAD');
   expectEqual(row[0][6], '16.6 MiB', 'bytes of the gradients');
   const split = await chartOf(page, 'split');
-  expect(isNear(split.data[5][0], 0.1), `other: ${split.data[5][0]} ms`);
+  const other = split.data.at(-1)[0];
+  expect(isNear(other, 0.1), `other: ${other} ms`);
   const sums = runsOf(split).map((parts) => parts.reduce((a, b) => a + b, 0));
   const means = await page.evaluate(() => data.runs.map((run) =>
     run.statistics.batch_duration.mean));
