@@ -67,6 +67,24 @@ class Storages {
         spans[tensor.device()].push_back(span_of(tensor, i));
     }
     for (auto& [device, list] : spans) place_spans(list);
+    number_by_use();
+  }
+
+  // Storages were found by address, which would make files of the same state
+  // differ.
+  void number_by_use() {
+    constexpr std::size_t kNone = -1;
+    std::vector<std::size_t> number(storages_.size(), kNone);
+    std::vector<at::Tensor> in_order;
+    for (Placed& placed : placed_) {
+      std::size_t& mine = number[placed.storage];
+      if (mine == kNone) {
+        mine = in_order.size();
+        in_order.push_back(storages_[placed.storage]);
+      }
+      placed.storage = mine;
+    }
+    storages_ = std::move(in_order);
   }
 
   // Spans that overlap, from the lowest address on, make up one region.
