@@ -9,13 +9,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/sheaf.hpp"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using sheaf::parallel::Where;
 
 struct Options {
@@ -88,30 +87,26 @@ class Contestant {
 
   void step(const at::Tensor& data, const at::Tensor& target, bool counts) {
     if (strategy_) strategy_->reset_stats();
-    const auto start = Clock::now();
+    const sheaf::Stopwatch watch;
     sheaf::forget_gradients(*net_);
     if (strategy_) strategy_->before_forward();
     at::Tensor output = net_->forward(data);
     if (strategy_) strategy_->after_forward({&output});
     torch::nn::functional::cross_entropy(output, target).backward();
     optimizer_->step();
-    if (counts)
-      times_.push_back(
-          std::chrono::duration<double, std::milli>(Clock::now() - start)
-              .count());
+    if (counts) times_.push_back(watch.ms());
   }
 
   void print(double first_ms) const {
-    auto times = times_;
-    std::sort(times.begin(), times.end());
-    const double median = times[times.size() / 2];
+    const double middle = median();
+    const double best = *std::min_element(times_.begin(), times_.end());
     const auto stats =
         strategy_ ? strategy_->stats() : sheaf::parallel::ExchangeStats{};
     fmt::print(
         "{{\"mode\": \"{}\", \"rows\": {}, \"step_ms\": {:.3f}, \"best_ms\": "
         "{:.3f}, \"faster_than_first\": {:.2f}, \"bytes\": {}, "
         "\"exchange_ms\": {:.2f}, \"wait_ms\": {:.2f}}}\n",
-        mode_, options_.rows, median, times[0], first_ms / median, stats.bytes,
+        mode_, options_.rows, middle, best, first_ms / middle, stats.bytes,
         stats.exchange_ms, stats.wait_ms);
     if (const auto* dad =
             dynamic_cast<sheaf::parallel::DadParallelCore*>(strategy_.get());

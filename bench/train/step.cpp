@@ -8,13 +8,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/sheaf.hpp"
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct MlpImpl : torch::nn::Module {
   explicit MlpImpl(const std::vector<int>& sizes) {
@@ -41,11 +39,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start)
-      .count();
-}
-
 struct Times {
   double step_ms = 0;
   double backward_ms = 0;  // of it
@@ -69,18 +62,18 @@ class Trainer {
   template <class Forward>
   Times step(Forward forward, const at::Tensor& data, const at::Tensor& target,
              sheaf::TraceWriter* trace) {
-    const auto start = Clock::now();
+    const sheaf::Stopwatch watch;
     const sheaf::TraceSpan step(trace, "step", "train");
     sheaf::forget_gradients(*net_);
     auto loss = torch::nn::functional::cross_entropy(forward(data), target);
-    const auto middle = Clock::now();
+    const sheaf::Stopwatch backward_watch;
     {
       const sheaf::TraceSpan backward(trace, "backward", "train");
       loss.backward();
     }
-    const double backward_ms = ms_since(middle);
+    const double backward_ms = backward_watch.ms();
     optimizer_.step();
-    return {ms_since(start), backward_ms};
+    return {watch.ms(), backward_ms};
   }
   Mlp& net() { return net_; }
 
@@ -132,9 +125,9 @@ double exchange_ms(const sheaf::Group& group, const Mlp& net, int count) {
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
     sheaf::barrier(group);
-    const auto start = Clock::now();
+    const sheaf::Stopwatch watch;
     sheaf::all_reduce(group, block, {.op = sheaf::ReduceOp::kAvg});
-    times.push_back(ms_since(start));
+    times.push_back(watch.ms());
   }
   return median(times);
 }

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <limits>
 #include <mutex>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
-#include "sheaf/parallel/graph.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/parallel/parameter_use.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -31,57 +29,6 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
     return {gradients[0] * context->saved_data["scale"].toDouble(), {}};
   }
 };
-
-constexpr std::int64_t kUseNumbers = 11;
-
-void combine(ParameterUse& all, const std::int64_t* one) {
-  all.rows += one[0];
-  all.calls = std::max(all.calls, one[1]);
-  all.in = std::max(all.in, one[2]);
-  all.out = std::max(all.out, one[3]);
-  all.is_lookup = all.is_lookup || one[4] != 0;
-  all.has_other_use = all.has_other_use || one[5] != 0;
-  all.order = std::min(all.order, one[6]);
-  all.density = std::max(all.density, 1e-6 * static_cast<double>(one[7]));
-  all.above = std::max(all.above, one[8]);
-  all.takes_data = all.takes_data || one[9] != 0;
-}
-
-// Of all ranks; the same on all.
-std::vector<ParameterUse> share_uses(const comm::Group& group,
-                                     const std::vector<ParameterUse>& mine) {
-  Numbers numbers;
-  for (const ParameterUse& use : mine) {
-    numbers.insert(
-        numbers.end(),
-        {use.rows, use.calls, use.in, use.out, use.is_lookup, use.has_other_use,
-         use.order, static_cast<std::int64_t>(1e6 * use.density), use.above,
-         use.takes_data, static_cast<std::int64_t>(use.biases.size())});
-    numbers.insert(numbers.end(), use.biases.begin(), use.biases.end());
-  }
-  auto all = mine;
-  for (ParameterUse& use : all) {
-    use.rows = 0;
-    use.calls = 0;
-    use.density = 0;
-    use.above = -1;
-    use.biases.clear();
-  }
-  for (const Numbers& one : share_numbers(group, Where::kAllGather, numbers)) {
-    const std::int64_t* at = one.data();
-    for (ParameterUse& use : all) {
-      combine(use, at);
-      const std::int64_t count = at[kUseNumbers - 1];  // of biases
-      at += kUseNumbers;
-      for (const std::int64_t* end = at + count; at != end; ++at) {
-        const auto bias = static_cast<std::size_t>(*at);
-        if (std::count(use.biases.begin(), use.biases.end(), bias) == 0)
-          use.biases.push_back(bias);
-      }
-    }
-  }
-  return all;
-}
 
 // Half of the bytes are saved where half of the elements are zeros.
 bool skips_zeros(const DadOptions& options, const LinkModel& link) {
@@ -130,7 +77,6 @@ struct DadParallelCore::State {
   NamedTensors parameters;
   NamedTensors buffers;
   std::vector<ReducedParameter> reduced;
-  std::vector<NodePointer> accumulators;
   bool is_syncing = true;
   double weight = 1;  // of this rank's gradients in the average of ranks
 
@@ -177,48 +123,6 @@ struct DadParallelCore::State {
     if (reducer) reducer->forget_pass();
     is_in_pass = false;
   }
-  void start_uses() {
-    uses.resize(reduced.size());
-    for (std::size_t i = 0; i < reduced.size(); ++i) {
-      uses[i].name = reduced[i].name;
-      uses[i].elements = reduced[i].tensor.numel();
-      uses[i].width =
-          static_cast<std::int64_t>(reduced[i].tensor.element_size());
-      uses[i].order = std::numeric_limits<std::int64_t>::max();
-    }
-  }
-  void note_use(const Product& product) {
-    ParameterUse& use = uses[product.weight];
-    ++use.calls;
-    use.rows += product.input.size(0);
-    use.takes_data = use.takes_data || !product.input_node;
-    if (!product.view.is_lookup && product.input.numel() > 0)
-      use.density = product.input.count_nonzero().item<double>() /
-                    static_cast<double>(product.input.numel());
-    use.in = std::max(use.in, product.view.in);
-    use.out = std::max(use.out, product.view.out);
-    use.is_lookup = use.is_lookup || product.view.is_lookup;
-    use.order = std::min(use.order, static_cast<std::int64_t>(seen.size()));
-    if (product.bias &&
-        std::count(use.biases.begin(), use.biases.end(), *product.bias) == 0)
-      use.biases.push_back(*product.bias);
-  }
-  void note_chains(const std::vector<at::Tensor*>& outputs) {
-    std::vector<LayerNodes> layers;
-    for (const Product& product : seen) layers.push_back(product.nodes());
-    const auto above = find_above(layers, outputs);
-    for (std::size_t i = 0; i < seen.size(); ++i)
-      if (above[i] && uses[seen[i].weight].calls == 1 &&
-          uses[seen[above[i]->layer].weight].calls == 1)
-        uses[seen[i].weight].above =
-            static_cast<std::int64_t>(seen[above[i]->layer].weight);
-  }
-  void note_other_uses(const std::vector<at::Tensor*>& outputs) {
-    auto arrivals = count_arrivals(outputs);
-    for (std::size_t i = 0; i < uses.size(); ++i)
-      if (arrivals[accumulators[i].get()] > uses[i].calls)
-        uses[i].has_other_use = true;
-  }
 };
 
 DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
@@ -240,14 +144,10 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   check_same_shapes(state.group, all);
   broadcast_tensors(state.group, all);
   std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor, is_sparse] : state.reduced) {
+  for (const auto& [name, tensor, is_sparse] : state.reduced)
     tensors.push_back(is_sparse ? at::Tensor() : tensor);
-    state.accumulators.push_back(
-        torch::autograd::impl::grad_accumulator(tensor));
-  }
   state.watch = std::make_unique<ProductWatch>(
       tensors, [this](Product product) { see(std::move(product)); });
-  state.start_uses();
 }
 
 DadParallelCore::~DadParallelCore() = default;
@@ -289,8 +189,8 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   if (!at::GradMode::is_enabled()) return;
   if (state.factors) state.factors->after_forward(outputs);
   if (!state.choices.empty()) return;
-  state.note_other_uses(outputs);
-  state.note_chains(outputs);
+  state.uses =
+      share_uses(state.group, find_uses(state.reduced, state.seen, outputs));
   make_plan();
   for (const Product& product : std::exchange(state.seen, {}))
     if (state.factors && state.factors->takes(product.weight))
@@ -304,14 +204,12 @@ void DadParallelCore::see(Product product) {
     if (state.factors->takes(product.weight)) state.factors->add(product);
     return;
   }
-  state.note_use(product);
   state.seen.push_back(std::move(product));
 }
 
 void DadParallelCore::make_plan() {
   State& state = *state_;
-  const auto uses = share_uses(state.group, state.uses);
-  state.uses = uses;
+  const auto& uses = state.uses;
   const LinkModel link = state.options.link
                              ? *state.options.link
                              : measure_link(state.second, state.options.where);
@@ -321,10 +219,9 @@ void DadParallelCore::make_plan() {
   for (std::size_t i = 0; i < state.reduced.size(); ++i)
     if (state.choices[i].route == Route::kGradient && !state.plan.is_bias[i])
       ordinary.push_back(state.reduced[i]);
-  if (!ordinary.empty()) {
+  if (!ordinary.empty())
     state.reducer = std::make_unique<Reducer>(ordinary, state.group,
                                               state.reducer_options());
-  }
   if (!state.plan.backward.empty())
     state.factors =
         std::make_unique<FactorReducer>(state.reduced, state.second, state.plan,

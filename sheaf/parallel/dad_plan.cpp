@@ -182,6 +182,10 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
         choose(uses[i], has_above ? &uses[above] : nullptr,
                route == Route::kDad || route == Route::kEdad, wishes, link);
   }
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    for (const std::size_t bias : uses[i].biases)
+      if (choices[i].route == Route::kGradient)
+        choices[bias].reason = "as its weight, " + uses[i].name;
   return choices;
 }
 

@@ -5,32 +5,39 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/parallel/factor_reducer.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start)
-      .count();
-}
-
 at::Tensor stacked(const std::vector<at::Tensor>& rows) {
   return rows.size() == 1 ? rows[0] : at::cat(rows);
 }
 
-// What a header says of one part.
-struct PartHeader {
+// What tells a block of a weight.
+struct BlockNumbers {
   std::int64_t weight, in, out, in_stride, out_stride, offset, is_lookup, bias;
+
+  static BlockNumbers of(std::int64_t weight, const WeightView& view,
+                         std::int64_t bias) {
+    return {weight,          view.in,     view.out,       view.in_stride,
+            view.out_stride, view.offset, view.is_lookup, bias};
+  }
+  WeightView view() const {
+    return {in, out, in_stride, out_stride, offset, is_lookup != 0};
+  }
+};
+
+// What a header says of one part. Its deltas were sent, or can be computed from
+// those of the block `from`, whose weight is -1 where there is none.
+struct PartHeader {
+  BlockNumbers block;
   std::int64_t rows, input_bytes, delta_rows, delta_bytes, bias_bytes;
-  // Where its deltas can be computed from, by what tells a block.
-  std::int64_t from, activation, from_in, from_out, from_in_stride,
-      from_out_stride, from_offset, from_bias;
+  std::int64_t activation;
+  BlockNumbers from;
 };
 constexpr std::size_t kPartNumbers = sizeof(PartHeader) / sizeof(std::int64_t);
 
@@ -61,7 +68,7 @@ std::vector<PartHeader> parts_of(const Numbers& numbers) {
 }  // namespace
 
 void FactorReducer::send(Parcel& parcel) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   const TraceSpan span(options_.trace, parcel.name, "exchange", 1);
   const at::NoGradGuard no_grad;
   Numbers numbers{static_cast<std::int64_t>(parcel.remainders.size())};
@@ -81,14 +88,8 @@ void FactorReducer::send(Parcel& parcel) {
                   *part.block);
     }
     PartHeader header{};
-    header.weight = static_cast<std::int64_t>(part.weight);
-    header.in = block.view.in;
-    header.out = block.view.out;
-    header.in_stride = block.view.in_stride;
-    header.out_stride = block.view.out_stride;
-    header.offset = block.view.offset;
-    header.is_lookup = block.view.is_lookup;
-    header.bias = block.bias;
+    header.block = BlockNumbers::of(static_cast<std::int64_t>(part.weight),
+                                    block.view, block.bias);
     const auto add = [&](const at::Tensor& matrix, const WireFormat& format) {
       if (!matrix.defined()) return std::int64_t{0};
       pieces.push_back(encode(matrix, format));
@@ -100,14 +101,9 @@ void FactorReducer::send(Parcel& parcel) {
     header.delta_bytes = add(factors.deltas, options_.wire);
     header.bias_bytes = add(bias, {});
     const Source& source = part.source;
-    header.from = parcel.is_backward ? source.weight : -1;
     header.activation = static_cast<std::int64_t>(source.activation);
-    header.from_in = source.view.in;
-    header.from_out = source.view.out;
-    header.from_in_stride = source.view.in_stride;
-    header.from_out_stride = source.view.out_stride;
-    header.from_offset = source.view.offset;
-    header.from_bias = source.bias;
+    header.from = BlockNumbers::of(parcel.is_backward ? source.weight : -1,
+                                   source.view, source.bias);
     append(numbers, header);
   }
   const auto all = share_numbers(group_, options_.where, numbers);
@@ -120,16 +116,17 @@ void FactorReducer::send(Parcel& parcel) {
   const at::Tensor mine = at::cat(pieces);
   const auto bytes = share_bytes(group_, options_.where, mine, sizes);
   stats_.bytes += mine.numel();
-  const double spent = ms_since(start);
+  const double spent = watch.ms();
   const double total = std::max(1.0, static_cast<double>(mine.numel()));
   for (const PartHeader& part : parts_of(numbers)) {
-    FactorStats& stats = sites_[static_cast<std::size_t>(part.weight)].stats;
+    FactorStats& stats =
+        sites_[static_cast<std::size_t>(part.block.weight)].stats;
     stats.exchange_ms += spent * static_cast<double>(bytes_of(part)) / total;
   }
   for (int r = 0; r < group_.size(); ++r)
     take(r, all[static_cast<std::size_t>(r)],
          bytes[static_cast<std::size_t>(r)]);
-  stats_.exchange_ms += ms_since(start);
+  stats_.exchange_ms += watch.ms();
   ++stats_.buckets;
 }
 
@@ -150,25 +147,22 @@ void FactorReducer::take(std::int64_t rank, const Numbers& numbers,
         numbers[static_cast<std::size_t>(i) + 1])] = true;
   std::int64_t place = 0;
   for (const PartHeader& part : parts_of(numbers)) {
-    const auto weight = static_cast<std::size_t>(part.weight);
+    const auto weight = static_cast<std::size_t>(part.block.weight);
     const auto type = parameters_[weight].tensor.scalar_type();
-    const WeightView view{part.in,         part.out,    part.in_stride,
-                          part.out_stride, part.offset, part.is_lookup != 0};
+    const WeightView view = part.block.view();
+    const std::int64_t bias = part.block.bias;
     Site& site = sites_[weight];
     const auto matches = [&](const Got& got) {
-      return got.rank == rank && got.view == view && got.bias == part.bias;
+      return got.rank == rank && got.view == view && got.bias == bias;
     };
     auto got = std::find_if(site.got.begin(), site.got.end(), matches);
     if (got == site.got.end())
-      got = site.got.insert(got, {rank, view, part.bias, {}, {}, {}, {}});
-    if (part.from >= 0) {
-      got->source = {part.from,
-                     static_cast<Activation>(part.activation),
-                     {part.from_in, part.from_out, part.from_in_stride,
-                      part.from_out_stride, part.from_offset},
-                     part.from_bias};
+      got = site.got.insert(got, {rank, view, bias, {}, {}, {}, {}});
+    if (part.from.weight >= 0) {
+      got->source = {part.from.weight, static_cast<Activation>(part.activation),
+                     part.from.view(), part.from.bias};
       if (rank == group_.rank())
-        site.source = static_cast<std::size_t>(part.from);
+        site.source = static_cast<std::size_t>(part.from.weight);
     }
     const auto next = [&](std::int64_t size, at::IntArrayRef sizes,
                           at::ScalarType of, const WireFormat& format) {
@@ -220,7 +214,7 @@ void FactorReducer::derive_deltas(std::size_t weight) {
 // Rows of all ranks that belong to the same part of the weight go into one
 // product, in the order of ranks: the same bits everywhere.
 void FactorReducer::make_gradient(std::size_t weight) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   derive_deltas(weight);
   std::vector<Got> merged;
   std::stable_sort(sites_[weight].got.begin(), sites_[weight].got.end(),
@@ -245,8 +239,8 @@ void FactorReducer::make_gradient(std::size_t weight) {
   }
   for (const Got& all : merged)
     if (!all.deltas.empty() || all.bias_sum.defined()) add_product(weight, all);
-  sites_[weight].stats.gradient_ms += ms_since(start);
-  stats_.gradient_ms += ms_since(start);
+  sites_[weight].stats.gradient_ms += watch.ms();
+  stats_.gradient_ms += watch.ms();
 }
 
 void FactorReducer::add_product(std::size_t weight, const Got& all) {

@@ -4,22 +4,15 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
 using torch::autograd::variable_list;
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start)
-      .count();
-}
-
 // With autograd::grad() no gradients are accumulated: its deltas are not ours.
 bool is_for_some_inputs_only() {
   const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
@@ -283,7 +276,7 @@ void FactorReducer::launch(Parcel parcel) {
 }
 
 void FactorReducer::wait_for(std::size_t parcels) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   while (!is_overlapping_ && arrived_ < parcels) {
     Parcel parcel = std::move(parcels_.front());
     parcels_.pop_front();
@@ -296,7 +289,7 @@ void FactorReducer::wait_for(std::size_t parcels) {
     lock.unlock();
     if (has_failed_) worker_.drain();
   }
-  stats_.wait_ms += ms_since(start);
+  stats_.wait_ms += watch.ms();
 }
 
 void FactorReducer::close_pass() {

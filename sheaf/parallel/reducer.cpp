@@ -1,10 +1,10 @@
 #include "sheaf/parallel/reducer.hpp"
 
-#include <chrono>
 #include <numeric>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/sparse.hpp"
 #include "sheaf/tensor/collectives.hpp"
@@ -12,13 +12,6 @@
 
 namespace sheaf::parallel {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start)
-      .count();
-}
 
 // Below this, gathering gradients costs less than a message of their own.
 constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
@@ -180,7 +173,7 @@ void Reducer::launch(std::size_t bucket) {
 }
 
 void Reducer::exchange(std::size_t index) {
-  const auto start = Clock::now();
+  const Stopwatch watch;
   Bucket& bucket = *buckets_[index];
   const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
   const at::NoGradGuard no_grad;
@@ -190,7 +183,7 @@ void Reducer::exchange(std::size_t index) {
     stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
   else
     average_on_device(bucket);
-  stats_.exchange_ms += ms_since(start);
+  stats_.exchange_ms += watch.ms();
   ++stats_.buckets;
 }
 
@@ -232,14 +225,14 @@ void Reducer::end_pass() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (states_[i] == State::kWaiting) take_nothing(i);
   launch_complete();
-  const auto start = Clock::now();
+  const Stopwatch watch;
   try {
     finish_exchanges();
   } catch (...) {
     is_in_pass_ = false;
     throw;
   }
-  stats_.wait_ms += ms_since(start);
+  stats_.wait_ms += watch.ms();
   ++stats_.passes;
   is_in_pass_ = false;
   const auto unused = settle();

@@ -1,8 +1,9 @@
 #pragma once
 // Where the time of a step goes.
 
-#include <chrono>
 #include <cstdint>
+
+#include "sheaf/base/stopwatch.hpp"
 
 namespace sheaf::train {
 
@@ -33,21 +34,6 @@ struct StepTimes {
     bytes += other.bytes;
     return *this;
   }
-};
-
-class Stopwatch {
- public:
-  // Milliseconds since the last lap, or since it was made.
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const std::chrono::duration<double, std::milli> time = now - start_;
-    start_ = now;
-    return time.count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ =
-      std::chrono::steady_clock::now();
 };
 
 }  // namespace sheaf::train
