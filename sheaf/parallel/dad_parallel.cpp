@@ -46,14 +46,16 @@ RouteWishes wishes_of(const DadOptions& options, const LinkModel& link) {
 }
 
 FactorOptions factor_options(const DadOptions& options, const LinkModel& link) {
-  return {.where = options.where,
-          .wire = {options.wire, skips_zeros(options, link)},
-          .low_rank = {.rank = options.rank,
-                       .tolerance = options.tolerance,
-                       .feedback_rows = options.feedback_rows,
-                       .power_iterations = options.power_iterations},
-          .overlap = options.overlap,
-          .trace = options.trace};
+  return {
+      .exchange = {.where = options.where,
+                   .wire = {options.wire, skips_zeros(options, link)},
+                   .low_rank = {.rank = options.rank,
+                                .tolerance = options.tolerance,
+                                .feedback_rows = options.feedback_rows,
+                                .power_iterations = options.power_iterations},
+                   .is_two_way = options.is_two_way},
+      .overlap = options.overlap,
+      .trace = options.trace};
 }
 
 void check(const DadOptions& options) {
@@ -62,6 +64,9 @@ void check(const DadOptions& options) {
               options.tolerance, " must be from 0 to below 1");
   SHEAF_CHECK(options.feedback_rows >= 0 && options.power_iterations >= 0,
               "feedback_rows and power_iterations must not be negative");
+  SHEAF_CHECK(!options.is_two_way || options.where == Where::kStar,
+              "two-way rank-dad needs a root that makes the sum one of low "
+              "rank; give where = star as well");
   SHEAF_CHECK(!options.wire || *options.wire == at::kHalf ||
                   *options.wire == at::kBFloat16,
               "factors can travel as f16, bf16 or as they are");
@@ -90,6 +95,7 @@ struct DadParallelCore::State {
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
+  NamedTensors saved;  // for factors, which come with the plan
 
   ReducerOptions reducer_options() const {
     constexpr double kMiB = 1 << 20;
@@ -210,9 +216,11 @@ void DadParallelCore::see(Product product) {
 void DadParallelCore::make_plan() {
   State& state = *state_;
   const auto& uses = state.uses;
-  const LinkModel link = state.options.link
-                             ? *state.options.link
-                             : measure_link(state.second, state.options.where);
+  LinkModel link = state.options.link
+                       ? *state.options.link
+                       : measure_link(state.second, state.options.where);
+  if (!state.options.link)
+    link.is_overlapping = should_overlap(state.options.overlap, state.second);
   state.choices = choose_routes(uses, wishes_of(state.options, link), link);
   state.plan = plan_factors(uses, state.choices, state.group.size());
   std::vector<ReducedParameter> ordinary;
@@ -226,6 +234,8 @@ void DadParallelCore::make_plan() {
     state.factors =
         std::make_unique<FactorReducer>(state.reduced, state.second, state.plan,
                                         factor_options(state.options, link));
+  if (state.factors)
+    state.factors->load_feedback(std::exchange(state.saved, {}));
   set_sync(state.is_syncing);
   const auto opener = [&state] { state.open_pass(); };
   if (state.reducer) state.reducer->set_opener(opener);
@@ -292,6 +302,15 @@ ExchangeStats DadParallelCore::stats() const {
 void DadParallelCore::reset_stats() {
   if (state_->reducer) state_->reducer->reset_stats();
   if (state_->factors) state_->factors->reset_stats();
+}
+
+NamedTensors DadParallelCore::gather_state() const {
+  return state_->factors ? state_->factors->gather_feedback() : state_->saved;
+}
+
+void DadParallelCore::load_state(const NamedTensors& saved) {
+  state_->saved = saved;
+  if (state_->factors) state_->factors->load_feedback(saved);
 }
 
 const comm::Group& DadParallelCore::group() const { return state_->group; }

@@ -38,6 +38,8 @@ struct DadOptions {
   int power_iterations = 0;      // rank-dad as in dad_torch; 0: exact factors
   bool allows_low_rank = false;  // auto may choose rank-dad
   Where where = Where::kAllGather;
+  // rank-dad with kStar: what the root sends back is of that rank, too.
+  bool is_two_way = false;
   std::optional<at::ScalarType> wire = {};   // f16 or bf16 on the way
   std::optional<bool> skips_zeros = {};      // of ReLU; none: where it pays
   bool first_layer_gradient = false;         // keeps the data at home
@@ -82,6 +84,8 @@ class DadParallelCore : public Strategy {
   ExchangeStats stats() const override;
   void reset_stats() override;
   const comm::Group& group() const override;
+  NamedTensors gather_state() const override;
+  void load_state(const NamedTensors& saved) override;
 
  protected:
   bool is_syncing() const override;

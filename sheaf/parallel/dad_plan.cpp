@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <array>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 
@@ -12,122 +13,6 @@ namespace {
 
 // Messages below this share one; the latency is then a small part.
 constexpr double kParcelBytes = 256 << 10;
-// Messages of a parcel: its header and its bytes.
-constexpr double kParcelMessages = 2;
-
-// What a step would cost, by docs/dad.md's formulas. Seconds on the link and
-// seconds of computing add up: what overlaps depends on the other layers.
-class Prediction {
- public:
-  Prediction(const ParameterUse& use, const ParameterUse* above,
-             const RouteWishes& wishes, const LinkModel& link)
-      : use_(use), above_(above), wishes_(wishes), link_(link) {}
-
-  double gradient_ms() const {
-    return 1e3 * (link_.latency_s +
-                  2 * (ranks() - 1) / ranks() *
-                      static_cast<double>(use_.elements * use_.width) /
-                      link_.reduce_bytes_per_s) +
-           product_ms(rows() / ranks());
-  }
-  double factors_ms() const {
-    return gather_ms(rows() / ranks() * (in() + out())) + product_ms(rows());
-  }
-  // The layer above is multiplied once more, for the rows of all ranks.
-  double edad_ms() const {
-    return gather_ms(rows() / ranks() * in()) + product_ms(rows()) +
-           2e3 * rows() * static_cast<double>(above_->elements) / link_.flops;
-  }
-  double low_rank_ms() const {
-    const double own = rows() / ranks();
-    const double kept = std::min<double>(wishes_.rank, own);
-    // Two products of n x n with each factor, and what is done with those.
-    const double more =
-        4 * own * own * (width_in() + width_out()) + 50 * own * own * own;
-    return gather_ms(kept * (width_in() + width_out())) +
-           product_ms(ranks() * kept) + 1e3 * more / link_.flops;
-  }
-
- private:
-  double ranks() const { return link_.ranks; }
-  double rows() const { return static_cast<double>(use_.rows); }
-  double width_in() const { return use_.is_lookup ? 2. : double(use_.in); }
-  double width_out() const { return static_cast<double>(use_.out); }
-  double sent(double density) const {
-    return wishes_.skips_zeros ? std::min(1.0, density + 1. / 32) : 1;
-  }
-  double in() const { return width_in() * sent(use_.density); }
-  // Deltas are zero where the function above has cut its input off.
-  double out() const {
-    return width_out() * sent(above_ ? above_->density : 1);
-  }
-  double gather_ms(double own_words) const {
-    return 1e3 * (kParcelMessages * link_.latency_s +
-                  (ranks() - 1) * own_words * static_cast<double>(use_.width) /
-                      link_.gather_bytes_per_s);
-  }
-  double product_ms(double of_rows) const {
-    const double multiplies =
-        use_.is_lookup ? width_out() : width_in() * width_out();
-    return 2e3 * of_rows * multiplies / link_.flops;
-  }
-
-  const ParameterUse& use_;
-  const ParameterUse* above_;
-  const RouteWishes& wishes_;
-  const LinkModel& link_;
-};
-
-// `above` is null where deltas cannot follow from those above.
-RouteChoice by_time(const ParameterUse& use, const ParameterUse* above,
-                    bool has_deltas_above, const RouteWishes& wishes,
-                    const LinkModel& link) {
-  const Prediction prediction(use, above, wishes, link);
-  RouteChoice choice;
-  choice.gradient_ms = prediction.gradient_ms();
-  choice.factors_ms = prediction.factors_ms();
-  choice.reason = fmt::format("by time: gradient {:.2f} ms, factors {:.2f} ms",
-                              choice.gradient_ms, choice.factors_ms);
-  double best = choice.gradient_ms;
-  const auto try_route = [&](Route route, double ms) {
-    if (ms < best) choice.route = route;
-    best = std::min(best, ms);
-  };
-  try_route(Route::kDad, choice.factors_ms);
-  if (above && has_deltas_above) {
-    choice.edad_ms = prediction.edad_ms();
-    choice.reason += fmt::format(", inputs alone {:.2f} ms", choice.edad_ms);
-    try_route(Route::kEdad, choice.edad_ms);
-  }
-  if (wishes.allows_low_rank && !use.is_lookup) {
-    choice.low_rank_ms = prediction.low_rank_ms();
-    choice.reason += fmt::format(", low rank {:.2f} ms", choice.low_rank_ms);
-    try_route(Route::kRankDad, choice.low_rank_ms);
-  }
-  return choice;
-}
-
-RouteChoice choose(const ParameterUse& use, const ParameterUse* above,
-                   bool has_deltas_above, const RouteWishes& wishes,
-                   const LinkModel& link) {
-  if (use.rows == 0)
-    return {Route::kGradient, "not a factor of a product that was seen"};
-  if (use.has_other_use)
-    return {Route::kGradient, "also used outside of products"};
-  if (const auto found = wishes.by_name.find(use.name);
-      found != wishes.by_name.end())
-    return {found->second, "as told by name"};
-  if (use.takes_data && wishes.first_layer_gradient)
-    return {Route::kGradient, "first layer: its inputs are the data"};
-  if (wishes.mode == DadMode::kAuto)
-    return by_time(use, above, has_deltas_above, wishes, link);
-  if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
-    return {Route::kRankDad, "rank-dad was asked for"};
-  if (wishes.mode == DadMode::kEdad && !use.is_lookup)
-    return {Route::kEdad, "edad was asked for"};
-  return {Route::kDad, "dad was asked for"};
-}
-
 std::vector<std::vector<std::size_t>> parcels(
     const std::vector<std::size_t>& weights, const std::vector<double>& bytes) {
   std::vector<std::vector<std::size_t>> list;
@@ -142,6 +27,120 @@ std::vector<std::vector<std::size_t>> parcels(
   }
   return list;
 }
+
+// Ways that are not free: those of weights that auto does not choose for.
+std::optional<RouteChoice> told(const ParameterUse& use,
+                                const RouteWishes& wishes) {
+  if (use.rows == 0)
+    return RouteChoice{Route::kGradient,
+                       "not a factor of a product that was seen"};
+  if (use.has_other_use)
+    return RouteChoice{Route::kGradient, "also used outside of products"};
+  if (const auto found = wishes.by_name.find(use.name);
+      found != wishes.by_name.end())
+    return RouteChoice{found->second, "as told by name"};
+  if (use.takes_data && wishes.first_layer_gradient)
+    return RouteChoice{Route::kGradient,
+                       "first layer: its inputs are the data"};
+  if (wishes.mode == DadMode::kAuto) return std::nullopt;
+  if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
+    return RouteChoice{Route::kRankDad, "rank-dad was asked for"};
+  if (wishes.mode == DadMode::kEdad && !use.is_lookup)
+    return RouteChoice{Route::kEdad, "edad was asked for"};
+  return RouteChoice{Route::kDad, "dad was asked for"};
+}
+
+bool has_deltas(Route route) {
+  return route == Route::kDad || route == Route::kEdad;
+}
+
+// Looks for the ways with which the whole step is predicted to be fastest.
+class Search {
+ public:
+  Search(const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+         const LinkModel& link, std::vector<RouteChoice>& choices)
+      : uses_(uses),
+        wishes_(wishes),
+        link_(link),
+        model_(uses, link, wishes.rank, wishes.skips_zeros),
+        choices_(choices) {}
+
+  // The fastest of those that are found from any one way for all.
+  void find(const std::vector<std::size_t>& free) {
+    std::vector<RouteChoice> best;
+    double best_ms = 0;
+    for (const Route start : kAll) {
+      for (const std::size_t i : free)
+        choices_[i].route = may_take(i, start) ? start : Route::kDad;
+      const double ms = improve(free);
+      if (!best.empty() && ms >= best_ms) continue;
+      best = choices_;
+      best_ms = ms;
+    }
+    choices_ = best;
+    for (const std::size_t i : free) explain(i, best_ms);
+  }
+
+ private:
+  static constexpr std::array kAll{Route::kEdad, Route::kDad, Route::kGradient,
+                                   Route::kRankDad};
+
+  bool may_take(std::size_t i, Route route) const {
+    const ParameterUse& use = uses_[i];
+    if (route == Route::kEdad)
+      return use.above >= 0 &&
+             has_deltas(choices_[static_cast<std::size_t>(use.above)].route);
+    return route != Route::kRankDad ||
+           (wishes_.allows_low_rank && !use.is_lookup);
+  }
+  double step_ms() const {
+    std::vector<RouteChoice> valid = choices_;
+    for (std::size_t i = 0; i < valid.size(); ++i)
+      if (valid[i].route == Route::kEdad && !may_take(i, Route::kEdad))
+        valid[i].route = Route::kDad;
+    return model_.step_ms(plan_factors(uses_, valid, link_.ranks));
+  }
+  double with(std::size_t i, Route route) {
+    const Route before = std::exchange(choices_[i].route, route);
+    const double ms = step_ms();
+    choices_[i].route = before;
+    return ms;
+  }
+  // One weight after the other, until none gets better.
+  double improve(const std::vector<std::size_t>& free) {
+    double best = step_ms();
+    for (bool has_changed = true; std::exchange(has_changed, false);)
+      for (const std::size_t i : free)
+        for (const Route route : kAll) {
+          if (!may_take(i, route)) continue;
+          const double ms = with(i, route);
+          if (ms >= best * kWorthwhile) continue;
+          choices_[i].route = route;
+          best = ms;
+          has_changed = true;
+        }
+    return best;
+  }
+  void explain(std::size_t i, double best_ms) {
+    RouteChoice& choice = choices_[i];
+    if (choice.route == Route::kEdad && !may_take(i, Route::kEdad))
+      choice.route = Route::kDad;
+    choice.reason = fmt::format("by time: {:.2f} ms a step", best_ms);
+    for (const Route route : kAll)
+      if (route != choice.route && may_take(i, route))
+        choice.reason +=
+            fmt::format(", {:.2f} with {}", with(i, route), name_of(route));
+  }
+
+  // Less than this part of the time is in the model's noise.
+  static constexpr double kWorthwhile = 0.999;
+
+  const std::vector<ParameterUse>& uses_;
+  const RouteWishes& wishes_;
+  const LinkModel& link_;
+  const StepModel model_;
+  std::vector<RouteChoice>& choices_;
+};
 
 }  // namespace
 
@@ -167,21 +166,20 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                             [&](const auto& use) { return use.name == name; }),
                 "a route is told for '", name,
                 "', which is no parameter of the module");
+  std::vector<RouteChoice> choices(uses.size());
+  std::vector<std::size_t> free;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const auto fixed = told(uses[i], wishes);
+    if (fixed)
+      choices[i] = *fixed;
+    else
+      free.push_back(i);
+  }
   // From the top: deltas can follow from those above where these are known.
-  std::vector<std::size_t> order(uses.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+  std::stable_sort(free.begin(), free.end(), [&](auto a, auto b) {
     return uses[a].order > uses[b].order;
   });
-  std::vector<RouteChoice> choices(uses.size());
-  for (const std::size_t i : order) {
-    const auto above = static_cast<std::size_t>(uses[i].above);
-    const bool has_above = uses[i].above >= 0;
-    const Route route = has_above ? choices[above].route : Route::kGradient;
-    choices[i] =
-        choose(uses[i], has_above ? &uses[above] : nullptr,
-               route == Route::kDad || route == Route::kEdad, wishes, link);
-  }
+  if (!free.empty()) Search(uses, wishes, link, choices).find(free);
   for (std::size_t i = 0; i < uses.size(); ++i)
     for (const std::size_t bias : uses[i].biases)
       if (choices[i].route == Route::kGradient)

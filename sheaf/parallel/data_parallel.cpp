@@ -8,9 +8,14 @@
 #include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
 namespace {
+
+// Of names in a saved state.
+const std::string kCommon = "common/";
+const std::string kOwn = "own/";
 
 // What ranks that step tell those that have finished.
 enum Word : std::int32_t { kFinished = 0, kPass = 1, kBuffers = 2 };
@@ -177,6 +182,43 @@ ExchangeStats DataParallelCore::stats() const {
 
 void DataParallelCore::reset_stats() {
   if (state_->reducer) state_->reducer->reset_stats();
+}
+
+// What ranks have of their own is stacked, one row for each rank.
+NamedTensors DataParallelCore::gather_state() const {
+  const auto& exchange = state_->options.exchange;
+  NamedTensors list;
+  if (!exchange) return list;
+  const comm::Group& group = state_->group;
+  const ExchangeState mine = exchange->state();
+  for (const auto& [name, tensor] : mine.common)
+    list.emplace_back(kCommon + name, tensor);
+  for (const auto& [name, tensor] : mine.own) {
+    std::vector<at::Tensor> rows;
+    if (group.rank() == 0)
+      for (int i = 0; i < group.size(); ++i)
+        rows.push_back(at::empty_like(tensor));
+    tensor::gather(group, tensor, rows);
+    if (group.rank() == 0) list.emplace_back(kOwn + name, at::stack(rows));
+  }
+  return list;
+}
+
+// On another number of ranks everybody gets the mean, which is what counts.
+void DataParallelCore::load_state(const NamedTensors& saved) {
+  const auto& exchange = state_->options.exchange;
+  const comm::Group& group = state_->group;
+  ExchangeState state;
+  for (const auto& [name, tensor] : saved) {
+    if (name.starts_with(kCommon))
+      state.common.emplace_back(name.substr(kCommon.size()), tensor);
+    if (name.starts_with(kOwn))
+      state.own.emplace_back(name.substr(kOwn.size()),
+                             tensor.size(0) == group.size()
+                                 ? tensor[group.rank()]
+                                 : tensor.mean(0));
+  }
+  if (exchange && !state.common.empty()) exchange->load(state);
 }
 
 const comm::Group& DataParallelCore::group() const { return state_->group; }

@@ -71,6 +71,8 @@ class DataParallelCore : public Strategy {
   ExchangeStats stats() const override;
   void reset_stats() override;
   const comm::Group& group() const override;
+  NamedTensors gather_state() const override;
+  void load_state(const NamedTensors& saved) override;
 
  protected:
   const std::optional<torch::Device>& device() const;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
@@ -21,6 +22,19 @@ void share(const comm::Group& group, Where where, comm::ConstBuffer mine,
   }
   comm::gather(group, mine, all, {.name = "factors to the root"}, counts);
   comm::broadcast(group, all, {.name = "factors of all"});
+}
+
+std::size_t total_of(const std::vector<std::size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
+at::Tensor empty_bytes(std::size_t size) {
+  return at::empty({static_cast<std::int64_t>(size)}, at::kByte);
+}
+
+std::span<std::uint8_t> span_of(const at::Tensor& bytes) {
+  return {bytes.data_ptr<std::uint8_t>(),
+          static_cast<std::size_t>(bytes.numel())};
 }
 
 // Marks are whole words, so that elements stay aligned.
@@ -104,7 +118,7 @@ std::vector<Numbers> share_numbers(const comm::Group& group, Where where,
     all[r].assign(begin + 1, begin + 1 + static_cast<long>(here));
     rests[r] = count - here;
   }
-  const std::size_t total = std::accumulate(rests.begin(), rests.end(), 0ul);
+  const std::size_t total = total_of(rests);
   if (total == 0) return all;
   Numbers rest(mine.begin() + static_cast<long>(fitting), mine.end());
   Numbers received(total);
@@ -120,14 +134,25 @@ std::vector<Numbers> share_numbers(const comm::Group& group, Where where,
 std::vector<at::Tensor> share_bytes(const comm::Group& group, Where where,
                                     const at::Tensor& mine,
                                     const std::vector<std::size_t>& sizes) {
-  const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), 0ul);
-  const at::Tensor all =
-      at::empty({static_cast<std::int64_t>(total)}, at::kByte);
-  const auto bytes = [](const at::Tensor& tensor) {
-    return std::span(tensor.data_ptr<std::uint8_t>(),
-                     static_cast<std::size_t>(tensor.numel()));
-  };
-  if (total > 0) share(group, where, bytes(mine), bytes(all), sizes);
+  const at::Tensor all = empty_bytes(total_of(sizes));
+  if (all.numel() > 0) share(group, where, span_of(mine), span_of(all), sizes);
+  return split_bytes(all, sizes);
+}
+
+std::vector<at::Tensor> gather_bytes(const comm::Group& group,
+                                     const at::Tensor& mine,
+                                     const std::vector<std::size_t>& sizes) {
+  const bool is_root = group.rank() == 0;
+  const at::Tensor all = empty_bytes(is_root ? total_of(sizes) : 0);
+  if (total_of(sizes) > 0)
+    comm::gather(group, span_of(mine), span_of(all),
+                 {.name = "factors to the root"}, sizes);
+  if (is_root) return split_bytes(all, sizes);
+  return std::vector<at::Tensor>(sizes.size(), all);
+}
+
+std::vector<at::Tensor> split_bytes(const at::Tensor& all,
+                                    const std::vector<std::size_t>& sizes) {
   std::vector<at::Tensor> parts;
   std::int64_t begin = 0;
   for (const std::size_t size : sizes) {

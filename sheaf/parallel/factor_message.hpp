@@ -26,6 +26,13 @@ std::vector<at::Tensor> share_bytes(const comm::Group& group, Where where,
                                     const at::Tensor& mine,
                                     const std::vector<std::size_t>& sizes);
 
+// The same on rank 0 only; other ranks get empty tensors.
+std::vector<at::Tensor> gather_bytes(const comm::Group& group,
+                                     const at::Tensor& mine,
+                                     const std::vector<std::size_t>& sizes);
+std::vector<at::Tensor> split_bytes(const at::Tensor& all,
+                                    const std::vector<std::size_t>& sizes);
+
 // A matrix on its way.
 struct WireFormat {
   std::optional<at::ScalarType> type = {};  // none: as it is

@@ -30,8 +30,8 @@ FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
       options_(std::move(options)),
       is_overlapping_(should_overlap(options_.overlap, group)),
       sites_(parameters_.size()),
-      buffers_(parameters_.size()),
-      is_made_(parameters_.size()),
+      exchange_(group, plan_.routes, options_.exchange),
+      gradients_(parameters_, group.size()),
       has_remainder_(parameters_.size()),
       anyone_has_(parameters_.size()) {
   group_.set_patient(is_overlapping_);
@@ -83,14 +83,15 @@ FactorReducer::~FactorReducer() {
 }
 
 FactorReducer::Block& FactorReducer::block_for(const Product& product) {
+  const BlockKey key{
+      static_cast<std::int64_t>(product.weight),
+      product.bias ? static_cast<std::int64_t>(*product.bias) : -1,
+      product.view};
   auto& blocks = sites_[product.weight].blocks;
-  const auto bias =
-      product.bias ? static_cast<std::int64_t>(*product.bias) : -1;
   for (const auto& block : blocks)
-    if (block->view == product.view && block->bias == bias) return *block;
+    if (block->key == key) return *block;
   blocks.push_back(std::make_unique<Block>());
-  blocks.back()->view = product.view;
-  blocks.back()->bias = bias;
+  blocks.back()->key = key;
   return *blocks.back();
 }
 
@@ -133,9 +134,7 @@ void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
     if (!above[i] || plan_.routes[seen[i].weight] != Route::kEdad) continue;
     const Seen& from = seen[above[i]->layer];
     if (seen[i].block->calls.size() == 1 && from.block->calls.size() == 1)
-      seen[i].block->source = {static_cast<std::int64_t>(from.weight),
-                               above[i]->activation, from.block->view,
-                               from.block->bias};
+      seen[i].block->source = {from.block->key, above[i]->activation};
   }
 }
 
@@ -212,40 +211,45 @@ void FactorReducer::launch_backward(bool all) {
   }
 }
 
+FactorReducer::Part FactorReducer::pack(const Block& block,
+                                        bool is_backward) const {
+  Part part{&block, is_backward ? block.source : DeltaSource{}, {}, {}};
+  const ReducedParameter& weight =
+      parameters_[static_cast<std::size_t>(block.key.weight)];
+  for (std::size_t i = 0; i < block.calls.size(); ++i) {
+    const Call& call = block.calls[i];
+    if (call.is_dropped) continue;
+    if (!is_backward || i >= block.early) {
+      SHEAF_CHECK(call.input._version() == call.version, "the input of ",
+                  weight.name,
+                  " was changed in place after forward(), and before its "
+                  "rows were sent; give forward() a copy");
+      part.inputs.push_back(call.input);
+    }
+    if (is_backward && block.source.above.weight < 0)
+      part.deltas.push_back(
+          call.delta.defined()
+              ? call.delta
+              : at::zeros({call.input.size(0), block.key.view.out},
+                          weight.tensor.options()));
+  }
+  return part;
+}
+
 FactorReducer::Parcel FactorReducer::pack(
     const std::vector<std::size_t>& weights, bool is_backward) {
   Parcel parcel;
   parcel.is_backward = is_backward;
   parcel.name = concat(is_backward ? "deltas " : "inputs ",
                        is_backward ? next_backward_ : next_forward_);
-  for (const std::size_t weight : weights) {
+  for (const std::size_t weight : weights)
     for (const auto& block : sites_[weight].blocks) {
-      Part part{weight, block.get(), block->source, {}, {}};
-      const std::size_t begin = is_backward ? block->early : 0;
-      for (std::size_t i = begin; i < block->calls.size(); ++i) {
-        const Call& call = block->calls[i];
-        if (call.is_dropped) continue;
-        SHEAF_CHECK(call.input._version() == call.version, "the input of ",
-                    parameters_[weight].name,
-                    " was changed in place after forward(), and before its "
-                    "rows were sent; give forward() a copy");
-        part.inputs.push_back(call.input);
-      }
+      Part part = pack(*block, is_backward);
       if (!is_backward) block->early = block->calls.size();
-      for (const Call& call : block->calls) {
-        if (!is_backward || block->source.weight >= 0) break;
-        if (call.is_dropped) continue;
-        part.deltas.push_back(
-            call.delta.defined()
-                ? call.delta
-                : at::zeros({call.input.size(0), block->view.out},
-                            parameters_[weight].tensor.options()));
-      }
       if (!part.inputs.empty() || !part.deltas.empty() ||
-          (is_backward && block->source.weight >= 0))
+          part.source.above.weight >= 0)
         parcel.parts.push_back(std::move(part));
     }
-  }
   if (is_backward && next_backward_ + 1 == plan_.backward.size())
     for (const std::size_t i : hooked_)
       if (has_remainder_[i])
@@ -275,6 +279,54 @@ void FactorReducer::launch(Parcel parcel) {
   });
 }
 
+void FactorReducer::send(Parcel& parcel) {
+  const Stopwatch watch;
+  const TraceSpan span(options_.trace, parcel.name, "exchange", 1);
+  const at::NoGradGuard no_grad;
+  FactorParcel mine{parcel.remainders, {}};
+  for (const Part& part : parcel.parts) {
+    FactorPart& one = mine.parts.emplace_back();
+    one.block = part.block->key;
+    one.source = part.source;
+    if (!part.inputs.empty()) one.factors.inputs = stacked(part.inputs);
+    if (!part.deltas.empty()) one.factors.deltas = stacked(part.deltas);
+  }
+  auto all = exchange_.share(mine);
+  count_sent(mine, watch.ms());
+  for (std::size_t r = 0; r < all.size(); ++r) take(r, std::move(all[r]));
+  stats_.exchange_ms += watch.ms();
+  ++stats_.buckets;
+}
+
+void FactorReducer::count_sent(const FactorParcel& mine, double ms) {
+  std::int64_t total = 0;
+  for (const FactorPart& part : mine.parts) total += part.bytes;
+  stats_.bytes += total;
+  for (const FactorPart& part : mine.parts) {
+    Site& site = sites_[static_cast<std::size_t>(part.block.weight)];
+    site.stats.sent += part.bytes;
+    site.stats.exchange_ms +=
+        ms * static_cast<double>(part.bytes) /
+        static_cast<double>(std::max<std::int64_t>(1, total));
+    if (part.factors.deltas.defined()) {
+      site.stats.own_rows += part.factors.deltas.size(0);
+      site.source.reset();
+    }
+    if (part.source.above.weight >= 0)
+      site.source = static_cast<std::size_t>(part.source.above.weight);
+  }
+}
+
+void FactorReducer::take(std::size_t rank, FactorParcel parcel) {
+  for (const std::int64_t i : parcel.remainders)
+    anyone_has_[static_cast<std::size_t>(i)] = true;
+  for (FactorPart& part : parcel.parts) {
+    sites_[static_cast<std::size_t>(part.block.weight)].stats.received +=
+        part.bytes;
+    gradients_.take(static_cast<int>(rank), std::move(part));
+  }
+}
+
 void FactorReducer::wait_for(std::size_t parcels) {
   const Stopwatch watch;
   while (!is_overlapping_ && arrived_ < parcels) {
@@ -290,6 +342,14 @@ void FactorReducer::wait_for(std::size_t parcels) {
     if (has_failed_) worker_.drain();
   }
   stats_.wait_ms += watch.ms();
+}
+
+void FactorReducer::make_gradient(std::size_t weight) {
+  const Stopwatch watch;
+  FactorStats& stats = sites_[weight].stats;
+  stats.rows += gradients_.make(weight);
+  stats.gradient_ms += watch.ms();
+  stats_.gradient_ms += watch.ms();
 }
 
 void FactorReducer::close_pass() {
@@ -324,11 +384,11 @@ void FactorReducer::settle() {
       tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg});
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
     }
-    if (!is_made_[i]) continue;
+    if (!gradients_.is_made(i)) continue;
     if (gradient.defined())
-      gradient.add_(buffers_[i]);
+      gradient.add_(gradients_.gradient(i));
     else
-      gradient = buffers_[i];
+      gradient = gradients_.gradient(i);
   }
 }
 
@@ -347,11 +407,10 @@ void FactorReducer::clear() {
     }
     site.calls = 0;
     site.deltas = 0;
-    site.got.clear();
     site.last = std::exchange(site.stats, {});
   }
   seen_.clear();
-  std::fill(is_made_.begin(), is_made_.end(), false);
+  gradients_.clear();
   std::fill(has_remainder_.begin(), has_remainder_.end(), false);
   std::fill(anyone_has_.begin(), anyone_has_.end(), false);
   parcels_.clear();

@@ -19,17 +19,15 @@
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/comm/group.hpp"
-#include "sheaf/parallel/factor_message.hpp"
+#include "sheaf/parallel/factor_exchange.hpp"
+#include "sheaf/parallel/factor_gradients.hpp"
 #include "sheaf/parallel/gradient_hooks.hpp"
 #include "sheaf/parallel/graph.hpp"
-#include "sheaf/parallel/low_rank.hpp"
 #include "sheaf/parallel/products.hpp"
 #include "sheaf/parallel/reducer.hpp"
 #include "sheaf/parallel/worker.hpp"
 
 namespace sheaf::parallel {
-
-enum class Route : std::int64_t { kGradient, kDad, kEdad, kRankDad };
 
 struct FactorPlan {
   std::vector<Route> routes;        // by parameter
@@ -41,9 +39,7 @@ struct FactorPlan {
 };
 
 struct FactorOptions {
-  Where where = Where::kAllGather;
-  WireFormat wire = {};
-  LowRankOptions low_rank = {};
+  FactorExchangeOptions exchange = {};
   Overlap overlap = Overlap::kAuto;
   TraceWriter* trace = nullptr;
 };
@@ -82,6 +78,12 @@ class FactorReducer {
   void close_pass();
   void forget_pass();
 
+  // As those of FactorExchange.
+  NamedTensors gather_feedback() const { return exchange_.gather_feedback(); }
+  void load_feedback(const NamedTensors& saved) {
+    exchange_.load_feedback(saved);
+  }
+
   ExchangeStats stats() const { return stats_; }
   void reset_stats() { stats_ = {}; }
   // The weight whose deltas those of this one were computed from in the last
@@ -95,55 +97,35 @@ class FactorReducer {
   struct Call {
     at::Tensor input;
     at::Tensor delta;
-    std::uint32_t version = 0;  // of the input, when it was multiplied
-    bool is_dropped = false;    // its graph is gone, without a backward()
+    std::int64_t version = 0;  // of the input, when it was multiplied
+    bool is_dropped = false;   // its graph is gone, without a backward()
   };
-  // Delta = (that of the layer above, times its weight) * f'(its input).
-  struct Source {
-    std::int64_t weight = -1;  // of the layer above; -1: there is none
-    Activation activation = Activation::kIdentity;
-    WeightView view;
-    std::int64_t bias = -1;
-  };
-  // Calls with the same part of the weight.
   struct Block {
-    WeightView view;
-    std::int64_t bias = -1;
+    BlockKey key;
     std::vector<Call> calls;
     std::size_t early = 0;  // whose inputs have left
-    Factors rest;           // what low rank has left out
-    Source source;
-  };
-  struct Got {
-    std::int64_t rank = 0;
-    WeightView view;
-    std::int64_t bias = -1;
-    std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> deltas;
-    at::Tensor bias_sum;  // where the deltas are not all rows
-    Source source;
+    DeltaSource source;
   };
   struct Site {
     std::vector<std::unique_ptr<Block>> blocks;
     std::int64_t calls = 0;
     std::int64_t deltas = 0;
-    std::vector<Got> got;
     std::optional<std::size_t> source;
     FactorStats stats;
     FactorStats last;  // of the pass before
-  };
-  struct Part {
-    std::size_t weight = 0;
-    Block* block = nullptr;
-    Source source;
-    std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> deltas;
   };
   // A product of this pass, while its graph lives.
   struct Seen {
     LayerNodes nodes;
     std::size_t weight = 0;
     Block* block = nullptr;
+  };
+  // Rows are put below each other when it is sent.
+  struct Part {
+    const Block* block = nullptr;
+    DeltaSource source;
+    std::vector<at::Tensor> inputs;
+    std::vector<at::Tensor> deltas;
   };
   struct Parcel {
     std::string name;
@@ -160,15 +142,13 @@ class FactorReducer {
   void launch_forward(bool all);
   void launch_backward(bool all);
   Parcel pack(const std::vector<std::size_t>& weights, bool is_backward);
+  Part pack(const Block& block, bool is_backward) const;
   void launch(Parcel parcel);
   void send(Parcel& parcel);
-  Factors reduced(const Factors& factors, Block& block);
-  void take(std::int64_t rank, const Numbers& numbers, const at::Tensor& bytes);
+  void count_sent(const FactorParcel& mine, double ms);
+  void take(std::size_t rank, FactorParcel parcel);
   void wait_for(std::size_t parcels);
-  void derive_deltas(std::size_t weight);
   void make_gradient(std::size_t weight);
-  void add_product(std::size_t weight, const Got& all);
-  void add_to(std::size_t parameter, const at::Tensor& value);
   void settle();
   void clear();
 
@@ -187,8 +167,8 @@ class FactorReducer {
 
   std::vector<Site> sites_;  // by parameter
   std::vector<Seen> seen_;
-  std::vector<at::Tensor> buffers_;  // for gradients, by parameter
-  std::vector<bool> is_made_;        // in buffers_, in this pass
+  FactorExchange exchange_;
+  FactorGradients gradients_;
   std::vector<bool> has_remainder_;  // a gradient in the ordinary way, too
   std::vector<bool> anyone_has_;     // the same, of all ranks
   std::size_t next_forward_ = 0;

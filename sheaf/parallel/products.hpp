@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 
+#include <compare>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,7 +29,7 @@ struct WeightView {
   std::int64_t offset = 0;
   // The input is numbers of rows, not rows: an embedding.
   bool is_lookup = false;
-  bool operator==(const WeightView&) const = default;
+  auto operator<=>(const WeightView&) const = default;
 };
 
 // That part of a tensor like the parameter, as out x in.

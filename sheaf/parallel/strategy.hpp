@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
+#include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/reducer.hpp"
 
 namespace sheaf::parallel {
@@ -36,6 +37,13 @@ class Strategy {
     const bool was_syncing_;
   };
   NoSync no_sync() { return NoSync(*this); }
+
+  // What later averages depend on, for checkpoints: of all ranks, complete on
+  // rank 0. All ranks call it, between two passes.
+  virtual NamedTensors gather_state() const { return {}; }
+  // The same on all ranks, before the first pass. The number of ranks may have
+  // changed; what another strategy has saved is left alone.
+  virtual void load_state(const NamedTensors& /*saved*/) {}
 
   // CheckError naming the first parameter or buffer whose bits differ between
   // ranks. All ranks call it.

@@ -34,7 +34,7 @@ struct TrainState {
   std::vector<double> metric_sums;  // of the epoch so far; see Metrics
   NamedTensors weights;             // parameters and buffers
   NamedTensors optimizer;
-  NamedTensors exchange;  // of compressed gradients; see Learner
+  NamedTensors exchange;  // what the exchange keeps; see Strategy
 };
 
 class CheckpointFolder {

@@ -78,6 +78,7 @@ struct ParallelConfig {
 // Of strategies that exchange factors: docs/dad.md.
 struct DadConfig {
   std::string where = "all_gather";
+  bool two_way = false;
   int rank = 4;
   double tolerance = 0;
   int feedback_rows = 32;

@@ -78,6 +78,7 @@ void visit(Visitor& visitor, ParallelConfig& parallel) {
 template <class Visitor>
 void visit(Visitor& visitor, DadConfig& dad) {
   visitor.choice("where", dad.where, {"all_gather", "star"});
+  visitor.field("two_way", dad.two_way);
   visitor.field("rank", dad.rank, kFromOne);
   visitor.field("tolerance", dad.tolerance, kFraction);
   visitor.field("feedback_rows", dad.feedback_rows, Range{});

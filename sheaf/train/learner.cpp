@@ -73,6 +73,7 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   options.rank = dad.rank;
   options.tolerance = dad.tolerance;
   options.feedback_rows = dad.feedback_rows;
+  options.is_two_way = dad.two_way;
   options.power_iterations = dad.power_iterations;
   options.allows_low_rank = dad.low_rank;
   if (dad.where == "star") options.where = parallel::Where::kStar;
@@ -128,8 +129,7 @@ void Learner::make_parallel(TraceWriter* trace) {
   parallel::DataParallelOptions options;
   options.bucket_mb = wanted.bucket_mb;
   options.find_unused_parameters = wanted.find_unused;
-  exchange_ = exchange_for(config_);
-  options.exchange = exchange_;
+  options.exchange = exchange_for(config_);
   options.trace = trace;
   parallel_ = std::make_unique<parallel::DataParallelCore>(model_.module,
                                                            group_, options);
@@ -272,40 +272,11 @@ void Learner::load_weights(const NamedTensors& weights) {
 void Learner::load_from(const TrainState& state) {
   load_weights(state.weights);
   load_optimizer_state(*optimizer_, parameters_, state.optimizer);
-  if (exchange_ && !state.exchange.empty()) load_exchange(state.exchange);
+  if (parallel_) parallel_->load_state(state.exchange);
 }
 
-// What ranks have of their own is stacked, one row for each rank.
 void Learner::gather_exchange(TrainState& state) const {
-  state.exchange.clear();
-  if (!exchange_) return;
-  const parallel::ExchangeState mine = exchange_->state();
-  for (const auto& [name, tensor] : mine.common)
-    state.exchange.emplace_back("common/" + name, tensor);
-  for (const auto& [name, tensor] : mine.own) {
-    std::vector<Tensor> rows;
-    if (group_.rank() == 0)
-      for (int i = 0; i < group_.size(); ++i)
-        rows.push_back(torch::empty_like(tensor));
-    tensor::gather(group_, tensor, rows);
-    if (group_.rank() == 0)
-      state.exchange.emplace_back("own/" + name, torch::stack(rows));
-  }
-}
-
-// On another number of ranks everybody gets the mean, which is what counts.
-void Learner::load_exchange(const NamedTensors& saved) {
-  parallel::ExchangeState state;
-  for (const auto& [name, tensor] : saved) {
-    const std::string rest = name.substr(name.find('/') + 1);
-    if (name.rfind("common/", 0) == 0)
-      state.common.emplace_back(rest, tensor);
-    else
-      state.own.emplace_back(rest, tensor.size(0) == group_.size()
-                                       ? tensor[group_.rank()]
-                                       : tensor.mean(0));
-  }
-  exchange_->load(state);
+  if (parallel_) state.exchange = parallel_->gather_state();
 }
 
 std::vector<parallel::DadRoute> Learner::routes() const {

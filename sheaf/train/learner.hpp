@@ -78,7 +78,6 @@ class Learner {
   torch::Tensor nothing() const;
   void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
   void take_exchange(StepTimes& times);
-  void load_exchange(const NamedTensors& saved);
 
   const RunConfig& config_;
   Model model_;
@@ -86,9 +85,8 @@ class Learner {
   TraceWriter* trace_;
   torch::Device device_;
   torch::ScalarType type_;
-  std::shared_ptr<parallel::BucketExchange> exchange_;  // null: plain
-  std::unique_ptr<parallel::Strategy> parallel_;        // null: one rank
-  NamedTensors parameters_;                             // each tensor once
+  std::unique_ptr<parallel::Strategy> parallel_;  // null: one rank
+  NamedTensors parameters_;                       // each tensor once
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 

@@ -86,10 +86,16 @@ TEST(DadPlan, DeltasFollowWhereThoseAboveAreKnown) {
       choose_routes(mlp(18), {.mode = DadMode::kAuto}, slow_link(2)));
   EXPECT_EQ(routes, (std::vector{Route::kEdad, Route::kEdad, Route::kEdad,
                                  Route::kEdad, kD}));
-  // With 20 rows the last layer sends its gradient, and its deltas stay.
-  EXPECT_EQ(weights_of(choose_routes(mlp(20), {.mode = DadMode::kAuto},
-                                     slow_link(2)))[3],
-            kD);
+  // With 20 rows the gradient of the last layer would be smaller than its
+  // factors, but then the one below would have to send its deltas.
+  EXPECT_EQ(weights_of(
+                choose_routes(mlp(20), {.mode = DadMode::kAuto}, slow_link(2))),
+            routes);
+  const auto fixed = weights_of(choose_routes(
+      mlp(20), {.mode = DadMode::kAuto, .by_name = {{"4.weight", kG}}},
+      slow_link(2)));
+  EXPECT_EQ(fixed[3], kD);
+  EXPECT_EQ(fixed[2], Route::kEdad);
 }
 
 TEST(DadPlan, NamesGoBeforeAll) {

@@ -74,6 +74,12 @@ TEST(DadParallel, ZerosAreNotSent) {
 TEST(DadParallel, FullRankIsExact) {
   const DadOptions options{.mode = DadMode::kRankDad, .rank = 64};
   expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-6);
+  const DadOptions two_way{.mode = DadMode::kRankDad,
+                           .rank = 64,
+                           .where = Where::kStar,
+                           .is_two_way = true};
+  expect_same(maker<PlainNetImpl>(true), {.options = two_way}, 1e-6);
+  expect_same(maker<WordNetImpl>(), {.options = two_way}, 1e-6);
 }
 
 TEST(DadParallel, DeltasThatNeedNotBeSent) {
@@ -305,6 +311,7 @@ TEST(DadParallel, RefusesWhatCannotBe) {
     EXPECT_THROW(DadParallel(net, group, {.rank = 0}), UsageError);
     EXPECT_THROW(DadParallel(net, group, {.tolerance = 1}), UsageError);
     EXPECT_THROW(DadParallel(net, group, {.wire = at::kInt}), UsageError);
+    EXPECT_THROW(DadParallel(net, group, {.is_two_way = true}), UsageError);
   });
 }
 

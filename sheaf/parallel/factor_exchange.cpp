@@ -1,0 +1,169 @@
+#include "sheaf/parallel/factor_exchange.hpp"
+
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/tensor/collectives.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+std::vector<std::size_t> payloads_of(const std::vector<Numbers>& headers) {
+  std::vector<std::size_t> sizes;
+  for (const Numbers& header : headers) sizes.push_back(payload_of(header));
+  return sizes;
+}
+
+std::vector<FactorParcel> decode_all(const std::vector<Numbers>& headers,
+                                     const std::vector<at::Tensor>& bytes,
+                                     const WireFormat& format) {
+  std::vector<FactorParcel> parcels;
+  for (std::size_t r = 0; r < headers.size(); ++r)
+    parcels.push_back(decode_parcel({headers[r], bytes[r]}, format));
+  return parcels;
+}
+
+// The root's headers, of all ranks.
+void broadcast_headers(const comm::Group& group, std::vector<Numbers>& all) {
+  std::vector<std::int64_t> sizes;
+  Numbers numbers;
+  for (const Numbers& one : all) {
+    sizes.push_back(static_cast<std::int64_t>(one.size()));
+    numbers.insert(numbers.end(), one.begin(), one.end());
+  }
+  comm::broadcast(group, sizes, {.name = "sizes of headers"});
+  numbers.resize(static_cast<std::size_t>(
+      std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0})));
+  comm::broadcast(group, numbers, {.name = "headers of the sum"});
+  auto at = numbers.begin();
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    all[r].assign(at, at + sizes[r]);
+    at += sizes[r];
+  }
+}
+
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a + b;
+}
+
+void append(Factors& to, const Factors& more) {
+  if (!to.inputs.defined()) {
+    to = more;
+  } else if (more.inputs.defined()) {
+    to.inputs = at::cat({to.inputs, more.inputs});
+    to.deltas = at::cat({to.deltas, more.deltas});
+  }
+}
+
+}  // namespace
+
+FactorExchange::FactorExchange(const comm::Group& group,
+                               std::vector<Route> routes,
+                               FactorExchangeOptions options)
+    : group_(group), routes_(std::move(routes)), options_(std::move(options)) {}
+
+bool FactorExchange::is_low_rank(const BlockKey& block) const {
+  return routes_[static_cast<std::size_t>(block.weight)] == Route::kRankDad &&
+         !block.view.is_lookup;
+}
+
+void FactorExchange::reduce(FactorPart& part, Rests& rests) {
+  const LowRankOptions& wanted = options_.low_rank;
+  const Factors full{part.factors.inputs.to(at::kCPU),
+                     part.factors.deltas.to(at::kCPU)};
+  if (wanted.power_iterations > 0)
+    part.factors = power_iteration(full, wanted.rank, wanted.power_iterations,
+                                   wanted.tolerance, seed_++);
+  else
+    part.factors = low_rank(
+        full, wanted, wanted.feedback_rows > 0 ? &rests[part.block] : nullptr);
+}
+
+std::vector<FactorParcel> FactorExchange::share(FactorParcel& mine) {
+  for (FactorPart& part : mine.parts) {
+    if (!is_low_rank(part.block)) continue;
+    if (part.block.bias >= 0) part.bias_sum = part.factors.deltas.sum(0);
+    reduce(part, own_);
+  }
+  const FactorMessage message = encode_parcel(mine, options_.wire);
+  const auto headers = share_numbers(group_, options_.where, message.header);
+  if (options_.is_two_way) return through_root(headers, message.bytes);
+  auto parcels = decode_all(
+      headers,
+      share_bytes(group_, options_.where, message.bytes, payloads_of(headers)),
+      options_.wire);
+  for (FactorPart& part :
+       parcels[static_cast<std::size_t>(group_.rank())].parts)
+    part.bytes = 0;
+  return parcels;
+}
+
+std::vector<FactorParcel> FactorExchange::through_root(
+    const std::vector<Numbers>& headers, const at::Tensor& mine) {
+  const auto is_root = group_.rank() == 0;
+  const auto pieces =
+      gather_bytes(group_, mine, payloads_of(headers));  // on the root
+  std::vector<FactorMessage> sums(headers.size());
+  std::vector<FactorParcel> parcels;
+  if (is_root) {
+    parcels = decode_all(headers, pieces, options_.wire);
+    merge(parcels);
+    for (std::size_t r = 0; r < sums.size(); ++r) {
+      FactorParcel copy = parcels[r];  // with the bytes that came in
+      sums[r] = encode_parcel(copy, options_.wire);
+    }
+  }
+  std::vector<Numbers> merged;
+  std::vector<at::Tensor> bytes;
+  for (const FactorMessage& one : sums) {
+    merged.push_back(one.header);
+    bytes.push_back(one.bytes);
+  }
+  broadcast_headers(group_, merged);
+  const auto sizes = payloads_of(merged);
+  at::Tensor all =
+      is_root ? at::cat(bytes)
+              : at::empty({static_cast<std::int64_t>(std::accumulate(
+                              sizes.begin(), sizes.end(), std::size_t{0}))},
+                          at::kByte);
+  if (all.numel() > 0) tensor::broadcast(group_, all, {.name = "the sum"});
+  // As it was rounded on the way, on the root too.
+  auto rounded = decode_all(merged, split_bytes(all, sizes), options_.wire);
+  if (is_root)
+    for (std::size_t r = 0; r < rounded.size(); ++r)
+      for (std::size_t i = 0; i < rounded[r].parts.size(); ++i)
+        rounded[r].parts[i].bytes = parcels[r].parts[i].bytes;
+  return rounded;
+}
+
+// Low-rank parts move to rank 0's parcel, one for each block. Bytes become
+// those that came from others.
+void FactorExchange::merge(std::vector<FactorParcel>& parcels) {
+  std::map<BlockKey, FactorPart> sums;
+  for (std::size_t r = 0; r < parcels.size(); ++r) {
+    std::vector<FactorPart> kept;
+    for (FactorPart& part : parcels[r].parts) {
+      if (r == 0) part.bytes = 0;
+      if (!is_low_rank(part.block)) {
+        kept.push_back(std::move(part));
+        continue;
+      }
+      FactorPart& sum = sums[part.block];
+      sum.block = part.block;
+      append(sum.factors, part.factors);
+      sum.bias_sum = sum_of(sum.bias_sum, part.bias_sum);
+      sum.bytes += part.bytes;
+    }
+    parcels[r].parts = std::move(kept);
+  }
+  for (auto& [key, sum] : sums) {
+    if (sum.factors.deltas.defined()) reduce(sum, sums_);
+    parcels[0].parts.push_back(std::move(sum));
+  }
+}
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,155 @@
+#include "sheaf/parallel/factor_gradients.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+FactorGradients::FactorGradients(
+    const std::vector<ReducedParameter>& parameters, int ranks)
+    : parameters_(parameters),
+      ranks_(ranks),
+      got_(parameters.size()),
+      buffers_(parameters.size()),
+      is_made_(parameters.size()) {}
+
+FactorGradients::Got* FactorGradients::find(int rank, const BlockKey& block) {
+  for (Got& got : got_[static_cast<std::size_t>(block.weight)])
+    if (got.rank == rank && got.block == block) return &got;
+  return nullptr;
+}
+
+void FactorGradients::take(int rank, FactorPart part) {
+  Got* got = find(rank, part.block);
+  if (!got) {
+    auto& list = got_[static_cast<std::size_t>(part.block.weight)];
+    list.push_back({rank, part.block, {}, {}, {}, {}});
+    got = &list.back();
+  }
+  if (part.source.above.weight >= 0) got->source = part.source;
+  if (part.factors.inputs.defined()) got->inputs.push_back(part.factors.inputs);
+  if (part.factors.deltas.defined()) got->deltas.push_back(part.factors.deltas);
+  if (part.bias_sum.defined()) got->bias_sum = part.bias_sum;
+}
+
+// Ranks whose rows follow each other below do so above.
+void FactorGradients::derive_deltas(std::size_t weight) {
+  for (Got& got : got_[weight]) {
+    if (got.source.above.weight < 0) continue;
+    const Got* above = find(got.rank, got.source.above);
+    const auto from = static_cast<std::size_t>(got.source.above.weight);
+    SHEAF_ASSERT(above && !above->deltas.empty(), "no deltas of ",
+                 parameters_[from].name);
+    const at::Tensor part =
+        part_of(parameters_[from].tensor.detach(), above->block.view)
+            .to(at::kCPU);
+    got.deltas = {times_derivative(stacked(above->deltas).mm(part),
+                                   got.source.activation,
+                                   stacked(above->inputs))};
+  }
+}
+
+// Rows of all ranks that belong to the same part of the weight go into one
+// product, in the order of ranks: the same bits everywhere.
+std::vector<FactorGradients::Got> FactorGradients::merged(std::size_t weight) {
+  auto& list = got_[weight];
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Got& a, const Got& b) { return a.rank < b.rank; });
+  std::vector<Got> all;
+  for (const Got& got : list) {
+    const auto found =
+        std::find_if(all.begin(), all.end(),
+                     [&](const Got& one) { return one.block == got.block; });
+    if (found == all.end()) {
+      all.push_back(got);
+      continue;
+    }
+    append(found->inputs, got.inputs);
+    append(found->deltas, got.deltas);
+    if (got.bias_sum.defined())
+      found->bias_sum = found->bias_sum.defined()
+                            ? found->bias_sum + got.bias_sum
+                            : got.bias_sum;
+  }
+  return all;
+}
+
+std::int64_t FactorGradients::make(std::size_t weight) {
+  derive_deltas(weight);
+  std::int64_t rows = 0;
+  for (const Got& all : merged(weight)) {
+    for (const at::Tensor& deltas : all.deltas) rows += deltas.size(0);
+    if (!all.deltas.empty() || all.bias_sum.defined()) add_product(weight, all);
+  }
+  return rows;
+}
+
+void FactorGradients::add_product(std::size_t weight, const Got& all) {
+  const at::Tensor& parameter = parameters_[weight].tensor;
+  at::Tensor deltas;
+  if (!all.deltas.empty())
+    deltas = (stacked(all.deltas) / ranks_).to(parameter.device());
+  if (all.block.bias >= 0) add_bias(all, deltas);
+  if (!deltas.defined()) return;
+  const WeightView& view = all.block.view;
+  const bool is_whole = view.in * view.out == parameter.numel();
+  at::Tensor& buffer = buffer_for(weight);
+  if (!is_made_[weight] && (view.is_lookup || !is_whole)) buffer.zero_();
+  const bool adds = is_made_[weight] || !is_whole;
+  is_made_[weight] = true;
+  if (view.is_lookup) return look_up(weight, all, deltas);
+  const at::Tensor inputs = stacked(all.inputs).to(parameter.device());
+  at::Tensor part = part_of(buffer, view);
+  if (adds)
+    part.addmm_(deltas.t(), inputs);
+  else
+    at::mm_out(part, deltas.t(), inputs);
+}
+
+// In the order of rows, on a GPU too.
+void FactorGradients::look_up(std::size_t weight, const Got& all,
+                              const at::Tensor& deltas) {
+  const at::Tensor rows = stacked(all.inputs).to(deltas.device()).squeeze(1);
+  const at::Tensor real = (rows >= 0).nonzero().squeeze(1);
+  part_of(buffers_[weight], all.block.view)
+      .t()
+      .index_put_({rows.index_select(0, real)}, deltas.index_select(0, real),
+                  /*accumulate=*/true);
+}
+
+void FactorGradients::add_bias(const Got& all, const at::Tensor& deltas) {
+  const auto bias = static_cast<std::size_t>(all.block.bias);
+  const at::Tensor value =
+      all.bias_sum.defined()
+          ? (all.bias_sum / ranks_).to(parameters_[bias].tensor.device())
+          : deltas.sum(0);
+  buffers_[bias] = is_made_[bias] ? buffers_[bias] + value : value.clone();
+  is_made_[bias] = true;
+}
+
+// The old one, unless somebody holds it.
+at::Tensor& FactorGradients::buffer_for(std::size_t weight) {
+  at::Tensor& buffer = buffers_[weight];
+  if (!buffer.defined() || buffer.use_count() > 1 ||
+      buffer.storage().use_count() > 1)
+    buffer = at::empty_like(parameters_[weight].tensor);
+  return buffer;
+}
+
+void FactorGradients::clear() {
+  for (auto& list : got_) list.clear();
+  std::fill(is_made_.begin(), is_made_.end(), false);
+}
+
+}  // namespace sheaf::parallel

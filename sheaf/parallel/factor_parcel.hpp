@@ -1,0 +1,61 @@
+#pragma once
+// What ranks tell each other about the factors of some weights.
+
+#include <torch/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "sheaf/parallel/factor_message.hpp"
+#include "sheaf/parallel/graph.hpp"
+#include "sheaf/parallel/low_rank.hpp"
+#include "sheaf/parallel/products.hpp"
+
+namespace sheaf::parallel {
+
+// Calls with the same part of a weight, and with the same bias.
+struct BlockKey {
+  std::int64_t weight = -1;  // by its place among the parameters; -1: none
+  std::int64_t bias = -1;
+  WeightView view;
+  auto operator<=>(const BlockKey&) const = default;
+};
+Numbers numbers_of(const BlockKey& key);
+BlockKey block_key(const Numbers& numbers);
+
+// Delta = (that of the layer above, times its weight) * f'(its input).
+struct DeltaSource {
+  BlockKey above;  // without a weight: there is none, deltas are sent
+  Activation activation = Activation::kIdentity;
+};
+
+struct FactorPart {
+  BlockKey block;
+  DeltaSource source;
+  Factors factors;         // undefined where they go in another parcel
+  at::Tensor bias_sum;     // where the deltas are not all rows
+  std::int64_t bytes = 0;  // of all that, on the way
+};
+
+struct FactorParcel {
+  // Parameters that have a gradient in the ordinary way, too.
+  Numbers remainders;
+  std::vector<FactorPart> parts;
+};
+
+struct FactorMessage {
+  Numbers header;
+  at::Tensor bytes;
+};
+// Counts the bytes of the parts.
+FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format);
+FactorParcel decode_parcel(const FactorMessage& message,
+                           const WireFormat& format);
+// How many bytes belong to a header.
+std::size_t payload_of(const Numbers& header);
+
+// Matrices of the same width, one below the other.
+at::Tensor stacked(const std::vector<at::Tensor>& rows);
+
+}  // namespace sheaf::parallel
