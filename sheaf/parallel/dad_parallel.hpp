@@ -116,6 +116,25 @@ void collect_tensors(T& value, std::vector<Tensor*>& list) {
     for (auto& one : value) collect_tensors(one, list);
 }
 
+template <class T>
+constexpr bool holds_tensors() {
+  using Plain = std::remove_cvref_t<T>;
+  if constexpr (std::is_same_v<Plain, at::Tensor>)
+    return true;
+  else if constexpr (requires { std::tuple_size<Plain>::value; })
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return (holds_tensors<std::tuple_element_t<I, Plain>>() || ...);
+    }
+  (std::make_index_sequence<std::tuple_size_v<Plain>>());
+  else if constexpr (
+      requires(Plain value) { *value.begin(); } &&
+      !std::is_convertible_v<
+          Plain,
+          std::string>) return holds_tensors<decltype(*std::declval<Plain&>()
+                                                           .begin())>();
+  else return false;
+}
+
 template <class Module>
 class DadParallel : public DadParallelCore {
  public:
@@ -138,6 +157,9 @@ class DadParallel : public DadParallelCore {
       DadParallelCore::before_forward();
     const StopAtEnd stop{*this};
     auto output = module_->forward(std::forward<Args>(args)...);
+    static_assert(holds_tensors<decltype(output)>(),
+                  "forward() must return a tensor, or a tuple or a list with "
+                  "tensors, for DadParallel to follow their gradients");
     std::vector<at::Tensor*> outputs;
     collect_tensors(output, outputs);
     after_forward(outputs);

@@ -105,6 +105,7 @@ class FactorReducer {
     std::vector<Call> calls;
     std::size_t early = 0;  // whose inputs have left
     DeltaSource source;
+    bool was_compared = false;  // its deltas with those that follow from it
   };
   struct Site {
     std::vector<std::unique_ptr<Block>> blocks;
@@ -142,6 +143,7 @@ class FactorReducer {
   void launch_forward(bool all);
   void launch_backward(bool all);
   Parcel pack(const std::vector<std::size_t>& weights, bool is_backward);
+  bool follows_from_above(Block& block) const;
   Part pack(const Block& block, bool is_backward) const;
   void launch(Parcel parcel);
   void send(Parcel& parcel);

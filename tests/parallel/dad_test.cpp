@@ -114,6 +114,55 @@ TEST(DadParallel, SaysWhichDeltasWereComputed) {
   });
 }
 
+// It keeps a tensor that a loss may use.
+struct KeepingNetImpl : torch::nn::Module {
+  torch::nn::Linear first{12, 20}, last{20, 4};
+  at::Tensor hidden;
+  KeepingNetImpl() {
+    register_module("first", first);
+    register_module("last", last);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    hidden = torch::relu(first(x));
+    return last(hidden);
+  }
+};
+
+TEST(DadParallel, SeesWhatTheLossTakesFromInside) {
+  constexpr std::int64_t kRows = 6;
+  const Examples all = examples(0, 2 * kRows, at::kDouble);
+  const auto loss_of = [](KeepingNetImpl& net, const at::Tensor& output,
+                          const Examples& some) {
+    return part_of_loss(output, some, some.data.size(0)) +
+           net.hidden.square().mean();
+  };
+  auto alone = make_net(maker<KeepingNetImpl>(), at::kDouble, 1);
+  loss_of(*alone, alone->forward(all.data), all).backward();
+  run_threads(2, [&](const Group& group) {
+    auto net = make_net(maker<KeepingNetImpl>(), at::kDouble, 1);
+    DadParallel model(net, group,
+                      {.mode = DadMode::kEdad, .average = Average::kRanks});
+    const Examples mine = share_of(all, group.rank(), group.size());
+    for (const bool is_hidden_used : {false, true}) {
+      net->zero_grad();
+      const at::Tensor output = model.forward(mine.data);
+      (is_hidden_used ? loss_of(*net, output, mine)
+                      : part_of_loss(output, mine, kRows))
+          .backward();
+      EXPECT_EQ(model.routes()[0].reason,
+                is_hidden_used ? "delta sent: above it is no plain layer"
+                               : "delta computed from that of last.weight");
+    }
+    for (const auto& item : net->named_parameters())
+      EXPECT_LT(
+          (item.value().grad() - alone->named_parameters()[item.key()].grad())
+              .norm()
+              .item<double>(),
+          1e-14)
+          << item.key();
+  });
+}
+
 TEST(DadParallel, SaysWhichWayEachParameterTook) {
   run_threads(2, [](const Group& group) {
     auto net = make_net(maker<ConvNetImpl>(true), at::kFloat, 1);
