@@ -7,10 +7,11 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::array<std::string_view, 14> kNames{
+constexpr std::array<std::string_view, 15> kNames{
     "nothing",      "barrier", "broadcast",  "reduce",  "all_reduce",
     "all_reduce_n", "gather",  "all_gather", "scatter", "reduce_scatter",
-    "all_to_all",   "send",    "recv",       "split"};
+    "all_to_all",   "send",    "recv",       "split",
+    "halo"};
 
 }  // namespace
 

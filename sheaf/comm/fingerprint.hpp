@@ -23,7 +23,8 @@ enum class Operation : std::uint8_t {
   kAllToAll,
   kSend,
   kReceive,
-  kSplit
+  kSplit,
+  kHalo  // of a higher layer: see halo/
 };
 
 std::string_view name_of(Operation operation) noexcept;

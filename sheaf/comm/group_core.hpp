@@ -75,6 +75,10 @@ class GroupCore {
   void throw_if_failed() const;
   void fail(std::exception_ptr error);
 
+  // A number for what a higher layer sends under tags of its own; the same on
+  // all ranks where they ask in the same order.
+  std::uint32_t next_channel() { return channels_.fetch_add(1); }
+
   // What a higher layer keeps with the group.
   std::shared_ptr<void>& extension() { return extension_; }
 
@@ -98,6 +102,7 @@ class GroupCore {
 
   std::uint32_t sequence_ = 0;
   std::uint32_t pieces_ = 0;
+  std::atomic<std::uint32_t> channels_{0};
   mutable std::mutex failure_mutex_;
   std::exception_ptr failure_;
 

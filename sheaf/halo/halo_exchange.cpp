@@ -1,0 +1,222 @@
+// A message holds the planes of a box one after the other, packed. Forward it
+// is a piece of the sender's tile, in the adjoint a piece of the gradient of
+// its wanted box; so the lines of the adjoint are those of the forward
+// exchange, turned round.
+
+#include "sheaf/halo/halo_exchange.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/halo/lines.hpp"
+#include "sheaf/halo/strided.hpp"
+
+namespace sheaf::halo {
+namespace {
+
+std::vector<LineEnd> ends_of(const std::vector<HaloMessage>& messages,
+                             std::size_t element_bytes) {
+  std::vector<LineEnd> ends;
+  for (const HaloMessage& message : messages)
+    ends.push_back(
+        {message.peer,
+         static_cast<std::size_t>(message.box.volume()) * element_bytes});
+  return ends;
+}
+
+void check_outer(const ConstView& view, const ConstView& started) {
+  SHEAF_CHECK(view.outer == started.outer, "a halo exchange was started with ",
+              started.outer[0], "x", started.outer[1],
+              " planes and cannot be finished with ", view.outer[0], "x",
+              view.outer[1]);
+}
+
+// Zero in `whole` except for `part`: below and above it, axis by axis.
+void zero_around(const View& view, const Box& whole, const Box& part,
+                 std::size_t element_bytes) {
+  if (part.is_empty()) return zero_view(view, element_bytes);
+  Box rest = whole;
+  for (int axis = 0; axis < kMaxAxes; ++axis) {
+    for (const Interval side : {Interval{rest[axis].begin, part[axis].begin},
+                                Interval{part[axis].end, rest[axis].end}}) {
+      Box slab = rest;
+      slab[axis] = side;
+      if (!slab.is_empty())
+        zero_view(part_of(view, whole, slab, element_bytes), element_bytes);
+    }
+    rest[axis] = part[axis];
+  }
+}
+
+}  // namespace
+
+HaloExchange::HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype)
+    : group_(group),
+      plan_(std::move(plan)),
+      dtype_(dtype),
+      element_bytes_(size_of(dtype)) {
+  SHEAF_CHECK(plan_.rank == group.rank(), "rank ", group.rank(),
+              " was given the halo plan of rank ", plan_.rank);
+}
+
+void HaloExchange::check_view(const ConstView& view, const Box& box,
+                              const char* what) const {
+  for (std::size_t axis = 0; axis < kMaxAxes; ++axis)
+    SHEAF_CHECK(view.size[axis] == box.axes[axis].size(), "rank ", plan_.rank,
+                ": the view of the ", what, " has ", view.size[axis],
+                " positions on axis ", axis, ", the plan says ",
+                box.axes[axis].size());
+}
+
+// Lines are made at first use, and anew where they are too small: then on all
+// ranks, for all give as many planes.
+HaloExchange::Handle HaloExchange::begin(std::shared_ptr<Lines>& lines,
+                                         bool is_adjoint,
+                                         const ConstView& view) {
+  group_.core().throw_if_failed();
+  if (!lines || lines->capacity() < view.planes()) {
+    auto out = ends_of(plan_.sends, element_bytes_);
+    auto in = ends_of(plan_.receives, element_bytes_);
+    if (is_adjoint) std::swap(out, in);
+    lines = std::make_shared<Lines>(group_, out, in, view.planes());
+  }
+  Handle handle;
+  handle.lines_ = lines;
+  handle.is_adjoint_ = is_adjoint;
+  handle.view_ = view;
+  handle.round_ = lines->begin(view.planes());
+  return handle;
+}
+
+void HaloExchange::post(Handle& handle, const Box& whole,
+                        const std::vector<HaloMessage>& out) {
+  const ConstView& view = handle.view_;
+  Lines& lines = *handle.lines_;
+  if (out.empty()) return;
+  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Box& box = out[i].box;
+      copy_view(part_of(view, whole, box, element_bytes_),
+                contiguous_view(lines.place(watch, handle.round_, i),
+                                view.outer, box),
+                element_bytes_);
+      lines.send(handle.round_, i, view.planes());
+      ++counters_.messages;
+      counters_.bytes_sent += view.planes() * box.volume() *
+                              static_cast<std::int64_t>(element_bytes_);
+    }
+  });
+}
+
+// In the order of ranks. Forward, where the order changes nothing, what is
+// here already could go first; but a copy is short beside a wait.
+template <class Consume>
+void HaloExchange::collect(const Handle& handle,
+                           const std::vector<HaloMessage>& in,
+                           Consume consume) {
+  Lines& lines = *handle.lines_;
+  const std::int64_t planes = handle.view_.planes();
+  if (!in.empty())
+    watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        if (!lines.is_here(handle.round_, i)) {
+          const std::int64_t since = comm::now_ns();
+          lines.wait(watch, handle.round_, i, planes);
+          counters_.wait_ns += comm::now_ns() - since;
+        }
+        consume(in[i], lines.wait(watch, handle.round_, i, planes));
+        counters_.bytes_read += planes * in[i].box.volume() *
+                                static_cast<std::int64_t>(element_bytes_);
+      }
+    });
+  lines.end(handle.round_);
+  ++counters_.exchanges;
+}
+
+HaloExchange::Handle HaloExchange::start(const ConstView& tile) {
+  check_view(tile, plan_.tile, "tile");
+  Handle handle = begin(forward_, /*is_adjoint=*/false, tile);
+  post(handle, plan_.tile, plan_.sends);
+  return handle;
+}
+
+void HaloExchange::finish(Handle handle, const View& wanted, Part part) {
+  check_view(wanted, plan_.wanted, "wanted box");
+  const Patch patch{plan_.wanted, wanted};
+  finish(std::move(handle), std::span(&patch, 1), part);
+}
+
+void HaloExchange::finish(Handle handle, std::span<const Patch> patches,
+                          Part part) {
+  SHEAF_CHECK(handle.lines_ && !handle.is_adjoint_,
+              "finish() wants the handle of start()");
+  const ConstView& tile = handle.view_;
+  for (const Patch& patch : patches) {
+    SHEAF_CHECK(plan_.wanted.contains(patch.box), "rank ", plan_.rank,
+                ": the patch ", patch.box, " is not in the wanted box ",
+                plan_.wanted);
+    check_view(patch.view, patch.box, "patch");
+    check_outer(patch.view, tile);
+    const Box own = intersect(plan_.local, patch.box);
+    if (part == Part::kAll && !own.is_empty())
+      copy_view(part_of(tile, plan_.tile, own, element_bytes_),
+                part_of(patch.view, patch.box, own, element_bytes_),
+                element_bytes_);
+  }
+  collect(handle, plan_.receives,
+          [&](const HaloMessage& message, const std::byte* data) {
+            place(message, data, tile.outer, patches);
+          });
+}
+
+void HaloExchange::place(const HaloMessage& message, const std::byte* data,
+                         std::array<std::int64_t, 2> outer,
+                         std::span<const Patch> patches) {
+  const ConstView packed = contiguous_view(data, outer, message.box);
+  for (const Patch& patch : patches) {
+    const Box both = intersect(message.box, patch.box);
+    if (both.is_empty()) continue;
+    copy_view(part_of(packed, message.box, both, element_bytes_),
+              part_of(patch.view, patch.box, both, element_bytes_),
+              element_bytes_);
+  }
+}
+
+HaloExchange::Handle HaloExchange::start_adjoint(const ConstView& wanted) {
+  check_view(wanted, plan_.wanted, "wanted box");
+  SHEAF_CHECK(is_float(dtype_), "halos of ", name_of(dtype_),
+              " cannot be added; gradients are f64, f32, f16 or bf16");
+  Handle handle = begin(adjoint_, /*is_adjoint=*/true, wanted);
+  post(handle, plan_.wanted, plan_.receives);
+  return handle;
+}
+
+void HaloExchange::finish_adjoint(Handle handle, const View& tile, Part part) {
+  SHEAF_CHECK(handle.lines_ && handle.is_adjoint_,
+              "finish_adjoint() wants the handle of start_adjoint()");
+  check_view(tile, plan_.tile, "tile");
+  check_outer(tile, handle.view_);
+  if (part == Part::kAll) start_sum(handle, tile);
+  collect(handle, plan_.sends,
+          [&](const HaloMessage& message, const std::byte* data) {
+            add_view(contiguous_view(data, handle.view_.outer, message.box),
+                     part_of(tile, plan_.tile, message.box, element_bytes_),
+                     dtype_);
+          });
+}
+
+void HaloExchange::start_sum(const Handle& handle, const View& tile) {
+  zero_around(tile, plan_.tile, plan_.local, element_bytes_);
+  if (plan_.local.is_empty()) return;
+  copy_view(part_of(handle.view_, plan_.wanted, plan_.local, element_bytes_),
+            part_of(tile, plan_.tile, plan_.local, element_bytes_),
+            element_bytes_);
+}
+
+bool HaloExchange::poll(const Handle& handle) {
+  const auto& in = handle.is_adjoint_ ? plan_.sends : plan_.receives;
+  bool is_here = true;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    is_here = handle.lines_->is_here(handle.round_, i) && is_here;
+  return is_here;
+}
+
+}  // namespace sheaf::halo

@@ -1,0 +1,46 @@
+#pragma once
+// Waits for neighbours as other operations wait: deaths, alarms and timeouts
+// become errors, and the group remembers them.
+
+#include "sheaf/comm/perform.hpp"
+#include "sheaf/comm/watch.hpp"
+
+namespace sheaf::halo {
+
+class HaloWatch final : public comm::Watch {
+ public:
+  HaloWatch(comm::GroupCore& group, DType dtype, std::uint32_t round)
+      : Watch(group,
+              {.operation = comm::Operation::kHalo,
+               .dtype = dtype,
+               .sequence = round},
+              std::chrono::milliseconds(0)) {}
+
+  // The rank that is waited for, for messages of errors.
+  void set_awaited(int rank) { awaited_ = rank; }
+  void end() { note_end(); }
+
+ protected:
+  bool has_arrived(int rank) const override { return rank != awaited_; }
+
+ private:
+  int awaited_ = -1;
+};
+
+// Runs a part of an exchange; what it throws breaks the group, for neighbours
+// no longer agree on what comes next.
+template <class Body>
+void watch_halo(comm::GroupCore& group, DType dtype, std::uint32_t round,
+                Body body) {
+  group.throw_if_failed();
+  try {
+    HaloWatch watch(group, dtype, round);
+    body(watch);
+    watch.end();
+  } catch (...) {
+    comm::note_failure(group);
+    throw;
+  }
+}
+
+}  // namespace sheaf::halo

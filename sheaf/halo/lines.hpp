@@ -1,0 +1,74 @@
+#pragma once
+// Packed messages between the same ranks again and again. A line leads from
+// one rank to another. Inside a host its sender packs into its own arena and
+// the receiver reads there; between hosts the message travels. Each line has
+// two places, used in turn, and counters in place of barriers: a sender waits
+// only for a receiver that is two rounds behind.
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/work.hpp"
+#include "sheaf/halo/halo_watch.hpp"
+
+namespace sheaf::halo {
+
+struct LineEnd {
+  int peer = 0;
+  std::size_t plane_bytes = 0;  // of a message, for each plane
+};
+
+class Lines {
+ public:
+  // All ranks of the group make theirs in the same order, with ends that
+  // agree. `planes` is the most that a round will carry.
+  Lines(const comm::Group& group, const std::vector<LineEnd>& out,
+        const std::vector<LineEnd>& in, std::int64_t planes);
+  ~Lines();
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+
+  std::int64_t capacity() const { return capacity_; }
+  int open_rounds() const { return static_cast<int>(begun_ - ended_); }
+
+  // The next round, for so many planes. At most two are open, and they end in
+  // the order begun.
+  std::uint32_t begin(std::int64_t planes);
+  // Where the message of a line is to be packed.
+  std::byte* place(HaloWatch& watch, std::uint32_t round, std::size_t line);
+  void send(std::uint32_t round, std::size_t line, std::int64_t planes);
+
+  // Whether a message is here; lets messages move on.
+  bool is_here(std::uint32_t round, std::size_t line);
+  // The message, once it is here. It may be read until the round ends.
+  const std::byte* wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
+                        std::int64_t planes);
+  void end(std::uint32_t round);
+
+ private:
+  struct Block;
+  struct State;
+  struct Card;
+  struct Sender;
+  struct Receiver;
+
+  void make_block(const std::vector<LineEnd>& out);
+  void meet_peers(const std::vector<LineEnd>& in);
+  bool is_local(int peer) const;
+  int world_local(int peer) const;
+  bool connect(Receiver& receiver);
+  void leave(Block* block, int owner_local);
+
+  comm::Group group_;
+  const int tag_;
+  const std::int64_t capacity_;
+  std::uint32_t begun_ = 0;
+  std::uint32_t ended_ = 0;
+  Block* block_ = nullptr;  // in this rank's arena
+  std::vector<Sender> senders_;
+  std::vector<Receiver> receivers_;
+};
+
+}  // namespace sheaf::halo
