@@ -30,7 +30,7 @@ if(SHEAF_SANITIZE)
 endif()
 
 set_property(GLOBAL PROPERTY SHEAF_TARGETS sheaf_flags)
-set(SHEAF_TORCH_LAYERS tensor nn data parallel train)
+set(SHEAF_TORCH_LAYERS tensor nn data parallel spatial train)
 
 # Programs with the property SHEAF_OTHER_MPI bring their own MPI library and
 # what calls it; all others get the MPI that the layer was compiled with.

@@ -10,8 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 15> kNames{
     "nothing",      "barrier", "broadcast",  "reduce",  "all_reduce",
     "all_reduce_n", "gather",  "all_gather", "scatter", "reduce_scatter",
-    "all_to_all",   "send",    "recv",       "split",
-    "halo"};
+    "all_to_all",   "send",    "recv",       "split",   "halo"};
 
 }  // namespace
 

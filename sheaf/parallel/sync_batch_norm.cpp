@@ -84,25 +84,27 @@ void update_running(const at::Tensor& mean, const at::Tensor& var,
   var.mul_(1 - momentum).add_(moments.variance, momentum * unbiased);
 }
 
+// Tensors that may be undefined, which Function does not take.
+struct Running {
+  at::Tensor mean;
+  at::Tensor variance;
+};
+
 struct Function : torch::autograd::Function<Function> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias,
-                            const at::Tensor& running_mean,
-                            const at::Tensor& running_var, double momentum,
-                            double eps, comm::Group group) {
+                            const Running* running, double momentum, double eps,
+                            comm::Group group) {
     const Moments moments = global_moments(input, group);
-    update_running(running_mean, running_var, moments, momentum);
+    update_running(running->mean, running->variance, moments, momentum);
     const at::Tensor inverse = (moments.variance + eps).rsqrt();
-    const at::Tensor scale =
-        weight.defined() ? inverse * weight.to(inverse.scalar_type()) : inverse;
+    const at::Tensor scale = inverse * weight.to(inverse.scalar_type());
     context->save_for_backward({input, weight, moments.mean, inverse});
     context->saved_data["count"] = moments.count;
-    context->saved_data["has_bias"] = bias.defined();
     groups(context, group);
-    at::Tensor output =
-        (input - per_channel(moments.mean, input)) * per_channel(scale, input);
-    if (bias.defined()) output = output + per_channel(bias, input);
-    return output;
+    return (input - per_channel(moments.mean, input)) *
+               per_channel(scale, input) +
+           per_channel(bias, input);
   }
 
   static variable_list backward(AutogradContext* context,
@@ -123,16 +125,15 @@ struct Function : torch::autograd::Function<Function> {
     sums.div_(context->saved_data["count"].toDouble());
     at::Tensor dx =
         dy - per_channel(sums[0], input) - xhat * per_channel(sums[1], input);
-    at::Tensor scale = saved[3];
-    if (weight.defined()) scale = scale * weight.to(scale.scalar_type());
+    const at::Tensor scale = saved[3] * weight.to(saved[3].scalar_type());
     dx = dx * per_channel(scale, input);
-    at::Tensor dweight;
-    at::Tensor dbias;
-    if (weight.defined()) dweight = local[1].to(weight.scalar_type());
-    if (context->saved_data["has_bias"].toBool())
-      dbias = local[0].to(weight.defined() ? weight.scalar_type()
-                                           : input.scalar_type());
-    return {dx, dweight, dbias, {}, {}, {}, {}, {}};
+    return {dx,
+            local[1].to(weight.scalar_type()),
+            local[0].to(weight.scalar_type()),
+            {},
+            {},
+            {},
+            {}};
   }
 
  private:
@@ -270,8 +271,13 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
               "batch normalisation needs [batch, channels, "
               "...]; the input is ",
               input.sizes());
-  return Function::apply(input, weight, bias, running_mean, running_var,
-                         momentum, eps, group);
+  const Running running{running_mean, running_var};
+  const auto options = input.options().dtype(sum_type(input));
+  const std::int64_t channels = input.size(1);
+  return Function::apply(
+      input, weight.defined() ? weight : at::ones({channels}, options),
+      bias.defined() ? bias : at::zeros({channels}, options), &running,
+      momentum, eps, group);
 }
 
 int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group) {

@@ -15,9 +15,10 @@ BELOW = {
     "halo": ["comm"],
     "tensor": ["comm"],
     "nn": ["tensor"],
-    "parallel": ["tensor", "halo", "plan"],
+    "parallel": ["tensor", "plan"],
+    "spatial": ["parallel", "halo"],
     "data": ["tensor"],
-    "train": ["parallel", "nn", "data"],
+    "train": ["spatial", "parallel", "nn", "data"],
     "plan": ["topo"],
     "report": ["base"],
     "cli": ["train", "plan", "report", "comm"],
@@ -25,7 +26,7 @@ BELOW = {
 # Of plan these may read the plain structs only.
 PLAN_READERS = ("parallel", "train")
 PLAN_STRUCTS = ("sheaf/plan/precision_plan.hpp", "sheaf/plan/exchange_plan.hpp")
-WITH_TORCH = ("tensor", "nn", "parallel", "data", "train", "cli")
+WITH_TORCH = ("tensor", "nn", "parallel", "spatial", "data", "train", "cli")
 # Known by their names: the second MPI of the tests compiles them again.
 WITH_MPI = re.compile(r"(sheaf/comm|tests/\w+)/mpi_\w+\.(c|cpp)$|bench/")
 # Theirs alone: it includes mpi.h for them and is not installed.

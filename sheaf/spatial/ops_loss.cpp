@@ -1,0 +1,94 @@
+// Losses: of each element on its rank, then the sum or the mean over all.
+
+#include <ATen/core/Reduction.h>
+#include <torch/torch.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/parts.hpp"
+
+namespace sheaf::spatial {
+namespace {
+
+// The place of an argument by its name, as overloads differ.
+std::size_t place_of(Call& call, const char* name) {
+  const auto& arguments = call.op().schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].name() == name) return i;
+  call.refuse(concat("it has no argument '", name, "'"));
+}
+
+// Of input, target and weights that broadcast.
+void elementwise(Call& call) {
+  const Split split = split_of(first_split(call));
+  const std::size_t place = place_of(call, "reduction");
+  const std::int64_t reduction = call[place].toInt();
+  for (std::size_t i = 0; i < call.count(); ++i)
+    if (call[i].isTensor()) {
+      if (is_split(call.tensor(i)) && flat_from(call.tensor(i)) >= 0)
+        call.refuse("it is flattened");
+      call[i] = part_like(call, call.tensor(i), split);
+    }
+  call[place] = std::int64_t{at::Reduction::None};
+  call.compute();
+  const at::Tensor local = call.result(0).toTensor();
+  if (reduction == at::Reduction::None) {
+    call.result(0) = make_split(local, split_like(split, local));
+    return;
+  }
+  at::Tensor sum = sum_over_tiles(local.sum(), split.tiles);
+  if (reduction == at::Reduction::Mean) {
+    double count = 1;
+    for (const std::int64_t size : split_like(split, local).sizes)
+      count *= static_cast<double>(size);
+    sum = sum / count;
+  }
+  call.result(0) = sum;
+}
+
+// Classes along axis 1; the mean counts places by their classes' weights.
+void nll(Call& call) {
+  const at::Tensor given = call.tensor(0);
+  if (!is_split(given)) call.refuse("its target is split, its input is not");
+  const Split split = split_of(given);
+  if (split.is_cut(1)) call.refuse("the axis of classes is cut");
+  Split of_target = split;
+  of_target.sizes.erase(of_target.sizes.begin() + 1);
+  for (int& cut : of_target.cut_axes)
+    if (cut > 1) --cut;
+  const at::Tensor target = part_like(call, call.tensor(1), of_target);
+  const at::Tensor weight = call.tensor(2);
+  const std::int64_t reduction = call[3].toInt();
+  const std::int64_t ignored = call[4].toInt();
+  const at::Tensor local = at::nll_loss_nd(local_of(given), target, weight,
+                                           at::Reduction::None, ignored);
+  if (reduction == at::Reduction::None)
+    return call.give(make_split(local, of_target));
+  const at::Tensor sum = sum_over_tiles(local.sum(), split.tiles);
+  if (reduction == at::Reduction::Sum) return call.give(sum);
+  const at::NoGradGuard no_grad;
+  const at::Tensor counts = target != ignored;
+  const at::Tensor total = sum_over_tiles(
+      weight.defined()
+          ? (weight.index_select(0, target.clamp_min(0).flatten()) *
+             counts.flatten())
+                .sum()
+          : counts.sum().to(local.scalar_type()),
+      split.tiles);
+  const at::AutoGradMode with_grad(sum.requires_grad());
+  call.give(sum / total);
+}
+
+}  // namespace
+
+void add_loss_operations(Operations& table) {
+  for (const char* name :
+       {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+        "binary_cross_entropy", "binary_cross_entropy_with_logits",
+        "soft_margin_loss", "kl_div", "poisson_nll_loss"})
+    table.emplace(concat("aten::", name), elementwise);
+  for (const char* name : {"nll_loss", "nll_loss2d", "nll_loss_nd"})
+    table.emplace(concat("aten::", name), nll);
+}
+
+}  // namespace sheaf::spatial

@@ -1,0 +1,172 @@
+// Operations that compute each element from the elements at its place.
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/spatial/dispatch.hpp"
+
+namespace sheaf::spatial {
+namespace {
+
+// The one with most axes decides how the result is cut.
+at::Tensor widest_split(Call& call) {
+  at::Tensor widest = first_split(call);
+  for (std::size_t i = 0; i < call.count(); ++i)
+    if (const at::Tensor given = call.tensor(i);
+        is_split(given) && given.dim() > widest.dim())
+      widest = given;
+  return widest;
+}
+
+void check_flat(Call& call, const at::Tensor& given, int flat) {
+  if (is_split(given) ? flat_from(given) != flat
+                      : flat >= 0 && given.defined() && given.numel() != 1)
+    call.refuse("one of its tensors is flattened, another is not");
+}
+
+void pointwise(Call& call) {
+  const at::Tensor widest = widest_split(call);
+  const Split split = split_of(widest);
+  const int flat = flat_from(widest);
+  const at::Tensor self = call.tensor(0);
+  const auto& alias = call.op().schema().arguments()[0].alias_info();
+  const bool is_in_place = alias && alias->isWrite();
+  if (is_in_place && (!is_split(self) || !(split_of(self) == split)))
+    call.refuse("its result does not go into a tensor cut like that");
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    if (!call[i].isTensor()) continue;
+    const at::Tensor given = call.tensor(i);
+    check_flat(call, given, flat);
+    call[i] = part_like(call, given, split);
+  }
+  call.compute();
+  for (std::size_t i = 0; i < call.op().schema().returns().size(); ++i) {
+    if (is_in_place && i == 0) {
+      call.result(0) = self;
+      continue;
+    }
+    const at::Tensor local = call.result(i).toTensor();
+    call.result(i) = make_split(local, split_like(split, local), flat);
+  }
+}
+
+constexpr const char* kNames[] = {
+    "abs",
+    "abs_",
+    "neg",
+    "neg_",
+    "exp",
+    "exp_",
+    "log",
+    "log_",
+    "log1p",
+    "expm1",
+    "sqrt",
+    "sqrt_",
+    "rsqrt",
+    "rsqrt_",
+    "reciprocal",
+    "sign",
+    "sin",
+    "cos",
+    "tan",
+    "atan",
+    "erf",
+    "square",
+    "floor",
+    "ceil",
+    "round",
+    "relu",
+    "relu_",
+    "leaky_relu",
+    "leaky_relu_",
+    "elu",
+    "elu_",
+    "gelu",
+    "silu",
+    "silu_",
+    "mish",
+    "mish_",
+    "softplus",
+    "sigmoid",
+    "sigmoid_",
+    "tanh",
+    "tanh_",
+    "hardtanh",
+    "hardtanh_",
+    "hardsigmoid",
+    "hardswish",
+    "hardswish_",
+    "log_sigmoid_forward",
+    "threshold",
+    "threshold_",
+    "clamp",
+    "clamp_",
+    "clamp_min",
+    "clamp_min_",
+    "clamp_max",
+    "clamp_max_",
+    "add",
+    "add_",
+    "sub",
+    "sub_",
+    "rsub",
+    "mul",
+    "mul_",
+    "div",
+    "div_",
+    "pow",
+    "pow_",
+    "addcmul",
+    "addcmul_",
+    "addcdiv",
+    "addcdiv_",
+    "lerp",
+    "lerp_",
+    "maximum",
+    "minimum",
+    "fmod",
+    "remainder",
+    "atan2",
+    "where",
+    "masked_fill",
+    "masked_fill_",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_not",
+    "isnan",
+    "isfinite",
+    "isinf",
+    "clone",
+    "detach",
+    "alias",
+    "_to_copy",
+    "contiguous",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "zero_",
+    "fill_",
+    "copy_",
+    "nan_to_num",
+    "logit",
+    "xlogy",
+    "_prelu_kernel",
+};
+
+}  // namespace
+
+void add_pointwise_operations(Operations& table) {
+  for (const char* name : kNames)
+    table.emplace(concat("aten::", name), pointwise);
+}
+
+}  // namespace sheaf::spatial

@@ -1,0 +1,291 @@
+// Convolution and pooling.
+
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/windows.hpp"
+
+namespace sheaf::spatial {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+// The tensor to look at, whose images are its last axes.
+at::Tensor image_of(Call& call, std::size_t axes) {
+  const at::Tensor given = call.tensor(0);
+  if (!is_split(given)) call.refuse("its weights are split, its input is not");
+  if (flat_from(given) >= 0) call.refuse("it is flattened");
+  for (const int cut : split_of(given).cut_axes)
+    if (cut >= 0 && cut < given.dim() - static_cast<std::int64_t>(axes))
+      call.refuse("samples or channels are cut");
+  return given;
+}
+
+std::vector<halo::Window> windows_of(const Sizes& kernel, const Sizes& stride,
+                                     const Sizes& padding,
+                                     const Sizes& dilation, bool ceil_mode) {
+  std::vector<halo::Window> windows;
+  for (std::size_t i = 0; i < kernel.size(); ++i)
+    windows.push_back({.kernel = kernel[i],
+                       .stride = stride.empty() ? kernel[i] : stride[i],
+                       .pad_low = padding[i],
+                       .pad_high = padding[i],
+                       .dilation = dilation.empty() ? 1 : dilation[i],
+                       .ceil_mode = ceil_mode});
+  return windows;
+}
+
+Sizes kernel_of(const at::Tensor& weight) {
+  return {weight.sizes().begin() + 2, weight.sizes().end()};
+}
+
+void convolve(Call& call) {
+  const at::Tensor weight = call.tensor(1);
+  const at::Tensor bias = call.tensor(2);
+  const Sizes kernel = kernel_of(weight);
+  const std::size_t axes = kernel.size();
+  const at::Tensor given = image_of(call, axes);
+  const Split& split = split_of(given);
+  const Sizes stride = call.integers(3, axes);
+  Sizes padding = call.integers(4, axes);
+  const Sizes dilation = call.integers(5, axes);
+  WindowPlan plan =
+      plan_windows(split, windows_of(kernel, stride, padding, dilation, false));
+  plan.output.sizes[plan.output.sizes.size() - axes - 1] = weight.size(0);
+  const at::Tensor input =
+      window_input(local_of(given), split, plan, 0, /*pads_others=*/false);
+  const auto first = given.dim() - static_cast<std::int64_t>(axes);
+  for (std::size_t i = 0; i < axes; ++i)
+    if (split.is_cut(first + static_cast<std::int64_t>(i))) padding[i] = 0;
+  const Sizes sizes = plan.output.local_sizes();
+  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  call.give(make_split(
+      is_empty ? nothing_from({input, weight, bias}, sizes)
+               : at::convolution(input, weight, bias, stride, padding, dilation,
+                                 false, Sizes(axes, 0), call[8].toInt()),
+      plan.output));
+}
+
+// Outputs follow their inputs; each rank takes the inputs that its outputs are
+// made of, and keeps its own outputs.
+void convolve_transposed(Call& call) {
+  const at::Tensor weight = call.tensor(1);
+  const at::Tensor bias = call.tensor(2);
+  const Sizes kernel = kernel_of(weight);
+  const std::size_t axes = kernel.size();
+  const at::Tensor given = image_of(call, axes);
+  const Split& split = split_of(given);
+  const Sizes stride = call.integers(3, axes);
+  const Sizes padding = call.integers(4, axes);
+  const Sizes dilation = call.integers(5, axes);
+  const Sizes more = call.integers(7, axes);
+  const auto windows = windows_of(kernel, stride, padding, dilation, false);
+  const std::size_t first = split.sizes.size() - axes;
+
+  Split output = split;
+  output.sizes[first - 1] = weight.size(1) * call[8].toInt();
+  std::vector<halo::Cuts> cuts;
+  for (std::size_t i = 0; i < axes; ++i)
+    output.sizes[first + i] =
+        halo::transposed_size(windows[i], split.sizes[first + i], more[i]);
+  for (std::size_t i = 0; i < split.cut_axes.size(); ++i) {
+    const auto at = static_cast<std::size_t>(split.cut_axes[i]) - first;
+    cuts.push_back(halo::transposed_following_cuts(
+        windows[at], split.layout.cuts(static_cast<int>(i)), more[at]));
+  }
+  output.layout = halo::Layout(split.layout.grid(), cuts);
+
+  Needs needs;
+  for (int rank = 0; rank < split.layout.ranks(); ++rank) {
+    auto& of_rank = needs.emplace_back();
+    for (std::size_t i = 0; i < split.cut_axes.size(); ++i) {
+      const auto at = static_cast<std::size_t>(split.cut_axes[i]) - first;
+      of_rank.push_back(
+          {halo::transposed_needed(
+               windows[at], output.layout.box_of(rank)[static_cast<int>(i)],
+               split.layout.cuts(static_cast<int>(i)).size()),
+           0, 0});
+    }
+    bool is_empty = output.layout.box_of(rank).is_empty();
+    for (const Need& need : of_rank)
+      is_empty = is_empty || need.inside.is_empty();
+    if (is_empty)
+      for (Need& need : of_rank) need = {{0, 0}, 0, 0};
+  }
+  const at::Tensor input = with_halo(local_of(given), split, needs);
+  const Sizes sizes = output.local_sizes();
+  at::Tensor result;
+  if (input.numel() == 0) {
+    result = nothing_from({input, weight}, {0}).sum().expand(sizes);
+  } else {
+    result = at::convolution(input, weight, {}, stride, Sizes(axes, 0),
+                             dilation, true, Sizes(axes, 0), call[8].toInt());
+    Sizes border;
+    for (std::size_t i = axes; i-- > 0;) {
+      const auto axis = static_cast<std::int64_t>(first + i);
+      const int cut = split.grid_axis(axis);
+      const halo::Interval inputs =
+          cut < 0 ? halo::Interval{0, split.sizes[first + i]}
+                  : needs[static_cast<std::size_t>(split.tiles->rank())]
+                         [static_cast<std::size_t>(cut)]
+                             .inside;
+      const halo::Interval made = halo::transposed_produced(windows[i], inputs);
+      const halo::Interval wanted = output.interval(axis);
+      border.push_back(made.begin - wanted.begin);
+      border.push_back(wanted.end - made.end);
+    }
+    result = at::constant_pad_nd(result, border, 0);  // negative: crops
+  }
+  if (bias.defined()) {
+    Sizes per_channel(sizes.size(), 1);
+    per_channel[first - 1] = -1;
+    result = result + bias.view(per_channel);
+  }
+  call.give(make_split(result, output));
+}
+
+void convolution(Call& call) {
+  if (call[6].toBool())
+    convolve_transposed(call);
+  else
+    convolve(call);
+}
+
+at::Tensor max_pool(const at::Tensor& input, const Sizes& kernel,
+                    const Sizes& stride, const Sizes& dilation) {
+  const Sizes none(kernel.size(), 0);
+  if (kernel.size() == 1)
+    return at::max_pool1d(input, kernel, stride, none, dilation);
+  if (kernel.size() == 2)
+    return at::max_pool2d(input, kernel, stride, none, dilation);
+  return at::max_pool3d(input, kernel, stride, none, dilation);
+}
+
+template <std::size_t kAxes>
+void max_pool(Call& call) {
+  const at::Tensor given = image_of(call, kAxes);
+  const Split& split = split_of(given);
+  const Sizes kernel = call.integers(1, kAxes);
+  Sizes stride = call.integers(2, kAxes);
+  if (stride.empty()) stride = kernel;
+  const Sizes dilation = call.integers(4, kAxes);
+  const WindowPlan plan =
+      plan_windows(split, windows_of(kernel, stride, call.integers(3, kAxes),
+                                     dilation, call[5].toBool()));
+  const at::Tensor input =
+      window_input(local_of(given), split, plan,
+                   -std::numeric_limits<double>::infinity(), true);
+  const Sizes sizes = plan.output.local_sizes();
+  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  call.give(make_split(is_empty ? nothing_from({input}, sizes)
+                                : max_pool(input, kernel, stride, dilation),
+                       plan.output));
+}
+
+// Sums of windows.
+at::Tensor sum_pool(const at::Tensor& input, const Sizes& kernel,
+                    const Sizes& stride) {
+  const Sizes none(kernel.size(), 0);
+  if (kernel.size() == 1)
+    return at::avg_pool2d(input.unsqueeze(-2), {1, kernel[0]}, {1, stride[0]},
+                          {0, 0}, false, true, 1)
+        .squeeze(-2);
+  if (kernel.size() == 2)
+    return at::avg_pool2d(input, kernel, stride, none, false, true, 1);
+  return at::avg_pool3d(input, kernel, stride, none, false, true, 1);
+}
+
+// How many inputs count in each of some outputs' windows.
+at::Tensor counts_of(const halo::Window& window, const halo::Interval& outputs,
+                     std::int64_t size, bool counts_padding,
+                     const at::TensorOptions& options) {
+  std::vector<double> counts;
+  for (std::int64_t o = outputs.begin; o < outputs.end; ++o) {
+    const halo::Interval all{
+        o * window.stride - window.pad_low,
+        o * window.stride - window.pad_low + window.kernel};
+    const halo::Interval inside =
+        counts_padding
+            ? intersect(all, {-window.pad_low, size + window.pad_high})
+            : intersect(all, {0, size});
+    counts.push_back(static_cast<double>(inside.size()));
+  }
+  return at::tensor(counts, at::kDouble).to(options);
+}
+
+template <std::size_t kAxes>
+void average_pool(Call& call) {
+  const at::Tensor given = image_of(call, kAxes);
+  const Split& split = split_of(given);
+  const Sizes kernel = call.integers(1, kAxes);
+  Sizes stride = call.integers(2, kAxes);
+  if (stride.empty()) stride = kernel;
+  const auto windows =
+      windows_of(kernel, stride, call.integers(3, kAxes), {}, call[4].toBool());
+  const bool counts_padding = call[5].toBool();
+  const WindowPlan plan = plan_windows(split, windows);
+  const at::Tensor input = window_input(local_of(given), split, plan, 0, true);
+  const Sizes sizes = plan.output.local_sizes();
+  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  if (is_empty)
+    return call.give(make_split(nothing_from({input}, sizes), plan.output));
+  at::Tensor result = sum_pool(input, kernel, stride);
+  if (call.count() > 6 && !call[6].isNone())
+    return call.give(
+        make_split(result / static_cast<double>(call[6].toInt()), plan.output));
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    const auto axis = given.dim() - static_cast<std::int64_t>(kAxes - i);
+    Sizes shape(static_cast<std::size_t>(given.dim()), 1);
+    shape[static_cast<std::size_t>(axis)] = -1;
+    result = result / counts_of(windows[i], plan.output.interval(axis),
+                                split.sizes[static_cast<std::size_t>(axis)],
+                                counts_padding, result.options())
+                          .view(shape);
+  }
+  call.give(make_split(result, plan.output));
+}
+
+// The mean over all of the image; or even windows, where sizes allow it.
+template <std::size_t kAxes>
+void adaptive_average_pool(Call& call) {
+  const at::Tensor given = image_of(call, kAxes);
+  const Sizes wanted = call.integers(1, kAxes);
+  Sizes axes, kernel;
+  bool is_global = true;
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    axes.push_back(given.dim() - static_cast<std::int64_t>(kAxes - i));
+    is_global = is_global && wanted[i] == 1;
+    if (given.size(axes[i]) % wanted[i] != 0)
+      call.refuse(concat("its ", wanted[i], " windows over ",
+                         given.size(axes[i]), " places are not of one size"));
+    kernel.push_back(given.size(axes[i]) / wanted[i]);
+  }
+  if (is_global) return call.give(given.mean(axes, /*keepdim=*/true));
+  const Sizes none(kAxes, 0);
+  if constexpr (kAxes == 1)
+    call.give(at::avg_pool1d(given, kernel, kernel, none));
+  else if constexpr (kAxes == 2)
+    call.give(at::avg_pool2d(given, kernel, kernel, none));
+  else
+    call.give(at::avg_pool3d(given, kernel, kernel, none));
+}
+
+}  // namespace
+
+void add_window_operations(Operations& table) {
+  table.emplace("aten::convolution", convolution);
+  table.emplace("aten::max_pool1d", max_pool<1>);
+  table.emplace("aten::max_pool2d", max_pool<2>);
+  table.emplace("aten::max_pool3d", max_pool<3>);
+  table.emplace("aten::avg_pool1d", average_pool<1>);
+  table.emplace("aten::avg_pool2d", average_pool<2>);
+  table.emplace("aten::avg_pool3d", average_pool<3>);
+  table.emplace("aten::adaptive_avg_pool1d", adaptive_average_pool<1>);
+  table.emplace("aten::adaptive_avg_pool2d", adaptive_average_pool<2>);
+  table.emplace("aten::adaptive_avg_pool3d", adaptive_average_pool<3>);
+}
+
+}  // namespace sheaf::spatial

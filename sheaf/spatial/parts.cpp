@@ -1,0 +1,263 @@
+#include "sheaf/spatial/parts.hpp"
+
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/dtype.hpp"
+
+namespace sheaf::spatial {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Any value on its way from forward() to backward().
+template <class T>
+struct Holder : torch::CustomClassHolder {
+  explicit Holder(T given) : value(std::move(given)) {}
+  T value;
+};
+template <class T>
+void keep(AutogradContext* context, T value) {
+  context->saved_data["value"] = c10::IValue::make_capsule(
+      c10::make_intrusive<Holder<T>>(std::move(value)));
+}
+template <class T>
+T& kept(AutogradContext* context) {
+  return static_cast<Holder<T>&>(*context->saved_data["value"].toCapsule())
+      .value;
+}
+
+// Axes that are not cut, then those that are, in the grid's order.
+std::vector<std::int64_t> plain_order(const Split& split) {
+  std::vector<std::int64_t> order;
+  for (std::size_t axis = 0; axis < split.sizes.size(); ++axis)
+    if (!split.is_cut(static_cast<std::int64_t>(axis)))
+      order.push_back(static_cast<std::int64_t>(axis));
+  for (const int axis : split.cut_axes)
+    if (axis >= 0) order.push_back(axis);
+  return order;
+}
+
+// As two axes that are not cut, and one for each axis of the grid.
+at::Tensor to_plain(const at::Tensor& local, const Split& split) {
+  const at::Tensor ordered = local.permute(plain_order(split));
+  const auto cut_count = static_cast<std::int64_t>(
+      std::count_if(split.cut_axes.begin(), split.cut_axes.end(),
+                    [](int axis) { return axis >= 0; }));
+  std::vector<std::int64_t> sizes{1, 1};
+  for (std::int64_t i = 0; i < ordered.dim() - cut_count; ++i)
+    sizes[i == 0 ? 0 : 1] *= ordered.size(i);
+  std::int64_t at = ordered.dim() - cut_count;
+  for (const int axis : split.cut_axes)
+    sizes.push_back(axis >= 0 ? ordered.size(at++) : 1);
+  return ordered.reshape(sizes);
+}
+
+// Back, where cut axes may have other sizes than before.
+at::Tensor from_plain(const at::Tensor& plain, const Split& split) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> back(split.sizes.size());
+  const auto order = plain_order(split);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto axis = order[i];
+    const int cut = split.grid_axis(axis);
+    sizes.push_back(cut >= 0 ? plain.size(2 + cut)
+                             : split.sizes[static_cast<std::size_t>(axis)]);
+    back[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(i);
+  }
+  return plain.reshape(sizes).permute(back);
+}
+
+halo::View view_of(const at::Tensor& plain) {
+  halo::View view;
+  view.data = static_cast<std::byte*>(plain.data_ptr());
+  for (std::size_t i = 0; i < 2; ++i) {
+    view.outer[i] = plain.sizes()[i];
+    view.outer_stride[i] = plain.strides()[i];
+  }
+  for (std::size_t i = 2; i < static_cast<std::size_t>(plain.dim()); ++i) {
+    view.size[i - 2] = plain.sizes()[i];
+    view.stride[i - 2] = plain.strides()[i];
+  }
+  return view;
+}
+
+std::vector<halo::Box> boxes_of(const Needs& needs) {
+  std::vector<halo::Box> boxes;
+  for (const auto& of_rank : needs) {
+    halo::Box& box = boxes.emplace_back();
+    for (std::size_t i = 0; i < of_rank.size(); ++i)
+      box.axes[i] = of_rank[i].inside;
+  }
+  return boxes;
+}
+
+// The same answer on all ranks: whether nobody needs what another one has.
+bool is_at_home(const Split& split, const std::vector<halo::Box>& boxes) {
+  for (int rank = 0; rank < split.layout.ranks(); ++rank)
+    if (!split.layout.box_of(rank).contains(
+            boxes[static_cast<std::size_t>(rank)]))
+      return false;
+  return true;
+}
+
+struct HaloTask {
+  halo::HaloExchange* exchange = nullptr;
+  std::shared_ptr<Tiles> tiles;  // owns it
+  std::vector<Need> needs;       // of this rank
+  double fill = 0;
+  std::vector<std::int64_t> sizes;  // of the part
+
+  at::Tensor inside(at::Tensor padded) const {
+    for (std::size_t i = 0; i < needs.size(); ++i)
+      padded = padded.narrow(static_cast<std::int64_t>(i) + 2, needs[i].low,
+                             needs[i].inside.size());
+    return padded;
+  }
+  at::Tensor empty_padded(const at::TensorOptions& options) const {
+    std::vector<std::int64_t> padded{sizes[0], sizes[1]};
+    bool has_padding = false;
+    for (const Need& need : needs) {
+      padded.push_back(need.low + need.inside.size() + need.high);
+      has_padding = has_padding || need.low > 0 || need.high > 0;
+    }
+    return has_padding ? at::full(padded, fill, options)
+                       : at::empty(padded, options);
+  }
+};
+
+struct WithHalo : torch::autograd::Function<WithHalo> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& plain,
+                            const HaloTask* given) {
+    HaloTask task = *given;
+    task.sizes = plain.sizes().vec();
+    const at::Tensor tile = plain.contiguous();
+    const auto handle = task.exchange->start(view_of(tile));
+    const at::Tensor result = task.empty_padded(plain.options());
+    task.exchange->finish(handle, view_of(task.inside(result)));
+    keep(context, std::move(task));
+    return result;
+  }
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    const HaloTask& task = kept<HaloTask>(context);
+    const at::Tensor wanted = task.inside(gradients[0]);
+    const auto handle = task.exchange->start_adjoint(view_of(wanted));
+    const at::Tensor gradient = at::empty(task.sizes, wanted.options());
+    task.exchange->finish_adjoint(handle, view_of(gradient));
+    return {gradient, {}};
+  }
+};
+
+// Without messages.
+at::Tensor cropped_and_padded(const at::Tensor& plain, const Split& split,
+                              const std::vector<Need>& needs, double fill) {
+  at::Tensor result = plain;
+  std::vector<std::int64_t> padding;
+  bool has_padding = false;
+  for (std::size_t i = needs.size(); i-- > 0;) {
+    const std::int64_t begin =
+        split.layout.box_of(split.tiles->rank()).axes[i].begin;
+    const Need& need = needs[i];
+    if (split.cut_axes[i] >= 0)
+      result =
+          result.narrow(static_cast<std::int64_t>(i) + 2,
+                        need.inside.is_empty() ? 0 : need.inside.begin - begin,
+                        need.inside.size());
+    padding.insert(padding.end(), {need.low, need.high});
+    has_padding = has_padding || need.low > 0 || need.high > 0;
+  }
+  return has_padding ? at::constant_pad_nd(result, padding, fill) : result;
+}
+
+struct SumOverTiles : torch::autograd::Function<SumOverTiles> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& local,
+                            std::shared_ptr<Tiles> tiles) {
+    keep(context, tiles);
+    return sum(local, *tiles);
+  }
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    return {sum(gradients[0], *kept<std::shared_ptr<Tiles>>(context)), {}};
+  }
+  static at::Tensor sum(const at::Tensor& local, Tiles& tiles) {
+    const at::Tensor result = local.contiguous().clone();
+    tensor::all_reduce(tiles.group(), result, {.name = "sum over tiles"});
+    tiles.count_reduction(static_cast<std::int64_t>(result.nbytes()));
+    return result;
+  }
+};
+
+// Where a rank's part lies in the whole.
+at::Tensor part_in(at::Tensor whole, const Split& split, int rank) {
+  for (const int axis : split.cut_axes) {
+    if (axis < 0) continue;
+    const halo::Interval interval = split.interval(axis, rank);
+    whole = whole.narrow(axis, interval.begin, interval.size());
+  }
+  return whole;
+}
+
+struct GatherParts : torch::autograd::Function<GatherParts> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& local,
+                            const Split* split) {
+    keep(context, *split);
+    Tiles& tiles = *split->tiles;
+    const at::Tensor whole = at::empty(split->sizes, local.options());
+    std::vector<at::Tensor> parts;
+    for (int rank = 0; rank < tiles.group().size(); ++rank)
+      parts.push_back(
+          at::empty(part_in(whole, *split, rank).sizes(), local.options()));
+    tensor::all_gather(tiles.group(), local.contiguous(), parts,
+                       {.name = "parts of a split tensor"});
+    tiles.count_reduction(static_cast<std::int64_t>(whole.nbytes()));
+    for (int rank = 0; rank < tiles.group().size(); ++rank)
+      part_in(whole, *split, rank).copy_(parts[static_cast<std::size_t>(rank)]);
+    return whole;
+  }
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    const Split& split = kept<Split>(context);
+    const at::Tensor whole = SumOverTiles::sum(gradients[0], *split.tiles);
+    return {part_in(whole, split, split.tiles->rank()).contiguous(), {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor with_halo(const at::Tensor& local, const Split& split,
+                     const Needs& needs, double fill) {
+  Tiles& tiles = *split.tiles;
+  const auto& mine = needs[static_cast<std::size_t>(tiles.rank())];
+  const at::Tensor plain = to_plain(local, split);
+  const auto boxes = boxes_of(needs);
+  if (is_at_home(split, boxes))
+    return from_plain(cropped_and_padded(plain, split, mine, fill), split);
+  const HaloTask task{&tiles.exchange(split.layout, boxes,
+                                      tensor::dtype_of(local.scalar_type())),
+                      split.tiles,
+                      mine,
+                      fill,
+                      {}};
+  return from_plain(WithHalo::apply(plain, &task), split);
+}
+
+at::Tensor sum_over_tiles(const at::Tensor& local,
+                          const std::shared_ptr<Tiles>& tiles) {
+  return SumOverTiles::apply(local, tiles);
+}
+
+at::Tensor gather_parts(const at::Tensor& local, const Split& split) {
+  return GatherParts::apply(local, &split);
+}
+
+at::Tensor own_part(const at::Tensor& whole, const Split& split) {
+  return part_in(whole, split, split.tiles->rank());
+}
+
+}  // namespace sheaf::spatial

@@ -1,0 +1,92 @@
+#pragma once
+// One image over many ranks: each has a tile of it, and of every layer's
+// result. For any module, unmodified; see docs/spatial.md.
+//
+//   sheaf::SpatialParallel model(net, world, {.grid = "2x2"});
+//   loss(model.forward(images), targets).backward();
+//   optimizer.step();  // all ranks take the same step
+//
+// Ranks of a grid hold the same samples; with more ranks than the grid has
+// places, groups of ranks hold different samples.
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/spatial/split_tensor.hpp"
+
+namespace sheaf::spatial {
+
+struct SpatialOptions {
+  std::string grid = "1x1";
+  int samples = 0;     // groups of ranks with samples of their own; 0: as fit
+  int first_axis = 2;  // that is cut
+  parallel::DataParallelOptions data = {};
+};
+
+// What SpatialParallel does, for any kind of module. Weights' gradients are
+// averaged over all ranks, tiles and samples alike (parts.hpp says why that is
+// their gradient). Not thread-safe.
+class SpatialParallelCore : public parallel::DataParallelCore {
+ public:
+  SpatialParallelCore(std::shared_ptr<torch::nn::Module> module,
+                      const comm::Group& group, const SpatialOptions& options);
+
+  // The tile of this rank of what the ranks of its grid all have.
+  at::Tensor cut(const at::Tensor& whole) const {
+    return spatial::cut(whole, tiles_, first_axis_);
+  }
+  // The same with this rank's tile at hand, of an image of `sizes`.
+  at::Tensor from_part(const at::Tensor& part,
+                       std::vector<std::int64_t> sizes) const {
+    return spatial::from_part(part, tiles_, std::move(sizes), first_axis_);
+  }
+
+  const std::shared_ptr<Tiles>& tiles() const { return tiles_; }
+  // Which of the groups with samples of their own this rank is in.
+  int sample_group() const { return sample_group_; }
+
+ private:
+  std::shared_ptr<Tiles> tiles_;
+  int first_axis_;
+  int sample_group_;
+};
+
+template <class Module>
+class SpatialParallel : public SpatialParallelCore {
+ public:
+  SpatialParallel(std::shared_ptr<Module> module, const comm::Group& group,
+                  const SpatialOptions& options)
+      : SpatialParallelCore(module, group, options),
+        module_(std::move(module)) {}
+  SpatialParallel(const torch::nn::ModuleHolder<Module>& module,
+                  const comm::Group& group, const SpatialOptions& options)
+      : SpatialParallel(module.ptr(), group, options) {}
+
+  // Images are whole, the same on all ranks of a grid, or split. What comes
+  // out is split where the network's result is an image, else whole.
+  template <class... Rest>
+  auto forward(const at::Tensor& images, Rest&&... rest) {
+    before_forward();
+    return module_->forward(is_split(images) ? images : cut(images),
+                            std::forward<Rest>(rest)...);
+  }
+
+  Module& operator*() const { return *module_; }
+  Module* operator->() const { return module_.get(); }
+
+ private:
+  std::shared_ptr<Module> module_;
+};
+
+template <class Holder, class... Rest>
+SpatialParallel(const Holder&, Rest&&...)
+    -> SpatialParallel<typename Holder::ContainedType>;
+template <class Module, class... Rest>
+SpatialParallel(std::shared_ptr<Module>, Rest&&...) -> SpatialParallel<Module>;
+
+}  // namespace sheaf::spatial

@@ -1,0 +1,58 @@
+#pragma once
+// A tensor of which each rank has a part, and which knows how it is cut.
+//
+// To users' modules it is an ordinary tensor: it has the sizes of the whole,
+// and operations on it come to kernels of this layer (dispatch.cpp), which
+// compute this rank's part. Autograd sees the parts only.
+
+#include <torch/types.h>
+
+#include <memory>
+#include <vector>
+
+#include "sheaf/spatial/tiles.hpp"
+
+namespace sheaf::spatial {
+
+// How a tensor is cut. Cuts of an axis that is not cut have one part.
+struct Split {
+  std::shared_ptr<Tiles> tiles;
+  std::vector<std::int64_t> sizes;  // of the whole
+  // By axis of the grid: which axis of the tensor it cuts; -1: none.
+  std::vector<int> cut_axes;
+  halo::Layout layout;
+
+  // The axis of the grid that cuts an axis of the tensor; -1: none does.
+  int grid_axis(std::int64_t axis) const;
+  bool is_cut(std::int64_t axis) const { return grid_axis(axis) >= 0; }
+  // Of this rank, or of any.
+  halo::Interval interval(std::int64_t axis) const;
+  halo::Interval interval(std::int64_t axis, int rank) const;
+  std::vector<std::int64_t> local_sizes() const;
+  std::string text() const;  // "2x3x[0|4|8]x8"
+};
+bool operator==(const Split& a, const Split& b);
+
+// This rank's part of a tensor, and how that is cut. `flat_from`: axes from
+// there on are shown as one, as flatten() does.
+at::Tensor make_split(at::Tensor local, Split split, int flat_from = -1);
+
+bool is_split(const at::Tensor& tensor);
+// Of split tensors only.
+const at::Tensor& local_of(const at::Tensor& tensor);
+void set_local(const at::Tensor& tensor, at::Tensor local);
+const Split& split_of(const at::Tensor& tensor);
+int flat_from(const at::Tensor& tensor);
+
+// Cuts a tensor that all ranks have: `first_axis` and those after it, by the
+// axes of the grid in turn. Nothing is sent; differentiable.
+at::Tensor cut(const at::Tensor& whole, const std::shared_ptr<Tiles>& tiles,
+               int first_axis = 2);
+// The same with this rank's part at hand, of a tensor of `sizes`.
+at::Tensor from_part(const at::Tensor& part,
+                     const std::shared_ptr<Tiles>& tiles,
+                     std::vector<std::int64_t> sizes, int first_axis = 2);
+// The whole, on all ranks; differentiable. All ranks call it.
+at::Tensor gather(const at::Tensor& split);
+
+}  // namespace sheaf::spatial

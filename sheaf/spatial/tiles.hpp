@@ -1,0 +1,66 @@
+#pragma once
+// The ranks among which images are cut, and their exchanges.
+
+#include <torch/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/group.hpp"
+#include "sheaf/halo/halo_exchange.hpp"
+
+namespace sheaf::spatial {
+
+// Of one rank in the last step, or since reset_stats().
+struct SpatialStats {
+  std::int64_t halo_exchanges = 0;
+  std::int64_t halo_messages = 0;  // sent
+  std::int64_t halo_bytes = 0;     // sent
+  std::int64_t reductions = 0;     // all-reduces and gathers
+  std::int64_t reduced_bytes = 0;
+  double wait_ms = 0;  // for halos
+};
+
+class Tiles {
+ public:
+  // A group of as many ranks as the grid has. All ranks make it together.
+  Tiles(const comm::Group& group, const halo::Grid& grid);
+
+  const comm::Group& group() const { return group_; }
+  const halo::Grid& grid() const { return grid_; }
+  int rank() const { return group_.rank(); }
+
+  // The exchange by which each rank gets the box that it needs of a tensor with
+  // that layout. Made at the first call; all ranks ask in the same order.
+  halo::HaloExchange& exchange(const halo::Layout& layout,
+                               const std::vector<halo::Box>& needs,
+                               DType dtype);
+
+  // The same number on all ranks, another one each time. All ranks call it.
+  std::uint64_t next_seed() { return seed_++; }
+
+  SpatialStats stats() const;
+  void reset_stats();
+  void count_reduction(std::int64_t bytes) {
+    ++stats_.reductions;
+    stats_.reduced_bytes += bytes;
+  }
+
+ private:
+  struct Key {
+    std::vector<std::int64_t> numbers;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  comm::Group group_;
+  halo::Grid grid_;
+  std::map<Key, std::unique_ptr<halo::HaloExchange>> exchanges_;
+  std::uint64_t seed_ = 0;
+  SpatialStats stats_;
+  SpatialStats before_;  // counters of exchanges at the last reset
+  SpatialStats counted() const;
+};
+
+}  // namespace sheaf::spatial

@@ -1,0 +1,82 @@
+#include "sheaf/spatial/windows.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::spatial {
+
+WindowPlan plan_windows(const Split& input,
+                        const std::vector<halo::Window>& windows) {
+  WindowPlan plan{input, {}, {}};
+  const std::size_t first = input.sizes.size() - windows.size();
+  std::vector<halo::Cuts> cuts;
+  std::vector<const halo::Window*> by_cut;
+  for (std::size_t i = 0; i < input.cut_axes.size(); ++i) {
+    const halo::Cuts& before = input.layout.cuts(static_cast<int>(i));
+    const int axis = input.cut_axes[i];
+    if (axis < static_cast<int>(first)) {
+      SHEAF_ASSERT(axis < 0, "a window over images that are cut elsewhere");
+      cuts.push_back(before);
+      by_cut.push_back(nullptr);
+      continue;
+    }
+    by_cut.push_back(&windows[static_cast<std::size_t>(axis) - first]);
+    cuts.push_back(halo::following_cuts(*by_cut.back(), before));
+  }
+  plan.output.layout = halo::Layout(input.layout.grid(), cuts);
+  for (std::size_t i = windows.size(); i-- > 0;) {
+    const std::size_t axis = first + i;
+    const std::int64_t size = input.sizes[axis];
+    const std::int64_t outputs = halo::output_size(windows[i], size);
+    plan.output.sizes[axis] = outputs;
+    halo::Padded padded{{0, size}, 0, 0};
+    if (!input.is_cut(static_cast<std::int64_t>(axis)))
+      padded = halo::clamp(halo::needed(windows[i], {0, outputs}), size);
+    plan.other_padding.push_back(padded.low);
+    // What no window looks at is cut off.
+    plan.other_padding.push_back(padded.high - (size - padded.inside.end));
+  }
+  for (int rank = 0; rank < input.layout.ranks(); ++rank) {
+    auto& of_rank = plan.needs.emplace_back();
+    for (std::size_t i = 0; i < cuts.size(); ++i) {
+      const halo::Interval outputs =
+          plan.output.layout.box_of(rank)[static_cast<int>(i)];
+      if (!by_cut[i]) {
+        of_rank.push_back({{0, 1}, 0, 0});
+        continue;
+      }
+      const halo::Padded padded =
+          halo::clamp(halo::needed(*by_cut[i], outputs),
+                      input.layout.cuts(static_cast<int>(i)).size());
+      of_rank.push_back({padded.inside, padded.low, padded.high});
+    }
+    // A rank without outputs needs nothing along any axis.
+    const halo::Box box = plan.output.layout.box_of(rank);
+    if (box.is_empty())
+      for (Need& need : of_rank) need = {{0, 0}, 0, 0};
+  }
+  return plan;
+}
+
+at::Tensor window_input(const at::Tensor& local, const Split& input,
+                        const WindowPlan& plan, double fill, bool pads_others) {
+  const at::Tensor grown = with_halo(local, input, plan.needs, fill);
+  const bool has_padding =
+      std::any_of(plan.other_padding.begin(), plan.other_padding.end(),
+                  [](std::int64_t size) { return size != 0; });
+  if (!pads_others || !has_padding || grown.numel() == 0) return grown;
+  return at::constant_pad_nd(grown, plan.other_padding, fill);
+}
+
+at::Tensor nothing_from(const std::vector<at::Tensor>& others,
+                        const std::vector<std::int64_t>& sizes) {
+  at::Tensor result = at::zeros(sizes, others[0].options());
+  for (const at::Tensor& other : others)
+    if (other.defined()) result = result + 0 * other.sum();
+  return result;
+}
+
+}  // namespace sheaf::spatial

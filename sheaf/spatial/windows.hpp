@@ -1,0 +1,33 @@
+#pragma once
+// What a windowed operation needs of a split tensor, and how its result is cut.
+
+#include <vector>
+
+#include "sheaf/halo/window.hpp"
+#include "sheaf/spatial/parts.hpp"
+
+namespace sheaf::spatial {
+
+// Windows of the last axes of a tensor.
+struct WindowPlan {
+  Split output;  // with the input's sizes on the other axes
+  Needs needs;
+  // Of axes that are not cut: padding low and high, as constant_pad_nd takes
+  // it.
+  std::vector<std::int64_t> other_padding;
+};
+
+WindowPlan plan_windows(const Split& input,
+                        const std::vector<halo::Window>& windows);
+
+// The input with all that the windows of this rank's outputs look at, `fill`
+// included: then the operation needs no padding. `pads_others` is false where
+// the operation itself pads axes that are not cut.
+at::Tensor window_input(const at::Tensor& local, const Split& input,
+                        const WindowPlan& plan, double fill, bool pads_others);
+
+// A tensor without elements that depends on the others.
+at::Tensor nothing_from(const std::vector<at::Tensor>& others,
+                        const std::vector<std::int64_t>& sizes);
+
+}  // namespace sheaf::spatial
