@@ -182,7 +182,8 @@ at::Tensor decode(const at::Tensor& bytes, at::IntArrayRef sizes,
   const at::ScalarType wire = format.type && is_number ? *format.type : type;
   const at::Tensor matrix = at::empty(sizes, wire);
   if (bytes.numel() == static_cast<std::int64_t>(matrix.nbytes())) {
-    std::memcpy(matrix.data_ptr(), bytes.data_ptr(), matrix.nbytes());
+    if (matrix.numel() > 0)
+      std::memcpy(matrix.data_ptr(), bytes.data_ptr(), matrix.nbytes());
   } else {
     SHEAF_ASSERT(is_number && format.skips_zeros, "factors of ", bytes.numel(),
                  " bytes");

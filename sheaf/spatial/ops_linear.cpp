@@ -13,7 +13,7 @@ namespace {
 at::Tensor own_columns(const at::Tensor& weight, const Split& split, int flat) {
   std::vector<std::int64_t> sizes{weight.size(0)};
   sizes.insert(sizes.end(), split.sizes.begin() + flat, split.sizes.end());
-  at::Tensor columns = weight.view(sizes);
+  at::Tensor columns = weight.reshape(sizes);
   for (const int axis : split.cut_axes) {
     if (axis < 0) continue;
     const halo::Interval interval = split.interval(axis);
@@ -36,30 +36,46 @@ at::Tensor of_flat(const at::Tensor& given, const at::Tensor& weight,
   return bias.defined() ? sum + bias : sum;
 }
 
-void linear(Call& call) {
-  const at::Tensor given = call.tensor(0);
-  const at::Tensor weight = call.tensor(1);
-  const at::Tensor bias = call.tensor(2);
-  if (!is_split(given)) call.refuse("its weights are split, its input is not");
+at::Tensor linear(Call& call, const at::Tensor& given, const at::Tensor& weight,
+                  const at::Tensor& bias) {
+  if (!is_split(given) || is_split(weight))
+    call.refuse("its weight is split, or both factors are");
   const Split& split = split_of(given);
-  if (flat_from(given) >= 0) {
-    if (flat_from(given) != given.dim() - 1 || weight.size(1) != given.size(-1))
-      call.refuse(concat("a weight of ", weight.sizes(), " for an input of ",
-                         given.sizes()));
-    return call.give(of_flat(given, weight, bias));
-  }
+  if (weight.dim() != 2 || weight.size(1) != given.size(-1))
+    call.refuse(concat("a weight of ", weight.sizes(), " for an input of ",
+                       given.sizes()));
+  if (flat_from(given) >= 0) return of_flat(given, weight, bias);
   if (split.is_cut(given.dim() - 1))
     call.refuse(
-        "the axis of features is cut; move it to the end "
-        "(permute), or flatten the image");
+        "the axis of features is cut; move it to the end (permute), or flatten "
+        "the image");
   const at::Tensor local = at::linear(local_of(given), weight, bias);
-  call.give(make_split(local, split_like(split, local)));
+  return make_split(local, split_like(split, local));
+}
+
+void linear(Call& call) {
+  call.give(linear(call, call.tensor(0), call.tensor(1), call.tensor(2)));
+}
+
+// x W, as torch::nn::Linear has it for inputs of more than two axes.
+void matmul(Call& call) {
+  call.give(linear(call, call.tensor(0), call.tensor(1).t(), {}));
+}
+
+// bias + x W, for two.
+void addmm(Call& call) {
+  if (call[3].toScalar().toDouble() != 1 || call[4].toScalar().toDouble() != 1)
+    call.refuse("it is scaled");
+  call.give(linear(call, call.tensor(1), call.tensor(2).t(), call.tensor(0)));
 }
 
 }  // namespace
 
 void add_linear_operations(Operations& table) {
-  table.emplace("aten::linear", linear);
+  table.emplace("aten::linear", static_cast<Operation>(linear));
+  table.emplace("aten::matmul", matmul);
+  table.emplace("aten::mm", matmul);
+  table.emplace("aten::addmm", addmm);
 }
 
 }  // namespace sheaf::spatial

@@ -11,8 +11,10 @@ Tiles::Tiles(const comm::Group& group, const halo::Grid& grid)
     : group_(group), grid_(grid) {
   halo::check_fits(grid, group.size());
   use_split_operations();
-  std::vector<std::int64_t> seed{
-      at::randint(std::int64_t{1} << 62, {1}, at::kLong).item<std::int64_t>()};
+  std::vector<std::int64_t> seed{0};
+  if (rank() == 0)
+    seed[0] =
+        at::randint(std::int64_t{1} << 62, {1}, at::kLong).item<std::int64_t>();
   comm::broadcast(group_, seed, {.name = "seed of the tiles"});
   seed_ = static_cast<std::uint64_t>(seed[0]);
 }

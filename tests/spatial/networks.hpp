@@ -1,0 +1,95 @@
+#pragma once
+// Networks as users write them, in small.
+
+#include <torch/torch.h>
+
+namespace sheaf::spatial::test {
+
+inline torch::nn::Conv2d conv3(std::int64_t in, std::int64_t out,
+                               std::int64_t stride = 1) {
+  return torch::nn::Conv2d(
+      torch::nn::Conv2dOptions(in, out, 3).padding(1).stride(stride));
+}
+
+// Two convolutions, each pooled, and two layers on top.
+struct ConvNetImpl : torch::nn::Module {
+  torch::nn::Conv2d first{1, 4, 5}, second{4, 6, 5};
+  torch::nn::Linear third{6 * 4 * 4, 20}, last{20, 10};
+  ConvNetImpl() {
+    register_module("first", first);
+    register_module("second", second);
+    register_module("third", third);
+    register_module("last", last);
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = torch::max_pool2d(torch::relu(first(x)), 2);
+    x = torch::max_pool2d(torch::relu(second(x)), 2);
+    return last(torch::relu(third(x.view({x.size(0), -1}))));
+  }
+};
+
+struct BlockImpl : torch::nn::Module {
+  torch::nn::Conv2d first, second;
+  torch::nn::BatchNorm2d norm1, norm2;
+  torch::nn::Conv2d shortcut{nullptr};
+  BlockImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
+      : first(conv3(in, out, stride)),
+        second(conv3(out, out)),
+        norm1(out),
+        norm2(out) {
+    register_module("first", first);
+    register_module("second", second);
+    register_module("norm1", norm1);
+    register_module("norm2", norm2);
+    if (in != out || stride != 1)
+      shortcut = register_module(
+          "shortcut", torch::nn::Conv2d(
+                          torch::nn::Conv2dOptions(in, out, 1).stride(stride)));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor y = torch::relu(norm1(first(x)));
+    y = norm2(second(y));
+    y += shortcut ? shortcut(x) : x;
+    return torch::relu(y);
+  }
+};
+TORCH_MODULE(Block);
+
+struct ResidualNetImpl : torch::nn::Module {
+  torch::nn::Conv2d stem = conv3(1, 4);
+  Block first{4, 4, 1}, second{4, 8, 2};
+  torch::nn::Linear last{8, 10};
+  ResidualNetImpl() {
+    register_module("stem", stem);
+    register_module("first", first);
+    register_module("second", second);
+    register_module("last", last);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor y = second(first(stem(x)));
+    return last(torch::adaptive_avg_pool2d(y, {1, 1}).flatten(1));
+  }
+};
+
+// Down, up, and across; classes of pixels.
+struct UNetImpl : torch::nn::Module {
+  torch::nn::Conv2d down1 = conv3(1, 4), down2 = conv3(4, 8), out = conv3(8, 3);
+  torch::nn::ConvTranspose2d up{
+      torch::nn::ConvTranspose2dOptions(8, 4, 2).stride(2)};
+  torch::nn::GroupNorm norm{torch::nn::GroupNormOptions(2, 8)};
+  UNetImpl() {
+    register_module("down1", down1);
+    register_module("down2", down2);
+    register_module("out", out);
+    register_module("up", up);
+    register_module("norm", norm);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor high = torch::relu(down1(x));
+    const at::Tensor low = torch::relu(norm(down2(torch::max_pool2d(high, 2))));
+    const at::Tensor wide = torch::cat({up(low), high}, 1);
+    return out(torch::leaky_relu(wide, 0.1));
+  }
+};
+
+}  // namespace sheaf::spatial::test
