@@ -5,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/halo/grid.hpp"
 #include "sheaf/train/config_reader.hpp"
 
 namespace sheaf::train {
@@ -80,6 +81,15 @@ void check_strategy(const RunConfig& config) {
               config.parallel.compression,
               ", which is for strategy: data, and it is ", strategy,
               "; leave it out, or see dad.wire and rank-dad");
+  try {
+    halo::Grid::parse(config.parallel.grid);
+  } catch (const UsageError& error) {
+    throw UsageError(config.where("parallel.grid") + error.what());
+  }
+  SHEAF_CHECK(strategy == "spatial" || config.parallel.grid == "1x1",
+              config.where("parallel.grid"), "parallel.grid is ",
+              config.parallel.grid,
+              ", which is for strategy: spatial, and it is ", strategy);
   for (const auto& [name, argument] : config.dad.routes) {
     const std::string value =
         argument.values.empty() || argument.is_list ? "" : argument.values[0];

@@ -68,6 +68,7 @@ struct ScheduleConfig {
 
 struct ParallelConfig {
   std::string strategy = "data";
+  std::string grid = "1x1";  // of ranks, over the axes of images: spatial
   double bucket_mb = 25;
   std::string compression = "none";
   int powersgd_rank = 2;

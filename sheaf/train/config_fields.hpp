@@ -65,8 +65,10 @@ void visit(Visitor& visitor, ScheduleConfig& schedule) {
 
 template <class Visitor>
 void visit(Visitor& visitor, ParallelConfig& parallel) {
-  visitor.choice("strategy", parallel.strategy,
-                 {"data", "dad", "edad", "rank-dad", "auto", "none"});
+  visitor.choice(
+      "strategy", parallel.strategy,
+      {"data", "dad", "edad", "rank-dad", "auto", "spatial", "none"});
+  visitor.field("grid", parallel.grid);
   visitor.field("bucket_mb", parallel.bucket_mb, kPositive);
   visitor.choice("compression", parallel.compression,
                  {"none", "f16", "bf16", "powersgd"});

@@ -98,11 +98,22 @@ void seed_step(std::int64_t seed, std::int64_t step, int rank) {
 
 }  // namespace
 
+comm::Group sample_ranks(const RunConfig& config, const comm::Group& group) {
+  if (config.parallel.strategy != "spatial") return group;
+  const int places = halo::Grid::parse(config.parallel.grid).ranks();
+  SHEAF_CHECK(group.size() % places == 0, config.where("parallel.grid"),
+              "parallel.grid ", config.parallel.grid, " has ", places,
+              " places, and there are ", group.size(),
+              " ranks; give a multiple of them, such as -n ", places);
+  return group.split(group.rank() % places, group.rank());
+}
+
 Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
                  TraceWriter* trace)
     : config_(config),
       model_(std::move(model)),
       group_(group),
+      samples_(sample_ranks(config, group)),
       trace_(trace),
       device_(device_for(config, group)),
       type_(config.precision == "f64" ? torch::kDouble : torch::kFloat) {
@@ -119,7 +130,7 @@ Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
 void Learner::make_parallel(TraceWriter* trace) {
   const ParallelConfig& wanted = config_.parallel;
   if (wanted.strategy == "none") return;
-  if (wanted.strategy != "data") {
+  if (wanted.strategy != "data" && wanted.strategy != "spatial") {
     parallel::DadOptions options = dad_options(config_);
     options.trace = trace;
     parallel_ = std::make_unique<parallel::DadParallelCore>(model_.module,
@@ -131,6 +142,14 @@ void Learner::make_parallel(TraceWriter* trace) {
   options.find_unused_parameters = wanted.find_unused;
   options.exchange = exchange_for(config_);
   options.trace = trace;
+  if (wanted.strategy == "spatial") {
+    auto spatial = std::make_unique<spatial::SpatialParallelCore>(
+        model_.module, group_,
+        spatial::SpatialOptions{.grid = wanted.grid, .data = options});
+    spatial_ = spatial.get();
+    parallel_ = std::move(spatial);
+    return;
+  }
   parallel_ = std::make_unique<parallel::DataParallelCore>(model_.module,
                                                            group_, options);
 }
@@ -142,7 +161,7 @@ Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
   Tensor data = batch.data.narrow(0, first, rows);
   Tensor target = batch.target.narrow(0, first, rows);
   if (data.is_floating_point()) data = data.to(type_);
-  const double ranks = parallel_ ? group_.size() : 1;
+  const double ranks = parallel_ ? samples_.size() : 1;
   return {data.to(device_), target.to(device_),
           ranks / static_cast<double>(batch.global_size)};
 }
@@ -169,9 +188,23 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& target) const {
 Tensor Learner::forward(const Piece& piece, Tensor& output) {
   const Autocast autocast(device_.type(), config_.precision == "bf16");
   if (parallel_) parallel_->before_forward();
-  output = model_.forward(piece.data);
+  output = apply(piece.data);
   if (parallel_) parallel_->after_forward({&output});
   return loss_sum(output, piece.target);
+}
+
+Tensor Learner::apply(const Tensor& data) const {
+  return model_.forward(spatial_ ? spatial_->cut(data) : data);
+}
+
+// Ranks that have the same images count once.
+void Learner::add_to(Metrics& metrics, const Piece& piece, const Tensor& output,
+                     double loss_sum) const {
+  const Tensor whole =
+      spatial::is_split(output) ? spatial::gather(output) : output;
+  if (spatial_ && spatial_->tiles()->rank() > 0) return;
+  metrics.add(loss_sum / static_cast<double>(piece.target.size(0)), whole,
+              piece.target);
 }
 
 // A loss without rows that still reaches every parameter, so that a rank
@@ -204,8 +237,7 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
   }
   times.backward += watch.lap();
   if (rows == 0) return;
-  metrics.add(sum.item<double>() / static_cast<double>(rows), output.detach(),
-              piece.target);
+  add_to(metrics, piece, output.detach(), sum.item<double>());
 }
 
 void Learner::take_exchange(StepTimes& times) {
@@ -214,7 +246,7 @@ void Learner::take_exchange(StepTimes& times) {
   parallel_->reset_stats();
   times.exchange = stats.wait_ms;
   times.gradient = stats.gradient_ms;
-  times.has_factors = config_.parallel.strategy != "data";
+  times.has_factors = config_.parallel.strategy != "data" && !spatial_;
   times.exchange_busy = stats.exchange_ms;
   times.bytes = stats.bytes;
   times.backward =
@@ -224,12 +256,12 @@ void Learner::take_exchange(StepTimes& times) {
 StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
                               double learning_rate, Metrics& metrics) {
   StepTimes times;
-  seed_step(config_.seed, step, group_.rank());
+  seed_step(config_.seed, step, samples_.rank());
   parallel::forget_gradients(*model_.module);
   // Every rank cuts its share in as many pieces, and none of them is empty
   // unless the share is.
   const std::int64_t pieces = std::clamp<std::int64_t>(
-      batch.global_size / group_.size(), 1, config_.accumulate);
+      batch.global_size / samples_.size(), 1, config_.accumulate);
   const std::int64_t rows = batch.size();
   for (std::int64_t i = 0; i < pieces; ++i) {
     std::optional<parallel::Strategy::NoSync> guard;
@@ -255,9 +287,8 @@ void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
   const torch::NoGradGuard no_grad;
   const Autocast autocast(device_.type(), config_.precision == "bf16");
   const Piece piece = piece_of(batch, 0, rows);
-  const Tensor output = model_.forward(piece.data);
-  const double sum = loss_sum(output, piece.target).item<double>();
-  metrics.add(sum / static_cast<double>(rows), output, piece.target);
+  const Tensor output = apply(piece.data);
+  add_to(metrics, piece, output, loss_sum(output, piece.target).item<double>());
 }
 
 void Learner::save_to(TrainState& state) const {

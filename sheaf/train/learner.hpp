@@ -12,6 +12,7 @@
 #include "sheaf/data/dataset.hpp"
 #include "sheaf/parallel/dad_parallel.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/spatial/spatial_parallel.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/config.hpp"
 #include "sheaf/train/metrics.hpp"
@@ -24,6 +25,10 @@ struct Model {
   std::shared_ptr<torch::nn::Module> module;
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
+
+// Ranks with samples of their own: all, unless images are cut; then those that
+// have the same tile of others. All ranks call it.
+comm::Group sample_ranks(const RunConfig& config, const comm::Group& group);
 
 class Learner {
  public:
@@ -75,6 +80,10 @@ class Learner {
   torch::Tensor loss_sum(const torch::Tensor& output,
                          const torch::Tensor& target) const;
   torch::Tensor forward(const Piece& piece, torch::Tensor& output);
+  // The network on this rank's part of the images.
+  torch::Tensor apply(const torch::Tensor& data) const;
+  void add_to(Metrics& metrics, const Piece& piece, const torch::Tensor& output,
+              double loss_sum) const;
   torch::Tensor nothing() const;
   void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
   void take_exchange(StepTimes& times);
@@ -85,8 +94,10 @@ class Learner {
   TraceWriter* trace_;
   torch::Device device_;
   torch::ScalarType type_;
-  std::unique_ptr<parallel::Strategy> parallel_;  // null: one rank
-  NamedTensors parameters_;                       // each tensor once
+  std::unique_ptr<parallel::Strategy> parallel_;     // null: one rank
+  spatial::SpatialParallelCore* spatial_ = nullptr;  // it, if it is that
+  comm::Group samples_;
+  NamedTensors parameters_;  // each tensor once
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 

@@ -53,6 +53,7 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
     : group_(group), config_(config), options_(options) {
   set_threads(config, group);
   check_strategy();
+  samples_ = sample_ranks(config, group);
   // Before the folder: a wrong network or data set leaves none behind. First
   // on rank 0, so that a mistake is told once.
   Model model;
@@ -101,13 +102,14 @@ void TrainerRun::open_folder() {
 }
 
 void TrainerRun::open_loaders() {
-  const auto training = loader_options(config_, true, sets_, group_.size());
-  const auto evaluation = loader_options(config_, false, sets_, group_.size());
+  const auto training = loader_options(config_, true, sets_, samples_.size());
+  const auto evaluation =
+      loader_options(config_, false, sets_, samples_.size());
   SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
-  train_loader_.emplace(sets_.train, group_, training);
+  train_loader_.emplace(sets_.train, samples_, training);
   if (sets_.validation)
-    validation_loader_.emplace(sets_.validation, group_, evaluation);
-  if (sets_.test) test_loader_.emplace(sets_.test, group_, evaluation);
+    validation_loader_.emplace(sets_.validation, samples_, evaluation);
+  if (sets_.test) test_loader_.emplace(sets_.test, samples_, evaluation);
 }
 
 void TrainerRun::resume() {

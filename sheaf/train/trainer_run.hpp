@@ -49,6 +49,7 @@ class TrainerRun {
   bool is_first() const { return group_.rank() == 0; }
 
   const comm::Group& group_;
+  comm::Group samples_;  // ranks with samples of their own
   const RunConfig& config_;
   const TrainOptions& options_;
   StopSignal stop_;
