@@ -9,13 +9,13 @@ namespace sheaf::halo {
 namespace {
 
 TEST(IntervalTest, OfNoSizeIsNowhere) {
-  const Interval none = intersect({0, 3}, {5, 9});
+  const Interval none = intersect(Interval{0, 3}, Interval{5, 9});
   EXPECT_TRUE(none.is_empty());
   EXPECT_EQ(none.size(), 0);
   EXPECT_EQ((Interval{4, 2}.size()), 0);
   EXPECT_TRUE((Interval{1, 2}.contains(Interval{7, 7})));
   EXPECT_FALSE((Interval{1, 4}.contains(Interval{3, 5})));
-  EXPECT_EQ(intersect({-2, 5}, {3, 8}), (Interval{3, 5}));
+  EXPECT_EQ(intersect(Interval{-2, 5}, Interval{3, 8}), (Interval{3, 5}));
   EXPECT_EQ(shift({3, 5}, -4), (Interval{-1, 1}));
 }
 

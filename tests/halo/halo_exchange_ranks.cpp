@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sheaf/base/error.hpp"
 #include "tests/halo/exchange_case.hpp"
 #include "tests/support/world.hpp"
 

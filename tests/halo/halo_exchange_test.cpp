@@ -293,6 +293,8 @@ TEST_P(HaloFailures, APeerThatEndsIsAnError) {
 
 TEST_P(HaloFailures, APeerThatIsLateIsATimeout) {
   const test::ExpectFailures expected;
+  topo::Options options;
+  options.timeout_ms = 200;
   const auto outcomes = test::outcomes(
       GetParam(),
       [](const Group& group) {
@@ -301,7 +303,7 @@ TEST_P(HaloFailures, APeerThatIsLateIsATimeout) {
         check_forward<float>(exchange, test);
         if (group.rank() != 1) check_forward<float>(exchange, test);
       },
-      /*deserter=*/-1, topo::Options{.timeout_ms = 200});
+      /*deserter=*/-1, options);
   EXPECT_EQ(outcomes[0].ending, Ending::kTimeout) << outcomes[0];
   EXPECT_TRUE(outcomes[0].names("halo #2") || outcomes[0].names("recv"))
       << outcomes[0];

