@@ -6,8 +6,10 @@
 //   sheaf run -n 2 -- build/bench/halo_exchange
 //
 // A row per case: microseconds of an exchange on rank 0, best and median of
-// the batches, and how many times faster. "call" is MPI's call alone, without
-// packing and unpacking.
+// the batches, here, by MPI, and MPI's call alone, without packing and
+// unpacking; then how many times faster this is than MPI, best and median.
+// Tensors are in plain memory, where the tile is packed, or in the arena,
+// where neighbours read it in place; the same for both sides.
 
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
@@ -15,6 +17,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "sheaf/base/error.hpp"
@@ -33,16 +37,37 @@ struct Case {
   std::int64_t channels;
   std::int64_t height;  // of the image
   std::int64_t width;
+  bool is_in_arena;
 };
 
 struct Tensor {
-  Tensor(const Box& box, std::int64_t channels)
-      : memory(static_cast<std::size_t>(box.volume() * channels)),
-        view(contiguous_view(reinterpret_cast<std::byte*>(memory.data()),
-                             {1, channels}, box)) {}
-  std::vector<float> memory;
+  Tensor(std::shared_ptr<std::byte> memory_, const Box& box,
+         std::int64_t channels)
+      : memory(std::move(memory_)),
+        count(static_cast<std::size_t>(box.volume() * channels)),
+        view(contiguous_view(memory.get(), {1, channels}, box)) {
+    std::memset(memory.get(), 0, count * sizeof(float));
+  }
+  float* values() const { return reinterpret_cast<float*>(memory.get()); }
+  bool operator==(const Tensor& other) const {
+    return std::memcmp(memory.get(), other.memory.get(),
+                       count * sizeof(float)) == 0;
+  }
+  std::shared_ptr<std::byte> memory;
+  std::size_t count;
   View view;
 };
+
+// In the arena, or as tensors usually are: of the process alone.
+Tensor make_tensor(const comm::Group& group, const Case& it, const Box& box) {
+  const auto bytes =
+      static_cast<std::size_t>(box.volume() * it.channels) * sizeof(float);
+  if (it.is_in_arena) return {group.allocate_bytes(bytes), box, it.channels};
+  void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  return {
+      std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), std::free),
+      box, it.channels};
+}
 
 Layout layout_of(const Case& it, int ranks) {
   const Grid grid =
@@ -137,27 +162,25 @@ struct Times {
 };
 
 void print(const Case& it, const Times& times, std::int64_t bytes) {
-  const double ours = median(times.ours);
-  const double theirs = median(times.theirs);
-  std::printf(
-      "%-7s %4ld %9ld %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %6.2f %6.2f\n",
-      it.cuts_columns ? "columns" : "rows", long(it.halo), long(bytes),
-      minimum(times.ours), ours, minimum(times.theirs), theirs,
-      minimum(times.call), median(times.call),
-      minimum(times.theirs) / minimum(times.ours), theirs / ours);
+  std::printf("%-7s %4ld %-6s %7ld", it.cuts_columns ? "columns" : "rows",
+              long(it.halo), it.is_in_arena ? "arena" : "plain", long(bytes));
+  for (const auto* values : {&times.ours, &times.theirs, &times.call})
+    std::printf(" %8.1f %8.1f", minimum(*values), median(*values));
+  std::printf(" %6.2f %6.2f\n", minimum(times.theirs) / minimum(times.ours),
+              median(times.theirs) / median(times.ours));
   std::fflush(stdout);
 }
 
 void run(const comm::Group& group, const Case& it, int batches, int repeats) {
-  HaloExchange exchange(group, plan_of(it, group.size(), group.rank()),
-                        DType::kF32);
-  const HaloPlan& plan = exchange.plan();
+  const HaloPlan plan = plan_of(it, group.size(), group.rank());
+  HaloExchange exchange(group, plan, DType::kF32);
   Neighbours neighbours(plan, it.channels);
-  Tensor tile(plan.tile, it.channels);
-  for (std::size_t i = 0; i < tile.memory.size(); ++i)
-    tile.memory[i] = static_cast<float>((i + 7) % 1000 + group.rank());
-  Tensor ours(plan.wanted, it.channels);
-  Tensor theirs(plan.wanted, it.channels);
+  const Tensor tile = make_tensor(group, it, plan.tile);
+  for (std::size_t i = 0; i < tile.count; ++i)
+    tile.values()[i] =
+        static_cast<float>((i + 7) % 1000) + static_cast<float>(group.rank());
+  const Tensor ours = make_tensor(group, it, plan.wanted);
+  const Tensor theirs = make_tensor(group, it, plan.wanted);
   Times times;
   for (int batch = 0; batch < batches; ++batch) {
     times.ours.push_back(microseconds(repeats, [&] {
@@ -167,7 +190,7 @@ void run(const comm::Group& group, const Case& it, int batches, int repeats) {
         repeats, [&] { neighbours.exchange(tile.view, theirs.view); }));
     times.call.push_back(microseconds(repeats, [&] { neighbours.call(); }));
   }
-  SHEAF_ASSERT(ours.memory == theirs.memory, "halos differ");
+  SHEAF_ASSERT(ours == theirs, "halos differ");
   if (group.rank() == 0)
     print(it, times,
           plan.received_volume() * it.channels *
@@ -185,10 +208,11 @@ int main(int argc, char** argv) {
               "start it on ranks: sheaf run -n 2 -- ", argv[0]);
   const int batches = argc > 1 ? std::atoi(argv[1]) : 200;
   if (world.rank() == 0)
-    std::printf("%-7s %4s %9s %9s %9s %9s %9s %9s %9s %6s %6s\n", "cut", "halo",
-                "bytes", "best us", "median", "mpi best", "median", "call best",
-                "median", "best", "median");
+    std::printf("%-7s %4s %-6s %7s %17s %17s %17s %13s\n", "cut", "halo",
+                "memory", "bytes", "sheaf", "mpi", "mpi's call", "times");
   for (const std::int64_t halo : {1, 2})
     for (const bool cuts_columns : {false, true})
-      sheaf::halo::run(world, {cuts_columns, halo, 64, 512, 512}, batches, 20);
+      for (const bool is_in_arena : {false, true})
+        sheaf::halo::run(world, {cuts_columns, halo, 64, 512, 512, is_in_arena},
+                         batches, 20);
 }

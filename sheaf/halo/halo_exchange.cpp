@@ -91,14 +91,19 @@ void HaloExchange::post(Handle& handle, const Box& whole,
   const ConstView& view = handle.view_;
   Lines& lines = *handle.lines_;
   if (out.empty()) return;
+  const bool is_shared = lines.is_shared(view, element_bytes_);
   watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const Box& box = out[i].box;
-      copy_view(part_of(view, whole, box, element_bytes_),
-                contiguous_view(lines.place(watch, handle.round_, i),
-                                view.outer, box),
-                element_bytes_);
-      lines.send(handle.round_, i, view.planes());
+      const ConstView part = part_of(view, whole, box, element_bytes_);
+      if (is_shared && lines.is_inside_host(i)) {
+        lines.send_in_place(watch, handle.round_, i, part);
+      } else {
+        std::byte* place = lines.place(watch, handle.round_, i);
+        copy_view(part, contiguous_view(place, view.outer, box),
+                  element_bytes_);
+        lines.send(handle.round_, i, view.planes());
+      }
       ++counters_.messages;
       counters_.bytes_sent += view.planes() * box.volume() *
                               static_cast<std::int64_t>(element_bytes_);
@@ -113,21 +118,22 @@ void HaloExchange::collect(const Handle& handle,
                            const std::vector<HaloMessage>& in,
                            Consume consume) {
   Lines& lines = *handle.lines_;
-  const std::int64_t planes = handle.view_.planes();
-  if (!in.empty())
-    watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
-      for (std::size_t i = 0; i < in.size(); ++i) {
-        if (!lines.is_here(handle.round_, i)) {
-          const std::int64_t since = comm::now_ns();
-          lines.wait(watch, handle.round_, i, planes);
-          counters_.wait_ns += comm::now_ns() - since;
-        }
-        consume(in[i], lines.wait(watch, handle.round_, i, planes));
-        counters_.bytes_read += planes * in[i].box.volume() *
-                                static_cast<std::int64_t>(element_bytes_);
-      }
-    });
-  lines.end(handle.round_);
+  const ConstView& sent = handle.view_;
+  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const Box& box = in[i].box;
+      const bool is_here = lines.is_here(handle.round_, i);
+      const std::int64_t since = is_here ? 0 : comm::now_ns();
+      const ConstView message =
+          lines.wait(watch, handle.round_, i, sent.outer, box);
+      if (!is_here) counters_.wait_ns += comm::now_ns() - since;
+      consume(box, message);
+      counters_.bytes_read += sent.planes() * box.volume() *
+                              static_cast<std::int64_t>(element_bytes_);
+    }
+    lines.end(handle.round_);
+    lines.wait_read(watch, handle.round_);
+  });
   ++counters_.exchanges;
 }
 
@@ -162,19 +168,17 @@ void HaloExchange::finish(Handle handle, std::span<const Patch> patches,
                 element_bytes_);
   }
   collect(handle, plan_.receives,
-          [&](const HaloMessage& message, const std::byte* data) {
-            place(message, data, tile.outer, patches);
+          [&](const Box& box, const ConstView& message) {
+            place(box, message, patches);
           });
 }
 
-void HaloExchange::place(const HaloMessage& message, const std::byte* data,
-                         std::array<std::int64_t, 2> outer,
+void HaloExchange::place(const Box& box, const ConstView& message,
                          std::span<const Patch> patches) {
-  const ConstView packed = contiguous_view(data, outer, message.box);
   for (const Patch& patch : patches) {
-    const Box both = intersect(message.box, patch.box);
+    const Box both = intersect(box, patch.box);
     if (both.is_empty()) continue;
-    copy_view(part_of(packed, message.box, both, element_bytes_),
+    copy_view(part_of(message, box, both, element_bytes_),
               part_of(patch.view, patch.box, both, element_bytes_),
               element_bytes_);
   }
@@ -195,12 +199,9 @@ void HaloExchange::finish_adjoint(Handle handle, const View& tile, Part part) {
   check_view(tile, plan_.tile, "tile");
   check_outer(tile, handle.view_);
   if (part == Part::kAll) start_sum(handle, tile);
-  collect(handle, plan_.sends,
-          [&](const HaloMessage& message, const std::byte* data) {
-            add_view(contiguous_view(data, handle.view_.outer, message.box),
-                     part_of(tile, plan_.tile, message.box, element_bytes_),
-                     dtype_);
-          });
+  collect(handle, plan_.sends, [&](const Box& box, const ConstView& message) {
+    add_view(message, part_of(tile, plan_.tile, box, element_bytes_), dtype_);
+  });
 }
 
 void HaloExchange::start_sum(const Handle& handle, const View& tile) {

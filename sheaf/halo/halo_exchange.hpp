@@ -54,13 +54,16 @@ class HaloExchange {
     ConstView view_{};
   };
 
-  // Packs and sends what others want of the tile. All ranks of the group start
-  // the same exchanges in the same order, with as many samples and channels.
-  // The tile stays alive and unchanged until finish(). Of one direction two
-  // exchanges may be under way; they are finished in the order started.
+  // Sends what others want of the tile: packed, but a tile in the arena (see
+  // Group::allocate) is read by the others of the host where it lies. All ranks
+  // of the group start the same exchanges in the same order, with as many
+  // samples and channels. The tile stays alive and unchanged until finish(). Of
+  // one direction two exchanges may be under way; they are finished in the
+  // order started.
   Handle start(const ConstView& tile);
   // Brings what others sent, and this rank's own part, to the view of the
-  // wanted box; or to some parts of it, which may overlap.
+  // wanted box; or to some parts of it, which may overlap. Where the tile is
+  // read in place, returns when those who want some of it have read it.
   void finish(Handle handle, const View& wanted, Part part = Part::kAll);
   void finish(Handle handle, std::span<const Patch> patches,
               Part part = Part::kAll);
@@ -88,8 +91,8 @@ class HaloExchange {
   template <class Consume>
   void collect(const Handle& handle, const std::vector<HaloMessage>& in,
                Consume consume);
-  void place(const HaloMessage& message, const std::byte* data,
-             std::array<std::int64_t, 2> outer, std::span<const Patch> patches);
+  void place(const Box& box, const ConstView& message,
+             std::span<const Patch> patches);
   void start_sum(const Handle& handle, const View& tile);
   void check_view(const ConstView& view, const Box& box,
                   const char* what) const;

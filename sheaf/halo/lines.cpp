@@ -4,7 +4,8 @@
 // has to wait for others to end.
 //
 // `sent` counts rounds and is written by the sender, `taken` by the receiver.
-// Place round % 2 is free for packing when round - 2 was taken.
+// Place round % 2 is free for packing when round - 2 was taken. What is read
+// in place lies elsewhere in the arena; its strides stand beside the counter.
 
 #include "sheaf/halo/lines.hpp"
 
@@ -37,10 +38,19 @@ struct Lines::Block {
   std::atomic<std::uint32_t> users{0};
 };
 
+// What a round of a line carries.
+struct Lines::Content {
+  std::int64_t planes = 0;
+  bool is_packed = true;
+  std::uint64_t offset = 0;  // in place: in the sender's heap
+  std::array<std::int64_t, 2> outer_stride{};
+  std::array<std::int64_t, kMaxAxes> stride{};
+};
+
 struct Lines::State {
   alignas(kLine) comm::Counter sent;
   std::atomic<std::uint32_t> sent_sleepers{0};
-  std::array<std::atomic<std::int64_t>, 2> planes{};
+  std::array<Content, 2> contents{};  // before `sent` says so
   alignas(kLine) comm::Counter taken;
   std::atomic<std::uint32_t> taken_sleepers{0};
 };
@@ -67,6 +77,7 @@ struct Lines::Receiver {
   bool is_local = false;
   State* state = nullptr;  // once connected
   Block* block = nullptr;
+  std::byte* heap = nullptr;
   std::array<std::byte*, 2> places{};
   std::vector<std::byte> own{};
   std::array<comm::Work, 2> works{};
@@ -163,6 +174,7 @@ bool Lines::connect(Receiver& receiver) {
   const Card& card = *receiver.card;
   std::byte* heap =
       group_.core().runtime().memory().base(world_local(receiver.peer));
+  receiver.heap = heap;
   receiver.block = reinterpret_cast<Block*>(heap + card.block);
   receiver.state = reinterpret_cast<State*>(heap + card.state);
   std::byte* place = heap + card.state + sizeof(State);
@@ -183,6 +195,7 @@ std::uint32_t Lines::begin(std::int64_t planes) {
               "the first before a third is started");
   SHEAF_ASSERT(planes <= capacity_, planes, " planes");
   ++begun_;
+  is_in_place_[begun_ % 2] = false;
   for (Receiver& receiver : receivers_)
     if (!receiver.is_local)
       receiver.works[begun_ % 2] = irecv(
@@ -208,7 +221,7 @@ std::byte* Lines::place(HaloWatch& watch, std::uint32_t round,
 void Lines::send(std::uint32_t round, std::size_t line, std::int64_t planes) {
   Sender& sender = senders_[line];
   if (sender.state) {
-    sender.state->planes[round % 2].store(planes, std::memory_order_relaxed);
+    sender.state->contents[round % 2] = {.planes = planes};
     comm::publish(sender.state->sent, sender.state->sent_sleepers, round);
     return;
   }
@@ -218,19 +231,58 @@ void Lines::send(std::uint32_t round, std::size_t line, std::int64_t planes) {
             {.tag = tag_});
 }
 
+bool Lines::is_inside_host(std::size_t line) const {
+  return senders_[line].state != nullptr;
+}
+
+bool Lines::is_shared(const ConstView& view, std::size_t element_bytes) const {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < 2; ++i)
+    last += (view.outer[i] - 1) * view.outer_stride[i];
+  for (std::size_t axis = 0; axis < kMaxAxes; ++axis)
+    last += (view.size[axis] - 1) * view.stride[axis];
+  return last >= 0 &&
+         group_.core().runtime().memory().is_mine(
+             view.data, static_cast<std::size_t>(last + 1) * element_bytes);
+}
+
+void Lines::send_in_place(HaloWatch& watch, std::uint32_t round,
+                          std::size_t line, const ConstView& part) {
+  State& state = *senders_[line].state;
+  watch.set_awaited(senders_[line].peer);
+  watch.wait(state.taken, state.taken_sleepers, round - 2);
+  state.contents[round % 2] = {
+      part.planes(), /*is_packed=*/false,
+      group_.core().runtime().memory().offset(part.data), part.outer_stride,
+      part.stride};
+  is_in_place_[round % 2] = true;
+  comm::publish(state.sent, state.sent_sleepers, round);
+}
+
+void Lines::wait_read(HaloWatch& watch, std::uint32_t round) {
+  if (!is_in_place_[round % 2]) return;
+  for (Sender& sender : senders_) {
+    if (!sender.state) continue;
+    watch.set_awaited(sender.peer);
+    watch.wait(sender.state->taken, sender.state->taken_sleepers, round);
+  }
+}
+
 bool Lines::is_here(std::uint32_t round, std::size_t line) {
   Receiver& receiver = receivers_[line];
   if (!receiver.is_local) return receiver.works[round % 2].test();
   return connect(receiver) && receiver.state->sent.has_reached(round);
 }
 
-const std::byte* Lines::wait(HaloWatch& watch, std::uint32_t round,
-                             std::size_t line, std::int64_t planes) {
+ConstView Lines::wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
+                      std::array<std::int64_t, 2> outer, const Box& box) {
   Receiver& receiver = receivers_[line];
   watch.set_awaited(receiver.peer);
+  ConstView view = contiguous_view<const std::byte>(nullptr, outer, box);
   if (!receiver.is_local) {
     receiver.works[round % 2].wait();
-    return receiver.places[round % 2];
+    view.data = receiver.places[round % 2];
+    return view;
   }
   if (!receiver.state) {
     receiver.card_work.wait();
@@ -238,12 +290,19 @@ const std::byte* Lines::wait(HaloWatch& watch, std::uint32_t round,
   }
   State& state = *receiver.state;
   watch.wait(state.sent, state.sent_sleepers, round);
-  const std::int64_t sent = state.planes[round % 2].load();
-  if (sent != planes)
+  const Content& content = state.contents[round % 2];
+  if (content.planes != view.planes())
     throw MismatchError(concat("rank ", group_.rank(), " exchanges halos of ",
-                               planes, " planes, rank ", receiver.peer, " of ",
-                               sent, "; samples times channels must agree"));
-  return receiver.places[round % 2];
+                               view.planes(), " planes, rank ", receiver.peer,
+                               " of ", content.planes,
+                               "; samples times channels must agree"));
+  view.data = receiver.places[round % 2];
+  if (!content.is_packed) {
+    view.data = receiver.heap + content.offset;
+    view.outer_stride = content.outer_stride;
+    view.stride = content.stride;
+  }
+  return view;
 }
 
 void Lines::end(std::uint32_t round) {

@@ -1,9 +1,10 @@
 #pragma once
-// Packed messages between the same ranks again and again. A line leads from
-// one rank to another. Inside a host its sender packs into its own arena and
-// the receiver reads there; between hosts the message travels. Each line has
-// two places, used in turn, and counters in place of barriers: a sender waits
-// only for a receiver that is two rounds behind.
+// Messages between the same ranks again and again. A line leads from one rank
+// to another. Inside a host its sender packs into its own arena and the
+// receiver reads there, or reads what lies in the arena already where it lies;
+// between hosts the message travels, packed. Each line has two places, used in
+// turn, and counters in place of barriers: a sender that packs waits only for
+// a receiver that is two rounds behind.
 
 #include <atomic>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "sheaf/comm/group.hpp"
 #include "sheaf/comm/work.hpp"
 #include "sheaf/halo/halo_watch.hpp"
+#include "sheaf/halo/view.hpp"
 
 namespace sheaf::halo {
 
@@ -36,19 +38,31 @@ class Lines {
   // The next round, for so many planes. At most two are open, and they end in
   // the order begun.
   std::uint32_t begin(std::int64_t planes);
-  // Where the message of a line is to be packed.
+  // Whether receivers of this host can read the memory of a view.
+  bool is_shared(const ConstView& view, std::size_t element_bytes) const;
+  bool is_inside_host(std::size_t line) const;
+
+  // Where the message of a line is to be packed; then send() it.
   std::byte* place(HaloWatch& watch, std::uint32_t round, std::size_t line);
   void send(std::uint32_t round, std::size_t line, std::int64_t planes);
+  // Instead, inside a host: lets the receiver read a part of shared memory,
+  // which stays unchanged until wait_read().
+  void send_in_place(HaloWatch& watch, std::uint32_t round, std::size_t line,
+                     const ConstView& part);
 
   // Whether a message is here; lets messages move on.
   bool is_here(std::uint32_t round, std::size_t line);
-  // The message, once it is here. It may be read until the round ends.
-  const std::byte* wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
-                        std::int64_t planes);
+  // The message, planes of a box, once it is here. It may be read until the
+  // round ends.
+  ConstView wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
+                 std::array<std::int64_t, 2> outer, const Box& box);
   void end(std::uint32_t round);
+  // After end(): returns when others have read what was sent in place.
+  void wait_read(HaloWatch& watch, std::uint32_t round);
 
  private:
   struct Block;
+  struct Content;
   struct State;
   struct Card;
   struct Sender;
@@ -69,6 +83,7 @@ class Lines {
   Block* block_ = nullptr;  // in this rank's arena
   std::vector<Sender> senders_;
   std::vector<Receiver> receivers_;
+  std::array<bool, 2> is_in_place_{};  // by round
 };
 
 }  // namespace sheaf::halo
