@@ -15,7 +15,7 @@ namespace {
 constexpr int kLoops = 5;
 // Columns of a tile touch a new cache line, mostly a new page, with each row:
 // too far apart for the hardware to foresee.
-constexpr std::int64_t kPrefetchRows = 24;
+constexpr std::int64_t kPrefetchRows = 64;
 constexpr std::int64_t kPrefetchStride = 256;
 
 struct Loop {
@@ -82,9 +82,9 @@ void run_outer(const Loops& loops, int depth, const std::byte* from,
 void prefetch_row(const Loop& rows, const std::byte* from, const std::byte* to,
                   std::int64_t row) {
   if (rows.from > kPrefetchStride)
-    __builtin_prefetch(from + (row + kPrefetchRows) * rows.from, 0);
+    __builtin_prefetch(from + (row + kPrefetchRows) * rows.from, 0, 1);
   if (rows.to > kPrefetchStride)
-    __builtin_prefetch(to + (row + kPrefetchRows) * rows.to, 1);
+    __builtin_prefetch(to + (row + kPrefetchRows) * rows.to, 1, 1);
 }
 
 template <std::size_t kBytes>

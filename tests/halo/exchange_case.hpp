@@ -16,6 +16,7 @@ struct ExchangeCase {
   Order tile_order = Order::kPlain;
   Order wanted_order = Order::kPlain;
   std::int64_t salt = 0;
+  bool is_in_arena = false;
 };
 
 inline ExchangeCase random_case(std::mt19937& random, const Grid& grid) {
@@ -26,6 +27,7 @@ inline ExchangeCase random_case(std::mt19937& random, const Grid& grid) {
   test.tile_order = kOrders[random() % 3];
   test.wanted_order = kOrders[random() % 3];
   test.salt = pick(random, 0, 99);
+  test.is_in_arena = pick(random, 0, 1) != 0;
   return test;
 }
 
@@ -34,8 +36,9 @@ inline HaloPlan plan_of(const ExchangeCase& test, int rank) {
 }
 
 template <class T>
-Tile<T> image_tile(const ExchangeCase& test, int rank) {
-  Tile<T> tile(test.layout.box_of(rank), test.outer, test.tile_order);
+Tile<T> image_tile(const ExchangeCase& test, const comm::Group& group) {
+  Tile<T> tile(test.layout.box_of(group.rank()), test.outer, test.tile_order,
+               test.is_in_arena ? &group : nullptr);
   tile.fill([&](const Place& place) { return exact_value(place, test.salt); });
   return tile;
 }
@@ -55,9 +58,10 @@ inline double gradient_sum(const ExchangeCase& test, const Place& place) {
 }
 
 template <class T>
-void check_forward(HaloExchange& exchange, const ExchangeCase& test) {
+void check_forward(const comm::Group& group, HaloExchange& exchange,
+                   const ExchangeCase& test) {
   const HaloPlan& plan = exchange.plan();
-  const Tile<T> tile = image_tile<T>(test, plan.rank);
+  const Tile<T> tile = image_tile<T>(test, group);
   Tile<T> wanted(plan.wanted, test.outer, test.wanted_order);
   auto handle = exchange.start(tile.view());
   exchange.finish(std::move(handle), wanted.view());
@@ -67,9 +71,11 @@ void check_forward(HaloExchange& exchange, const ExchangeCase& test) {
 }
 
 template <class T>
-void check_adjoint(HaloExchange& exchange, const ExchangeCase& test) {
+void check_adjoint(const comm::Group& group, HaloExchange& exchange,
+                   const ExchangeCase& test) {
   const HaloPlan& plan = exchange.plan();
-  Tile<T> wanted(plan.wanted, test.outer, test.wanted_order);
+  Tile<T> wanted(plan.wanted, test.outer, test.wanted_order,
+                 test.is_in_arena ? &group : nullptr);
   wanted.fill([&](const Place& place) {
     return gradient(place, plan.rank, test.salt);
   });
@@ -86,7 +92,7 @@ inline void check_adjointness(const comm::Group& group,
                               const ExchangeCase& test) {
   HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF64);
   const HaloPlan& plan = exchange.plan();
-  Tile<double> x = image_tile<double>(test, plan.rank);
+  Tile<double> x = image_tile<double>(test, group);
   Tile<double> ax(plan.wanted, test.outer, test.wanted_order);
   Tile<double> y(plan.wanted, test.outer, Order::kPlain);
   Tile<double> aty(plan.tile, test.outer, Order::kPlain);
@@ -112,8 +118,8 @@ inline void check_adjointness(const comm::Group& group,
 template <class T>
 void check_exchange(const comm::Group& group, const ExchangeCase& test) {
   HaloExchange exchange(group, plan_of(test, group.rank()), dtype_of<T>);
-  check_forward<T>(exchange, test);
-  check_adjoint<T>(exchange, test);
+  check_forward<T>(group, exchange, test);
+  check_adjoint<T>(group, exchange, test);
   const HaloPlan& plan = exchange.plan();
   const HaloCounters& counters = exchange.counters();
   const std::int64_t planes = test.outer[0] * test.outer[1];

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <vector>
 
 #include "sheaf/base/dtype.hpp"
+#include "sheaf/comm/group.hpp"
 #include "sheaf/halo/view.hpp"
 
 namespace sheaf::halo {
@@ -60,7 +62,9 @@ void store(T& at, double value) {
 template <class T>
 class Tile {
  public:
-  Tile(const Box& box, std::array<std::int64_t, 2> outer, Order order)
+  // In the arena of a group where one is given.
+  Tile(const Box& box, std::array<std::int64_t, 2> outer, Order order,
+       const comm::Group* arena = nullptr)
       : box_(box) {
     const std::int64_t gap = order == Order::kPadded ? 3 : 0;
     view_.outer = outer;
@@ -74,7 +78,14 @@ class Tile {
     view_.outer_stride[1] = order == Order::kChannelsLast ? 1 : step;
     if (order != Order::kChannelsLast) step *= outer[1];
     view_.outer_stride[0] = step;
-    memory_.resize(static_cast<std::size_t>(step * outer[0]) + 1);
+    const auto count = static_cast<std::size_t>(step * outer[0]) + 1;
+    if (arena) {
+      shared_ = arena->allocate<T>(count);
+      memory_ = std::span(shared_.data(), count);
+    } else {
+      own_.resize(count);
+      memory_ = own_;
+    }
     for (T& element : memory_) store(element, kUntouched);
     view_.data = reinterpret_cast<std::byte*>(memory_.data());
   }
@@ -103,15 +114,12 @@ class Tile {
   }
   // Whether nothing was written between the elements or behind them.
   bool is_clean_around() {
-    std::vector<T> around = memory_;
-    std::swap(around, memory_);
-    view_.data = reinterpret_cast<std::byte*>(memory_.data());
+    const std::vector<T> before(memory_.begin(), memory_.end());
     fill([](const Place&) { return kUntouched; });
     bool is_clean = true;
     for (const T& element : memory_)
       is_clean = is_clean && value_of(element) == kUntouched;
-    std::swap(around, memory_);
-    view_.data = reinterpret_cast<std::byte*>(memory_.data());
+    std::copy(before.begin(), before.end(), memory_.begin());
     return is_clean;
   }
   template <class Body>
@@ -141,7 +149,9 @@ class Tile {
 
   Box box_;
   View view_;
-  std::vector<T> memory_;
+  std::vector<T> own_;
+  comm::SharedArray<T> shared_;
+  std::span<T> memory_;
 };
 
 }  // namespace sheaf::halo
