@@ -48,11 +48,13 @@ void zero_around(const View& view, const Box& whole, const Box& part,
 
 }  // namespace
 
-HaloExchange::HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype)
+HaloExchange::HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype,
+                           std::shared_ptr<Pump> pump)
     : group_(group),
       plan_(std::move(plan)),
       dtype_(dtype),
-      element_bytes_(size_of(dtype)) {
+      element_bytes_(size_of(dtype)),
+      pump_(std::move(pump)) {
   SHEAF_CHECK(plan_.rank == group.rank(), "rank ", group.rank(),
               " was given the halo plan of rank ", plan_.rank);
 }
@@ -76,7 +78,7 @@ HaloExchange::Handle HaloExchange::begin(std::shared_ptr<Lines>& lines,
     auto out = ends_of(plan_.sends, element_bytes_);
     auto in = ends_of(plan_.receives, element_bytes_);
     if (is_adjoint) std::swap(out, in);
-    lines = std::make_shared<Lines>(group_, out, in, view.planes());
+    lines = std::make_shared<Lines>(group_, out, in, view.planes(), pump_);
   }
   Handle handle;
   handle.lines_ = lines;
@@ -90,7 +92,6 @@ void HaloExchange::post(Handle& handle, const Box& whole,
                         const std::vector<HaloMessage>& out) {
   const ConstView& view = handle.view_;
   Lines& lines = *handle.lines_;
-  if (out.empty()) return;
   const bool is_shared = lines.is_shared(view, element_bytes_);
   watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -109,6 +110,7 @@ void HaloExchange::post(Handle& handle, const Box& whole,
                               static_cast<std::int64_t>(element_bytes_);
     }
   });
+  lines.pump(handle.round_);
 }
 
 // In the order of ranks. Forward, where the order changes nothing, what is

@@ -15,6 +15,7 @@
 namespace sheaf::halo {
 
 class Lines;
+class Pump;
 
 // Of one rank, since the exchange was made.
 struct HaloCounters {
@@ -38,8 +39,10 @@ enum class Part { kAll, kHalo };
 class HaloExchange {
  public:
   // The plan is this rank's; all ranks of the group make exchanges in the same
-  // order, of plans for the same layout and needs. Nothing is sent.
-  HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype);
+  // order, of plans for the same layout and needs. Nothing is sent. With a
+  // pump, messages between hosts move on by themselves.
+  HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype,
+               std::shared_ptr<Pump> pump = nullptr);
 
   // An exchange under way. Must be finished, by the exchange it comes from.
   class Handle {
@@ -63,7 +66,8 @@ class HaloExchange {
   Handle start(const ConstView& tile);
   // Brings what others sent, and this rank's own part, to the view of the
   // wanted box; or to some parts of it, which may overlap. Where the tile is
-  // read in place, returns when those who want some of it have read it.
+  // read in place, returns when those who want some of it have read it; ranks
+  // then finish their exchanges in the same order.
   void finish(Handle handle, const View& wanted, Part part = Part::kAll);
   void finish(Handle handle, std::span<const Patch> patches,
               Part part = Part::kAll);
@@ -101,6 +105,7 @@ class HaloExchange {
   HaloPlan plan_;
   DType dtype_;
   std::size_t element_bytes_;
+  std::shared_ptr<Pump> pump_;
   std::shared_ptr<Lines> forward_;
   std::shared_ptr<Lines> adjoint_;
   HaloCounters counters_;

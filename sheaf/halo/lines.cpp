@@ -9,10 +9,13 @@
 
 #include "sheaf/halo/lines.hpp"
 
+#include <mutex>
 #include <new>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/comm/point_to_point.hpp"
+#include "sheaf/halo/pump.hpp"
 
 namespace sheaf::halo {
 namespace {
@@ -26,6 +29,13 @@ std::size_t round_up(std::size_t bytes) {
 // Below all tags of users.
 int next_tag(comm::GroupCore& core) {
   return -1 - static_cast<int>(core.next_channel() & 0x3fffffff);
+}
+
+void keep_for_ever(std::unique_ptr<std::vector<std::byte>> memory) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<std::vector<std::byte>>>;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(memory));
 }
 
 comm::ConstBuffer bytes_of(const void* data, std::size_t bytes) {
@@ -67,7 +77,8 @@ struct Lines::Sender {
   std::size_t plane_bytes = 0;
   State* state = nullptr;  // inside the host
   std::array<std::byte*, 2> places{};
-  std::vector<std::byte> own{};  // between hosts: the places
+  // Between hosts: the places.
+  std::unique_ptr<std::vector<std::byte>> own{};
   std::array<comm::Work, 2> works{};
 };
 
@@ -86,8 +97,12 @@ struct Lines::Receiver {
 };
 
 Lines::Lines(const comm::Group& group, const std::vector<LineEnd>& out,
-             const std::vector<LineEnd>& in, std::int64_t planes)
-    : group_(group), tag_(next_tag(group.core())), capacity_(planes) {
+             const std::vector<LineEnd>& in, std::int64_t planes,
+             std::shared_ptr<Pump> pump)
+    : group_(group),
+      tag_(next_tag(group.core())),
+      capacity_(planes),
+      pump_(std::move(pump)) {
   make_block(out);
   meet_peers(in);
 }
@@ -130,9 +145,10 @@ void Lines::make_block(const std::vector<LineEnd>& out) {
       sender.state = new (at) State;
       at += sizeof(State);
     } else {
-      sender.own.resize(2 * place_bytes(end));
+      sender.own =
+          std::make_unique<std::vector<std::byte>>(2 * place_bytes(end));
     }
-    std::byte* place = sender.state ? at : sender.own.data();
+    std::byte* place = sender.state ? at : sender.own->data();
     sender.places = {place, place + place_bytes(end)};
     if (sender.state) at += 2 * place_bytes(end);
   }
@@ -229,6 +245,16 @@ void Lines::send(std::uint32_t round, std::size_t line, std::int64_t planes) {
   sender.works[round % 2] =
       isend(group_, bytes_of(sender.places[round % 2], bytes), sender.peer,
             {.tag = tag_});
+}
+
+void Lines::pump(std::uint32_t round) {
+  if (!pump_) return;
+  std::vector<comm::Work> works;
+  for (const Sender& sender : senders_)
+    if (!sender.state) works.push_back(sender.works[round % 2]);
+  for (const Receiver& receiver : receivers_)
+    if (!receiver.is_local) works.push_back(receiver.works[round % 2]);
+  pump_->add(this, works);
 }
 
 bool Lines::is_inside_host(std::size_t line) const {
@@ -328,7 +354,22 @@ void Lines::leave(Block* block, int owner_local) {
             static_cast<std::uint64_t>(at - memory.base(owner_local)));
 }
 
+// What travels is read until it has left; if it cannot leave any more, its
+// memory stays.
+void Lines::let_leave(Sender& sender) noexcept {
+  try {
+    group_.core().throw_if_failed();
+    for (comm::Work& work : sender.works) work.wait();
+  } catch (const std::exception& error) {
+    log_debug("a halo for rank {} has not left: {}", sender.peer, error.what());
+    keep_for_ever(std::move(sender.own));
+  }
+}
+
 Lines::~Lines() {
+  if (pump_) pump_->remove(this);
+  for (Sender& sender : senders_)
+    if (!sender.state) let_leave(sender);
   for (Receiver& receiver : receivers_) {
     if (!receiver.is_local) continue;
     try {

@@ -17,6 +17,8 @@
 
 namespace sheaf::halo {
 
+class Pump;
+
 struct LineEnd {
   int peer = 0;
   std::size_t plane_bytes = 0;  // of a message, for each plane
@@ -25,9 +27,11 @@ struct LineEnd {
 class Lines {
  public:
   // All ranks of the group make theirs in the same order, with ends that
-  // agree. `planes` is the most that a round will carry.
+  // agree. `planes` is the most that a round will carry. The pump, if any, is
+  // given what travels between hosts.
   Lines(const comm::Group& group, const std::vector<LineEnd>& out,
-        const std::vector<LineEnd>& in, std::int64_t planes);
+        const std::vector<LineEnd>& in, std::int64_t planes,
+        std::shared_ptr<Pump> pump = nullptr);
   ~Lines();
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
@@ -49,6 +53,9 @@ class Lines {
   // which stays unchanged until wait_read().
   void send_in_place(HaloWatch& watch, std::uint32_t round, std::size_t line,
                      const ConstView& part);
+
+  // After the sends of a round: lets them move on by themselves.
+  void pump(std::uint32_t round);
 
   // Whether a message is here; lets messages move on.
   bool is_here(std::uint32_t round, std::size_t line);
@@ -74,10 +81,12 @@ class Lines {
   int world_local(int peer) const;
   bool connect(Receiver& receiver);
   void leave(Block* block, int owner_local);
+  void let_leave(Sender& sender) noexcept;
 
   comm::Group group_;
   const int tag_;
   const std::int64_t capacity_;
+  const std::shared_ptr<Pump> pump_;
   std::uint32_t begun_ = 0;
   std::uint32_t ended_ = 0;
   Block* block_ = nullptr;  // in this rank's arena

@@ -1,0 +1,50 @@
+#include "sheaf/halo/pump.hpp"
+
+#include <chrono>
+
+namespace sheaf::halo {
+namespace {
+
+// Seldom enough not to disturb the threads that compute; a message of some
+// kilobytes takes as long on a link of 1 Gbit/s.
+constexpr auto kNap = std::chrono::microseconds(100);
+
+}  // namespace
+
+Pump::~Pump() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Pump::add(const void* owner, const std::vector<comm::Work>& works) {
+  if (works.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const comm::Work& work : works) entries_.push_back({owner, work});
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  changed_.notify_all();
+}
+
+void Pump::remove(const void* owner) {
+  const std::lock_guard lock(mutex_);
+  entries_.remove_if([&](const Entry& entry) { return entry.owner == owner; });
+}
+
+void Pump::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return is_closing_ || !entries_.empty(); });
+    if (is_closing_) return;
+    entries_.remove_if([](const Entry& entry) { return entry.work.test(); });
+    lock.unlock();
+    std::this_thread::sleep_for(kNap);
+    lock.lock();
+  }
+}
+
+}  // namespace sheaf::halo
