@@ -14,6 +14,7 @@
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/spatial/spatial_parallel.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/init.hpp"
 #include "sheaf/tensor/memory.hpp"
@@ -89,6 +90,8 @@ using parallel::make_half_exchange;
 using parallel::make_power_sgd_exchange;
 using parallel::seed_rank;
 using parallel::use_sync_batch_norm;
+using spatial::SpatialOptions;
+using spatial::SpatialParallel;
 #else
 // Joins the other ranks, or is one process alone; see comm/world.hpp.
 inline World init(int& argc, char**& argv) { return comm::init(&argc, &argv); }

@@ -6,6 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/overlapped_conv.hpp"
 #include "sheaf/spatial/windows.hpp"
 
 namespace sheaf::spatial {
@@ -52,9 +53,14 @@ void convolve(Call& call) {
   const Sizes stride = call.integers(3, axes);
   Sizes padding = call.integers(4, axes);
   const Sizes dilation = call.integers(5, axes);
-  WindowPlan plan =
-      plan_windows(split, windows_of(kernel, stride, padding, dilation, false));
+  const auto windows = windows_of(kernel, stride, padding, dilation, false);
+  WindowPlan plan = plan_windows(split, windows);
   plan.output.sizes[plan.output.sizes.size() - axes - 1] = weight.size(0);
+  const ConvolutionTask task{split, windows, plan, call[8].toInt()};
+  if (split.tiles->is_overlapping() && can_overlap(task))
+    return call.give(
+        make_split(overlapped_convolution(local_of(given), weight, bias, task),
+                   plan.output));
   const at::Tensor input =
       window_input(local_of(given), split, plan, 0, /*pads_others=*/false);
   const auto first = given.dim() - static_cast<std::int64_t>(axes);

@@ -1,11 +1,11 @@
 #include "sheaf/spatial/parts.hpp"
 
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/torch.h>
 
 #include <numeric>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/spatial/keep.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/dtype.hpp"
 
@@ -14,23 +14,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Any value on its way from forward() to backward().
-template <class T>
-struct Holder : torch::CustomClassHolder {
-  explicit Holder(T given) : value(std::move(given)) {}
-  T value;
-};
-template <class T>
-void keep(AutogradContext* context, T value) {
-  context->saved_data["value"] = c10::IValue::make_capsule(
-      c10::make_intrusive<Holder<T>>(std::move(value)));
-}
-template <class T>
-T& kept(AutogradContext* context) {
-  return static_cast<Holder<T>&>(*context->saved_data["value"].toCapsule())
-      .value;
-}
 
 // Axes that are not cut, then those that are, in the grid's order.
 std::vector<std::int64_t> plain_order(const Split& split) {
@@ -71,30 +54,6 @@ at::Tensor from_plain(const at::Tensor& plain, const Split& split) {
     back[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(i);
   }
   return plain.reshape(sizes).permute(back);
-}
-
-halo::View view_of(const at::Tensor& plain) {
-  halo::View view;
-  view.data = static_cast<std::byte*>(plain.data_ptr());
-  for (std::size_t i = 0; i < 2; ++i) {
-    view.outer[i] = plain.sizes()[i];
-    view.outer_stride[i] = plain.strides()[i];
-  }
-  for (std::size_t i = 2; i < static_cast<std::size_t>(plain.dim()); ++i) {
-    view.size[i - 2] = plain.sizes()[i];
-    view.stride[i - 2] = plain.strides()[i];
-  }
-  return view;
-}
-
-std::vector<halo::Box> boxes_of(const Needs& needs) {
-  std::vector<halo::Box> boxes;
-  for (const auto& of_rank : needs) {
-    halo::Box& box = boxes.emplace_back();
-    for (std::size_t i = 0; i < of_rank.size(); ++i)
-      box.axes[i] = of_rank[i].inside;
-  }
-  return boxes;
 }
 
 // The same answer on all ranks: whether nobody needs what another one has.
@@ -229,6 +188,30 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
 };
 
 }  // namespace
+
+halo::View view_of(const at::Tensor& plain) {
+  halo::View view;
+  view.data = static_cast<std::byte*>(plain.data_ptr());
+  for (std::size_t i = 0; i < 2; ++i) {
+    view.outer[i] = plain.sizes()[i];
+    view.outer_stride[i] = plain.strides()[i];
+  }
+  for (std::size_t i = 2; i < static_cast<std::size_t>(plain.dim()); ++i) {
+    view.size[i - 2] = plain.sizes()[i];
+    view.stride[i - 2] = plain.strides()[i];
+  }
+  return view;
+}
+
+std::vector<halo::Box> boxes_of(const Needs& needs) {
+  std::vector<halo::Box> boxes;
+  for (const auto& of_rank : needs) {
+    halo::Box& box = boxes.emplace_back();
+    for (std::size_t i = 0; i < of_rank.size(); ++i)
+      box.axes[i] = of_rank[i].inside;
+  }
+  return boxes;
+}
 
 at::Tensor with_halo(const at::Tensor& local, const Split& split,
                      const Needs& needs, double fill) {

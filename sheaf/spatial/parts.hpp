@@ -30,6 +30,11 @@ using Needs = std::vector<std::vector<Need>>;
 at::Tensor with_halo(const at::Tensor& local, const Split& split,
                      const Needs& needs, double fill = 0);
 
+// Memory of a tensor of two axes that are not cut and those of the grid.
+halo::View view_of(const at::Tensor& plain);
+// What each rank needs, without what it adds.
+std::vector<halo::Box> boxes_of(const Needs& needs);
+
 // The sum over ranks, on all of them.
 at::Tensor sum_over_tiles(const at::Tensor& local,
                           const std::shared_ptr<Tiles>& tiles);

@@ -29,7 +29,8 @@ SpatialParallelCore::SpatialParallelCore(
   const int samples = check_samples(group, grid, options.samples);
   sample_group_ = group.rank() / grid.ranks();
   tiles_ = std::make_shared<Tiles>(
-      samples == 1 ? group : group.split(sample_group_, group.rank()), grid);
+      samples == 1 ? group : group.split(sample_group_, group.rank()), grid,
+      options.data.overlap);
 }
 
 }  // namespace sheaf::spatial

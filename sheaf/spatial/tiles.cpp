@@ -7,8 +7,11 @@
 
 namespace sheaf::spatial {
 
-Tiles::Tiles(const comm::Group& group, const halo::Grid& grid)
-    : group_(group), grid_(grid) {
+Tiles::Tiles(const comm::Group& group, const halo::Grid& grid,
+             parallel::Overlap overlap)
+    : group_(group),
+      grid_(grid),
+      is_overlapping_(parallel::should_overlap(overlap, group)) {
   halo::check_fits(grid, group.size());
   use_split_operations();
   std::vector<std::int64_t> seed{0};

@@ -10,6 +10,7 @@
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/halo/halo_exchange.hpp"
+#include "sheaf/parallel/reducer.hpp"
 
 namespace sheaf::spatial {
 
@@ -26,11 +27,14 @@ struct SpatialStats {
 class Tiles {
  public:
   // A group of as many ranks as the grid has. All ranks make it together.
-  Tiles(const comm::Group& group, const halo::Grid& grid);
+  // Overlap: whether convolutions compute while halos travel.
+  Tiles(const comm::Group& group, const halo::Grid& grid,
+        parallel::Overlap overlap = parallel::Overlap::kAuto);
 
   const comm::Group& group() const { return group_; }
   const halo::Grid& grid() const { return grid_; }
   int rank() const { return group_.rank(); }
+  bool is_overlapping() const { return is_overlapping_; }
 
   // The exchange by which each rank gets the box that it needs of a tensor with
   // that layout. Made at the first call; all ranks ask in the same order.
@@ -56,6 +60,7 @@ class Tiles {
 
   comm::Group group_;
   halo::Grid grid_;
+  bool is_overlapping_;
   std::map<Key, std::unique_ptr<halo::HaloExchange>> exchanges_;
   std::uint64_t seed_ = 0;
   SpatialStats stats_;

@@ -84,7 +84,8 @@ Case random_case(Dice& dice, int axes, int number) {
 }
 
 void expect_many_same(const std::string& grid, int cases, at::ScalarType type,
-                      double tolerance) {
+                      double tolerance,
+                      parallel::Overlap overlap = parallel::Overlap::kOff) {
   const halo::Grid shape = halo::Grid::parse(grid);
   Dice dice(static_cast<unsigned>(shape.ranks() * 100 + shape.axes()));
   std::vector<Case> list;
@@ -94,7 +95,7 @@ void expect_many_same(const std::string& grid, int cases, at::ScalarType type,
     wanted.push_back(alone(list.back(), type));
   }
   comm::run_threads(shape.ranks(), [&](const comm::Group& group) {
-    const auto tiles = std::make_shared<Tiles>(group, shape);
+    const auto tiles = std::make_shared<Tiles>(group, shape, overlap);
     for (std::size_t i = 0; i < list.size(); ++i)
       expect_same(list[i], wanted[i], tiles, type, tolerance);
   });
@@ -109,6 +110,14 @@ TEST(RandomWindows, GiveWhatOneProcessGives) {
     expect_many_same(grid, 80, at::kDouble, 1e-12);
   for (const char* grid : {"3", "2x2"})
     expect_many_same(grid, 60, at::kFloat, 1e-5);
+}
+
+// Interiors, then borders; gradients are fetched.
+TEST(RandomWindows, GiveTheSameWhileHalosTravel) {
+  for (const char* grid : {"1", "2", "3", "6"})
+    expect_many_same(grid, 100, at::kDouble, 1e-12, parallel::Overlap::kOn);
+  for (const char* grid : {"1x2", "2x1", "2x2", "3x2", "3x3"})
+    expect_many_same(grid, 80, at::kDouble, 1e-12, parallel::Overlap::kOn);
 }
 
 }  // namespace

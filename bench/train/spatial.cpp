@@ -1,0 +1,108 @@
+// Time and memory of a training step on one large image, cut over the ranks:
+//   sheaf run -n 1 -- build/bench/train_spatial --grid 1x1
+//   sheaf run -n 2 -- build/bench/train_spatial --grid 2x1
+// Rank 0 prints one JSON object: medians in ms, the largest peak of memory of
+// any rank, and what it has sent in a step.
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "sheaf/base/statistics.hpp"
+#include "sheaf/base/stopwatch.hpp"
+#include "sheaf/sheaf.hpp"
+
+namespace {
+
+struct Options {
+  std::string grid = "1x1";
+  int image = 1024;
+  int channels = 16;
+  int layers = 6;
+  int batch = 1;
+  int steps = 5;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  CLI::App app("time and memory of a step on one large image");
+  app.add_option("--grid", options.grid, "of ranks");
+  app.add_option("--image", options.image, "its side");
+  app.add_option("--channels", options.channels, "of each layer");
+  app.add_option("--layers", options.layers, "convolutions of 3x3");
+  app.add_option("--batch", options.batch, "images");
+  app.add_option("--steps", options.steps, "the first one is dropped");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
+  }
+  return options;
+}
+
+torch::nn::Sequential make_network(const Options& options) {
+  torch::nn::Sequential net;
+  int from = 1;
+  for (int i = 0; i < options.layers; ++i) {
+    net->push_back(torch::nn::Conv2d(
+        torch::nn::Conv2dOptions(from, options.channels, 3).padding(1)));
+    net->push_back(torch::nn::ReLU());
+    from = options.channels;
+  }
+  net->push_back(torch::nn::Conv2d(from, 1, 1));
+  return net;
+}
+
+double peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto world = sheaf::init(argc, argv);
+  const Options options = parse(argc, argv);
+  torch::set_num_threads(1);
+  auto net = make_network(options);
+  sheaf::SpatialParallel model(net, world, {.grid = options.grid});
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  const double before = peak_mib();
+  // Each rank makes its tile only.
+  const auto& grid = model.tiles()->grid();
+  const std::vector<std::int64_t> sizes{options.batch, 1, options.image,
+                                        options.image};
+  const auto box =
+      sheaf::halo::Layout::balanced(grid, {options.image, options.image})
+          .box_of(model.tiles()->rank());
+  const auto part =
+      torch::randn({options.batch, 1, box[0].size(), box[1].size()});
+  const auto image = model.from_part(part, sizes);
+  const auto target = model.from_part(part.flip(3), sizes);
+  std::vector<double> times;
+  for (int step = 0; step < options.steps; ++step) {
+    sheaf::barrier(world);
+    model.tiles()->reset_stats();
+    const sheaf::Stopwatch watch;
+    sheaf::forget_gradients(*net);
+    torch::mse_loss(model.forward(image), target).backward();
+    optimizer.step();
+    if (step > 0) times.push_back(watch.ms());
+  }
+  std::vector<double> peak{peak_mib(), peak_mib() - before};
+  sheaf::all_reduce(world, peak, {.op = sheaf::ReduceOp::kMax});
+  if (world.rank() != 0) return 0;
+  const auto stats = model.tiles()->stats();
+  std::sort(times.begin(), times.end());
+  fmt::print(
+      "{{\"grid\": \"{}\", \"step_ms\": {:.1f}, \"best_ms\": {:.1f}, "
+      "\"peak_mib\": {:.0f}, \"peak_above_start_mib\": {:.0f}, "
+      "\"halo_exchanges\": {}, \"halo_kib\": {:.1f}, \"wait_ms\": {:.2f}}}\n",
+      options.grid, times[times.size() / 2], times.front(), peak[0], peak[1],
+      stats.halo_exchanges, static_cast<double>(stats.halo_bytes) / 1024,
+      stats.wait_ms);
+}
