@@ -24,6 +24,8 @@ struct Options {
   int layers = 6;
   int batch = 1;
   int steps = 5;
+  bool alone = false;
+  std::string overlap = "auto";
 };
 
 Options parse(int argc, char** argv) {
@@ -35,6 +37,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--layers", options.layers, "convolutions of 3x3");
   app.add_option("--batch", options.batch, "images");
   app.add_option("--steps", options.steps, "the first one is dropped");
+  app.add_option("--overlap", options.overlap, "on, off, or as it pays: auto");
+  app.add_flag("--alone", options.alone,
+               "also the tile as an image of its own, in turns");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -69,7 +74,12 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   torch::set_num_threads(1);
   auto net = make_network(options);
-  sheaf::SpatialParallel model(net, world, {.grid = options.grid});
+  sheaf::SpatialOptions spatial{.grid = options.grid};
+  if (options.overlap != "auto")
+    spatial.data.overlap = options.overlap == "on"
+                               ? sheaf::parallel::Overlap::kOn
+                               : sheaf::parallel::Overlap::kOff;
+  sheaf::SpatialParallel model(net, world, spatial);
   torch::optim::SGD optimizer(net->parameters(), 0.01);
   const double before = peak_mib();
   // Each rank makes its tile only.
@@ -83,7 +93,10 @@ int main(int argc, char** argv) {
       torch::randn({options.batch, 1, box[0].size(), box[1].size()});
   const auto image = model.from_part(part, sizes);
   const auto target = model.from_part(part.flip(3), sizes);
-  std::vector<double> times;
+  // The same tile as an image of its own, in turns: computing alone.
+  auto own = make_network(options);
+  const auto plain = part.flip(3);
+  std::vector<double> times, alone;
   for (int step = 0; step < options.steps; ++step) {
     sheaf::barrier(world);
     model.tiles()->reset_stats();
@@ -92,17 +105,27 @@ int main(int argc, char** argv) {
     torch::mse_loss(model.forward(image), target).backward();
     optimizer.step();
     if (step > 0) times.push_back(watch.ms());
+    if (!options.alone) continue;
+    sheaf::barrier(world);
+    const sheaf::Stopwatch own_watch;
+    sheaf::forget_gradients(*own);
+    torch::mse_loss(own->forward(part), plain).backward();
+    if (step > 0) alone.push_back(own_watch.ms());
   }
+  if (alone.empty()) alone.push_back(0);
   std::vector<double> peak{peak_mib(), peak_mib() - before};
   sheaf::all_reduce(world, peak, {.op = sheaf::ReduceOp::kMax});
   if (world.rank() != 0) return 0;
   const auto stats = model.tiles()->stats();
   std::sort(times.begin(), times.end());
+  std::sort(alone.begin(), alone.end());
   fmt::print(
       "{{\"grid\": \"{}\", \"step_ms\": {:.1f}, \"best_ms\": {:.1f}, "
-      "\"peak_mib\": {:.0f}, \"peak_above_start_mib\": {:.0f}, "
+      "\"alone_ms\": {:.1f}, \"best_alone_ms\": {:.1f}, \"peak_mib\": {:.0f}, "
+      "\"peak_above_start_mib\": {:.0f}, "
       "\"halo_exchanges\": {}, \"halo_kib\": {:.1f}, \"wait_ms\": {:.2f}}}\n",
-      options.grid, times[times.size() / 2], times.front(), peak[0], peak[1],
+      options.grid, times[times.size() / 2], times.front(),
+      alone[alone.size() / 2], alone.front(), peak[0], peak[1],
       stats.halo_exchanges, static_cast<double>(stats.halo_bytes) / 1024,
       stats.wait_ms);
 }

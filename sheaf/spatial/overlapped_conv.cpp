@@ -168,9 +168,15 @@ at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& weight,
   if (is_empty(outputs) || is_empty(own))
     return at::zeros(sizes, gradient.options());
   const Numbers numbers = numbers_of(task);
-  const at::Tensor made =
-      at::convolution(gradient, weight, {}, numbers.stride, numbers.none,
-                      numbers.dilation, true, numbers.none, task.groups);
+  // Of its input only the size counts. (A transposed convolution would be the
+  // same, by slower kernels.)
+  Sizes reach{gradient.size(0), sizes[1]};
+  for (std::size_t i = 0; i < own.size(); ++i)
+    reach.push_back(halo::needed(task.windows[i], outputs[i]).size());
+  const at::Tensor made = std::get<0>(at::convolution_backward(
+      gradient, at::empty(reach, gradient.options()), weight,
+      at::OptionalIntArrayRef(), numbers.stride, numbers.none, numbers.dilation,
+      false, numbers.none, task.groups, {true, false, false}));
   Sizes border;
   for (std::size_t i = own.size(); i-- > 0;) {
     const halo::Interval reached = halo::needed(task.windows[i], outputs[i]);

@@ -3,13 +3,12 @@
 
 #include <torch/types.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
-#include "sheaf/halo/halo_exchange.hpp"
+#include "sheaf/halo/halo_cache.hpp"
 #include "sheaf/parallel/reducer.hpp"
 
 namespace sheaf::spatial {
@@ -40,7 +39,9 @@ class Tiles {
   // that layout. Made at the first call; all ranks ask in the same order.
   halo::HaloExchange& exchange(const halo::Layout& layout,
                                const std::vector<halo::Box>& needs,
-                               DType dtype);
+                               DType dtype) {
+    return exchanges_.get(layout, needs, dtype);
+  }
 
   // The same number on all ranks, another one each time. All ranks call it.
   std::uint64_t next_seed() { return seed_++; }
@@ -53,15 +54,10 @@ class Tiles {
   }
 
  private:
-  struct Key {
-    std::vector<std::int64_t> numbers;
-    auto operator<=>(const Key&) const = default;
-  };
-
   comm::Group group_;
   halo::Grid grid_;
   bool is_overlapping_;
-  std::map<Key, std::unique_ptr<halo::HaloExchange>> exchanges_;
+  halo::HaloCache exchanges_;
   std::uint64_t seed_ = 0;
   SpatialStats stats_;
   SpatialStats before_;  // counters of exchanges at the last reset

@@ -6,6 +6,7 @@
 
 #include <latch>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/world.hpp"
 #include "tests/halo/exchange_case.hpp"
 #include "tests/support/expect_error.hpp"

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "sheaf/base/error.hpp"
 #include "tests/halo/random_case.hpp"
 #include "tests/support/expect_error.hpp"
 
