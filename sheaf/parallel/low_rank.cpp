@@ -4,122 +4,201 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+
+#include "sheaf/parallel/small_matrix.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
-// What is added to the diagonal before the decomposition, as part of its mean,
-// for inputs may depend on each other; and below which part of the largest an
-// eigenvalue, which is a square, is rounding.
-struct Rounding {
-  double diagonal;
-  double tiny;
-};
-Rounding rounding_of(at::ScalarType type) {
-  if (type == at::kDouble) return {1e-14, 1e-13};
-  return {2e-7, 6e-7};
-}
-constexpr int kMostIterations = 40;
-// Change of what is found in an iteration, as part of what is left out.
-constexpr double kConverged = 2e-3;
+const MatrixLoops& loops() { return *supported_loops().back(); }
 
-struct Spectrum {
-  at::Tensor values;   // descending
-  at::Tensor vectors;  // columns
-};
-
-Spectrum all_of(const at::Tensor& symmetric) {
-  const auto [values, vectors] = at::linalg_eigh(symmetric, "L");
-  return {values.flip(0).contiguous(), vectors.flip(1)};
+std::size_t size_of(std::int64_t count) {
+  return static_cast<std::size_t>(count);
 }
 
-double trace_of(const at::Tensor& square) {
-  const auto* value = square.data_ptr<double>();
-  double sum = 0;
-  for (std::int64_t i = 0; i < square.size(0); ++i)
-    sum += value[i * (square.size(1) + 1)];
-  return sum;
-}
+// The rows of several tensors, as if they were one.
+template <class T>
+class Thin {
+ public:
+  explicit Thin(std::int64_t width) : width_(width) {}
 
-void add_to_diagonal(const at::Tensor& square, double more) {
-  auto* value = square.data_ptr<double>();
-  for (std::int64_t i = 0; i < square.size(0); ++i)
-    value[i * (square.size(1) + 1)] += more;
-}
+  std::int64_t count() const { return static_cast<std::int64_t>(rows_.size()); }
+  std::int64_t width() const { return width_; }
+  const T* row(std::int64_t i) const { return rows_[size_of(i)]; }
 
-// Rows of x become orthonormal; those that depend on others become zero.
-void orthonormalise(double* x, std::int64_t count, std::int64_t length) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    double* row = x + i * length;
-    for (int twice = 0; twice < 2; ++twice)
-      for (std::int64_t j = 0; j < i; ++j) {
-        const double* other = x + j * length;
-        double dot = 0;
-        for (std::int64_t k = 0; k < length; ++k) dot += row[k] * other[k];
-        for (std::int64_t k = 0; k < length; ++k) row[k] -= dot * other[k];
-      }
-    double square = 0;
-    for (std::int64_t k = 0; k < length; ++k) square += row[k] * row[k];
-    const double scale = square > 1e-280 ? 1 / std::sqrt(square) : 0;
-    for (std::int64_t k = 0; k < length; ++k) row[k] *= scale;
+  void add(const at::Tensor& given) {
+    parts_.push_back(given.to(kType).contiguous());
+    for (std::int64_t i = 0; i < given.size(0); ++i)
+      rows_.push_back(parts_.back().template data_ptr<T>() + i * width_);
   }
+  std::vector<double> gram() const {
+    std::vector<double> out(rows_.size() * rows_.size());
+    if constexpr (std::is_same_v<T, float>)
+      loops().gram(view(), out.data());
+    else
+      loops().gram_double(view(), out.data());
+    return out;
+  }
+  // coefficients (count x rows) times the rows.
+  at::Tensor combined(const std::vector<T>& coefficients,
+                      std::int64_t count) const {
+    const at::Tensor out = at::empty({count, width_}, kType);
+    auto* to = out.data_ptr<T>();
+    if constexpr (std::is_same_v<T, float>)
+      loops().combine(view(), coefficients.data(), count, to);
+    else
+      loops().combine_double(view(), coefficients.data(), count, to);
+    return out;
+  }
+  at::Tensor chosen(const std::vector<std::int64_t>& which) const {
+    const at::Tensor out =
+        at::empty({static_cast<std::int64_t>(which.size()), width_}, kType);
+    auto* to = out.data_ptr<T>();
+    for (const std::int64_t i : which) to = std::copy_n(row(i), width_, to);
+    return out;
+  }
+
+ private:
+  static constexpr auto kType = c10::CppTypeToScalarType<T>::value;
+  RowsOf<T> view() const { return {rows_.data(), count(), width_}; }
+
+  std::int64_t width_;
+  std::vector<at::Tensor> parts_;  // which the rows are of
+  std::vector<const T*> rows_;
+};
+
+template <class T>
+std::vector<T> transposed(const Thin<T>& thin) {
+  std::vector<T> out;
+  for (std::int64_t c = 0; c < thin.width(); ++c)
+    for (std::int64_t i = 0; i < thin.count(); ++i)
+      out.push_back(thin.row(i)[c]);
+  return out;
 }
 
-// The largest `count` by orthogonal iteration with some more columns.
-Spectrum largest_of(const at::Tensor& symmetric, std::int64_t count) {
-  const std::int64_t n = symmetric.size(0);
-  const std::int64_t block = std::min(n, count + 4);
-  if (2 * block > n) return all_of(symmetric);
-  at::Tensor rows = symmetric.narrow(0, 0, block).clone();  // any will do
-  const double total = trace_of(symmetric);
-  double before = 0;
-  for (int i = 0; i < kMostIterations; ++i) {
-    orthonormalise(rows.data_ptr<double>(), block, n);
-    const at::Tensor next = rows.mm(symmetric);
-    // The trace over the wanted ones.
-    const auto* a = rows.data_ptr<double>();
-    const auto* b = next.data_ptr<double>();
-    double sum = 0;
-    for (std::int64_t k = 0; k < count * n; ++k) sum += a[k] * b[k];
-    const bool is_done = sum - before <= kConverged * (total - sum);
-    before = sum;
-    if (is_done) {
-      const Spectrum small = all_of(next.mm(rows.t()));
-      return {small.values, rows.t().mm(small.vectors)};
+// What becomes of the product N^T W of a narrow and a wide factor. With no more
+// columns than rows N^T W itself is the wide factor of fewer rows.
+template <class T>
+class Reduction {
+ public:
+  struct Pair {
+    at::Tensor narrow;
+    at::Tensor wide;
+  };
+
+  Reduction(Thin<T> narrow, Thin<T> wide)
+      : narrow_(std::move(narrow)), wide_(std::move(wide)) {
+    if (narrow_.count() < narrow_.width()) return;
+    const std::int64_t width = narrow_.width();
+    const at::Tensor product = wide_.combined(transposed(narrow_), width);
+    narrow_ = Thin<T>(width);
+    narrow_.add(at::eye(width, product.scalar_type()));
+    wide_ = Thin<T>(wide_.width());
+    wide_.add(product);
+  }
+
+  // False for numbers that are none.
+  bool find(const LowRankOptions& options) {
+    a_ = narrow_.gram();
+    b_ = wide_.gram();
+    const std::int64_t n = narrow_.count();
+    const std::int64_t most = std::min<std::int64_t>(options.rank, n);
+    const std::int64_t block =
+        (std::min(n, most + kMore) + kPanel - 1) / kPanel * kPanel;
+    work_.resize(size_of(4 * n * block + 3 * block * block + block));
+    problem_ = {n, block, most, a_.data(), b_.data(), work_.data()};
+    found_ = loops().find_largest(problem_);
+    if (!std::isfinite(found_.total)) return false;
+    choose_rank(options.tolerance);
+    return true;
+  }
+
+  // x^T N has rows of length one, the rows of (A x)^T W are as long as the
+  // singular values, whose `power` is moved to the narrow side.
+  Pair best(int power) const {
+    return {narrow_.combined(columns_of(found_.x, power), rank_),
+            wide_.combined(columns_of(found_.ax, -power), rank_)};
+  }
+
+  Pair rest(std::int64_t limit) const {
+    const std::int64_t n = problem_.n;
+    limit = std::min(limit, n);
+    std::vector<std::int64_t> chosen(size_of(limit));
+    std::vector<double> c(size_of(limit * n));
+    std::vector<double> work(size_of(2 * n + limit * problem_.block));
+    const std::int64_t count =
+        loops().find_rest({&problem_, &found_, rank_, limit,
+                           std::is_same_v<T, double> ? 1e-14 : 2e-7,
+                           chosen.data(), c.data(), work.data()});
+    chosen.resize(size_of(count));
+    return {narrow_.combined({c.begin(), c.begin() + count * n}, count),
+            wide_.chosen(chosen)};
+  }
+
+ private:
+  // More columns than wanted, so that those converge sooner.
+  static constexpr std::int64_t kMore = 4;
+  // Below which part of the largest a value, which is a square, is rounding.
+  static constexpr double kTiny = std::is_same_v<T, double> ? 1e-13 : 6e-7;
+
+  // The fewest whose rest has at most `tolerance` of the norm.
+  void choose_rank(double tolerance) {
+    const double* square = found_.values;
+    const double allowed = tolerance * tolerance * found_.total;
+    double rest = found_.total;
+    while (rank_ < problem_.wanted && square[rank_] > kTiny * square[0] &&
+           (rest > allowed || tolerance <= 0))
+      rest -= square[rank_++];
+  }
+
+  std::vector<T> columns_of(const double* x, int power) const {
+    std::vector<T> out;
+    for (std::int64_t c = 0; c < rank_; ++c) {
+      const double scale = std::pow(found_.values[c], 0.5 * power);
+      for (std::int64_t i = 0; i < problem_.n; ++i)
+        out.push_back(static_cast<T>(scale * x[i * problem_.block + c]));
     }
-    rows = next;
+    return out;
   }
-  return all_of(symmetric);
-}
 
-std::int64_t count_above(const at::Tensor& descending, double part) {
-  const auto* value = descending.data_ptr<double>();
-  std::int64_t count = 0;
-  while (count < descending.numel() && value[count] > 0 &&
-         value[count] > part * value[0])
-    ++count;
-  return count;
-}
+  Thin<T> narrow_;
+  Thin<T> wide_;
+  std::vector<double> a_;  // N N^T
+  std::vector<double> b_;  // W W^T
+  std::vector<double> work_;
+  PairsProblem problem_{};
+  Pairs found_{};
+  std::int64_t rank_ = 0;
+};
 
-// The fewest whose rest has at most `tolerance` of the norm.
-std::int64_t rank_for(const at::Tensor& squares, const LowRankOptions& options,
-                      std::int64_t full) {
-  const std::int64_t most = std::min<std::int64_t>(options.rank, full);
-  if (options.tolerance <= 0) return most;
-  const auto* value = squares.data_ptr<double>();
-  double total = 0;
-  for (std::int64_t i = 0; i < full; ++i) total += value[i];
-  double rest = total;
-  const double allowed = options.tolerance * options.tolerance * total;
-  std::int64_t rank = 0;
-  while (rank < most && rest > allowed) rest -= value[rank++];
-  return rank;
-}
-
-Factors stacked(const Factors& full, const Factors* rest) {
-  if (!rest || !rest->inputs.defined()) return full;
-  return {at::cat({full.inputs, rest->inputs}),
-          at::cat({full.deltas, rest->deltas})};
+template <class T>
+Factors reduce(const Factors& given, const LowRankOptions& options,
+               Factors* rest) {
+  Thin<T> inputs(given.inputs.size(1));
+  Thin<T> deltas(given.deltas.size(1));
+  inputs.add(given.inputs);
+  deltas.add(given.deltas);
+  if (rest && rest->inputs.defined()) {
+    inputs.add(rest->inputs);
+    deltas.add(rest->deltas);
+  }
+  const bool is_in_narrow = inputs.width() < deltas.width();
+  if (is_in_narrow) std::swap(inputs, deltas);
+  Reduction<T> reduction(std::move(deltas), std::move(inputs));
+  const auto factors = [&](const typename Reduction<T>::Pair& pair) {
+    const auto type = given.inputs.scalar_type();
+    const at::Tensor narrow = pair.narrow.to(type);
+    const at::Tensor wide = pair.wide.to(type);
+    return is_in_narrow ? Factors{narrow, wide} : Factors{wide, narrow};
+  };
+  // Numbers that are none reach everyone, as without low rank.
+  if (!reduction.find(options)) {
+    if (rest) *rest = {};
+    return given;
+  }
+  if (rest) *rest = factors(reduction.rest(options.feedback_rows));
+  return factors(reduction.best(is_in_narrow ? 0 : 1));
 }
 
 }  // namespace
@@ -127,45 +206,9 @@ Factors stacked(const Factors& full, const Factors* rest) {
 Factors low_rank(const Factors& given, const LowRankOptions& options,
                  Factors* rest) {
   const at::NoGradGuard no_grad;
-  const Factors full = stacked(given, rest);
-  const std::int64_t n = full.inputs.size(0);
-  if (n == 0) return full;
-  // With more rows than columns its null space has to be exact.
-  const auto square = [](const at::Tensor& x) {
-    if (2 * x.size(0) < x.size(1)) return x.mm(x.t()).to(at::kDouble);
-    const at::Tensor exact = x.to(at::kDouble);
-    return exact.mm(exact.t());
-  };
-  const Rounding rounding = rounding_of(full.inputs.scalar_type());
-  const at::Tensor inputs = square(full.inputs);
-  // Not zero, for inputs that are.
-  add_to_diagonal(
-      inputs,
-      rounding.diagonal * trace_of(inputs) / static_cast<double>(n) + 1e-300);
-  const auto [l, info] = at::linalg_cholesky_ex(inputs);
-  const at::Tensor m = l.t().mm(square(full.deltas)).mm(l).contiguous();
-  // Numbers that are none reach everyone, as without low rank.
-  if (info.item<int>() != 0 || !std::isfinite(trace_of(m))) {
-    if (rest) *rest = {};
-    return given;
-  }
-  const bool needs_all = rest || options.tolerance > 0;
-  const Spectrum found = needs_all ? all_of(m) : largest_of(m, options.rank);
-  const std::int64_t all = count_above(found.values, rounding.tiny);
-  const std::int64_t rank = rank_for(found.values, options, all);
-  const std::int64_t feedback =
-      rest ? std::min<std::int64_t>(options.feedback_rows, all - rank) : 0;
-  const at::Tensor v = found.vectors.narrow(1, 0, rank + feedback);
-  const auto type = full.inputs.scalar_type();
-  const at::Tensor left = l.mm(v).to(type).t().mm(full.deltas);
-  const at::Tensor right = at::linalg_solve_triangular(l.t(), v, /*upper=*/true)
-                               .to(type)
-                               .t()
-                               .mm(full.inputs);
-  if (rest)
-    *rest = {right.narrow(0, rank, feedback).clone(),
-             left.narrow(0, rank, feedback).clone()};
-  return {right.narrow(0, 0, rank), left.narrow(0, 0, rank)};
+  if (given.inputs.scalar_type() == at::kDouble)
+    return reduce<double>(given, options, rest);
+  return reduce<float>(given, options, rest);
 }
 
 Factors power_iteration(const Factors& full, int rank, int iterations,

@@ -1,0 +1,483 @@
+#pragma once
+// The loops of small_matrix.hpp. Included once per instruction set, by sources
+// with flags of their own: nothing here may be shared between those, so all is
+// in an anonymous namespace and nothing of the standard library is used.
+
+#include "sheaf/parallel/small_matrix.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using Index = std::int64_t;
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+constexpr int kGramTile = 5;  // its square of sums fits the registers
+constexpr int kRowTile = 8;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32;
+constexpr int kGramTile = 3;
+constexpr int kRowTile = 4;
+#else
+constexpr int kBytes = 16;
+constexpr int kGramTile = 3;
+constexpr int kRowTile = 2;
+#endif
+
+template <class T>
+struct VectorOf {
+  // Rows begin anywhere.
+  typedef T Type
+      __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+};
+template <class T>
+using Vector = typename VectorOf<T>::Type;
+
+template <class T>
+const Vector<T>& at(const T* from) {
+  return *reinterpret_cast<const Vector<T>*>(from);
+}
+template <class T>
+Vector<T>& at(T* to) {
+  return *reinterpret_cast<Vector<T>*>(to);
+}
+
+Index smaller(Index a, Index b) { return a < b ? a : b; }
+
+template <class T>
+double sum_of(const Vector<T>& vector) {
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  T part[kLanes];
+  at(part) = vector;
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) part[i] += part[i + half];
+  return part[0];
+}
+
+double dot(const double* a, const double* b, Index count) {
+  constexpr int kLanes = VectorOf<double>::kLanes;
+  Vector<double> sums[4] = {};
+  Index i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
+    for (int j = 0; j < 4; ++j)
+      sums[j] += at(a + i + j * kLanes) * at(b + i + j * kLanes);
+  double sum = sum_of<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Columns from `begin` on: the caches keep a piece of all rows, and floats are
+// added to few others.
+constexpr Index kPiece = 1024;
+
+// The products of kGramTile rows with as many, added to `sums`.
+template <class T>
+void add_products(const T* const* a, const T* const* b, Index begin, Index end,
+                  double (*sums)[kGramTile]) {
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  Vector<T> sum[kGramTile][kGramTile] = {};
+  Index k = begin;
+  for (; k + kLanes <= end; k += kLanes) {
+    Vector<T> right[kGramTile];
+    for (int j = 0; j < kGramTile; ++j) right[j] = at(b[j] + k);
+    for (int i = 0; i < kGramTile; ++i) {
+      const Vector<T> left = at(a[i] + k);
+      for (int j = 0; j < kGramTile; ++j) sum[i][j] += left * right[j];
+    }
+  }
+  for (int i = 0; i < kGramTile; ++i)
+    for (int j = 0; j < kGramTile; ++j) {
+      double more = sum_of<T>(sum[i][j]);
+      for (Index c = k; c < end; ++c) more += double(a[i][c]) * b[j][c];
+      sums[i][j] += more;
+    }
+}
+
+template <class T>
+void gram_tile(const RowsOf<T>& w, Index row, Index column, Index begin,
+               double* out) {
+  const T* a[kGramTile];
+  const T* b[kGramTile];
+  for (int i = 0; i < kGramTile; ++i) {
+    a[i] = w.rows[smaller(row + i, w.count - 1)];
+    b[i] = w.rows[smaller(column + i, w.count - 1)];
+  }
+  double sums[kGramTile][kGramTile] = {};
+  add_products(a, b, begin, smaller(begin + kPiece, w.width), sums);
+  for (Index i = 0; i < kGramTile && row + i < w.count; ++i)
+    for (Index j = 0; j < kGramTile && column + j <= row + i; ++j)
+      out[(row + i) * w.count + column + j] += sums[i][j];
+}
+
+template <class T>
+void gram(const RowsOf<T>& w, double* out) {
+  const Index n = w.count;
+  for (Index i = 0; i < n * n; ++i) out[i] = 0;
+  for (Index begin = 0; begin < w.width; begin += kPiece)
+    for (Index i = 0; i < n; i += kGramTile)
+      for (Index j = 0; j <= i; j += kGramTile) gram_tile(w, i, j, begin, out);
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < i; ++j) out[j * n + i] = out[i * n + j];
+}
+
+constexpr int kOutRows = 4;
+constexpr int kOutVectors = 4;
+
+// `rows` rows and `vectors` vectors of columns of the result.
+template <class T, int rows, int vectors>
+void combine_tile(const RowsOf<T>& w, const T* coefficients, Index column,
+                  T* out) {
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  Vector<T> sum[rows][vectors] = {};
+  for (Index k = 0; k < w.count; ++k) {
+    const T* from = w.rows[k] + column;
+    Vector<T> right[vectors];
+    for (int j = 0; j < vectors; ++j) right[j] = at(from + j * kLanes);
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < vectors; ++j)
+        sum[i][j] += coefficients[i * w.count + k] * right[j];
+  }
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < vectors; ++j)
+      at(out + i * w.width + column + j * kLanes) = sum[i][j];
+}
+
+template <class T, int rows>
+void combine_columns(const RowsOf<T>& w, const T* coefficients, Index column,
+                     Index end, T* out) {
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  if (end - column == kOutVectors * kLanes)
+    return combine_tile<T, rows, kOutVectors>(w, coefficients, column, out);
+  for (; column + kLanes <= end; column += kLanes)
+    combine_tile<T, rows, 1>(w, coefficients, column, out);
+  for (; column < end; ++column)
+    for (int i = 0; i < rows; ++i) {
+      T sum = 0;
+      for (Index k = 0; k < w.count; ++k)
+        sum += coefficients[i * w.count + k] * w.rows[k][column];
+      out[i * w.width + column] = sum;
+    }
+}
+
+template <class T>
+void combine(const RowsOf<T>& w, const T* coefficients, Index count, T* out) {
+  constexpr Index kColumns = kOutVectors * VectorOf<T>::kLanes;
+  for (Index column = 0; column < w.width; column += kColumns) {
+    const Index end = smaller(column + kColumns, w.width);
+    Index i = 0;
+    for (; i + kOutRows <= count; i += kOutRows)
+      combine_columns<T, kOutRows>(w, coefficients + i * w.count, column, end,
+                                   out + i * w.width);
+    for (; i < count; ++i)
+      combine_columns<T, 1>(w, coefficients + i * w.count, column, end,
+                            out + i * w.width);
+  }
+}
+
+// Any matrix, or its transpose, by its strides.
+struct Strided {
+  const double* data;
+  Index row_stride;
+  Index column_stride;
+};
+
+template <int rows>
+void multiply_tile(const Strided& a, Index inner, const double* x,
+                   Index columns, double* out) {
+  constexpr int kLanes = VectorOf<double>::kLanes;
+  constexpr int kVectors = static_cast<int>(kPanel) / kLanes;
+  Vector<double> sum[rows][kVectors] = {};
+  for (Index k = 0; k < inner; ++k)
+    for (int i = 0; i < rows; ++i)
+      for (int v = 0; v < kVectors; ++v)
+        sum[i][v] += a.data[i * a.row_stride + k * a.column_stride] *
+                     at(x + k * columns + v * kLanes);
+  for (int i = 0; i < rows; ++i)
+    for (int v = 0; v < kVectors; ++v)
+      at(out + i * columns + v * kLanes) = sum[i][v];
+}
+
+// out (rows x columns) = a (rows x inner) x (inner x columns), with columns a
+// multiple of kPanel.
+void multiply(const Strided& a, Index rows, Index inner, const double* x,
+              Index columns, double* out) {
+  Index i = 0;
+  const auto from = [&](Index row) {
+    return Strided{a.data + row * a.row_stride, a.row_stride, a.column_stride};
+  };
+  for (; i + kRowTile <= rows; i += kRowTile)
+    for (Index p = 0; p < columns; p += kPanel)
+      multiply_tile<kRowTile>(from(i), inner, x + p, columns,
+                              out + i * columns + p);
+  for (; i < rows; ++i)
+    for (Index p = 0; p < columns; p += kPanel)
+      multiply_tile<1>(from(i), inner, x + p, columns, out + i * columns + p);
+}
+
+// L^-1 for h = L L^T, transposed, into `out`; what depends on earlier columns
+// becomes zero. `h` keeps L.
+void invert_cholesky(double* h, Index n, double* out) {
+  constexpr double kDependent = 1e-13;
+  for (Index j = 0; j < n; ++j) {
+    double* row = h + j * n;
+    double pivot = row[j];
+    const double least = kDependent * pivot;
+    for (Index k = 0; k < j; ++k) pivot -= row[k] * row[k];
+    const double scale =
+        pivot > least && pivot > 1e-290 ? 1 / __builtin_sqrt(pivot) : 0;
+    for (Index i = j + 1; i < n; ++i) {
+      double sum = h[i * n + j];
+      for (Index k = 0; k < j; ++k) sum -= h[i * n + k] * row[k];
+      h[i * n + j] = sum * scale;
+    }
+    for (Index i = 0; i < n; ++i) {
+      double sum = 0;
+      for (Index k = i; k < j; ++k) sum -= row[k] * out[i * n + k];
+      out[i * n + j] = i < j ? sum * scale : i == j ? scale : 0;
+    }
+  }
+}
+
+struct Rotation {
+  double c;
+  double s;
+};
+
+void rotate(double* x, double* y, Index count, Index stride, Rotation by) {
+  for (Index i = 0; i < count * stride; i += stride) {
+    const double a = x[i];
+    x[i] = by.c * a - by.s * y[i];
+    y[i] = by.s * a + by.c * y[i];
+  }
+}
+
+// Jacobi's method: h becomes diagonal, `rows` get the eigenvectors.
+void diagonalise(double* h, Index n, double* rows) {
+  for (Index i = 0; i < n * n; ++i) rows[i] = i % (n + 1) == 0;
+  for (int sweep = 0; sweep < 30; ++sweep) {
+    bool is_diagonal = true;
+    for (Index p = 0; p < n; ++p)
+      for (Index q = p + 1; q < n; ++q) {
+        const double off = h[p * n + q];
+        const double a = h[p * n + p];
+        const double b = h[q * n + q];
+        // In squares; a square root is slow.
+        if (off * off <= 1e-24 * __builtin_fabs(a * b) || off == 0) continue;
+        is_diagonal = false;
+        const double theta = (b - a) / (2 * off);
+        const double t =
+            (theta < 0 ? -1 : 1) /
+            (__builtin_fabs(theta) + __builtin_sqrt(theta * theta + 1));
+        const double c = 1 / __builtin_sqrt(t * t + 1);
+        const Rotation by{c, t * c};
+        rotate(h + p, h + q, n, n, by);
+        rotate(h + p * n, h + q * n, n, 1, by);
+        rotate(rows + p * n, rows + q * n, n, 1, by);
+      }
+    if (is_diagonal) return;
+  }
+}
+
+// Columns of `out` are the eigenvectors of h in order, the largest first.
+void eigenvectors(double* h, Index n, double* rows, double* values,
+                  double* out) {
+  diagonalise(h, n, rows);
+  for (Index c = 0; c < n; ++c) {
+    Index best = 0;
+    for (Index i = 1; i < n; ++i)
+      if (h[i * (n + 1)] > h[best * (n + 1)]) best = i;
+    values[c] = h[best * (n + 1)] > 0 ? h[best * (n + 1)] : 0;
+    h[best * (n + 1)] = -1e308;
+    for (Index i = 0; i < n; ++i) out[i * n + c] = rows[best * n + i];
+  }
+}
+
+void swap(double*& a, double*& b) {
+  double* const c = a;
+  a = b;
+  b = c;
+}
+
+void copy(const double* from, Index count, double* to) {
+  if (from != to)
+    for (Index i = 0; i < count; ++i) to[i] = from[i];
+}
+
+// Numbers between -1 and 1 that depend on nothing.
+void fill_any(double* x, Index count) {
+  std::uint64_t state = 1;
+  for (Index i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    x[i] = static_cast<double>(static_cast<std::int64_t>(state)) * 0x1p-63;
+  }
+}
+
+constexpr int kMostIterations = 60;
+// What is still to be gained, as part of what is left out.
+constexpr double kConverged = 2e-4;
+
+// The block of an orthogonal iteration, and what A and B A make of it.
+struct Block {
+  double* x;
+  double* ax;
+  double* bax;
+  double* spare;
+  double* h;  // these are block x block
+  double* turn;
+  double* rows;
+  double* values;
+};
+
+Block block_in(const PairsProblem& problem) {
+  const Index size = problem.n * problem.block;
+  const Index square = problem.block * problem.block;
+  double* const columns = problem.work;
+  double* const small = columns + 4 * size;
+  return {columns, columns + size, columns + 2 * size, columns + 3 * size,
+          small,   small + square, small + 2 * square, small + 3 * square};
+}
+
+void turn(double*& columns, Block& block, const PairsProblem& problem) {
+  multiply({columns, problem.block, 1}, problem.n, problem.block, block.turn,
+           problem.block, block.spare);
+  swap(columns, block.spare);
+}
+
+// x becomes orthonormal under A; `turn` would make its columns eigenvectors of
+// B A within them. Returns what the wanted of those have of the trace.
+double improve(Block& block, const PairsProblem& problem) {
+  const Index n = problem.n;
+  const Index size = problem.block;
+  multiply({problem.a, n, 1}, n, n, block.x, size, block.ax);
+  multiply({block.x, 1, size}, size, n, block.ax, size, block.h);
+  invert_cholesky(block.h, size, block.turn);
+  turn(block.x, block, problem);
+  turn(block.ax, block, problem);
+  multiply({problem.b, n, 1}, n, n, block.ax, size, block.bax);
+  multiply({block.ax, 1, size}, size, n, block.bax, size, block.h);
+  eigenvectors(block.h, size, block.rows, block.values, block.turn);
+  double sum = 0;
+  for (Index c = 0; c < problem.wanted; ++c) sum += block.values[c];
+  return sum;
+}
+
+// Orthogonal iteration. Each time the block is turned to the eigenvectors
+// within it, so that its first columns are the best so far, and so that
+// products do not make columns alike.
+Pairs find_largest(const PairsProblem& problem) {
+  Block block = block_in(problem);
+  const double total = dot(problem.a, problem.b, problem.n * problem.n);
+  for (Index c = 0; c < problem.block; ++c) block.values[c] = 0;
+  const bool is_finite = total - total == 0;
+  if (!is_finite || total <= 0) return {block.x, block.ax, block.values, total};
+  fill_any(block.x, problem.n * problem.block);
+  double sum = improve(block, problem);
+  double gain = sum;
+  for (int i = 1; i < kMostIterations; ++i) {
+    turn(block.bax, block, problem);
+    swap(block.x, block.bax);
+    const double before = sum;
+    const double gain_before = gain;
+    sum = improve(block, problem);
+    gain = sum - before;
+    // The gains to come fall as the last two did.
+    if (gain * gain <= kConverged * (total - sum) * (gain_before - gain) ||
+        gain <= 1e-15 * total)
+      break;
+  }
+  turn(block.x, block, problem);
+  turn(block.ax, block, problem);
+  return {block.x, block.ax, block.values, total};
+}
+
+// y -= factor x.
+void subtract(double factor, const double* x, Index n, double* y) {
+  for (Index i = 0; i < n; ++i) y[i] -= factor * x[i];
+}
+void scale(double factor, Index n, double* x) {
+  for (Index i = 0; i < n; ++i) x[i] *= factor;
+}
+
+// The row that has most that is not in those chosen so far, by weight; -1: none
+// has more than rounding.
+Index next_row(const RestProblem& problem, const double* weights,
+               const double* rest, double least) {
+  const Index n = problem.pairs->n;
+  Index best = -1;
+  for (Index i = 0; i < n; ++i) {
+    const double own = problem.pairs->b[i * (n + 1)];
+    if (weights[i] * rest[i] <= least || rest[i] <= problem.dependent * own)
+      continue;
+    least = weights[i] * rest[i];
+    best = i;
+  }
+  return best;
+}
+
+// Cholesky decomposition B = L^T L with pivots, as far as there is room.
+Index decompose(const RestProblem& problem, const double* weights,
+                double* rest) {
+  const Index n = problem.pairs->n;
+  for (Index i = 0; i < n; ++i) rest[i] = problem.pairs->b[i * (n + 1)];
+  double least = 0;
+  for (Index count = 0; count < smaller(problem.limit, n); ++count) {
+    const Index best = next_row(problem, weights, rest, least);
+    if (best < 0) return count;
+    if (count == 0) least = 1e-14 * weights[best] * rest[best];
+    double* row = problem.c + count * n;
+    copy(problem.pairs->b + best * n, n, row);
+    for (Index k = 0; k < count; ++k)
+      subtract(problem.c[k * n + best], problem.c + k * n, n, row);
+    scale(1 / __builtin_sqrt(rest[best]), n, row);
+    for (Index i = 0; i < n; ++i) rest[i] -= row[i] * row[i];
+    rest[best] = 0;
+    problem.chosen[count] = best;
+  }
+  return smaller(problem.limit, n);
+}
+
+// L becomes L[chosen]^-1 L, which has ones in the chosen columns: W is nearly
+// its transpose times W[chosen].
+void solve(const RestProblem& problem, Index count) {
+  const Index n = problem.pairs->n;
+  for (Index t = count - 1; t >= 0; --t) {
+    double* row = problem.c + t * n;
+    for (Index s = t + 1; s < count; ++s)
+      subtract(row[problem.chosen[s]], problem.c + s * n, n, row);
+    scale(1 / row[problem.chosen[t]], n, row);
+  }
+}
+
+// Without the largest pairs N is (1 - ax x^T) N, and A is A - ax ax^T.
+Index find_rest(const RestProblem& problem) {
+  const Index n = problem.pairs->n;
+  const Index block = problem.pairs->block;
+  double* weights = problem.work;
+  for (Index i = 0; i < n; ++i) {
+    weights[i] = problem.pairs->a[i * (n + 1)];
+    const double* part = problem.found->ax + i * block;
+    for (Index c = 0; c < problem.rank; ++c) weights[i] -= part[c] * part[c];
+  }
+  const Index count = decompose(problem, weights, weights + n);
+  solve(problem, count);
+  double* parts = weights + 2 * n;  // count x block
+  multiply({problem.c, n, 1}, count, n, problem.found->ax, block, parts);
+  for (Index k = 0; k < count; ++k)
+    for (Index i = 0; i < n; ++i) {
+      double sum = 0;
+      for (Index c = 0; c < problem.rank; ++c)
+        sum += parts[k * block + c] * problem.found->x[i * block + c];
+      problem.c[k * n + i] -= sum;
+    }
+  return count;
+}
+
+constexpr MatrixLoops make_loops(const char* name) {
+  return {name,           gram<float>,     gram<double>,
+          combine<float>, combine<double>, find_largest,
+          find_rest};
+}
+
+}  // namespace
+}  // namespace sheaf::parallel
