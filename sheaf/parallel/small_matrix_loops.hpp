@@ -47,12 +47,15 @@ Index smaller(Index a, Index b) { return a < b ? a : b; }
 
 template <class T>
 double sum_of(const Vector<T>& vector) {
-  constexpr int kLanes = VectorOf<T>::kLanes;
-  T part[kLanes];
-  at(part) = vector;
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) part[i] += part[i + half];
-  return part[0];
+  typedef T Part
+      __attribute__((vector_size(16), aligned(alignof(T)), may_alias));
+  Part sum[kBytes / 16];
+  __builtin_memcpy(sum, &vector, kBytes);
+  for (int half = kBytes / 32; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
+  T all = 0;
+  for (int i = 0; i < 16 / static_cast<int>(sizeof(T)); ++i) all += sum[0][i];
+  return all;
 }
 
 double dot(const double* a, const double* b, Index count) {
@@ -69,7 +72,7 @@ double dot(const double* a, const double* b, Index count) {
 
 // Columns from `begin` on: the caches keep a piece of all rows, and floats are
 // added to few others.
-constexpr Index kPiece = 1024;
+constexpr Index kPiece = 2048;
 
 // The products of kGramTile rows with as many, added to `sums`.
 template <class T>
@@ -252,44 +255,40 @@ void rotate(double* x, double* y, Index count, Index stride, Rotation by) {
   }
 }
 
-// Jacobi's method: h becomes diagonal, `rows` get the eigenvectors.
-void diagonalise(double* h, Index n, double* rows) {
-  for (Index i = 0; i < n * n; ++i) rows[i] = i % (n + 1) == 0;
-  for (int sweep = 0; sweep < 30; ++sweep) {
-    bool is_diagonal = true;
+// Sweeps of Jacobi's method: h = rows^T h' rows, where h' is nearer to diagonal
+// and takes the place of h.
+void diagonalise(double* h, Index n, double* rows, int sweeps) {
+  for (bool is_diagonal = false; sweeps > 0 && !is_diagonal; --sweeps) {
+    is_diagonal = true;
     for (Index p = 0; p < n; ++p)
       for (Index q = p + 1; q < n; ++q) {
         const double off = h[p * n + q];
         const double a = h[p * n + p];
         const double b = h[q * n + q];
-        // In squares; a square root is slow.
         if (off * off <= 1e-24 * __builtin_fabs(a * b) || off == 0) continue;
         is_diagonal = false;
-        const double theta = (b - a) / (2 * off);
-        const double t =
-            (theta < 0 ? -1 : 1) /
-            (__builtin_fabs(theta) + __builtin_sqrt(theta * theta + 1));
+        const double by = (b - a) / (2 * off);
+        const double t = (by < 0 ? -1 : 1) /
+                         (__builtin_fabs(by) + __builtin_sqrt(by * by + 1));
         const double c = 1 / __builtin_sqrt(t * t + 1);
-        const Rotation by{c, t * c};
-        rotate(h + p, h + q, n, n, by);
-        rotate(h + p * n, h + q * n, n, 1, by);
-        rotate(rows + p * n, rows + q * n, n, 1, by);
+        rotate(h + p, h + q, n, n, {c, t * c});
+        rotate(h + p * n, h + q * n, n, 1, {c, t * c});
+        rotate(rows + p * n, rows + q * n, n, 1, {c, t * c});
       }
-    if (is_diagonal) return;
   }
 }
 
-// Columns of `out` are the eigenvectors of h in order, the largest first.
-void eigenvectors(double* h, Index n, double* rows, double* values,
-                  double* out) {
-  diagonalise(h, n, rows);
+// The largest of the diagonal first.
+void sort(double* h, Index n, double* rows) {
   for (Index c = 0; c < n; ++c) {
-    Index best = 0;
-    for (Index i = 1; i < n; ++i)
+    Index best = c;
+    for (Index i = c + 1; i < n; ++i)
       if (h[i * (n + 1)] > h[best * (n + 1)]) best = i;
-    values[c] = h[best * (n + 1)] > 0 ? h[best * (n + 1)] : 0;
-    h[best * (n + 1)] = -1e308;
-    for (Index i = 0; i < n; ++i) out[i * n + c] = rows[best * n + i];
+    if (best == c) continue;
+    // A quarter of a turn, which changes one sign.
+    rotate(h + c, h + best, n, n, {0, 1});
+    rotate(h + c * n, h + best * n, n, 1, {0, 1});
+    rotate(rows + c * n, rows + best * n, n, 1, {0, 1});
   }
 }
 
@@ -314,7 +313,7 @@ void fill_any(double* x, Index count) {
 }
 
 constexpr int kMostIterations = 60;
-// What is still to be gained, as part of what is left out.
+// What an iteration still gains, as part of what is left out.
 constexpr double kConverged = 2e-4;
 
 // The block of an orthogonal iteration, and what A and B A make of it.
@@ -344,8 +343,21 @@ void turn(double*& columns, Block& block, const PairsProblem& problem) {
   swap(columns, block.spare);
 }
 
-// x becomes orthonormal under A; `turn` would make its columns eigenvectors of
-// B A within them. Returns what the wanted of those have of the trace.
+// `turn` gets the eigenvectors of h in columns, as far as the sweeps find them.
+void find_turn(Block& block, Index size, int sweeps) {
+  diagonalise(block.h, size, block.rows, sweeps);
+  sort(block.h, size, block.rows);
+  for (Index c = 0; c < size; ++c) {
+    const double value = block.h[c * (size + 1)];
+    block.values[c] = value > 0 ? value : 0;
+    for (Index i = 0; i < size; ++i)
+      block.turn[i * size + c] = block.rows[c * size + i];
+  }
+}
+
+// x becomes orthonormal under A; `turn` would make its columns nearly the
+// eigenvectors of B A within them. Returns what the wanted of those have of the
+// trace.
 double improve(Block& block, const PairsProblem& problem) {
   const Index n = problem.n;
   const Index size = problem.block;
@@ -356,13 +368,27 @@ double improve(Block& block, const PairsProblem& problem) {
   turn(block.ax, block, problem);
   multiply({problem.b, n, 1}, n, n, block.ax, size, block.bax);
   multiply({block.ax, 1, size}, size, n, block.bax, size, block.h);
-  eigenvectors(block.h, size, block.rows, block.values, block.turn);
+  for (Index i = 0; i < size * size; ++i)
+    block.rows[i] = i % (size + 1) == 0 ? 1 : 0;
+  find_turn(block, size, /*sweeps=*/2);
   double sum = 0;
   for (Index c = 0; c < problem.wanted; ++c) sum += block.values[c];
   return sum;
 }
 
-// Orthogonal iteration. Each time the block is turned to the eigenvectors
+void iterate(Block& block, const PairsProblem& problem, double total) {
+  double sum = improve(block, problem);
+  for (int i = 1; i < kMostIterations; ++i) {
+    turn(block.bax, block, problem);
+    swap(block.x, block.bax);
+    const double before = sum;
+    sum = improve(block, problem);
+    const double gain = __builtin_fabs(sum - before);
+    if (gain <= kConverged * (total - sum) || gain <= 1e-14 * total) return;
+  }
+}
+
+// Orthogonal iteration. Each time the block is turned towards the eigenvectors
 // within it, so that its first columns are the best so far, and so that
 // products do not make columns alike.
 Pairs find_largest(const PairsProblem& problem) {
@@ -370,24 +396,13 @@ Pairs find_largest(const PairsProblem& problem) {
   const double total = dot(problem.a, problem.b, problem.n * problem.n);
   for (Index c = 0; c < problem.block; ++c) block.values[c] = 0;
   const bool is_finite = total - total == 0;
-  if (!is_finite || total <= 0) return {block.x, block.ax, block.values, total};
-  fill_any(block.x, problem.n * problem.block);
-  double sum = improve(block, problem);
-  double gain = sum;
-  for (int i = 1; i < kMostIterations; ++i) {
-    turn(block.bax, block, problem);
-    swap(block.x, block.bax);
-    const double before = sum;
-    const double gain_before = gain;
-    sum = improve(block, problem);
-    gain = sum - before;
-    // The gains to come fall as the last two did.
-    if (gain * gain <= kConverged * (total - sum) * (gain_before - gain) ||
-        gain <= 1e-15 * total)
-      break;
+  if (is_finite && total > 0) {
+    fill_any(block.x, problem.n * problem.block);
+    iterate(block, problem, total);
+    find_turn(block, problem.block, /*sweeps=*/30);
+    turn(block.x, block, problem);
+    turn(block.ax, block, problem);
   }
-  turn(block.x, block, problem);
-  turn(block.ax, block, problem);
   return {block.x, block.ax, block.values, total};
 }
 
