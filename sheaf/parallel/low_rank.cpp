@@ -51,13 +51,6 @@ class Thin {
       loops().combine_double(view(), coefficients.data(), count, to);
     return out;
   }
-  at::Tensor chosen(const std::vector<std::int64_t>& which) const {
-    const at::Tensor out =
-        at::empty({static_cast<std::int64_t>(which.size()), width_}, kType);
-    auto* to = out.data_ptr<T>();
-    for (const std::int64_t i : which) to = std::copy_n(row(i), width_, to);
-    return out;
-  }
 
  private:
   static constexpr auto kType = c10::CppTypeToScalarType<T>::value;
@@ -104,9 +97,8 @@ class Reduction {
     b_ = wide_.gram();
     const std::int64_t n = narrow_.count();
     const std::int64_t most = std::min<std::int64_t>(options.rank, n);
-    const std::int64_t block =
-        (std::min(n, most + kMore) + kPanel - 1) / kPanel * kPanel;
-    work_.resize(size_of(4 * n * block + 3 * block * block + block));
+    const std::int64_t block = in_panels(std::min(n, most + kMore));
+    work_.resize(work_size(n, block));
     problem_ = {n, block, most, a_.data(), b_.data(), work_.data()};
     found_ = loops().find_largest(problem_);
     if (!std::isfinite(found_.total)) return false;
@@ -117,23 +109,22 @@ class Reduction {
   // x^T N has rows of length one, the rows of (A x)^T W are as long as the
   // singular values, whose `power` is moved to the narrow side.
   Pair best(int power) const {
-    return {narrow_.combined(columns_of(found_.x, power), rank_),
-            wide_.combined(columns_of(found_.ax, -power), rank_)};
+    std::vector<Scale> scales;
+    for (std::int64_t c = 0; c < rank_; ++c)
+      scales.push_back({c, std::pow(found_.values[c], 0.5 * power)});
+    return combined(found_, problem_.block, scales);
   }
 
   Pair rest(std::int64_t limit) const {
     const std::int64_t n = problem_.n;
-    limit = std::min(limit, n);
-    std::vector<std::int64_t> chosen(size_of(limit));
-    std::vector<double> c(size_of(limit * n));
-    std::vector<double> work(size_of(2 * n + limit * problem_.block));
-    const std::int64_t count =
-        loops().find_rest({&problem_, &found_, rank_, limit,
-                           std::is_same_v<T, double> ? 1e-14 : 2e-7,
-                           chosen.data(), c.data(), work.data()});
-    chosen.resize(size_of(count));
-    return {narrow_.combined({c.begin(), c.begin() + count * n}, count),
-            wide_.chosen(chosen)};
+    const std::int64_t block = in_panels(std::min(limit, n - rank_));
+    std::vector<double> work(work_size(n, block));
+    const Pairs left =
+        loops().find_rest({&problem_, &found_, rank_, block, work.data()});
+    std::vector<Scale> scales;
+    for (std::int64_t c = 0; c < std::min(block, limit); ++c)
+      if (left.values[c] > 0) scales.push_back({c, 1});
+    return combined(left, block, scales);
   }
 
  private:
@@ -152,14 +143,29 @@ class Reduction {
       rest -= square[rank_++];
   }
 
-  std::vector<T> columns_of(const double* x, int power) const {
-    std::vector<T> out;
-    for (std::int64_t c = 0; c < rank_; ++c) {
-      const double scale = std::pow(found_.values[c], 0.5 * power);
-      for (std::int64_t i = 0; i < problem_.n; ++i)
-        out.push_back(static_cast<T>(scale * x[i * problem_.block + c]));
-    }
-    return out;
+  static std::int64_t in_panels(std::int64_t columns) {
+    return (columns + kPanel - 1) / kPanel * kPanel;
+  }
+  static std::size_t work_size(std::int64_t n, std::int64_t block) {
+    return size_of(4 * n * block + 3 * block * block + block);
+  }
+
+  struct Scale {
+    std::int64_t column;
+    double factor;  // of the narrow side; the wide side is divided by it
+  };
+  Pair combined(const Pairs& pairs, std::int64_t block,
+                const std::vector<Scale>& scales) const {
+    std::vector<T> x;
+    std::vector<T> ax;
+    for (const auto& [column, factor] : scales)
+      for (std::int64_t i = 0; i < problem_.n; ++i) {
+        const std::int64_t at = i * block + column;
+        x.push_back(static_cast<T>(pairs.x[at] * factor));
+        ax.push_back(static_cast<T>(pairs.ax[at] / factor));
+      }
+    const auto count = static_cast<std::int64_t>(scales.size());
+    return {narrow_.combined(x, count), wide_.combined(ax, count)};
   }
 
   Thin<T> narrow_;

@@ -36,18 +36,16 @@ struct Pairs {           // in `work`
   double total;  // of all values; where it is not finite, nothing else is set
 };
 
-// What is left of N^T W without its `rank` largest pairs, where A = N N^T and
-// B = W W^T: (C N)^T W[chosen], with rows of W that can stand for all. Exact
-// where there are no more than `limit` that do not depend on each other.
+// Columns x with x^T A x = 1, of which none is in the first `rank` pairs: of
+// all that is left they hold nearly as much as so many can, or everything. With
+// A = N N^T and B = W W^T that is what is left of N^T W, as
+// (x^T N)^T (A x)^T W.
 struct RestProblem {
   const PairsProblem* pairs;
   const Pairs* found;
   std::int64_t rank;
-  std::int64_t limit;    // rows at most
-  double dependent;      // the part of a row's square that is rounding
-  std::int64_t* chosen;  // limit, out
-  double* c;             // limit x n, out
-  double* work;          // 2 n + limit block
+  std::int64_t block;  // columns: a multiple of kPanel
+  double* work;        // 4 n block + 3 block^2 + block
 };
 
 struct MatrixLoops {
@@ -61,8 +59,8 @@ struct MatrixLoops {
   void (*combine_double)(const RowsOf<double>& w, const double* coefficients,
                          std::int64_t count, double* out);
   Pairs (*find_largest)(const PairsProblem& problem);
-  // Returns how many rows are chosen.
-  std::int64_t (*find_rest)(const RestProblem& problem);
+  // Values are 1, and 0 for columns that are zero for want of more.
+  Pairs (*find_rest)(const RestProblem& problem);
 };
 
 // Null where this build holds no code for that instruction set. Calling the

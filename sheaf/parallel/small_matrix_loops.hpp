@@ -218,27 +218,33 @@ void multiply(const Strided& a, Index rows, Index inner, const double* x,
       multiply_tile<1>(from(i), inner, x + p, columns, out + i * columns + p);
 }
 
-// L^-1 for h = L L^T, transposed, into `out`; what depends on earlier columns
-// becomes zero. `h` keeps L.
-void invert_cholesky(double* h, Index n, double* out) {
+// y -= factor x.
+void subtract(double factor, const double* x, Index n, double* y) {
+  for (Index i = 0; i < n; ++i) y[i] -= factor * x[i];
+}
+
+void scale(double factor, Index n, double* x) {
+  for (Index i = 0; i < n; ++i) x[i] *= factor;
+}
+void set_identity(double* x, Index n) {
+  for (Index i = 0; i < n * n; ++i) x[i] = i % (n + 1) == 0 ? 1 : 0;
+}
+
+// L^-1 for h = L L^T, by elimination, which takes h. Rows for columns of h that
+// depend on earlier ones become zero; `is_own` is 1 for the others.
+void invert_cholesky(double* h, Index n, double* inverse, double* is_own) {
   constexpr double kDependent = 1e-13;
+  set_identity(inverse, n);
+  for (Index j = 0; j < n; ++j) is_own[j] = h[j * (n + 1)];
   for (Index j = 0; j < n; ++j) {
-    double* row = h + j * n;
-    double pivot = row[j];
-    const double least = kDependent * pivot;
-    for (Index k = 0; k < j; ++k) pivot -= row[k] * row[k];
-    const double scale =
-        pivot > least && pivot > 1e-290 ? 1 / __builtin_sqrt(pivot) : 0;
-    for (Index i = j + 1; i < n; ++i) {
-      double sum = h[i * n + j];
-      for (Index k = 0; k < j; ++k) sum -= h[i * n + k] * row[k];
-      h[i * n + j] = sum * scale;
+    const double pivot = h[j * (n + 1)];
+    is_own[j] = pivot > kDependent * is_own[j] && pivot > 1e-290 ? 1 : 0;
+    for (Index i = j + 1; is_own[j] > 0 && i < n; ++i) {
+      const double part = h[i * n + j] / pivot;
+      subtract(part, h + j * n, n, h + i * n);
+      subtract(part, inverse + j * n, n, inverse + i * n);
     }
-    for (Index i = 0; i < n; ++i) {
-      double sum = 0;
-      for (Index k = i; k < j; ++k) sum -= row[k] * out[i * n + k];
-      out[i * n + j] = i < j ? sum * scale : i == j ? scale : 0;
-    }
+    scale(is_own[j] > 0 ? 1 / __builtin_sqrt(pivot) : 0, n, inverse + j * n);
   }
 }
 
@@ -298,11 +304,6 @@ void swap(double*& a, double*& b) {
   b = c;
 }
 
-void copy(const double* from, Index count, double* to) {
-  if (from != to)
-    for (Index i = 0; i < count; ++i) to[i] = from[i];
-}
-
 // Numbers between -1 and 1 that depend on nothing.
 void fill_any(double* x, Index count) {
   std::uint64_t state = 1;
@@ -343,15 +344,32 @@ void turn(double*& columns, Block& block, const PairsProblem& problem) {
   swap(columns, block.spare);
 }
 
-// `turn` gets the eigenvectors of h in columns, as far as the sweeps find them.
+void set_turn(Block& block, Index size) {
+  for (Index c = 0; c < size; ++c)
+    for (Index i = 0; i < size; ++i)
+      block.turn[i * size + c] = block.rows[c * size + i];
+}
+
+// Under A. Columns that depend on others become zero, their values too.
+void orthonormalise(Block& block, const PairsProblem& problem) {
+  const Index n = problem.n;
+  const Index size = problem.block;
+  multiply({problem.a, n, 1}, n, n, block.x, size, block.ax);
+  multiply({block.x, 1, size}, size, n, block.ax, size, block.h);
+  invert_cholesky(block.h, size, block.rows, block.values);
+  set_turn(block, size);
+  turn(block.x, block, problem);
+  turn(block.ax, block, problem);
+}
+
+// `turn` gets the eigenvectors of h, as far as the sweeps find them.
 void find_turn(Block& block, Index size, int sweeps) {
   diagonalise(block.h, size, block.rows, sweeps);
   sort(block.h, size, block.rows);
+  set_turn(block, size);
   for (Index c = 0; c < size; ++c) {
     const double value = block.h[c * (size + 1)];
     block.values[c] = value > 0 ? value : 0;
-    for (Index i = 0; i < size; ++i)
-      block.turn[i * size + c] = block.rows[c * size + i];
   }
 }
 
@@ -361,15 +379,10 @@ void find_turn(Block& block, Index size, int sweeps) {
 double improve(Block& block, const PairsProblem& problem) {
   const Index n = problem.n;
   const Index size = problem.block;
-  multiply({problem.a, n, 1}, n, n, block.x, size, block.ax);
-  multiply({block.x, 1, size}, size, n, block.ax, size, block.h);
-  invert_cholesky(block.h, size, block.turn);
-  turn(block.x, block, problem);
-  turn(block.ax, block, problem);
+  orthonormalise(block, problem);
   multiply({problem.b, n, 1}, n, n, block.ax, size, block.bax);
   multiply({block.ax, 1, size}, size, n, block.bax, size, block.h);
-  for (Index i = 0; i < size * size; ++i)
-    block.rows[i] = i % (size + 1) == 0 ? 1 : 0;
+  set_identity(block.rows, size);
   find_turn(block, size, /*sweeps=*/2);
   double sum = 0;
   for (Index c = 0; c < problem.wanted; ++c) sum += block.values[c];
@@ -406,86 +419,34 @@ Pairs find_largest(const PairsProblem& problem) {
   return {block.x, block.ax, block.values, total};
 }
 
-// y -= factor x.
-void subtract(double factor, const double* x, Index n, double* y) {
-  for (Index i = 0; i < n; ++i) y[i] -= factor * x[i];
-}
-void scale(double factor, Index n, double* x) {
-  for (Index i = 0; i < n; ++i) x[i] *= factor;
+// x loses what it has of the first `rank` columns that were found.
+void project_out(const RestProblem& problem, Block& block) {
+  const Index n = problem.pairs->n;
+  const Index found = problem.pairs->block;
+  multiply({problem.found->ax, 1, found}, problem.rank, n, block.x,
+           problem.block, block.h);
+  multiply({problem.found->x, found, 1}, n, problem.rank, block.h,
+           problem.block, block.spare);
+  subtract(1, block.spare, n * problem.block, block.x);
 }
 
-// The row that has most that is not in those chosen so far, by weight; -1: none
-// has more than rounding.
-Index next_row(const RestProblem& problem, const double* weights,
-               const double* rest, double least) {
-  const Index n = problem.pairs->n;
-  Index best = -1;
-  for (Index i = 0; i < n; ++i) {
-    const double own = problem.pairs->b[i * (n + 1)];
-    if (weights[i] * rest[i] <= least || rest[i] <= problem.dependent * own)
-      continue;
-    least = weights[i] * rest[i];
-    best = i;
+// One step of orthogonal iteration from anywhere comes near to the best, as
+// many columns are sought; none is needed for all.
+Pairs find_rest(const RestProblem& problem) {
+  PairsProblem rest = *problem.pairs;
+  const Index n = rest.n;
+  rest.block = problem.block;
+  rest.work = problem.work;
+  Block block = block_in(rest);
+  fill_any(block.x, n * rest.block);
+  project_out(problem, block);
+  if (n - problem.rank > rest.block) {
+    multiply({rest.a, n, 1}, n, n, block.x, rest.block, block.ax);
+    multiply({rest.b, n, 1}, n, n, block.ax, rest.block, block.x);
+    project_out(problem, block);
   }
-  return best;
-}
-
-// Cholesky decomposition B = L^T L with pivots, as far as there is room.
-Index decompose(const RestProblem& problem, const double* weights,
-                double* rest) {
-  const Index n = problem.pairs->n;
-  for (Index i = 0; i < n; ++i) rest[i] = problem.pairs->b[i * (n + 1)];
-  double least = 0;
-  for (Index count = 0; count < smaller(problem.limit, n); ++count) {
-    const Index best = next_row(problem, weights, rest, least);
-    if (best < 0) return count;
-    if (count == 0) least = 1e-14 * weights[best] * rest[best];
-    double* row = problem.c + count * n;
-    copy(problem.pairs->b + best * n, n, row);
-    for (Index k = 0; k < count; ++k)
-      subtract(problem.c[k * n + best], problem.c + k * n, n, row);
-    scale(1 / __builtin_sqrt(rest[best]), n, row);
-    for (Index i = 0; i < n; ++i) rest[i] -= row[i] * row[i];
-    rest[best] = 0;
-    problem.chosen[count] = best;
-  }
-  return smaller(problem.limit, n);
-}
-
-// L becomes L[chosen]^-1 L, which has ones in the chosen columns: W is nearly
-// its transpose times W[chosen].
-void solve(const RestProblem& problem, Index count) {
-  const Index n = problem.pairs->n;
-  for (Index t = count - 1; t >= 0; --t) {
-    double* row = problem.c + t * n;
-    for (Index s = t + 1; s < count; ++s)
-      subtract(row[problem.chosen[s]], problem.c + s * n, n, row);
-    scale(1 / row[problem.chosen[t]], n, row);
-  }
-}
-
-// Without the largest pairs N is (1 - ax x^T) N, and A is A - ax ax^T.
-Index find_rest(const RestProblem& problem) {
-  const Index n = problem.pairs->n;
-  const Index block = problem.pairs->block;
-  double* weights = problem.work;
-  for (Index i = 0; i < n; ++i) {
-    weights[i] = problem.pairs->a[i * (n + 1)];
-    const double* part = problem.found->ax + i * block;
-    for (Index c = 0; c < problem.rank; ++c) weights[i] -= part[c] * part[c];
-  }
-  const Index count = decompose(problem, weights, weights + n);
-  solve(problem, count);
-  double* parts = weights + 2 * n;  // count x block
-  multiply({problem.c, n, 1}, count, n, problem.found->ax, block, parts);
-  for (Index k = 0; k < count; ++k)
-    for (Index i = 0; i < n; ++i) {
-      double sum = 0;
-      for (Index c = 0; c < problem.rank; ++c)
-        sum += parts[k * block + c] * problem.found->x[i * block + c];
-      problem.c[k * n + i] -= sum;
-    }
-  return count;
+  orthonormalise(block, rest);
+  return {block.x, block.ax, block.values, 0};
 }
 
 constexpr MatrixLoops make_loops(const char* name) {
