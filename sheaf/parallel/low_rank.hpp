@@ -25,11 +25,12 @@ struct Factors {
   at::Tensor deltas;  // r x out
 };
 
-// From matrices of n x n only: with A = L Q, L from the Cholesky decomposition
-// of A A^T, the eigenvectors of L^T (D D^T) L are the singular vectors of D^T A
-// in the rows of Q. Those of the largest are found by orthogonal iteration;
-// all, where feedback or the tolerance needs them. Feedback is `rest`, which
-// may be null.
+// From matrices of n x n only: with A = D D^T and B those of the inputs, an
+// eigenvector x of B A with x^T A x = 1 gives the singular vector x^T D and,
+// times its value, (A x)^T inputs; the narrower factor takes the place of D.
+// The largest are found by orthogonal iteration. Of what is left out `rest`,
+// which may be null, keeps nearly the best rows for the next call, which adds
+// them to its own. Rows of `inputs` have length one.
 Factors low_rank(const Factors& full, const LowRankOptions& options,
                  Factors* rest);
 

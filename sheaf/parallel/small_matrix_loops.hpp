@@ -430,9 +430,10 @@ void project_out(const RestProblem& problem, Block& block) {
   subtract(1, block.spare, n * problem.block, block.x);
 }
 
-// One step of orthogonal iteration from anywhere comes near to the best, as
-// many columns are sought; none is needed for all.
+// As many columns are sought, few steps of orthogonal iteration from anywhere
+// come near to the best; for all that is left none is needed.
 Pairs find_rest(const RestProblem& problem) {
+  constexpr int kSteps = 2;
   PairsProblem rest = *problem.pairs;
   const Index n = rest.n;
   rest.block = problem.block;
@@ -440,12 +441,13 @@ Pairs find_rest(const RestProblem& problem) {
   Block block = block_in(rest);
   fill_any(block.x, n * rest.block);
   project_out(problem, block);
-  if (n - problem.rank > rest.block) {
-    multiply({rest.a, n, 1}, n, n, block.x, rest.block, block.ax);
+  orthonormalise(block, rest);
+  const int steps = n - problem.rank > rest.block ? kSteps : 0;
+  for (int i = 0; i < steps; ++i) {
     multiply({rest.b, n, 1}, n, n, block.ax, rest.block, block.x);
     project_out(problem, block);
+    orthonormalise(block, rest);
   }
-  orthonormalise(block, rest);
   return {block.x, block.ax, block.values, 0};
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 namespace sheaf::parallel {
 namespace {
 
@@ -83,6 +85,41 @@ TEST(LowRank, RowsThatDependOnEachOtherAndNone) {
   EXPECT_EQ(low_rank(full, {.rank = 4}, nullptr).inputs.size(0), 0);
   const Factors none{at::zeros({0, 10}), at::zeros({0, 8})};
   EXPECT_EQ(low_rank(none, {.rank = 4}, nullptr).inputs.size(0), 0);
+}
+
+TEST(LowRank, KeepsNearlyTheBestOfWhatIsLeftOut) {
+  for (const double fade : {0.0, 0.1, 0.3}) {
+    const Factors full = factors(40, 60, 80, 21, fade);
+    Factors rest;
+    const Factors few = low_rank(full, {.rank = 4, .feedback_rows = 12}, &rest);
+    ASSERT_EQ(rest.inputs.size(0), 12);
+    const at::Tensor left = product(full) - product(few);
+    EXPECT_LE(norm_of(left - product(rest)), 1.15 * best_error(left, 12))
+        << "fade " << fade;
+  }
+}
+
+TEST(LowRank, RowsOfZerosAndDoubles) {
+  Factors full = factors(20, 30, 40, 5, 0.3);
+  full.inputs.narrow(0, 0, 12).zero_();
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const Factors given{full.inputs.to(type), full.deltas.to(type)};
+    Factors rest;
+    const Factors few = low_rank(given, {.rank = 3}, &rest);
+    EXPECT_EQ(few.inputs.scalar_type(), type);
+    const at::Tensor left = product(full) - product(few);
+    EXPECT_LE(norm_of(left), 1.0001 * best_error(product(full), 3));
+    EXPECT_LE(norm_of(left - product(rest)), 1e-4 * norm_of(left));
+    EXPECT_NEAR(norm_of(few.inputs[0]), 1, 1e-5);
+  }
+}
+
+TEST(LowRank, NumbersThatAreNoneReachEveryone) {
+  const Factors full = factors(6, 10, 8, 3, 0);
+  full.deltas[2][3] = std::nan("");
+  Factors rest = factors(2, 10, 8, 4, 0);
+  EXPECT_TRUE(low_rank(full, {.rank = 4}, &rest).deltas.is_same(full.deltas));
+  EXPECT_FALSE(rest.inputs.defined());
 }
 
 // The reference's own check: at its defaults the original is far off.
