@@ -14,14 +14,17 @@ using Index = std::int64_t;
 constexpr int kBytes = 64;
 constexpr int kGramTile = 5;  // its square of sums fits the registers
 constexpr int kRowTile = 8;
+constexpr int kPanels = 2;  // at once
 #elif defined(__AVX2__)
 constexpr int kBytes = 32;
 constexpr int kGramTile = 3;
 constexpr int kRowTile = 4;
+constexpr int kPanels = 1;
 #else
 constexpr int kBytes = 16;
 constexpr int kGramTile = 3;
 constexpr int kRowTile = 2;
+constexpr int kPanels = 1;
 #endif
 
 template <class T>
@@ -185,11 +188,11 @@ struct Strided {
   Index column_stride;
 };
 
-template <int rows>
+template <int rows, int panels>
 void multiply_tile(const Strided& a, Index inner, const double* x,
                    Index columns, double* out) {
   constexpr int kLanes = VectorOf<double>::kLanes;
-  constexpr int kVectors = static_cast<int>(kPanel) / kLanes;
+  constexpr int kVectors = panels * static_cast<int>(kPanel) / kLanes;
   Vector<double> sum[rows][kVectors] = {};
   for (Index k = 0; k < inner; ++k)
     for (int i = 0; i < rows; ++i)
@@ -201,21 +204,28 @@ void multiply_tile(const Strided& a, Index inner, const double* x,
       at(out + i * columns + v * kLanes) = sum[i][v];
 }
 
+template <int rows>
+void multiply_rows(const Strided& a, Index inner, const double* x,
+                   Index columns, double* out) {
+  Index p = 0;
+  for (; p + kPanels * kPanel <= columns; p += kPanels * kPanel)
+    multiply_tile<rows, kPanels>(a, inner, x + p, columns, out + p);
+  for (; p < columns; p += kPanel)
+    multiply_tile<rows, 1>(a, inner, x + p, columns, out + p);
+}
+
 // out (rows x columns) = a (rows x inner) x (inner x columns), with columns a
 // multiple of kPanel.
 void multiply(const Strided& a, Index rows, Index inner, const double* x,
               Index columns, double* out) {
-  Index i = 0;
   const auto from = [&](Index row) {
     return Strided{a.data + row * a.row_stride, a.row_stride, a.column_stride};
   };
+  Index i = 0;
   for (; i + kRowTile <= rows; i += kRowTile)
-    for (Index p = 0; p < columns; p += kPanel)
-      multiply_tile<kRowTile>(from(i), inner, x + p, columns,
-                              out + i * columns + p);
+    multiply_rows<kRowTile>(from(i), inner, x, columns, out + i * columns);
   for (; i < rows; ++i)
-    for (Index p = 0; p < columns; p += kPanel)
-      multiply_tile<1>(from(i), inner, x + p, columns, out + i * columns + p);
+    multiply_rows<1>(from(i), inner, x, columns, out + i * columns);
 }
 
 // y -= factor x.
@@ -441,13 +451,14 @@ Pairs find_rest(const RestProblem& problem) {
   Block block = block_in(rest);
   fill_any(block.x, n * rest.block);
   project_out(problem, block);
-  orthonormalise(block, rest);
   const int steps = n - problem.rank > rest.block ? kSteps : 0;
+  if (steps > 0) multiply({rest.a, n, 1}, n, n, block.x, rest.block, block.ax);
   for (int i = 0; i < steps; ++i) {
+    if (i > 0) orthonormalise(block, rest);
     multiply({rest.b, n, 1}, n, n, block.ax, rest.block, block.x);
     project_out(problem, block);
-    orthonormalise(block, rest);
   }
+  orthonormalise(block, rest);
   return {block.x, block.ax, block.values, 0};
 }
 
