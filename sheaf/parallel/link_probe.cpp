@@ -40,6 +40,16 @@ double flops() {
   return 2.0 * 1024 * 1024 * 64 / seconds;
 }
 
+// A product of so few rows that the weight's bytes count.
+double weight_rate() {
+  const at::Tensor rows = at::ones({4, 1024});
+  const at::Tensor weight = at::ones({1024, 2048});
+  at::Tensor product = at::empty({4, 2048});
+  const double seconds =
+      best_seconds(kTimes, [&] { at::mm_out(product, rows, weight); });
+  return static_cast<double>(weight.nbytes()) / seconds;
+}
+
 // There and back.
 double skip_rate() {
   const at::Tensor half = at::relu(at::randn({256, 256}));
@@ -99,6 +109,7 @@ LinkModel measure_link(const comm::Group& group, Where where) {
            reduce_s);
   link.skip_bytes_per_s = 1 / slowest(1 / skip_rate());
   link.flops = 1 / slowest(1 / flops());
+  link.weight_bytes_per_s = 1 / slowest(1 / weight_rate());
   return link;
 }
 

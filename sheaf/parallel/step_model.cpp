@@ -53,9 +53,11 @@ class StepModel::Timeline {
 };
 
 double StepModel::product_s(const ParameterUse& use, double rows) const {
-  const double multiplies =
-      use.is_lookup ? width_out(use) : width_in(use) * width_out(use);
-  return 2 * rows * multiplies / link_.flops;
+  if (use.is_lookup) return 2 * rows * width_out(use) / link_.flops;
+  // With few rows it takes as long as its weight takes to pass by.
+  const double elements = width_in(use) * width_out(use);
+  return 2 * rows * elements / link_.flops +
+         elements * static_cast<double>(use.width) / link_.weight_bytes_per_s;
 }
 
 double StepModel::sent_part(double density) const {
@@ -87,10 +89,10 @@ double StepModel::reduce_s(const ParameterUse& use) const {
                                link_.reduce_bytes_per_s;
 }
 
-// Two products of n x n with each factor, and what is done with those.
+// A matrix of n x n out of each factor, and what is done with those.
 double StepModel::low_rank_s(const ParameterUse& use) const {
   const double n = own_rows(use);
-  return (4 * n * n * (width_in(use) + width_out(use)) + 50 * n * n * n) /
+  return (2 * n * n * (width_in(use) + width_out(use)) + 3 * n * n * n) /
          link_.flops;
 }
 

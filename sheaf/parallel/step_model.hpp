@@ -17,9 +17,10 @@ struct LinkModel {
   // into one rank: inside a host these two are far apart.
   double gather_bytes_per_s = 1e9;
   double reduce_bytes_per_s = 1e9;
-  double skip_bytes_per_s = 1e9;  // matrices from which zeros are left out
-  double flops = 20e9;            // of one rank
-  bool is_overlapping = true;     // messages travel while layers compute
+  double skip_bytes_per_s = 1e9;     // matrices from which zeros are left out
+  double flops = 20e9;               // of one rank
+  double weight_bytes_per_s = 1e10;  // weights read or written by a product
+  bool is_overlapping = true;        // messages travel while layers compute
 };
 
 class StepModel {

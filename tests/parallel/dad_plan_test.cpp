@@ -46,7 +46,8 @@ LinkModel slow_link(int ranks) {
           .latency_s = 0,
           .gather_bytes_per_s = 1e3,
           .reduce_bytes_per_s = 1e3,
-          .flops = 1e15};
+          .flops = 1e15,
+          .weight_bytes_per_s = 1e18};
 }
 
 constexpr Route kG = Route::kGradient;

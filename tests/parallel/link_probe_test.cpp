@@ -23,13 +23,14 @@ TEST(LinkProbe, MeasuresTheSameOnAllRanks) {
     EXPECT_EQ(link.ranks, 3);
     for (const double value :
          {link.latency_s, link.gather_bytes_per_s, link.reduce_bytes_per_s,
-          link.skip_bytes_per_s, link.flops})
+          link.skip_bytes_per_s, link.flops, link.weight_bytes_per_s})
       EXPECT_TRUE(std::isfinite(value) && value > 0) << value;
     EXPECT_EQ(link.latency_s, all[0].latency_s);
     EXPECT_EQ(link.gather_bytes_per_s, all[0].gather_bytes_per_s);
     EXPECT_EQ(link.reduce_bytes_per_s, all[0].reduce_bytes_per_s);
     EXPECT_EQ(link.skip_bytes_per_s, all[0].skip_bytes_per_s);
     EXPECT_EQ(link.flops, all[0].flops);
+    EXPECT_EQ(link.weight_bytes_per_s, all[0].weight_bytes_per_s);
   }
 }
 

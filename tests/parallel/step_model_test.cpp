@@ -30,6 +30,7 @@ LinkModel link_of(double bytes_per_s, bool is_overlapping) {
           .gather_bytes_per_s = bytes_per_s,
           .reduce_bytes_per_s = bytes_per_s,
           .flops = 2e11,  // 1 ms a product of a rank's rows
+          .weight_bytes_per_s = 1e18,
           .is_overlapping = is_overlapping};
 }
 
@@ -69,8 +70,20 @@ TEST(StepModel, OverlapHidesWhatFitsBehindComputing) {
   EXPECT_NEAR(step_ms(Route::kDad, 4e8, true), 4 + 4, 1e-3);
   EXPECT_LT(step_ms(Route::kDad, 4e8, true), step_ms(Route::kDad, 4e8, false));
   // A slow link decides alone.
-  EXPECT_NEAR(step_ms(Route::kDad, 4e5, true), 1 + 4000 + 2, 2);
-  EXPECT_NEAR(step_ms(Route::kEdad, 4e5, true), 1 + 3000 + 4, 2);
+  EXPECT_NEAR(step_ms(Route::kDad, 4e5, true), 1 + 4000 + 2, 1e-3);
+  EXPECT_NEAR(step_ms(Route::kEdad, 4e5, true), 1 + 3000 + 6, 1e-3);
+}
+
+TEST(StepModel, FewRowsTakeAsLongAsTheirWeight) {
+  const auto uses = two_layers();
+  LinkModel link = link_of(1e15, true);
+  link.flops = 1e18;
+  link.weight_bytes_per_s = 4e9;  // 1 ms a weight
+  std::vector<RouteChoice> choices(2);
+  for (RouteChoice& choice : choices) choice.route = Route::kDad;
+  EXPECT_NEAR(
+      StepModel(uses, link, 4, false).step_ms(plan_factors(uses, choices, 2)),
+      kBoth + 2, 1e-3);
 }
 
 }  // namespace
