@@ -8,6 +8,9 @@ namespace {
 
 // Messages of a parcel: its header and its bytes.
 constexpr double kParcelMessages = 2;
+// Of a pass in which some gradients are averaged: who has used what, and the
+// end of it.
+constexpr double kGradientMessages = 3;
 
 double width_in(const ParameterUse& use) {
   return use.is_lookup ? 2. : static_cast<double>(use.in);
@@ -144,6 +147,7 @@ double StepModel::step_ms(const FactorPlan& plan) const {
       time.send(inputs_parcel_s(plan.forward[parcel++]));
   }
   std::vector<double> arrivals;
+  bool has_gradients = false;
   const auto send_deltas = [&] {
     const auto& weights = plan.backward[arrivals.size()];
     arrivals.push_back(time.send(deltas_parcel_s(plan, weights)));
@@ -153,6 +157,7 @@ double StepModel::step_ms(const FactorPlan& plan) const {
     if (plan.routes[*i] == Route::kGradient) {
       time.compute(product_s(use, own_rows(use)));
       time.send(reduce_s(use));
+      has_gradients = true;
     } else if (arrivals.size() + 1 < plan.backward.size() &&
                plan.backward[arrivals.size()].back() == *i) {
       send_deltas();
@@ -160,6 +165,7 @@ double StepModel::step_ms(const FactorPlan& plan) const {
     if (!use.takes_data) time.compute(product_s(use, own_rows(use)));
   }
   while (arrivals.size() < plan.backward.size()) send_deltas();
+  if (has_gradients) time.send(kGradientMessages * link_.latency_s);
   for (std::size_t p = 0; p < arrivals.size(); ++p) {
     time.wait_for(arrivals[p]);
     for (const std::size_t weight : plan.backward[p])
