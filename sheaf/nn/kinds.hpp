@@ -18,6 +18,8 @@ struct NetworkKind {
 
 NetworkKind lenet_kind();
 NetworkKind mlp_kind();
+NetworkKind convnet_kind();
+NetworkKind gb_kind();
 std::vector<NetworkKind> resnet_kinds();
 std::vector<NetworkKind> vgg_kinds();
 NetworkKind bert_kind();

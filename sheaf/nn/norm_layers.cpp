@@ -2,6 +2,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/nn/layer.hpp"
+#include "sheaf/nn/local_contrast.hpp"
 
 namespace sheaf::nn {
 namespace {
@@ -48,6 +49,14 @@ Layer make_groupnorm(const Arguments& a, const SampleShape& input) {
           .eps(a.real("eps"))));
 }
 
+Layer make_lcn(const Arguments& a, const SampleShape& input) {
+  const auto kernel = a.integer("kernel");
+  if (kernel % 2 == 0) a.refuse("kernel", "odd");
+  if (a.real("floor") < 0) a.refuse("floor", "0 or more");
+  return layer_of(LocalContrastNorm(LocalContrastNormOptions{
+      inferred_size(a, "channels", input, 0), kernel, a.real("floor")}));
+}
+
 Layer make_dropout(const Arguments& a, const SampleShape&) {
   return layer_of(torch::nn::Dropout(a.probability("p")));
 }
@@ -71,6 +80,9 @@ std::vector<LayerKind> norm_layers() {
       {"groupnorm",
        {{"groups", kRequired}, {"eps", "1e-5"}, {"channels", kInferred}},
        make_groupnorm},
+      {"lcn",
+       {{"kernel", "3"}, {"floor", "0.01"}, {"channels", kInferred}},
+       make_lcn},
       {"dropout", {{"p", "0.5"}}, make_dropout},
       {"dropout2d", {{"p", "0.5"}}, make_dropout2d}};
 }

@@ -1,6 +1,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/nn/layer.hpp"
+#include "sheaf/nn/local_contrast.hpp"
 
 // Layers without parameters and without a training mode.
 namespace sheaf::nn {
@@ -34,6 +35,16 @@ Layer make_avgpool(const Arguments& a, const SampleShape&) {
   return {nullptr, [=](const at::Tensor& x) {
             return torch::avg_pool2d(x, kernel, stride, padding);
           }};
+}
+
+Layer make_l2_pool(const Arguments& a, const SampleShape&) {
+  L2PoolOptions options;
+  options.kernel = a.integer("kernel");
+  options.stride = a.integer("stride");
+  options.padding = a.integer("padding", 0);
+  options.eps = a.real("eps");
+  if (options.eps < 0) a.refuse("eps", "0 or more");
+  return {nullptr, [=](const at::Tensor& x) { return l2_pool2d(x, options); }};
 }
 
 Layer make_adaptive_avgpool(const Arguments& a, const SampleShape&) {
@@ -99,6 +110,9 @@ std::vector<LayerKind> plain_layers() {
       {"leaky_relu", {{"slope", "0.01"}}, make_leaky_relu},
       {"maxpool", pool, make_maxpool},
       {"avgpool", pool, make_avgpool},
+      {"l2_pool",
+       {{"kernel", "3"}, {"stride", "1"}, {"padding", "0"}, {"eps", "1e-8"}},
+       make_l2_pool},
       {"adaptive_avgpool", {{"output", "1"}}, make_adaptive_avgpool},
       {"flatten", {{"start", "1"}}, make_flatten},
       {"reshape", {{"shape", kRequired}}, make_reshape},

@@ -1,6 +1,8 @@
 #include <torch/torch.h>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/nn/layer.hpp"
+#include "sheaf/nn/locally_connected.hpp"
 
 namespace sheaf::nn {
 namespace {
@@ -39,6 +41,21 @@ Layer make_conv_transpose(const Arguments& a, const SampleShape& input) {
           .padding(list("padding", 0))
           .output_padding(list("output_padding", 0))
           .bias(a.flag("bias"))));
+}
+
+Layer make_locally_connected(const Arguments& a, const SampleShape& input) {
+  LocallyConnectedOptions options;
+  options.in_channels = inferred_size(a, "in_channels", input, 0);
+  options.out_channels = a.integer("out_channels");
+  options.image = a.text("image") == kInferred
+                      ? Pair{inferred_size(a, "image", input, 1),
+                             inferred_size(a, "image", input, 2)}
+                      : a.axes("image", 2);
+  options.kernel = a.axes("kernel", 2);
+  options.stride = a.axes("stride", 2);
+  options.padding = a.axes("padding", 2, 0);
+  options.bias = a.flag("bias");
+  return layer_of(LocallyConnected2d(options));
 }
 
 Layer make_embedding(const Arguments& a, const SampleShape&) {
@@ -92,6 +109,15 @@ std::vector<LayerKind> weighted_layers() {
             {"bias", "true"},
             {"in_channels", kInferred}},
            make_conv_transpose},
+          {"locally_connected",
+           {{"out_channels", kRequired},
+            {"kernel", kRequired},
+            {"stride", "1"},
+            {"padding", "0"},
+            {"bias", "false"},
+            {"in_channels", kInferred},
+            {"image", kInferred}},
+           make_locally_connected},
           {"embedding",
            {{"count", kRequired}, {"size", kRequired}},
            make_embedding},

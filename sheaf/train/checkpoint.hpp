@@ -25,6 +25,7 @@ struct TrainState {
   std::int64_t step = 0;   // optimiser steps done
   std::int64_t epoch = 0;  // the epoch to go on with
   std::int64_t batch = 0;  // global batches of it that are done
+  std::int64_t pretrained_stages = 0;
   std::int64_t seed = 0;
   std::int64_t global_batch = 0;
   double best = std::numeric_limits<double>::quiet_NaN();  // of the metric

@@ -29,6 +29,7 @@ ordered_json numbers_of(const TrainState& state) {
           {"step", state.step},
           {"epoch", state.epoch},
           {"batch", state.batch},
+          {"pretrained_stages", state.pretrained_stages},
           {"seed", state.seed},
           {"global_batch", state.global_batch},
           {"best", best},
@@ -42,6 +43,7 @@ TrainState state_of(const ordered_json& json) {
   state.step = json.at("step");
   state.epoch = json.at("epoch");
   state.batch = json.at("batch");
+  state.pretrained_stages = json.value("pretrained_stages", 0);
   state.seed = json.at("seed");
   state.global_batch = json.at("global_batch");
   if (!json.at("best").is_null()) state.best = json.at("best");

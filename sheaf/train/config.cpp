@@ -26,6 +26,7 @@ void forget_section(RunConfig& config, std::string_view key) {
   if (key == "optimizer") config.optimizer = {};
   if (key == "schedule") config.schedule = {};
   if (key == "parallel") config.parallel = {};
+  if (key == "pretraining") config.pretraining = {};
   if (key == "output") config.output = {};
   if (key == "early_stopping") config.early_stopping = {};
   if (key == "data.arguments") config.data.arguments.clear();

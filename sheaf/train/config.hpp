@@ -92,6 +92,16 @@ struct DadConfig {
   bool log_layers = false;  // a row for the layers of each step
 };
 
+// Of networks in stages, before and at the start of training: docs/train.md.
+struct PretrainingConfig {
+  std::int64_t epochs = 0;  // of each stage; 0: no pre-training
+  double learning_rate = 0.01;
+  double sparsity = 0.1;
+  std::string update = "summed";
+  std::int64_t classifier_epochs = 0;  // of the run's epochs, the first ones
+  bool normalise_filters = true;       // after the run's own steps, too
+};
+
 struct OutputConfig {
   std::string folder;            // empty: runs/<name of the config>-<number>
   std::int64_t log_every = 100;  // steps between lines
@@ -123,6 +133,7 @@ struct RunConfig {
   int threads = 0;  // of each rank; 0: the host's cores / its ranks
   ParallelConfig parallel;
   DadConfig dad;
+  PretrainingConfig pretraining;
   OutputConfig output;
   EarlyStoppingConfig early_stopping;
   std::int64_t check_weights_every = 0;  // steps; 0: never

@@ -94,6 +94,16 @@ void visit(Visitor& visitor, DadConfig& dad) {
 }
 
 template <class Visitor>
+void visit(Visitor& visitor, PretrainingConfig& pretraining) {
+  visitor.field("epochs", pretraining.epochs, Range{});
+  visitor.field("learning_rate", pretraining.learning_rate, kPositive);
+  visitor.field("sparsity", pretraining.sparsity, Range{});
+  visitor.choice("update", pretraining.update, {"summed", "two_step"});
+  visitor.field("classifier_epochs", pretraining.classifier_epochs, Range{});
+  visitor.field("normalise_filters", pretraining.normalise_filters);
+}
+
+template <class Visitor>
 void visit(Visitor& visitor, OutputConfig& output) {
   visitor.field("folder", output.folder);
   visitor.field("log_every", output.log_every, kFromOne);
@@ -128,6 +138,7 @@ void visit(Visitor& visitor, RunConfig& config) {
   visitor.field("threads", config.threads, Range{0, 4096});
   visitor.section("parallel", config.parallel);
   visitor.section("dad", config.dad);
+  visitor.section("pretraining", config.pretraining);
   visitor.section("output", config.output);
   visitor.section("early_stopping", config.early_stopping);
   visitor.field("check_weights_every", config.check_weights_every, Range{});

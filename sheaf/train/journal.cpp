@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -98,7 +99,7 @@ void Journal::add(const BatchReport& report) {
 }
 
 double Journal::done(std::int64_t steps) const {
-  return static_cast<double>(steps) /
+  return static_cast<double>(std::max<std::int64_t>(steps, 0)) /
          static_cast<double>(config_.epochs * options_.steps_per_epoch);
 }
 
@@ -143,6 +144,37 @@ void Journal::add(const EpochReport& report) {
       brief(report.train, "loss", report.validation ? "" : "accuracy ");
   if (report.validation) line += brief(*report.validation, "validation", "");
   say(line + "  " + duration_text(report.duration));
+}
+
+std::string Journal::describe(const PretrainingReport& report) const {
+  return fmt::format(
+      "pre-training {}/{}, epoch {}/{}  reconstruction {:.4g}  sparsity {:.4g}",
+      report.stage + 1, report.stages, report.epoch + 1,
+      config_.pretraining.epochs, report.reconstruction, report.sparsity);
+}
+
+void Journal::add(const PretrainingReport& report) {
+  const bool is_told = (report.batch + 1) % config_.output.log_every == 0;
+  log_.add(Row{{"kind", "pretrain"},
+               {"stage", report.stage},
+               {"epoch", report.epoch},
+               {"batch", report.batch},
+               {"step", report.step},
+               {"rows", report.rows},
+               {"reconstruction", report.reconstruction},
+               {"sparsity", report.sparsity},
+               {"data_duration", report.data},
+               {"batch_duration", report.duration}},
+           /*flush=*/is_told);
+  if (options_.progress)
+    options_.progress->update(0, describe(report));
+  else if (is_told)
+    say(fmt::format("{}  step {}/{}", describe(report), report.batch + 1,
+                    options_.steps_per_epoch));
+}
+
+void Journal::end_epoch(const PretrainingReport& report) {
+  say(describe(report) + "  " + duration_text(report.duration));
 }
 
 void Journal::add_layers(const BatchReport& report,

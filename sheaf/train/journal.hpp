@@ -46,12 +46,28 @@ struct EpochReport {
   bool is_best = false;
 };
 
+// A step of pre-training, or the means over an epoch of it.
+struct PretrainingReport {
+  std::int64_t stage = 0;
+  std::int64_t stages = 0;
+  std::int64_t epoch = 0;
+  std::int64_t batch = 0;  // of the epoch
+  std::int64_t step = 0;   // below 0: the run's own begin with 0
+  std::int64_t rows = 0;   // of the batch, over all ranks
+  double reconstruction = 0;
+  double sparsity = 0;
+  double data = 0;      // ms
+  double duration = 0;  // ms, all of it
+};
+
 class Journal {
  public:
   Journal(const RunConfig& config, const JournalOptions& options);
 
   void add(const BatchReport& report);
   void add(const EpochReport& report);
+  void add(const PretrainingReport& report);
+  void end_epoch(const PretrainingReport& report);
   // How factors of the batch travelled, layer by layer.
   void add_layers(const BatchReport& report,
                   const std::vector<parallel::DadRoute>& routes);
@@ -63,6 +79,7 @@ class Journal {
 
  private:
   void show_step(const BatchReport& report, double loss);
+  std::string describe(const PretrainingReport& report) const;
   double done(std::int64_t steps) const;  // of the whole run, 0 to 1
 
   const RunConfig& config_;

@@ -190,7 +190,8 @@ Tensor Learner::forward(const Piece& piece, Tensor& output) {
   if (parallel_) parallel_->before_forward();
   output = apply(piece.data);
   if (parallel_) parallel_->after_forward({&output});
-  return loss_sum(output, piece.target);
+  const Tensor sum = loss_sum(output, piece.target);
+  return resting_.empty() ? sum : sum + nothing(resting_);
 }
 
 Tensor Learner::apply(const Tensor& data) const {
@@ -207,11 +208,11 @@ void Learner::add_to(Metrics& metrics, const Piece& piece, const Tensor& output,
               piece.target);
 }
 
-// A loss without rows that still reaches every parameter, so that a rank
-// without examples takes part in the exchange.
-Tensor Learner::nothing() const {
+// A loss without rows that still reaches parameters, so that the exchange has
+// all of them: where a rank has no examples, or the network makes no gradient.
+Tensor Learner::nothing(const std::vector<Tensor>& parameters) const {
   Tensor sum = torch::zeros({}, torch::TensorOptions(type_).device(device_));
-  for (const auto& [name, parameter] : parameters_)
+  for (const Tensor& parameter : parameters)
     if (parameter.requires_grad()) sum = sum + parameter.sum() * 0;
   return sum;
 }
@@ -225,7 +226,7 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
     if (rows == 0 && !config_.parallel.sync_batchnorm) {
       if (parallel_) parallel_->before_forward();
       if (parallel_) parallel_->after_forward({});
-      sum = nothing();
+      sum = nothing(tensors_of(parameters_));
     } else {
       sum = forward(piece, output);
     }
@@ -273,12 +274,30 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
   take_exchange(times);
   Stopwatch watch;
   const TraceSpan span(trace_, "optimizer", "train");
+  // What has no gradient is left alone, by weight decay and momentum, too.
+  for (Tensor& parameter : resting_) parameter.mutable_grad().reset();
   if (config_.clip_norm > 0)
     parallel::clip_gradients(*model_.module, config_.clip_norm);
   set_learning_rate(*optimizer_, learning_rate);
   optimizer_->step();
   times.optimizer = watch.lap();
   return times;
+}
+
+std::pair<Tensor, double> Learner::input_of(const data::Batch& batch) const {
+  const Piece piece = piece_of(batch, 0, batch.size());
+  return {spatial_ ? spatial_->cut(piece.data) : piece.data, piece.weight};
+}
+
+void Learner::train_only(const std::vector<Tensor>& parameters) {
+  resting_.clear();
+  if (parameters.empty()) return;
+  for (const auto& [name, parameter] : parameters_) {
+    const Tensor& one = parameter;
+    if (std::none_of(parameters.begin(), parameters.end(),
+                     [&](const Tensor& other) { return other.is_same(one); }))
+      resting_.push_back(one);
+  }
 }
 
 void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {

@@ -47,6 +47,14 @@ class Learner {
   StepTimes train_step(const data::Batch& batch, std::int64_t step,
                        double learning_rate, Metrics& metrics);
 
+  // This rank's part of a batch as the network gets it, and what a row counts
+  // in sums whose mean over ranks is taken.
+  std::pair<torch::Tensor, double> input_of(const data::Batch& batch) const;
+
+  // In the steps that follow, other parameters stay as they are, and forward()
+  // need not reach them; with none, all learn.
+  void train_only(const std::vector<torch::Tensor>& parameters);
+
   // Adds the batch to the metrics, changing nothing else.
   void evaluate(const data::Batch& batch, Metrics& metrics);
 
@@ -84,7 +92,7 @@ class Learner {
   torch::Tensor apply(const torch::Tensor& data) const;
   void add_to(Metrics& metrics, const Piece& piece, const torch::Tensor& output,
               double loss_sum) const;
-  torch::Tensor nothing() const;
+  torch::Tensor nothing(const std::vector<torch::Tensor>& parameters) const;
   void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
   void take_exchange(StepTimes& times);
 
@@ -97,7 +105,8 @@ class Learner {
   std::unique_ptr<parallel::Strategy> parallel_;     // null: one rank
   spatial::SpatialParallelCore* spatial_ = nullptr;  // it, if it is that
   comm::Group samples_;
-  NamedTensors parameters_;  // each tensor once
+  NamedTensors parameters_;             // each tensor once
+  std::vector<torch::Tensor> resting_;  // those that stay
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 

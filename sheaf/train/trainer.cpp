@@ -60,6 +60,8 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   const auto prepare = [&] {
     sets_ = options.data ? *options.data : open_data(config);
     model = options.model ? *options.model : make_model(config);
+    stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
+    check_stack();
     open_loaders();
     return std::string();
   };
@@ -135,18 +137,23 @@ void TrainerRun::open_journal() {
   state_.seed = config_.seed;
   state_.global_batch = config_.global_batch;
   if (!is_first()) return;
-  JournalOptions options{result_.folder, state_.step, train_loader_->batches(),
-                         options_.out, options_.progress};
+  JournalOptions options{result_.folder, state_.step - pretraining_left(),
+                         train_loader_->batches(), options_.out,
+                         options_.progress};
   journal_.emplace(config_, options);
   if (options_.is_resumed && state_.step > 0)
     say(concat("resumed after step ", state_.step, ", epoch ",
                state_.epoch + 1));
+  else if (options_.is_resumed && state_.pretrained_stages > 0)
+    say(concat("resumed after ", state_.pretrained_stages,
+               " stages of pre-training"));
 }
 
 RunResult TrainerRun::run() {
   Stopwatch watch;
-  Ending ending = Ending::kFinished;
-  while (state_.epoch < config_.epochs && !state_.has_stopped_early) {
+  Ending ending = pretrain() ? Ending::kFinished : Ending::kStoppedBySignal;
+  while (ending == Ending::kFinished && state_.epoch < config_.epochs &&
+         !state_.has_stopped_early) {
     if (train_epoch()) continue;
     ending = Ending::kStoppedBySignal;
     break;
@@ -165,6 +172,7 @@ bool TrainerRun::train_epoch() {
     metrics.go_on_with(state_.metric_sums);
   state_.metric_sums.clear();
   learner_->set_training(true);
+  choose_learners();
   epoch_times_ = {};
   train_loader_->set_epoch(state_.epoch);
   train_loader_->start_at(state_.batch);
@@ -183,6 +191,7 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   const double rate = schedule_->rate(state_.step);
   const Totals before = metrics.totals();
   StepTimes times = learner_->train_step(batch, state_.step, rate, metrics);
+  if (normalises_filters_) nn::normalise_filters(*stack_);
   const Totals after = metrics.totals();
   Totals totals{after.rows - before.rows, after.loss - before.loss,
                 after.hits - before.hits};

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sheaf/data/loader.hpp"
+#include "sheaf/nn/pretrainable.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/journal.hpp"
 #include "sheaf/train/schedule.hpp"
@@ -12,6 +13,8 @@
 #include "sheaf/train/trainer.hpp"
 
 namespace sheaf::train {
+
+class Pretrainer;
 
 class TrainerRun {
  public:
@@ -26,6 +29,17 @@ class TrainerRun {
   void open_loaders();
   void resume();
   void open_journal();
+
+  void check_stack() const;
+  // All stages that are left; false: a signal asked to stop. Then the stage
+  // that was begun does not count.
+  bool pretrain();
+  bool pretrain_stage();
+  bool pretrain_batch(Pretrainer& pretrainer, const data::Batch& batch,
+                      PretrainingReport& report);
+  std::int64_t pretraining_left() const;  // steps
+  // The classifier alone, or all.
+  void choose_learners();
 
   bool train_epoch();  // false: a signal asked to stop
   bool train_batch(data::Batch& batch, double data_ms, Metrics& metrics);
@@ -59,6 +73,8 @@ class TrainerRun {
   std::optional<data::Loader> train_loader_;
   std::optional<data::Loader> validation_loader_;
   std::optional<data::Loader> test_loader_;
+  nn::Pretrainable* stack_ = nullptr;  // the network, if it has stages
+  bool normalises_filters_ = false;    // after each step
   std::optional<Learner> learner_;
   std::optional<Schedule> schedule_;
   std::optional<CheckpointFolder> checkpoints_;

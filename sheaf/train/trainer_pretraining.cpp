@@ -1,0 +1,93 @@
+// Training without labels, stage by stage, before the steps of the run.
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/pretrainer.hpp"
+#include "sheaf/train/trainer_run.hpp"
+
+namespace sheaf::train {
+
+void TrainerRun::check_stack() const {
+  const PretrainingConfig& wanted = config_.pretraining;
+  const char* key = wanted.epochs > 0 ? "epochs" : "classifier_epochs";
+  SHEAF_CHECK(stack_ || (wanted.epochs == 0 && wanted.classifier_epochs == 0),
+              config_.where(concat("pretraining.", key)), "pretraining.", key,
+              " is above 0, and the network '", config_.network.name,
+              "' has no stages to train one by one; leave it out, or set "
+              "network=gb");
+}
+
+std::int64_t TrainerRun::pretraining_left() const {
+  if (!stack_ || state_.step > 0) return 0;
+  const auto stages = static_cast<std::int64_t>(stack_->stages());
+  return (stages - state_.pretrained_stages) * config_.pretraining.epochs *
+         train_loader_->batches();
+}
+
+bool TrainerRun::pretrain() {
+  if (pretraining_left() == 0) return true;
+  learner_->set_training(true);
+  save(nullptr, /*is_best=*/false);  // for those who are stopped in the first
+  while (pretraining_left() > 0) {
+    if (!pretrain_stage()) return false;
+    ++state_.pretrained_stages;
+    save(nullptr, /*is_best=*/false);
+  }
+  return true;
+}
+
+bool TrainerRun::pretrain_stage() {
+  const auto stage = static_cast<std::size_t>(state_.pretrained_stages);
+  Pretrainer pretrainer(config_.pretraining, *stack_, stage, group_);
+  PretrainingReport report;
+  report.stage = state_.pretrained_stages;
+  report.stages = static_cast<std::int64_t>(stack_->stages());
+  report.step = -pretraining_left();
+  for (; report.epoch < config_.pretraining.epochs; ++report.epoch) {
+    Stopwatch watch, data_watch;
+    PretrainingCost sum;
+    train_loader_->set_epoch(report.epoch);
+    report.batch = 0;
+    for (const data::Batch& batch : *train_loader_) {
+      report.data = data_watch.lap();
+      if (!pretrain_batch(pretrainer, batch, report)) return false;
+      sum.reconstruction += report.reconstruction;
+      sum.sparsity += report.sparsity;
+      data_watch.lap();
+    }
+    const auto batches = static_cast<double>(report.batch);
+    report.reconstruction = sum.reconstruction / batches;
+    report.sparsity = sum.sparsity / batches;
+    report.duration = watch.lap();
+    if (journal_) journal_->end_epoch(report);
+  }
+  return true;
+}
+
+bool TrainerRun::pretrain_batch(Pretrainer& pretrainer,
+                                const data::Batch& batch,
+                                PretrainingReport& report) {
+  Stopwatch watch;
+  const auto [images, weight] = learner_->input_of(batch);
+  const PretrainingCost cost = pretrainer.step(images, weight);
+  std::vector<double> sums{cost.reconstruction, cost.sparsity,
+                           stop_.has_come() ? 1.0 : 0.0};
+  comm::all_reduce(group_, sums, {.name = "pre-training cost"});
+  report.reconstruction = sums[0] / group_.size();
+  report.sparsity = sums[1] / group_.size();
+  report.rows = batch.global_size;
+  report.duration = watch.lap() + report.data;
+  if (journal_) journal_->add(report);
+  ++report.batch;
+  ++report.step;
+  return sums[2] == 0;
+}
+
+void TrainerRun::choose_learners() {
+  if (!stack_) return;
+  const bool is_alone = state_.epoch < config_.pretraining.classifier_epochs;
+  stack_->train_classifier_alone(is_alone);
+  learner_->train_only(is_alone ? stack_->classifier_parameters()
+                                : std::vector<torch::Tensor>{});
+  normalises_filters_ = config_.pretraining.normalise_filters && !is_alone;
+}
+
+}  // namespace sheaf::train
