@@ -1,4 +1,5 @@
 // Training without labels, stage by stage, before the steps of the run.
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/train/pretrainer.hpp"
 #include "sheaf/train/trainer_run.hpp"

@@ -105,7 +105,8 @@ TEST(LocallyConnected, GradientsAreSlopes) {
   for (const Case& a : kCases) {
     auto layer = layer_of(a);
     const Tensor weight = layer->weight.detach(), x = image_of(a, 1);
-    const Tensor y = torch::randn_like(layer->encode(x, weight));
+    const Tensor y =
+        torch::randn(layer->encode(x, weight).sizes(), torch::kDouble);
     const auto square = [](const Tensor& t) { return t.mul(t).sum(); };
     EXPECT_LT(
         slope_error(
