@@ -1,50 +1,16 @@
 #include "sheaf/nn/locally_connected.hpp"
 
-#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
 
-// Windows become columns, as for a convolution; then there is one small matrix
-// product per position, all in one batched product.
 namespace sheaf::nn {
 namespace {
 
 using at::IntArrayRef;
 using at::Tensor;
-
-constexpr std::int64_t kOnes[] = {1, 1};
-
-// [out channels, window, rows, columns] -> [position, out channels, window].
-Tensor by_position(const Tensor& weight) {
-  return weight.flatten(2).permute({2, 0, 1});
-}
-
-// [batch, numbers, position] <-> [position, numbers, batch].
-Tensor turned(const Tensor& x) { return x.permute({2, 1, 0}); }
-
-Tensor connect(const Tensor& x, const Tensor& weight, IntArrayRef kernel,
-               IntArrayRef stride, IntArrayRef padding) {
-  const Tensor windows = at::im2col(x, kernel, kOnes, padding, stride);
-  TORCH_CHECK(windows.size(1) == weight.size(1) &&
-                  windows.size(2) == weight.size(2) * weight.size(3),
-              "locally_connected2d: images of ", x.sizes(),
-              " do not fit weights of ", weight.sizes());
-  const Tensor y = at::bmm(by_position(weight), turned(windows));
-  return turned(y).reshape(
-      {x.size(0), weight.size(0), weight.size(2), weight.size(3)});
-}
-
-Tensor connect_transposed(const Tensor& y, const Tensor& weight,
-                          IntArrayRef kernel, IntArrayRef stride,
-                          IntArrayRef padding, IntArrayRef image) {
-  const Tensor windows =
-      at::bmm(by_position(weight).transpose(1, 2), turned(y.flatten(2)));
-  return at::col2im(turned(windows).contiguous(), image, kernel, kOnes, padding,
-                    stride);
-}
 
 std::int64_t windows_in(std::int64_t image, std::int64_t kernel,
                         std::int64_t stride, std::int64_t padding) {
@@ -52,41 +18,6 @@ std::int64_t windows_in(std::int64_t image, std::int64_t kernel,
 }
 
 }  // namespace
-
-// A fragment: layers above may add operations of their own.
-TORCH_LIBRARY_FRAGMENT(sheaf, library) {
-  library.def(
-      "locally_connected2d(Tensor x, Tensor weight, int[2] kernel, "
-      "int[2] stride, int[2] padding) -> Tensor");
-  library.def(
-      "locally_connected2d_transposed(Tensor y, Tensor weight, int[2] kernel, "
-      "int[2] stride, int[2] padding, int[2] image) -> Tensor");
-}
-
-TORCH_LIBRARY_IMPL(sheaf, CompositeImplicitAutograd, library) {
-  library.impl("locally_connected2d", connect);
-  library.impl("locally_connected2d_transposed", connect_transposed);
-}
-
-Tensor locally_connected2d(const Tensor& x, const Tensor& weight,
-                           IntArrayRef kernel, IntArrayRef stride,
-                           IntArrayRef padding) {
-  static const auto operation =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("sheaf::locally_connected2d", "")
-          .typed<decltype(connect)>();
-  return operation.call(x, weight, kernel, stride, padding);
-}
-
-Tensor locally_connected2d_transposed(const Tensor& y, const Tensor& weight,
-                                      IntArrayRef kernel, IntArrayRef stride,
-                                      IntArrayRef padding, IntArrayRef image) {
-  static const auto operation =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("sheaf::locally_connected2d_transposed", "")
-          .typed<decltype(connect_transposed)>();
-  return operation.call(y, weight, kernel, stride, padding, image);
-}
 
 void normalise_filters_(const Tensor& weight) {
   const at::NoGradGuard no_grad;

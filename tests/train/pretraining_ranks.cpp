@@ -25,9 +25,11 @@ TEST(Pretraining, RanksGiveWhatOneGives) {
     const auto together = run_in(world(), folder / "a", config);
     const auto one = run_in(
         alone, folder / ("one" + std::to_string(world().rank())), config);
-    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-11)
+    // Local contrast divides by small deviations, so that rounding
+    // grows with each of the 21 steps.
+    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-9)
         << sets.back();
-    EXPECT_NEAR(together.test->loss, one.test->loss, 1e-11);
+    EXPECT_NEAR(together.test->loss, one.test->loss, 1e-9);
   }
 }
 

@@ -46,7 +46,8 @@ TEST(Pretrainer, StepsDownTheGradientOfTheCost) {
         const Tensor before = stack.filters(stage)->weight.detach().clone();
         const Tensor encoder = before.clone().requires_grad_();
         const Tensor decoder = before.clone().requires_grad_();
-        const Tensor cost = cost_of(stack, stage, images, encoder, decoder, 0.3);
+        const Tensor cost =
+            cost_of(stack, stage, images, encoder, decoder, 0.3);
         cost.backward();
         const Tensor expected =
             config.update == "summed"
@@ -108,14 +109,15 @@ TEST(Pretraining, TheClassifierLearnsAloneAtFirst) {
   with_one_rank([](const comm::Group& group) {
     const TemporaryFolder folder;
     const auto run_with = [&](const std::string& name, const std::string& set) {
-      return weights_of(run_in(group, folder.path() / name,
-                               gb_run({"epochs=1", set})));
+      return weights_of(
+          run_in(group, folder.path() / name, gb_run({"epochs=1", set})));
     };
     auto alone = run_with("alone", "pretraining.classifier_epochs=1");
     auto all = run_with("all", "pretraining.classifier_epochs=0");
     // Pre-training leaves its last weights in the first checkpoint.
-    const auto start = CheckpointFolder(folder.path() / "all" / "checkpoints", 1)
-                           .load("step-0000000000");
+    const auto start =
+        CheckpointFolder(folder.path() / "all" / "checkpoints", 1)
+            .load("step-0000000000");
     EXPECT_EQ(start.pretrained_stages, 2);
     for (const auto& [name, tensor] : start.weights) {
       const bool is_filter = name.rfind("filters", 0) == 0;
