@@ -21,36 +21,36 @@ struct Windows {
 };
 
 // [batch, channels, rows, columns] -> [position, window, batch].
-Tensor windows_of(const Tensor& x, const Windows& at) {
+Tensor windows_of(const Tensor& x, const Windows& how) {
   Tensor last = x.permute({1, 2, 3, 0});
-  if (at.padding[0] > 0 || at.padding[1] > 0)
-    last = at::constant_pad_nd(last, {0, 0, at.padding[1], at.padding[1],
-                                      at.padding[0], at.padding[0]});
+  if (how.padding[0] > 0 || how.padding[1] > 0)
+    last = at::constant_pad_nd(last, {0, 0, how.padding[1], how.padding[1],
+                                      how.padding[0], how.padding[0]});
   last = last.contiguous()
-             .unfold(1, at.kernel[0], at.stride[0])
-             .unfold(2, at.kernel[1], at.stride[1]);
+             .unfold(1, how.kernel[0], how.stride[0])
+             .unfold(2, how.kernel[1], how.stride[1]);
   return last.permute({1, 2, 0, 4, 5, 3})
       .reshape({last.size(1) * last.size(2),
-                x.size(1) * at.kernel[0] * at.kernel[1], x.size(0)});
+                x.size(1) * how.kernel[0] * how.kernel[1], x.size(0)});
 }
 
 // The adjoint of windows_of(): windows of [rows, columns, channels, kernel
 // rows, kernel columns, batch] add up.
-Tensor overlap(const Tensor& windows, const Windows& at, IntArrayRef image) {
+Tensor overlap(const Tensor& windows, const Windows& how, IntArrayRef image) {
   const auto part = [&](const Tensor& canvas, int axis, std::int64_t first) {
-    const auto last = first + at.stride[axis] * (windows.size(axis) - 1) + 1;
-    return canvas.slice(axis + 1, first, last, at.stride[axis]);
+    const auto last = first + how.stride[axis] * (windows.size(axis) - 1) + 1;
+    return canvas.slice(axis + 1, first, last, how.stride[axis]);
   };
   const Tensor canvas =
-      at::zeros({windows.size(2), image[0] + 2 * at.padding[0],
-                 image[1] + 2 * at.padding[1], windows.size(5)},
+      at::zeros({windows.size(2), image[0] + 2 * how.padding[0],
+                 image[1] + 2 * how.padding[1], windows.size(5)},
                 windows.options());
-  for (std::int64_t i = 0; i < at.kernel[0]; ++i)
-    for (std::int64_t j = 0; j < at.kernel[1]; ++j)
+  for (std::int64_t i = 0; i < how.kernel[0]; ++i)
+    for (std::int64_t j = 0; j < how.kernel[1]; ++j)
       part(part(canvas, 0, i), 1, j)
           .add_(windows.select(4, j).select(3, i).permute({2, 0, 1, 3}));
-  return canvas.narrow(1, at.padding[0], image[0])
-      .narrow(2, at.padding[1], image[1])
+  return canvas.narrow(1, how.padding[0], image[0])
+      .narrow(2, how.padding[1], image[1])
       .permute({3, 0, 1, 2})
       .contiguous();
 }
@@ -63,25 +63,27 @@ Tensor by_position(const Tensor& weight) {
 // [batch, numbers, rows, columns] -> [position, numbers, batch].
 Tensor batch_last(const Tensor& y) { return y.flatten(2).permute({2, 1, 0}); }
 
-Tensor connect_whole(const Tensor& x, const Tensor& weight, const Windows& at) {
-  const Tensor y = at::bmm(by_position(weight), windows_of(x, at));
+Tensor connect_whole(const Tensor& x, const Tensor& weight,
+                     const Windows& how) {
+  const Tensor y = at::bmm(by_position(weight), windows_of(x, how));
   return y.permute({2, 1, 0}).contiguous().view(
       {x.size(0), weight.size(0), weight.size(2), weight.size(3)});
 }
 
 Tensor transposed_whole(const Tensor& y, const Tensor& weight,
-                        const Windows& at, IntArrayRef image) {
+                        const Windows& how, IntArrayRef image) {
   const Tensor windows =
       at::bmm(by_position(weight).transpose(1, 2), batch_last(y));
-  const std::int64_t channels = weight.size(1) / (at.kernel[0] * at.kernel[1]);
+  const std::int64_t channels =
+      weight.size(1) / (how.kernel[0] * how.kernel[1]);
   return overlap(windows.view({weight.size(2), weight.size(3), channels,
-                               at.kernel[0], at.kernel[1], y.size(0)}),
-                 at, image);
+                               how.kernel[0], how.kernel[1], y.size(0)}),
+                 how, image);
 }
 
 // Of <connect(x, weight), y> in the weight.
-Tensor weight_gradient(const Tensor& x, const Tensor& y, const Windows& at) {
-  const Tensor windows = windows_of(x, at);
+Tensor weight_gradient(const Tensor& x, const Tensor& y, const Windows& how) {
+  const Tensor windows = windows_of(x, how);
   return at::bmm(batch_last(y), windows.transpose(1, 2))
       .permute({1, 2, 0})
       .contiguous()
@@ -89,11 +91,11 @@ Tensor weight_gradient(const Tensor& x, const Tensor& y, const Windows& at) {
 }
 
 void keep(AutogradContext* context, const Tensor& x, const Tensor& weight,
-          const Windows& at) {
+          const Windows& how) {
   context->save_for_backward({x, weight});
-  context->saved_data["kernel"] = at.kernel;
-  context->saved_data["stride"] = at.stride;
-  context->saved_data["padding"] = at.padding;
+  context->saved_data["kernel"] = how.kernel;
+  context->saved_data["stride"] = how.stride;
+  context->saved_data["padding"] = how.padding;
 }
 
 Windows kept(AutogradContext* context) {
@@ -106,23 +108,24 @@ Windows kept(AutogradContext* context) {
 class Connect : public torch::autograd::Function<Connect> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& x,
-                        const Tensor& weight, const Windows& at) {
-    keep(context, x, weight, at);
-    return connect_whole(x, weight, at);
+                        const Tensor& weight, const Windows& how) {
+    keep(context, x, weight, how);
+    return connect_whole(x, weight, how);
   }
 
   static variable_list backward(AutogradContext* context,
                                 const variable_list& gradients) {
-    const Windows at = kept(context);
+    const Windows how = kept(context);
     const auto saved = context->get_saved_variables();
     // Under autocast what comes out is narrower than the weights.
     const Tensor y = gradients[0].to(saved[1].scalar_type());
     Tensor x, weight;
     if (context->needs_input_grad(0))
-      x = locally_connected2d_transposed(y, saved[1], at.kernel, at.stride,
-                                         at.padding, saved[0].sizes().slice(2));
+      x = locally_connected2d_transposed(y, saved[1], how.kernel, how.stride,
+                                         how.padding,
+                                         saved[0].sizes().slice(2));
     if (context->needs_input_grad(1))
-      weight = weight_gradient(saved[0].to(y.scalar_type()), y, at);
+      weight = weight_gradient(saved[0].to(y.scalar_type()), y, how);
     return {x, weight, {}};
   }
 };
@@ -130,22 +133,22 @@ class Connect : public torch::autograd::Function<Connect> {
 class Transposed : public torch::autograd::Function<Transposed> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& y,
-                        const Tensor& weight, const Windows& at,
+                        const Tensor& weight, const Windows& how,
                         IntArrayRef image) {
-    keep(context, y, weight, at);
-    return transposed_whole(y, weight, at, image);
+    keep(context, y, weight, how);
+    return transposed_whole(y, weight, how, image);
   }
 
   static variable_list backward(AutogradContext* context,
                                 const variable_list& gradients) {
-    const Windows at = kept(context);
+    const Windows how = kept(context);
     const auto saved = context->get_saved_variables();
     const Tensor x = gradients[0].to(saved[1].scalar_type());
     Tensor y, weight;
     if (context->needs_input_grad(0))
-      y = locally_connected2d(x, saved[1], at.kernel, at.stride, at.padding);
+      y = locally_connected2d(x, saved[1], how.kernel, how.stride, how.padding);
     if (context->needs_input_grad(1))
-      weight = weight_gradient(x, saved[0].to(x.scalar_type()), at);
+      weight = weight_gradient(x, saved[0].to(x.scalar_type()), how);
     return {y, weight, {}, {}};
   }
 };
