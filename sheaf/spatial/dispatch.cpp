@@ -16,6 +16,7 @@ const Operations& operations() {
     add_pointwise_operations(all);
     add_shape_operations(all);
     add_window_operations(all);
+    add_local_operations(all);
     add_resize_operations(all);
     add_norm_operations(all);
     add_reduce_operations(all);

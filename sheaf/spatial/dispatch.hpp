@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sheaf/halo/window.hpp"
 #include "sheaf/spatial/split_tensor.hpp"
 
 namespace sheaf::spatial {
@@ -52,6 +53,7 @@ using Operations = std::unordered_map<std::string, Operation>;
 void add_pointwise_operations(Operations& table);
 void add_shape_operations(Operations& table);
 void add_window_operations(Operations& table);
+void add_local_operations(Operations& table);
 void add_resize_operations(Operations& table);
 void add_norm_operations(Operations& table);
 void add_reduce_operations(Operations& table);
@@ -71,6 +73,16 @@ at::Tensor part_like(Call& call, const at::Tensor& given, const Split& split);
 at::Tensor recut(const at::Tensor& local, const Split& from, const Split& to);
 // The split of a result whose axes that are not cut are as in `local`.
 Split split_like(const Split& split, const at::Tensor& local);
+
+// The call's first tensor, which is to be split along axes of its images, the
+// last ones.
+at::Tensor image_of(Call& call, std::size_t axes);
+// Of those axes; an empty stride is the kernel's.
+std::vector<halo::Window> windows_of(const std::vector<std::int64_t>& kernel,
+                                     const std::vector<std::int64_t>& stride,
+                                     const std::vector<std::int64_t>& padding,
+                                     const std::vector<std::int64_t>& dilation,
+                                     bool ceil_mode);
 
 // Axes counted from the front.
 std::int64_t front_axis(std::int64_t axis, std::int64_t axes);

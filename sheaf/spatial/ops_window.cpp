@@ -14,31 +14,6 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-// The tensor to look at, whose images are its last axes.
-at::Tensor image_of(Call& call, std::size_t axes) {
-  const at::Tensor given = call.tensor(0);
-  if (!is_split(given)) call.refuse("its weights are split, its input is not");
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
-  for (const int cut : split_of(given).cut_axes)
-    if (cut >= 0 && cut < given.dim() - static_cast<std::int64_t>(axes))
-      call.refuse("samples or channels are cut");
-  return given;
-}
-
-std::vector<halo::Window> windows_of(const Sizes& kernel, const Sizes& stride,
-                                     const Sizes& padding,
-                                     const Sizes& dilation, bool ceil_mode) {
-  std::vector<halo::Window> windows;
-  for (std::size_t i = 0; i < kernel.size(); ++i)
-    windows.push_back({.kernel = kernel[i],
-                       .stride = stride.empty() ? kernel[i] : stride[i],
-                       .pad_low = padding[i],
-                       .pad_high = padding[i],
-                       .dilation = dilation.empty() ? 1 : dilation[i],
-                       .ceil_mode = ceil_mode});
-  return windows;
-}
-
 Sizes kernel_of(const at::Tensor& weight) {
   return {weight.sizes().begin() + 2, weight.sizes().end()};
 }
@@ -75,8 +50,6 @@ void convolve(Call& call) {
       plan.output));
 }
 
-// Outputs follow their inputs; each rank takes the inputs that its outputs are
-// made of, and keeps its own outputs.
 void convolve_transposed(Call& call) {
   const at::Tensor weight = call.tensor(1);
   const at::Tensor bias = call.tensor(2);
@@ -89,68 +62,24 @@ void convolve_transposed(Call& call) {
   const Sizes dilation = call.integers(5, axes);
   const Sizes more = call.integers(7, axes);
   const auto windows = windows_of(kernel, stride, padding, dilation, false);
-  const std::size_t first = split.sizes.size() - axes;
-
-  Split output = split;
-  output.sizes[first - 1] = weight.size(1) * call[8].toInt();
-  std::vector<halo::Cuts> cuts;
-  for (std::size_t i = 0; i < axes; ++i)
-    output.sizes[first + i] =
-        halo::transposed_size(windows[i], split.sizes[first + i], more[i]);
-  for (std::size_t i = 0; i < split.cut_axes.size(); ++i) {
-    const auto at = static_cast<std::size_t>(split.cut_axes[i]) - first;
-    cuts.push_back(halo::transposed_following_cuts(
-        windows[at], split.layout.cuts(static_cast<int>(i)), more[at]));
-  }
-  output.layout = halo::Layout(split.layout.grid(), cuts);
-
-  Needs needs;
-  for (int rank = 0; rank < split.layout.ranks(); ++rank) {
-    auto& of_rank = needs.emplace_back();
-    for (std::size_t i = 0; i < split.cut_axes.size(); ++i) {
-      const auto at = static_cast<std::size_t>(split.cut_axes[i]) - first;
-      of_rank.push_back(
-          {halo::transposed_needed(
-               windows[at], output.layout.box_of(rank)[static_cast<int>(i)],
-               split.layout.cuts(static_cast<int>(i)).size()),
-           0, 0});
-    }
-    bool is_empty = output.layout.box_of(rank).is_empty();
-    for (const Need& need : of_rank)
-      is_empty = is_empty || need.inside.is_empty();
-    if (is_empty)
-      for (Need& need : of_rank) need = {{0, 0}, 0, 0};
-  }
-  const at::Tensor input = with_halo(local_of(given), split, needs);
-  const Sizes sizes = output.local_sizes();
-  at::Tensor result;
-  if (input.numel() == 0) {
-    result = nothing_from({input, weight}, {0}).sum().expand(sizes);
-  } else {
-    result = at::convolution(input, weight, {}, stride, Sizes(axes, 0),
-                             dilation, true, Sizes(axes, 0), call[8].toInt());
-    Sizes border;
-    for (std::size_t i = axes; i-- > 0;) {
-      const auto axis = static_cast<std::int64_t>(first + i);
-      const int cut = split.grid_axis(axis);
-      const halo::Interval inputs =
-          cut < 0 ? halo::Interval{0, split.sizes[first + i]}
-                  : needs[static_cast<std::size_t>(split.tiles->rank())]
-                         [static_cast<std::size_t>(cut)]
-                             .inside;
-      const halo::Interval made = halo::transposed_produced(windows[i], inputs);
-      const halo::Interval wanted = output.interval(axis);
-      border.push_back(made.begin - wanted.begin);
-      border.push_back(wanted.end - made.end);
-    }
-    result = at::constant_pad_nd(result, border, 0);  // negative: crops
-  }
+  TransposedPlan plan = plan_transposed(split, windows, more);
+  const std::size_t channels = split.sizes.size() - axes - 1;
+  plan.output.sizes[channels] = weight.size(1) * call[8].toInt();
+  const at::Tensor input = with_halo(local_of(given), split, plan.needs);
+  const Sizes sizes = plan.output.local_sizes();
+  at::Tensor result =
+      input.numel() == 0
+          ? nothing_from({input, weight}, {0}).sum().expand(sizes)
+          : own_outputs(at::convolution(input, weight, {}, stride,
+                                        Sizes(axes, 0), dilation, true,
+                                        Sizes(axes, 0), call[8].toInt()),
+                        plan, windows);
   if (bias.defined()) {
     Sizes per_channel(sizes.size(), 1);
-    per_channel[first - 1] = -1;
+    per_channel[channels] = -1;
     result = result + bias.view(per_channel);
   }
-  call.give(make_split(result, output));
+  call.give(make_split(result, plan.output));
 }
 
 void convolution(Call& call) {
@@ -280,6 +209,31 @@ void adaptive_average_pool(Call& call) {
 }
 
 }  // namespace
+
+// The tensor to look at, whose images are its last axes.
+at::Tensor image_of(Call& call, std::size_t axes) {
+  const at::Tensor given = call.tensor(0);
+  if (!is_split(given)) call.refuse("its weights are split, its input is not");
+  if (flat_from(given) >= 0) call.refuse("it is flattened");
+  for (const int cut : split_of(given).cut_axes)
+    if (cut >= 0 && cut < given.dim() - static_cast<std::int64_t>(axes))
+      call.refuse("samples or channels are cut");
+  return given;
+}
+
+std::vector<halo::Window> windows_of(const Sizes& kernel, const Sizes& stride,
+                                     const Sizes& padding,
+                                     const Sizes& dilation, bool ceil_mode) {
+  std::vector<halo::Window> windows;
+  for (std::size_t i = 0; i < kernel.size(); ++i)
+    windows.push_back({.kernel = kernel[i],
+                       .stride = stride.empty() ? kernel[i] : stride[i],
+                       .pad_low = padding[i],
+                       .pad_high = padding[i],
+                       .dilation = dilation.empty() ? 1 : dilation[i],
+                       .ceil_mode = ceil_mode});
+  return windows;
+}
 
 void add_window_operations(Operations& table) {
   table.emplace("aten::convolution", convolution);

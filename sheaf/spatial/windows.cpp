@@ -71,6 +71,60 @@ at::Tensor window_input(const at::Tensor& local, const Split& input,
   return at::constant_pad_nd(grown, plan.other_padding, fill);
 }
 
+TransposedPlan plan_transposed(const Split& input,
+                               const std::vector<halo::Window>& windows,
+                               const std::vector<std::int64_t>& more) {
+  TransposedPlan plan{input, {}, {}};
+  const std::size_t first = input.sizes.size() - windows.size();
+  for (std::size_t i = 0; i < windows.size(); ++i)
+    plan.output.sizes[first + i] =
+        halo::transposed_size(windows[i], input.sizes[first + i], more[i]);
+  std::vector<halo::Cuts> cuts;
+  for (std::size_t i = 0; i < input.cut_axes.size(); ++i) {
+    const auto at = static_cast<std::size_t>(input.cut_axes[i]) - first;
+    cuts.push_back(halo::transposed_following_cuts(
+        windows[at], input.layout.cuts(static_cast<int>(i)), more[at]));
+  }
+  plan.output.layout = halo::Layout(input.layout.grid(), cuts);
+  for (int rank = 0; rank < input.layout.ranks(); ++rank) {
+    auto& of_rank = plan.needs.emplace_back();
+    const halo::Box box = plan.output.layout.box_of(rank);
+    bool is_empty = box.is_empty();
+    for (std::size_t i = 0; i < input.cut_axes.size(); ++i) {
+      const auto at = static_cast<std::size_t>(input.cut_axes[i]) - first;
+      of_rank.push_back({halo::transposed_needed(
+                             windows[at], box[static_cast<int>(i)],
+                             input.layout.cuts(static_cast<int>(i)).size()),
+                         0, 0});
+      is_empty = is_empty || of_rank.back().inside.is_empty();
+    }
+    if (is_empty)
+      for (Need& need : of_rank) need = {{0, 0}, 0, 0};
+  }
+  const auto& mine = plan.needs[static_cast<std::size_t>(input.tiles->rank())];
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const int cut = input.grid_axis(static_cast<std::int64_t>(first + i));
+    plan.inputs.push_back(cut < 0 ? halo::Interval{0, input.sizes[first + i]}
+                                  : mine[static_cast<std::size_t>(cut)].inside);
+  }
+  return plan;
+}
+
+at::Tensor own_outputs(const at::Tensor& made, const TransposedPlan& plan,
+                       const std::vector<halo::Window>& windows) {
+  const std::size_t first = plan.output.sizes.size() - windows.size();
+  std::vector<std::int64_t> border;
+  for (std::size_t i = windows.size(); i-- > 0;) {
+    const halo::Interval reached =
+        halo::transposed_produced(windows[i], plan.inputs[i]);
+    const halo::Interval wanted =
+        plan.output.interval(static_cast<std::int64_t>(first + i));
+    border.push_back(reached.begin - wanted.begin);
+    border.push_back(wanted.end - reached.end);
+  }
+  return at::constant_pad_nd(made, border, 0);  // negative: crops
+}
+
 at::Tensor nothing_from(const std::vector<at::Tensor>& others,
                         const std::vector<std::int64_t>& sizes) {
   at::Tensor result = at::zeros(sizes, others[0].options());

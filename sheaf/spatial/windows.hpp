@@ -26,6 +26,23 @@ WindowPlan plan_windows(const Split& input,
 at::Tensor window_input(const at::Tensor& local, const Split& input,
                         const WindowPlan& plan, double fill, bool pads_others);
 
+// The same for a transposed operation: outputs follow their inputs, and each
+// rank takes the inputs that its outputs are made of.
+struct TransposedPlan {
+  Split output;  // with the input's sizes on the other axes
+  Needs needs;
+  // By axis of the image: the inputs that this rank takes.
+  std::vector<halo::Interval> inputs;
+};
+// `more` outputs at the high end of each axis.
+TransposedPlan plan_transposed(const Split& input,
+                               const std::vector<halo::Window>& windows,
+                               const std::vector<std::int64_t>& more);
+// Out of all that the inputs give without padding, this rank's outputs; zeros
+// where nothing reaches.
+at::Tensor own_outputs(const at::Tensor& made, const TransposedPlan& plan,
+                       const std::vector<halo::Window>& windows);
+
 // A tensor without elements that depends on the others.
 at::Tensor nothing_from(const std::vector<at::Tensor>& others,
                         const std::vector<std::int64_t>& sizes);

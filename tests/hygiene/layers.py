@@ -16,7 +16,7 @@ BELOW = {
     "tensor": ["comm"],
     "nn": ["tensor"],
     "parallel": ["tensor", "plan"],
-    "spatial": ["parallel", "halo"],
+    "spatial": ["parallel", "nn", "halo"],
     "data": ["tensor"],
     "train": ["spatial", "parallel", "nn", "data"],
     "plan": ["topo"],
