@@ -28,6 +28,7 @@ struct Arguments {
   std::string output;
   bool is_resumed = false;
   bool prints_config = false;
+  bool explains = false;
 };
 
 void add_training_options(CLI::App& command, Arguments& arguments) {
@@ -48,6 +49,8 @@ void add_training_options(CLI::App& command, Arguments& arguments) {
                    "Go on from the folder's latest checkpoint");
   command.add_flag("--print-config", arguments.prints_config,
                    "Print the complete description, with defaults");
+  command.add_flag("--explain", arguments.explains,
+                   "Make one step and print what it exchanges, by layer");
 }
 
 std::vector<std::string> rank_words(const Arguments& arguments) {
@@ -58,6 +61,7 @@ std::vector<std::string> rank_words(const Arguments& arguments) {
     words.insert(words.end(), {"--output", arguments.output});
   if (arguments.is_resumed) words.push_back("--resume");
   if (arguments.prints_config) words.push_back("--print-config");
+  if (arguments.explains) words.push_back("--explain");
   const std::string place = progress_place();
   if (!place.empty()) words.insert(words.end(), {"--progress-place", place});
   return words;

@@ -102,8 +102,9 @@ std::string cut_note(std::span<const Run* const> runs, std::size_t warm_up,
       shortest.push_back(run->label);
   }
   if (longer.empty()) return "";
-  return fmt::format("compared are the {} batches that {} has; longer: {}",
-                     count, join(shortest, ", "), join(longer, ", "));
+  return fmt::format("compared are the {} batches that {} {}; longer: {}",
+                     count, join(shortest, ", "),
+                     shortest.size() == 1 ? "has" : "have", join(longer, ", "));
 }
 
 Comparison compare_key(std::span<const Run> all, const std::string& key,

@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/spatial/notes.hpp"
 #include "sheaf/spatial/parts.hpp"
 
 namespace sheaf::spatial {
@@ -35,6 +36,7 @@ void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   Call call(op, *stack);
   const auto found = operations().find(call.name());
   if (found != operations().end()) {
+    const CallName name(call);
     found->second(call);
   } else if (op.hasKernelForDispatchKey(
                  c10::DispatchKey::CompositeImplicitAutograd)) {

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/spatial/keep.hpp"
+#include "sheaf/spatial/notes.hpp"
 #include "sheaf/tensor/dtype.hpp"
 
 namespace sheaf::spatial {
@@ -211,6 +212,8 @@ struct OverlappedConvolution
           .copy_(interior(tile, weight, bias, *task, inner));
     const at::Tensor grown = grown_tile(tile, needs);
     exchange.finish(handle, view_of(inside_of(grown, needs)));
+    const std::string name = CallName::text(tiles);
+    note_halo(task->input, task->plan.needs, exchange.plan(), tile, name, true);
     const Intervals origin(outputs.size());
     const auto rest =
         has_interior ? strips(outputs, inner) : std::vector<Intervals>{outputs};
@@ -224,6 +227,7 @@ struct OverlappedConvolution
     context->save_for_backward({grown, weight});
     context->saved_data["has_input_gradient"] = local.requires_grad();
     keep(context, *task);
+    context->saved_data["name"] = name;
     return result;
   }
 
@@ -264,6 +268,8 @@ struct OverlappedConvolution
       }
       const at::Tensor fetched = at::empty(sizes, dy.options());
       exchange->finish(handle, view_of(fetched));
+      note_halo(task.plan.output, needs, exchange->plan(), dy,
+                context->saved_data["name"].toStringRef() + ", backward", true);
       dx = input_gradient(fetched, weight, task, box);
     }
     return {dx, dw, db, {}};

@@ -6,6 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/keep.hpp"
+#include "sheaf/spatial/notes.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/dtype.hpp"
 
@@ -71,6 +72,10 @@ struct HaloTask {
   std::vector<Need> needs;       // of this rank
   double fill = 0;
   std::vector<std::int64_t> sizes;  // of the part
+  // For notes.
+  Split split;
+  Needs all_needs;
+  std::string name;
 
   at::Tensor inside(at::Tensor padded) const {
     for (std::size_t i = 0; i < needs.size(); ++i)
@@ -90,6 +95,14 @@ struct HaloTask {
   }
 };
 
+// What came goes back.
+void note_adjoint(const HaloTask& task, const at::Tensor& plain) {
+  halo::HaloPlan back = task.exchange->plan();
+  std::swap(back.sends, back.receives);
+  note_halo(task.split, task.all_needs, back, plain, task.name + ", backward",
+            false);
+}
+
 struct WithHalo : torch::autograd::Function<WithHalo> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& plain,
                             const HaloTask* given) {
@@ -99,6 +112,8 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
     const auto handle = task.exchange->start(view_of(tile));
     const at::Tensor result = task.empty_padded(plain.options());
     task.exchange->finish(handle, view_of(task.inside(result)));
+    note_halo(task.split, task.all_needs, task.exchange->plan(), plain,
+              task.name, false);
     keep(context, std::move(task));
     return result;
   }
@@ -109,6 +124,7 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
     const auto handle = task.exchange->start_adjoint(view_of(wanted));
     const at::Tensor gradient = at::empty(task.sizes, wanted.options());
     task.exchange->finish_adjoint(handle, view_of(gradient));
+    if (task.tiles->is_heard()) note_adjoint(task, gradient);
     return {gradient, {}};
   }
 };
@@ -134,21 +150,30 @@ at::Tensor cropped_and_padded(const at::Tensor& plain, const Split& split,
   return has_padding ? at::constant_pad_nd(result, padding, fill) : result;
 }
 
+struct SumTask {
+  std::shared_ptr<Tiles> tiles;
+  std::string name;  // for notes
+};
+
+at::Tensor sum_of(const at::Tensor& local, Tiles& tiles,
+                  const std::string& name) {
+  const at::Tensor result = local.contiguous().clone();
+  tensor::all_reduce(tiles.group(), result, {.name = "sum over tiles"});
+  tiles.count_reduction(static_cast<std::int64_t>(result.nbytes()));
+  note_sum(tiles, result, name);
+  return result;
+}
+
 struct SumOverTiles : torch::autograd::Function<SumOverTiles> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& local,
-                            std::shared_ptr<Tiles> tiles) {
-    keep(context, tiles);
-    return sum(local, *tiles);
+                            const SumTask* task) {
+    keep(context, *task);
+    return sum_of(local, *task->tiles, task->name);
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
-    return {sum(gradients[0], *kept<std::shared_ptr<Tiles>>(context)), {}};
-  }
-  static at::Tensor sum(const at::Tensor& local, Tiles& tiles) {
-    const at::Tensor result = local.contiguous().clone();
-    tensor::all_reduce(tiles.group(), result, {.name = "sum over tiles"});
-    tiles.count_reduction(static_cast<std::int64_t>(result.nbytes()));
-    return result;
+    const SumTask& task = kept<SumTask>(context);
+    return {sum_of(gradients[0], *task.tiles, task.name + ", backward"), {}};
   }
 };
 
@@ -182,7 +207,8 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const Split& split = kept<Split>(context);
-    const at::Tensor whole = SumOverTiles::sum(gradients[0], *split.tiles);
+    const at::Tensor whole =
+        sum_of(gradients[0], *split.tiles, "gather, backward");
     return {part_in(whole, split, split.tiles->rank()).contiguous(), {}};
   }
 };
@@ -226,13 +252,17 @@ at::Tensor with_halo(const at::Tensor& local, const Split& split,
                       split.tiles,
                       mine,
                       fill,
-                      {}};
+                      {},
+                      split,
+                      needs,
+                      CallName::text(tiles)};
   return from_plain(WithHalo::apply(plain, &task), split);
 }
 
 at::Tensor sum_over_tiles(const at::Tensor& local,
                           const std::shared_ptr<Tiles>& tiles) {
-  return SumOverTiles::apply(local, tiles);
+  const SumTask task{tiles, CallName::text(*tiles)};
+  return SumOverTiles::apply(local, &task);
 }
 
 at::Tensor gather_parts(const at::Tensor& local, const Split& split) {

@@ -3,6 +3,8 @@
 
 #include <torch/types.h>
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +23,16 @@ struct SpatialStats {
   std::int64_t reductions = 0;     // all-reduces and gathers
   std::int64_t reduced_bytes = 0;
   double wait_ms = 0;  // for halos
+};
+
+// What an operation has sent, for those who ask.
+struct ExchangeNote {
+  std::string operation;      // "convolution of 0.weight", and its backward
+  std::string cuts;           // of the tensor
+  std::string halo;           // the widest of any rank, low and high by axis
+  std::int64_t messages = 0;  // sent by this rank
+  std::int64_t bytes = 0;
+  bool is_overlapped = false;
 };
 
 class Tiles {
@@ -46,6 +58,18 @@ class Tiles {
   // The same number on all ranks, another one each time. All ranks call it.
   std::uint64_t next_seed() { return seed_++; }
 
+  // From now on it is told of each exchange; null: no longer. Names are those
+  // of weights, for notes.
+  using Listener = std::function<void(const ExchangeNote&)>;
+  using WeightNames = std::map<const c10::TensorImpl*, std::string>;
+  void listen(Listener listener, WeightNames names = {}) {
+    listener_ = std::move(listener);
+    names_ = std::move(names);
+  }
+  bool is_heard() const { return listener_ != nullptr; }
+  void tell(const ExchangeNote& note) const { listener_(note); }
+  const WeightNames& weight_names() const { return names_; }
+
   SpatialStats stats() const;
   void reset_stats();
   void count_reduction(std::int64_t bytes) {
@@ -59,6 +83,8 @@ class Tiles {
   bool is_overlapping_;
   halo::HaloCache exchanges_;
   std::uint64_t seed_ = 0;
+  Listener listener_;
+  WeightNames names_;
   SpatialStats stats_;
   SpatialStats before_;  // counters of exchanges at the last reset
   SpatialStats counted() const;

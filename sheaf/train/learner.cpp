@@ -113,10 +113,10 @@ Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
     : config_(config),
       model_(std::move(model)),
       group_(group),
-      samples_(sample_ranks(config, group)),
       trace_(trace),
       device_(device_for(config, group)),
-      type_(config.precision == "f64" ? torch::kDouble : torch::kFloat) {
+      type_(config.precision == "f64" ? torch::kDouble : torch::kFloat),
+      samples_(sample_ranks(config, group)) {
   model_.module->to(device_, type_);
   if (config.parallel.sync_batchnorm)
     parallel::use_sync_batch_norm(*model_.module, group_);
@@ -298,6 +298,21 @@ void Learner::train_only(const std::vector<Tensor>& parameters) {
                      [&](const Tensor& other) { return other.is_same(one); }))
       resting_.push_back(one);
   }
+}
+
+std::vector<spatial::ExchangeNote> Learner::notes_of_step(
+    const data::Batch& batch) {
+  std::vector<spatial::ExchangeNote> notes;
+  spatial::Tiles::WeightNames names;
+  for (const auto& [name, tensor] : parameters_)
+    names[tensor.unsafeGetTensorImpl()] = name;
+  if (spatial_)
+    spatial_->tiles()->listen([&](const auto& note) { notes.push_back(note); },
+                              std::move(names));
+  Metrics metrics(0);
+  train_step(batch, 0, 0, metrics);
+  if (spatial_) spatial_->tiles()->listen(nullptr);
+  return notes;
 }
 
 void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {

@@ -55,6 +55,9 @@ class Learner {
   // need not reach them; with none, all learn.
   void train_only(const std::vector<torch::Tensor>& parameters);
 
+  // What a step on cut images exchanges; it is made, too.
+  std::vector<spatial::ExchangeNote> notes_of_step(const data::Batch& batch);
+
   // Adds the batch to the metrics, changing nothing else.
   void evaluate(const data::Batch& batch, Metrics& metrics);
 

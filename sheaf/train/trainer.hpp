@@ -45,4 +45,10 @@ struct RunResult {
 RunResult run(const comm::Group& group, const RunConfig& config,
               const TrainOptions& options = {});
 
+// Makes one step, of which nothing is kept, and tells what it exchanges, on
+// rank 0: of cut images for each layer cuts, halos, messages and bytes; of dAD
+// the way of each parameter. All ranks call it.
+void explain(const comm::Group& group, const RunConfig& config,
+             std::ostream& out);
+
 }  // namespace sheaf::train

@@ -16,6 +16,9 @@ namespace sheaf::train {
 
 class Pretrainer;
 
+data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
+                                   const DataSets& sets, int ranks);
+
 class TrainerRun {
  public:
   TrainerRun(const comm::Group& group, const RunConfig& config,

@@ -178,6 +178,9 @@ TEST_P(Train, TheExamplesRun) {
          {"epochs=1", "data.limit=512", "data.validation=64", "threads=1"})
       words.insert(words.end(), {"--set", shorter});
     const RunResult result = run(words);
+    // Of data sets that are not here, how to get them is all that it can say.
+    if (result.code == 5 && result.err.find("to get it: ") != std::string::npos)
+      continue;
     EXPECT_EQ(result.code, 0) << name << result.err;
     EXPECT_NE(result.out.find("test  loss"), std::string::npos) << result.out;
     const std::string summary = read_file(file(name + "/summary.json"));
@@ -185,7 +188,7 @@ TEST_P(Train, TheExamplesRun) {
     EXPECT_FALSE(saved(name, "weights.pt").empty());
     ++count;
   }
-  EXPECT_GE(count, 2);
+  EXPECT_GE(count, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, Train, testing::Values("mpirun"), mpi_test_name);

@@ -21,6 +21,7 @@ struct Arguments {
   std::string output;
   bool is_resumed = false;
   bool prints_config = false;
+  bool explains = false;
   std::string progress_place;
 };
 
@@ -54,6 +55,10 @@ std::unique_ptr<Progress> make_progress(const std::string& place) {
 
 train::Ending train_on(const comm::Group& group, const Arguments& arguments) {
   const train::RunConfig config = read_for_all(group, arguments);
+  if (arguments.explains) {
+    train::explain(group, config, std::cout);
+    return train::Ending::kFinished;
+  }
   train::TrainOptions options;
   options.config_name = arguments.config;
   options.is_resumed = arguments.is_resumed;
@@ -94,6 +99,7 @@ void add_train_rank_command(CLI::App& app) {
   command->add_option("--output", arguments->output);
   command->add_flag("--resume", arguments->is_resumed);
   command->add_flag("--print-config", arguments->prints_config);
+  command->add_flag("--explain", arguments->explains);
   command->add_option("--progress-place", arguments->progress_place);
   command->callback([arguments] { run_rank(*arguments); });
 }
