@@ -40,11 +40,12 @@ double flops() {
   return 2.0 * 1024 * 1024 * 64 / seconds;
 }
 
-// A product of so few rows that the weight's bytes count.
+// A product of so few rows that the weight's bytes count; more than caches
+// hold.
 double weight_rate() {
-  const at::Tensor rows = at::ones({4, 1024});
-  const at::Tensor weight = at::ones({1024, 2048});
-  at::Tensor product = at::empty({4, 2048});
+  const at::Tensor rows = at::ones({4, 2048});
+  const at::Tensor weight = at::ones({2048, 4096});
+  at::Tensor product = at::empty({4, 4096});
   const double seconds =
       best_seconds(kTimes, [&] { at::mm_out(product, rows, weight); });
   return static_cast<double>(weight.nbytes()) / seconds;
