@@ -11,12 +11,6 @@
 namespace sheaf::parallel {
 namespace {
 
-std::vector<std::size_t> payloads_of(const std::vector<Numbers>& headers) {
-  std::vector<std::size_t> sizes;
-  for (const Numbers& header : headers) sizes.push_back(payload_of(header));
-  return sizes;
-}
-
 std::vector<FactorParcel> decode_all(const std::vector<Numbers>& headers,
                                      const std::vector<at::Tensor>& bytes,
                                      const WireFormat& format) {
@@ -48,15 +42,6 @@ void broadcast_headers(const comm::Group& group, std::vector<Numbers>& all) {
 at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() ? a : b;
   return a + b;
-}
-
-void append(Factors& to, const Factors& more) {
-  if (!to.inputs.defined()) {
-    to = more;
-  } else if (more.inputs.defined()) {
-    to.inputs = at::cat({to.inputs, more.inputs});
-    to.deltas = at::cat({to.deltas, more.deltas});
-  }
 }
 
 }  // namespace

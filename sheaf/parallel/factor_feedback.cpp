@@ -49,9 +49,7 @@ NamedTensors FactorExchange::gather_feedback() const {
   FactorParcel mine = parcel_of(own_);
   const FactorMessage message = encode_parcel(mine, {});
   const auto headers = share_numbers(group_, options_.where, message.header);
-  std::vector<std::size_t> sizes;
-  for (const Numbers& header : headers) sizes.push_back(payload_of(header));
-  const auto bytes = gather_bytes(group_, message.bytes, sizes);
+  const auto bytes = gather_bytes(group_, message.bytes, payloads_of(headers));
   NamedTensors list;
   if (group_.rank() != 0) return list;
   list.emplace_back(kPrefix + kRanks, at::tensor(std::int64_t{group_.size()}));
@@ -77,11 +75,7 @@ void FactorExchange::load_feedback(const NamedTensors& saved) {
     if (owner != group_.rank()) continue;
     Factors& rest =
         (is_sum && options_.is_two_way ? sums_ : own_)[key_of(saved[i].second)];
-    const at::Tensor& inputs = saved[i + 1].second;
-    const at::Tensor deltas = saved[i + 2].second * scale;
-    rest = rest.inputs.defined() ? Factors{at::cat({rest.inputs, inputs}),
-                                           at::cat({rest.deltas, deltas})}
-                                 : Factors{inputs.clone(), deltas};
+    append(rest, {saved[i + 1].second.clone(), saved[i + 2].second * scale});
   }
 }
 

@@ -162,10 +162,23 @@ FactorParcel decode_parcel(const FactorMessage& message,
   return parcel;
 }
 
-std::size_t payload_of(const Numbers& header) {
-  std::int64_t size = 0;
-  for (const PartHeader& part : parts_of(header)) size += bytes_of(part);
-  return static_cast<std::size_t>(size);
+std::vector<std::size_t> payloads_of(const std::vector<Numbers>& headers) {
+  std::vector<std::size_t> sizes;
+  for (const Numbers& header : headers) {
+    std::int64_t size = 0;
+    for (const PartHeader& part : parts_of(header)) size += bytes_of(part);
+    sizes.push_back(static_cast<std::size_t>(size));
+  }
+  return sizes;
+}
+
+void append(Factors& to, const Factors& more) {
+  if (!to.inputs.defined()) {
+    to = more;
+  } else if (more.inputs.defined()) {
+    to.inputs = at::cat({to.inputs, more.inputs});
+    to.deltas = at::cat({to.deltas, more.deltas});
+  }
 }
 
 at::Tensor stacked(const std::vector<at::Tensor>& rows) {

@@ -52,8 +52,11 @@ struct FactorMessage {
 FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format);
 FactorParcel decode_parcel(const FactorMessage& message,
                            const WireFormat& format);
-// How many bytes belong to a header.
-std::size_t payload_of(const Numbers& header);
+// How many bytes belong to each header.
+std::vector<std::size_t> payloads_of(const std::vector<Numbers>& headers);
+
+// More rows.
+void append(Factors& to, const Factors& more);
 
 // Matrices of the same width, one below the other.
 at::Tensor stacked(const std::vector<at::Tensor>& rows);

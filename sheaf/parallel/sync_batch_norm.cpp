@@ -20,6 +20,7 @@
 #include <mutex>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/keep.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
@@ -101,7 +102,7 @@ struct Function : torch::autograd::Function<Function> {
     const at::Tensor scale = inverse * weight.to(inverse.scalar_type());
     context->save_for_backward({input, weight, moments.mean, inverse});
     context->saved_data["count"] = moments.count;
-    groups(context, group);
+    keep(context, group);
     return (input - per_channel(moments.mean, input)) *
                per_channel(scale, input) +
            per_channel(bias, input);
@@ -120,7 +121,7 @@ struct Function : torch::autograd::Function<Function> {
     const at::Tensor sums = at::stack(
         {dy.sum(axes, false, type), (dy * xhat).sum(axes, false, type)});
     const at::Tensor local = sums.clone();
-    const comm::Group group = groups(context, {});
+    const comm::Group& group = kept<comm::Group>(context);
     tensor::all_reduce(group, sums, {.name = "batch norm backward"});
     sums.div_(context->saved_data["count"].toDouble());
     at::Tensor dx =
@@ -134,22 +135,6 @@ struct Function : torch::autograd::Function<Function> {
             {},
             {},
             {}};
-  }
-
- private:
-  // Carries the group from forward to backward.
-  static comm::Group groups(AutogradContext* context, const comm::Group& set) {
-    struct Holder : torch::CustomClassHolder {
-      comm::Group group;
-    };
-    if (set.is_member()) {
-      auto holder = c10::make_intrusive<Holder>();
-      holder->group = set;
-      context->saved_data["group"] =
-          c10::IValue::make_capsule(std::move(holder));
-    }
-    auto capsule = context->saved_data["group"].toCapsule();
-    return static_cast<Holder*>(capsule.get())->group;
   }
 };
 

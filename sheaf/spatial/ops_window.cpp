@@ -42,7 +42,7 @@ void convolve(Call& call) {
   for (std::size_t i = 0; i < axes; ++i)
     if (split.is_cut(first + static_cast<std::int64_t>(i))) padding[i] = 0;
   const Sizes sizes = plan.output.local_sizes();
-  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  const bool is_empty = plan.output.has_nothing();
   call.give(make_split(
       is_empty ? nothing_from({input, weight, bias}, sizes)
                : at::convolution(input, weight, bias, stride, padding, dilation,
@@ -114,7 +114,7 @@ void max_pool(Call& call) {
       window_input(local_of(given), split, plan,
                    -std::numeric_limits<double>::infinity(), true);
   const Sizes sizes = plan.output.local_sizes();
-  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  const bool is_empty = plan.output.has_nothing();
   call.give(make_split(is_empty ? nothing_from({input}, sizes)
                                 : max_pool(input, kernel, stride, dilation),
                        plan.output));
@@ -164,7 +164,7 @@ void average_pool(Call& call) {
   const WindowPlan plan = plan_windows(split, windows);
   const at::Tensor input = window_input(local_of(given), split, plan, 0, true);
   const Sizes sizes = plan.output.local_sizes();
-  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  const bool is_empty = plan.output.has_nothing();
   if (is_empty)
     return call.give(make_split(nothing_from({input}, sizes), plan.output));
   at::Tensor result = sum_pool(input, kernel, stride);

@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "sheaf/spatial/keep.hpp"
+#include "sheaf/parallel/keep.hpp"
 #include "sheaf/spatial/notes.hpp"
 #include "sheaf/tensor/dtype.hpp"
 
@@ -11,6 +11,8 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 using Intervals = std::vector<halo::Interval>;
+using parallel::keep;
+using parallel::kept;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -122,24 +124,6 @@ Intervals inputs_of(const ConvolutionTask& task, const Intervals& outputs,
   return inputs;
 }
 
-at::Tensor grown_tile(const at::Tensor& tile, const std::vector<Need>& needs) {
-  Sizes sizes{tile.size(0), tile.size(1)};
-  bool has_padding = false;
-  for (const Need& need : needs) {
-    sizes.push_back(need.low + need.inside.size() + need.high);
-    has_padding = has_padding || need.low > 0 || need.high > 0;
-  }
-  return has_padding ? at::zeros(sizes, tile.options())
-                     : at::empty(sizes, tile.options());
-}
-
-at::Tensor inside_of(at::Tensor grown, const std::vector<Need>& needs) {
-  for (std::size_t i = 0; i < needs.size(); ++i)
-    grown = grown.narrow(static_cast<std::int64_t>(i) + 2, needs[i].low,
-                         needs[i].inside.size());
-  return grown;
-}
-
 // The outputs whose gradients each rank's inputs need.
 Needs needs_of_gradient(const ConvolutionTask& task) {
   Needs needs;
@@ -210,7 +194,7 @@ struct OverlappedConvolution
     if (has_interior)
       part_at(result, inner, outputs)
           .copy_(interior(tile, weight, bias, *task, inner));
-    const at::Tensor grown = grown_tile(tile, needs);
+    const at::Tensor grown = grown_tile(tile, needs, 0);
     exchange.finish(handle, view_of(inside_of(grown, needs)));
     const std::string name = CallName::text(tiles);
     note_halo(task->input, task->plan.needs, exchange.plan(), tile, name, true);

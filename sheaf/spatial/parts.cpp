@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/spatial/keep.hpp"
+#include "sheaf/parallel/keep.hpp"
 #include "sheaf/spatial/notes.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/dtype.hpp"
@@ -13,6 +13,8 @@
 namespace sheaf::spatial {
 namespace {
 
+using parallel::keep;
+using parallel::kept;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -76,23 +78,6 @@ struct HaloTask {
   Split split;
   Needs all_needs;
   std::string name;
-
-  at::Tensor inside(at::Tensor padded) const {
-    for (std::size_t i = 0; i < needs.size(); ++i)
-      padded = padded.narrow(static_cast<std::int64_t>(i) + 2, needs[i].low,
-                             needs[i].inside.size());
-    return padded;
-  }
-  at::Tensor empty_padded(const at::TensorOptions& options) const {
-    std::vector<std::int64_t> padded{sizes[0], sizes[1]};
-    bool has_padding = false;
-    for (const Need& need : needs) {
-      padded.push_back(need.low + need.inside.size() + need.high);
-      has_padding = has_padding || need.low > 0 || need.high > 0;
-    }
-    return has_padding ? at::full(padded, fill, options)
-                       : at::empty(padded, options);
-  }
 };
 
 // What came goes back.
@@ -110,8 +95,8 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
     task.sizes = plain.sizes().vec();
     const at::Tensor tile = plain.contiguous();
     const auto handle = task.exchange->start(view_of(tile));
-    const at::Tensor result = task.empty_padded(plain.options());
-    task.exchange->finish(handle, view_of(task.inside(result)));
+    const at::Tensor result = grown_tile(tile, task.needs, task.fill);
+    task.exchange->finish(handle, view_of(inside_of(result, task.needs)));
     note_halo(task.split, task.all_needs, task.exchange->plan(), plain,
               task.name, false);
     keep(context, std::move(task));
@@ -120,7 +105,7 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const HaloTask& task = kept<HaloTask>(context);
-    const at::Tensor wanted = task.inside(gradients[0]);
+    const at::Tensor wanted = inside_of(gradients[0], task.needs);
     const auto handle = task.exchange->start_adjoint(view_of(wanted));
     const at::Tensor gradient = at::empty(task.sizes, wanted.options());
     task.exchange->finish_adjoint(handle, view_of(gradient));
@@ -237,6 +222,25 @@ std::vector<halo::Box> boxes_of(const Needs& needs) {
       box.axes[i] = of_rank[i].inside;
   }
   return boxes;
+}
+
+at::Tensor grown_tile(const at::Tensor& plain, const std::vector<Need>& needs,
+                      double fill) {
+  std::vector<std::int64_t> sizes{plain.size(0), plain.size(1)};
+  bool has_padding = false;
+  for (const Need& need : needs) {
+    sizes.push_back(need.low + need.inside.size() + need.high);
+    has_padding = has_padding || need.low > 0 || need.high > 0;
+  }
+  return has_padding ? at::full(sizes, fill, plain.options())
+                     : at::empty(sizes, plain.options());
+}
+
+at::Tensor inside_of(at::Tensor grown, const std::vector<Need>& needs) {
+  for (std::size_t i = 0; i < needs.size(); ++i)
+    grown = grown.narrow(static_cast<std::int64_t>(i) + 2, needs[i].low,
+                         needs[i].inside.size());
+  return grown;
 }
 
 at::Tensor with_halo(const at::Tensor& local, const Split& split,

@@ -35,6 +35,12 @@ halo::View view_of(const at::Tensor& plain);
 // What each rank needs, without what it adds.
 std::vector<halo::Box> boxes_of(const Needs& needs);
 
+// Room for what a rank needs of such a tensor, `fill` where it adds some; and
+// the part of it that is of the image.
+at::Tensor grown_tile(const at::Tensor& plain, const std::vector<Need>& needs,
+                      double fill);
+at::Tensor inside_of(at::Tensor grown, const std::vector<Need>& needs);
+
 // The sum over ranks, on all of them.
 at::Tensor sum_over_tiles(const at::Tensor& local,
                           const std::shared_ptr<Tiles>& tiles);

@@ -68,6 +68,11 @@ std::vector<std::int64_t> Split::local_sizes() const {
   return result;
 }
 
+bool Split::has_nothing() const {
+  const auto sizes = local_sizes();
+  return std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+}
+
 std::string Split::text() const {
   std::string text;
   for (std::size_t axis = 0; axis < sizes.size(); ++axis) {

@@ -29,6 +29,7 @@ struct Split {
   halo::Interval interval(std::int64_t axis) const;
   halo::Interval interval(std::int64_t axis, int rank) const;
   std::vector<std::int64_t> local_sizes() const;
+  bool has_nothing() const;  // on this rank
   std::string text() const;  // "2x3x[0|4|8]x8"
 };
 bool operator==(const Split& a, const Split& b);

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace sheaf::spatial {
+namespace sheaf::parallel {
 
 template <class T>
 struct Kept : torch::CustomClassHolder {
@@ -25,4 +25,4 @@ T& kept(torch::autograd::AutogradContext* context) {
   return static_cast<Kept<T>&>(*context->saved_data["value"].toCapsule()).value;
 }
 
-}  // namespace sheaf::spatial
+}  // namespace sheaf::parallel
