@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kLaunchGroup = "Ranks";
 
-constexpr const char* kFooter =
+constexpr const char* kBenchFooter =
     "Examples:\n"
     "  sheaf bench allreduce -n 2 -b 8 -e 128M -f 2 --versus mpi\n"
     "  sheaf bench allreduce -n 4 -b 64M -e 64M --buffer plain --json\n"
@@ -76,7 +76,7 @@ void add_machine_and_output(CLI::App& command, BenchArgs& args) {
 }  // namespace
 
 void add_bench_options(CLI::App& command, BenchArguments& arguments) {
-  command.footer(kFooter);
+  command.footer(kBenchFooter);
   add_launch_options(command, arguments.launch, /*ranks=*/2);
   for (CLI::Option* option : command.get_options())
     if (option->get_name() != "--help") option->group(kLaunchGroup);

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFooter =
+constexpr const char* kPlotFooter =
     "Examples:\n"
     "  sheaf plot -paths runs/mlp_ddp runs/mlp_dad\n"
     "  sheaf plot --paths runs/* --keys batch_duration exchange_duration\n"
@@ -107,7 +107,7 @@ void add_plot_command(CLI::App& app) {
   auto args = std::make_shared<PlotArgs>();
   CLI::App* command =
       app.add_subcommand("plot", "Compare the times of runs in pictures");
-  command->footer(kFooter);
+  command->footer(kPlotFooter);
   command->add_option("--paths,paths", args->runs, "Folders of runs")
       ->required();
   command->add_option("--keys", args->compare.keys,

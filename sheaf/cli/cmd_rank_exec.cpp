@@ -4,7 +4,7 @@
 namespace sheaf::cli {
 namespace {
 
-struct Arguments {
+struct RankExecArguments {
   WrapperOptions options;
   int grace_ms = 3000;
 };
@@ -12,7 +12,7 @@ struct Arguments {
 }  // namespace
 
 void add_rank_exec_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RankExecArguments>();
   CLI::App* command = app.add_subcommand(
       "rank-exec", "Run the program of one rank; `sheaf run` starts it");
   command->group("");  // not in the help: it is no command for people

@@ -9,7 +9,7 @@
 namespace sheaf::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kReportFooter =
     "Examples:\n"
     "  sheaf report runs/fashion_mnist-001\n"
     "  sheaf report runs/mlp_ddp runs/mlp_dad -o compared.html\n";
@@ -38,7 +38,7 @@ void add_report_command(CLI::App& app) {
   auto args = std::make_shared<ReportArgs>();
   CLI::App* command =
       app.add_subcommand("report", "Write a page with charts of runs");
-  command->footer(kFooter);
+  command->footer(kReportFooter);
   command->add_option("runs", args->runs, "Folders of runs")->required();
   command->add_option("-o,--output", args->output, "The page")
       ->capture_default_str();

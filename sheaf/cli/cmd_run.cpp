@@ -6,7 +6,7 @@
 namespace sheaf::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kRunFooter =
     "The program and its arguments come last, after -- or without.\n"
     "Examples:\n"
     "  sheaf run -n 4 ./program --its-option\n"
@@ -23,7 +23,7 @@ void add_run_command(CLI::App& app) {
   auto launch = std::make_shared<LaunchOptions>();
   CLI::App* command = app.add_subcommand(
       "run", "Start a program on several ranks, here or on many hosts");
-  command->footer(kFooter);
+  command->footer(kRunFooter);
   command->prefix_command();
   add_launch_options(*command, *launch, /*ranks=*/1);
   add_run_options(*command, *launch);

@@ -9,7 +9,7 @@
 namespace sheaf::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kSweepFooter =
     "Examples:\n"
     "  sheaf sweep examples/dad_sweep.yaml --dry-run\n"
     "  sheaf sweep examples/dad_sweep.yaml\n"
@@ -17,7 +17,7 @@ constexpr const char* kFooter =
     "Exit code: 0 when every job has finished; 1 when one failed; 128+n after\n"
     "signal n; 2 for a mistake. docs/sweep.md describes the file.";
 
-struct Arguments {
+struct SweepArguments {
   std::string file;
   std::string output;
   bool is_dry = false;
@@ -25,7 +25,7 @@ struct Arguments {
   SweepOptions run;
 };
 
-void add_options(CLI::App& command, Arguments& arguments) {
+void add_options(CLI::App& command, SweepArguments& arguments) {
   command
       .add_option("JOBS", arguments.file, "Description of the jobs, in YAML")
       ->required();
@@ -46,7 +46,7 @@ bool has_command(const CLI::App& app, const std::string& name) {
       [&](const CLI::App* one) { return one->get_name() == name; });
 }
 
-void sweep(const CLI::App& app, Arguments& arguments) {
+void sweep(const CLI::App& app, SweepArguments& arguments) {
   SweepPlan plan = plan_sweep(arguments.file, arguments.output);
   if (arguments.is_dry) {
     print_sweep(plan, arguments.as_json);
@@ -63,10 +63,10 @@ void sweep(const CLI::App& app, Arguments& arguments) {
 }  // namespace
 
 void add_sweep_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SweepArguments>();
   CLI::App* command = app.add_subcommand(
       "sweep", "Train with many combinations of settings, then compare");
-  command->footer(kFooter);
+  command->footer(kSweepFooter);
   add_options(*command, *arguments);
   command->callback([arguments, &app] { sweep(app, *arguments); });
 }

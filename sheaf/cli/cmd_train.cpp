@@ -12,7 +12,7 @@ namespace {
 // What ranks have to finish their step and save, before they are ended.
 constexpr std::chrono::seconds kStopTime{60};
 
-constexpr const char* kFooter =
+constexpr const char* kTrainFooter =
     "Examples:\n"
     "  sheaf train examples/fashion_mnist.yaml -n 2\n"
     "  sheaf train a.yaml -n 2 --set optimizer.learning_rate=0.1\n"
@@ -21,7 +21,7 @@ constexpr const char* kFooter =
     "that failed first; 128+n after signal n; 2 for a mistake in the command\n"
     "line or the description. docs/train.md describes the description.";
 
-struct Arguments {
+struct TrainArguments {
   LaunchOptions launch;
   std::string config;
   std::vector<std::string> sets;
@@ -31,7 +31,7 @@ struct Arguments {
   bool explains = false;
 };
 
-void add_training_options(CLI::App& command, Arguments& arguments) {
+void add_training_options(CLI::App& command, TrainArguments& arguments) {
   command
       .add_option("CONFIG", arguments.config, "Description of the run, in YAML")
       ->required();
@@ -53,7 +53,7 @@ void add_training_options(CLI::App& command, Arguments& arguments) {
                    "Make one step and print what it exchanges, by layer");
 }
 
-std::vector<std::string> rank_words(const Arguments& arguments) {
+std::vector<std::string> rank_words(const TrainArguments& arguments) {
   std::vector<std::string> words{"train", arguments.config};
   for (const std::string& set : arguments.sets)
     words.insert(words.end(), {"--set", set});
@@ -72,7 +72,7 @@ bool is_alone(const LaunchOptions& launch) {
          !launch.dry_run;
 }
 
-void train(Arguments& arguments) {
+void train(TrainArguments& arguments) {
   LaunchOptions& launch = arguments.launch;
   const std::vector<std::string> words = rank_words(arguments);
   if (arguments.prints_config || is_alone(launch)) become_torch_program(words);
@@ -85,10 +85,10 @@ void train(Arguments& arguments) {
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand(
       "train", "Train a network as a file describes, on several ranks");
-  command->footer(kFooter);
+  command->footer(kTrainFooter);
   add_training_options(*command, *arguments);
   add_host_options(*command, arguments->launch, /*ranks=*/1);
   add_run_options(*command, arguments->launch);

@@ -37,7 +37,7 @@ struct ChildSetup {
   int problem;  // errno goes there when exec fails
 };
 
-[[noreturn]] void become_program(const ChildOptions& options,
+[[noreturn]] void become_program(const RankChildOptions& options,
                                  const ChildSetup& setup,
                                  const SignalQueue& signals) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -66,7 +66,8 @@ int read_errno(Fd& line) {
 
 }  // namespace
 
-RankChild::RankChild(const ChildOptions& options, const SignalQueue& signals) {
+RankChild::RankChild(const RankChildOptions& options,
+                     const SignalQueue& signals) {
   start_guard();
   start_program(options, signals);
 }
@@ -83,7 +84,7 @@ void RankChild::start_guard() {
   guard_line_ = std::move(line.write);
 }
 
-void RankChild::start_program(const ChildOptions& options,
+void RankChild::start_program(const RankChildOptions& options,
                               const SignalQueue& signals) {
   Pipe problem = make_pipe();
   Pipe out, err;

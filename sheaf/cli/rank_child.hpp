@@ -10,7 +10,7 @@
 
 namespace sheaf::cli {
 
-struct ChildOptions {
+struct RankChildOptions {
   std::vector<std::string> command;
   bool relay = false;     // its output is read from out() and err()
   bool has_input = true;  // false: its standard input is empty
@@ -23,7 +23,7 @@ class RankChild {
  public:
   // Starts the command. When it cannot be, start_errno() says why, and the
   // child is one that ends at once.
-  RankChild(const ChildOptions& options, const SignalQueue& signals);
+  RankChild(const RankChildOptions& options, const SignalQueue& signals);
   ~RankChild();
   RankChild(const RankChild&) = delete;
   RankChild& operator=(const RankChild&) = delete;
@@ -41,7 +41,8 @@ class RankChild {
 
  private:
   void start_guard();
-  void start_program(const ChildOptions& options, const SignalQueue& signals);
+  void start_program(const RankChildOptions& options,
+                     const SignalQueue& signals);
 
   pid_t pid_ = -1;
   pid_t guard_ = -1;

@@ -14,7 +14,7 @@
 namespace sheaf::comm {
 namespace {
 
-struct Job {
+struct ReduceJob {
   Operation operation;
   const std::byte* input;
   std::byte* output;
@@ -26,7 +26,7 @@ struct Job {
 
 // All ranks' data came with their arrival: each reduces it for itself, in the
 // order of ranks.
-void reduce_small(Call& call, const Job& job) {
+void reduce_small(Call& call, const ReduceJob& job) {
   const int size = call.local().size();
   std::array<const void*, 64> few;
   std::vector<const void*> many;
@@ -42,7 +42,7 @@ void reduce_small(Call& call, const Job& job) {
          job.count);
 }
 
-void run_mpi(Call& call, const Job& job) {
+void run_mpi(Call& call, const ReduceJob& job) {
   GroupCore& group = call.group();
   Transport& transport = group.runtime().transport();
   SHEAF_CHECK(group.size() == transport.size(),
@@ -62,7 +62,7 @@ void run_mpi(Call& call, const Job& job) {
 }
 
 // For those who want to know how long it took.
-void observe(GroupCore& group, const Choice& choice, const Job& job,
+void observe(GroupCore& group, const Choice& choice, const ReduceJob& job,
              CallTimes& times) {
   times.end_ns = now_ns();
   if (group.tuner().is_measuring())
@@ -71,7 +71,7 @@ void observe(GroupCore& group, const Choice& choice, const Job& job,
     group.reporter().note(choice, job.reduction.dtype, job.bytes(), times);
 }
 
-void run(GroupCore& group, const Job& job, const Fingerprint& fingerprint,
+void run(GroupCore& group, const ReduceJob& job, const Fingerprint& fingerprint,
          const CollectiveOptions& options) {
   group.reporter().count_call();
   if (group.size() == 1) {
@@ -132,9 +132,9 @@ Work all_reduce(const Group& group, ConstBuffer input, Buffer output,
   check_same_type(group, Operation::kAllReduce, input, output);
   check_count(group, Operation::kAllReduce, "output", output.count,
               input.count);
-  const Job job{Operation::kAllReduce, bytes_of(input.data),
-                bytes_of(output.data), input.count,
-                reduction_for(group, input.dtype, options.op)};
+  const ReduceJob job{Operation::kAllReduce, bytes_of(input.data),
+                      bytes_of(output.data), input.count,
+                      reduction_for(group, input.dtype, options.op)};
   const Fingerprint fingerprint = make_fingerprint(
       Operation::kAllReduce, input.dtype, input.count, options);
   return group.core().submit(options.async, [=, &core = group.core()] {

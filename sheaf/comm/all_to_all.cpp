@@ -14,7 +14,7 @@
 namespace sheaf::comm {
 namespace {
 
-struct Job {
+struct AllToAllJob {
   const std::byte* input;
   std::byte* output;
   // Bytes and starts of the blocks for and from each rank.
@@ -33,7 +33,8 @@ struct Shipment {
 };
 
 // With unequal counts every member tells its table; otherwise all are alike.
-std::vector<Shipment> shipments(Call& call, const Job& job, bool is_unequal) {
+std::vector<Shipment> shipments(Call& call, const AllToAllJob& job,
+                                bool is_unequal) {
   const Layout& layout = call.layout();
   const auto me = static_cast<std::size_t>(layout.rank);
   const auto members = static_cast<std::size_t>(layout.local_count());
@@ -62,7 +63,7 @@ std::vector<Shipment> shipments(Call& call, const Job& job, bool is_unequal) {
   return result;
 }
 
-void share(Call& call, const Job& job, bool is_unequal) {
+void share(Call& call, const AllToAllJob& job, bool is_unequal) {
   const Layout& layout = call.layout();
   const auto sent = shipments(call, job, is_unequal);
   Streams streams{.mine = job.input, .bytes = {}, .in_place = {}};
@@ -90,7 +91,7 @@ void share(Call& call, const Job& job, bool is_unequal) {
       });
 }
 
-void run(Call& call, const Job& job, bool is_unequal) {
+void run(Call& call, const AllToAllJob& job, bool is_unequal) {
   const Layout& layout = call.layout();
   Messages messages(call);
   for (int rank = 0; rank < layout.size(); ++rank) {
@@ -131,7 +132,7 @@ Work all_to_all(const Group& group, ConstBuffer input, Buffer output,
   SHEAF_CHECK(input.data != output.data || input.count == 0, "rank ",
               group.rank(), ": all_to_all does not work in place");
   const std::size_t element = size_of(input.dtype);
-  Job job{bytes_of(input.data), bytes_of(output.data), {}, {}, {}, {}};
+  AllToAllJob job{bytes_of(input.data), bytes_of(output.data), {}, {}, {}, {}};
   job.send_bytes = in_bytes(
       block_counts(group, kThis, send_counts, input.count / ranks), element);
   job.receive_bytes =

@@ -11,7 +11,6 @@ namespace {
 
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
 constexpr std::size_t kLargestContents = 8192;  // that travel in the letter
-constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
 
 Tag enclosure_tag(std::uint32_t number) {
   return static_cast<Tag>(TagKind::kEnclosure) << 25 |

@@ -8,7 +8,6 @@ namespace sheaf::comm {
 namespace {
 
 constexpr Tag kPlace = kPlaceMask;  // no pipeline uses it
-constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
 
 }  // namespace
 

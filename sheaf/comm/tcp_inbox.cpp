@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t kScratch = 64 << 10;
 constexpr int kReadsAtOnce = 32;
 
-bool would_block(int error) { return error == EAGAIN || error == EINTR; }
-
 }  // namespace
 
 void Inbox::attach(Socket socket) {
@@ -101,7 +99,7 @@ bool Inbox::read_once(bool& is_short) {
   }
   const ssize_t got = readv(socket_.fd(), parts, count);
   is_short = got < static_cast<ssize_t>(room);
-  if (got < 0) return would_block(errno);
+  if (got < 0) return is_for_later(errno);
   if (got == 0) return false;
   const auto bytes = static_cast<std::size_t>(got);
   if (current_) deliver(std::min(bytes, direct));

@@ -104,7 +104,7 @@ bool Inbox::flush_answers() {
   if (answers_.empty() || !socket_) return true;
   const ssize_t sent = ::send(socket_.fd(), answers_.data(), answers_.size(),
                               MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent < 0) return errno == EAGAIN || errno == EINTR;
+  if (sent < 0) return is_for_later(errno);
   answers_.erase(answers_.begin(), answers_.begin() + sent);
   return true;
 }

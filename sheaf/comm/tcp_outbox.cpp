@@ -10,12 +10,6 @@
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::comm {
-namespace {
-
-bool would_block(int error) { return error == EAGAIN || error == EINTR; }
-
-}  // namespace
-
 void Outbox::attach(Socket socket) {
   const std::lock_guard lock(mutex_);
   socket_ = std::move(socket);
@@ -76,7 +70,7 @@ bool Outbox::advance_readable() {
 bool Outbox::read_answers() {
   std::byte bytes[4096];
   const ssize_t got = recv(socket_.fd(), bytes, sizeof bytes, MSG_DONTWAIT);
-  if (got < 0) return would_block(errno);
+  if (got < 0) return is_for_later(errno);
   if (got == 0) return false;
   unread_.insert(unread_.end(), bytes, bytes + got);
   std::size_t at = 0;
@@ -108,7 +102,7 @@ void Outbox::take_answer(const FrameHead& answer) {
 bool Outbox::write() {
   while (is_writing_ || next_frame()) {
     const ssize_t sent = write_once();
-    if (sent < 0) return would_block(errno);
+    if (sent < 0) return is_for_later(errno);
     frame_.written += static_cast<std::size_t>(sent);
     if (frame_.written == frame_.size()) finish_frame();
   }

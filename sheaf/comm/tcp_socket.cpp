@@ -120,7 +120,7 @@ bool read_within(int fd, void* data, std::size_t bytes, Deadline deadline) {
   while (bytes > 0) {
     if (!is_ready(fd, POLLIN, deadline)) return false;
     const ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0 && is_for_later(errno)) continue;
     if (got <= 0) return false;
     at += got;
     bytes -= static_cast<std::size_t>(got);

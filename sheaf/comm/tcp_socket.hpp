@@ -1,6 +1,7 @@
 #pragma once
 // Sockets of the TCP transport: addresses, listening, connecting.
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -27,6 +28,12 @@ class Socket {
  private:
   int fd_ = -1;
 };
+
+// Whether a call on a socket that ended with this errno has only to be made
+// again.
+inline bool is_for_later(int error) {
+  return error == EAGAIN || error == EINTR;
+}
 
 // An IPv4 address of an interface, in network order, with its network's mask.
 struct Address {

@@ -20,6 +20,9 @@ namespace sheaf::comm {
 // A message's label, 28 bits wide: what MPI implementations grant.
 using Tag = std::uint32_t;
 
+// What is larger goes as several messages: MPI counts bytes in an int.
+inline constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
+
 // A message failed, or had another size than its receiver expected. Often a
 // sign of something else: ranks that disagree, a rank that died.
 class TransportError : public CommError {

@@ -99,7 +99,7 @@ Interval touching(const Window& window, const Interval& inputs,
                   std::int64_t count) {
   if (inputs.is_empty()) return {};
   return intersect(
-      {0, count},
+      Interval{0, count},
       {ceil_div(inputs.begin + window.pad_low - window.extent() + 1,
                 window.stride),
        floor_div(inputs.end - 1 + window.pad_low, window.stride) + 1});

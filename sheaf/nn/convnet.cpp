@@ -9,16 +9,16 @@
 namespace sheaf::nn {
 namespace {
 
-constexpr std::int64_t kKernel = 5;
+constexpr std::int64_t kConvnetKernel = 5;
 constexpr std::int64_t kHidden = 500;
 
-std::int64_t after_pooling(std::int64_t size) {
-  return (size - kKernel + 1) / 2;
+std::int64_t after_conv_and_pool(std::int64_t size) {
+  return (size - kConvnetKernel + 1) / 2;
 }
 
 torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, bool bias) {
   return torch::nn::Conv2d(
-      torch::nn::Conv2dOptions(in, out, kKernel).bias(bias));
+      torch::nn::Conv2dOptions(in, out, kConvnetKernel).bias(bias));
 }
 
 torch::nn::Linear make_linear(std::int64_t in, std::int64_t out, bool bias) {
@@ -28,8 +28,8 @@ torch::nn::Linear make_linear(std::int64_t in, std::int64_t out, bool bias) {
 class Convnet : public Network {
  public:
   explicit Convnet(const Arguments& arguments) {
-    const std::int64_t side =
-        after_pooling(after_pooling(arguments.integer("image_size")));
+    const std::int64_t side = after_conv_and_pool(
+        after_conv_and_pool(arguments.integer("image_size")));
     if (side < 1) arguments.refuse("image_size", "at least 16");
     const bool bias = arguments.flag("bias");
     conv1_ = register_module(

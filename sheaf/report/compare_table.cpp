@@ -10,13 +10,13 @@
 namespace sheaf::report {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotThere = std::numeric_limits<double>::quiet_NaN();
 
 struct Figures {
   std::size_t batches = 0;
-  double median = kNone;
-  double p95 = kNone;
-  double total = kNone;
+  double median = kNotThere;
+  double p95 = kNotThere;
+  double total = kNotThere;
 };
 
 Figures figures_of(const ComparedRun& run) {

@@ -26,4 +26,8 @@ inline CallOutcome call_sheaf(const std::vector<std::string>& words) {
           testing::internal::GetCapturedStderr()};
 }
 
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace sheaf::cli

@@ -35,10 +35,6 @@ class DumpShow : public testing::Test {
   test::DumpFolder folder_;
 };
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_F(DumpShow, FindsTheOtherRanksBesideTheFile) {
   const CallOutcome shown = call_sheaf({"dump", "show", file(1)});
   EXPECT_EQ(shown.code, 0) << shown.err;

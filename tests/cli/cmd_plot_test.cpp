@@ -13,10 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 class PlotCommand : public testing::Test {
  protected:
   PlotCommand()

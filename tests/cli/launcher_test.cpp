@@ -10,7 +10,7 @@
 namespace sheaf::cli {
 namespace {
 
-const MpiInstall kOpenMpi{"mpirun", MpiKind::kOpenMpi, "4.1.4"};
+const MpiInstall kInstalled{"mpirun", MpiKind::kOpenMpi, "4.1.4"};
 
 class LaunchPlanTest : public testing::Test {
  protected:
@@ -22,7 +22,7 @@ class LaunchPlanTest : public testing::Test {
     options_.ranks = 12;
   }
   void TearDown() override { SetUp(); }
-  LaunchPlan plan() const { return plan_launch(options_, kOpenMpi); }
+  LaunchPlan plan() const { return plan_launch(options_, kInstalled); }
 
   LaunchOptions options_;
 };

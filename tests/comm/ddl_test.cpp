@@ -100,7 +100,7 @@ TEST(Ddl, KnowsSumAndAverageOnly) {
   run_threads(2, [](const Group& group) {
     std::vector<float> data{1};
     expect_throws<UsageError>(
-        [&] { all_reduce(group, data, {.op = ReduceOp::kMax}); },
+        [&] { ddl::all_reduce(group, data, {.op = ReduceOp::kMax}); },
         {"sum and avg, not max"});
   });
 }

@@ -39,7 +39,7 @@ void await(Condition condition) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-class Hosts : public testing::Test {
+class MonitoredHosts : public testing::Test {
  protected:
   void start(int count) {
     for (int rank = 0; rank < count; ++rank)
@@ -62,7 +62,7 @@ class Hosts : public testing::Test {
   std::vector<std::unique_ptr<Host>> hosts_;
 };
 
-TEST_F(Hosts, HearOfADeathEverywhere) {
+TEST_F(MonitoredHosts, HearOfADeathEverywhere) {
   start(3);
   at(2).monitor.reset();  // no good-bye
   for (const int rank : {0, 1}) {
@@ -72,7 +72,7 @@ TEST_F(Hosts, HearOfADeathEverywhere) {
   }
 }
 
-TEST_F(Hosts, HearOfTheDeathOfRankZero) {
+TEST_F(MonitoredHosts, HearOfTheDeathOfRankZero) {
   start(3);
   at(0).monitor.reset();
   for (const int rank : {1, 2}) {
@@ -81,7 +81,7 @@ TEST_F(Hosts, HearOfTheDeathOfRankZero) {
   }
 }
 
-TEST_F(Hosts, DoNotTakeAGoodByeForADeath) {
+TEST_F(MonitoredHosts, DoNotTakeAGoodByeForADeath) {
   start(3);
   at(1).monitor->leave();
   at(1).monitor.reset();
@@ -91,7 +91,7 @@ TEST_F(Hosts, DoNotTakeAGoodByeForADeath) {
   EXPECT_EQ(alarm(0).record(0).rank, 2);
 }
 
-TEST_F(Hosts, PassAlarmsOn) {
+TEST_F(MonitoredHosts, PassAlarmsOn) {
   start(4);
   alarm(3).raise(AlarmKind::kMismatch, 3, 17, "they disagree");
   for (const int rank : {0, 1, 2}) {
@@ -103,7 +103,7 @@ TEST_F(Hosts, PassAlarmsOn) {
   EXPECT_EQ(alarm(3).count(), 1u);
 }
 
-TEST_F(Hosts, TellWhereTheirRanksAre) {
+TEST_F(MonitoredHosts, TellWhereTheirRanksAre) {
   start(3);
   at(2).memory.header(0).flight.begin(
       {.operation = Operation::kScatter, .sequence = 8}, 0);
@@ -118,7 +118,7 @@ TEST_F(Hosts, TellWhereTheirRanksAre) {
   }
 }
 
-TEST_F(Hosts, TurnStrangersAway) {
+TEST_F(MonitoredHosts, TurnStrangersAway) {
   const int fd = listen_for_peers(address_);
   const int stranger = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in name{};

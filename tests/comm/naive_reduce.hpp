@@ -9,7 +9,7 @@
 #include "sheaf/base/dtype.hpp"
 #include "sheaf/comm/reduce_op.hpp"
 
-namespace sheaf::comm::testing {
+namespace sheaf::comm::naive {
 
 template <class T>
 inline constexpr bool is_half_type =
@@ -109,4 +109,4 @@ T naive_element(ReduceOp op, int divisor,
   return narrow<T>(value);
 }
 
-}  // namespace sheaf::comm::testing
+}  // namespace sheaf::comm::naive

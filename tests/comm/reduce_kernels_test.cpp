@@ -28,7 +28,7 @@ T random_element(std::mt19937_64& random) {
     do {
       const auto bits = random();
       std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
-    } while (testing::widen(value) != testing::widen(value));
+    } while (naive::widen(value) != naive::widen(value));
     return value;
   }
 }
@@ -82,7 +82,7 @@ class Bytes {
   std::vector<unsigned char> memory_;
 };
 
-struct Case {
+struct KernelCase {
   Reduction how;
   std::size_t sources;
   std::size_t outputs;
@@ -92,23 +92,23 @@ struct Case {
   bool stream = false;  // the tables only; reduce() decides by itself
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& it) {
+std::ostream& operator<<(std::ostream& out, const KernelCase& it) {
   return out << name_of(it.how.dtype) << ' ' << name_of(it.how.op) << '/'
              << it.how.divisor << ", " << it.sources << " sources, "
              << it.outputs << (it.in_place ? " in-place" : "") << " outputs, "
              << it.count << " elements, shift " << it.shift;
 }
 
-using Run = std::function<void(const Case&, std::vector<const void*>&,
+using Run = std::function<void(const KernelCase&, std::vector<const void*>&,
                                std::vector<void*>&)>;
 
-void run_public(const Case& it, std::vector<const void*>& sources,
+void run_public(const KernelCase& it, std::vector<const void*>& sources,
                 std::vector<void*>& outputs) {
   reduce(it.how, sources, outputs, it.count);
 }
 
 // Everything that can run `it`: reduce(), and each table by itself.
-std::vector<std::pair<std::string, Run>> runs_of(const Case& it) {
+std::vector<std::pair<std::string, Run>> runs_of(const KernelCase& it) {
   std::vector<std::pair<std::string, Run>> runs{{"reduce()", run_public}};
   if (it.sources == 1 && it.how.divisor == 1) return runs;
   for (const ReduceTable* table : supported_tables())
@@ -122,7 +122,8 @@ std::vector<std::pair<std::string, Run>> runs_of(const Case& it) {
 }
 
 template <class T>
-void expect_result(const Case& it, const std::vector<std::vector<T>>& values,
+void expect_result(const KernelCase& it,
+                   const std::vector<std::vector<T>>& values,
                    const std::vector<T>& wanted) {
   for (const auto& [name, run] : runs_of(it)) {
     std::vector<Bytes> buffers;
@@ -147,11 +148,11 @@ void expect_result(const Case& it, const std::vector<std::vector<T>>& values,
 }
 
 template <class T>
-void expect_naive(const Case& it) {
+void expect_naive(const KernelCase& it) {
   const auto values = random_sources<T>(it.sources, it.count);
   std::vector<T> wanted(it.count);
   for (std::size_t i = 0; i < it.count; ++i)
-    wanted[i] = testing::naive_element(it.how.op, it.how.divisor, values, i);
+    wanted[i] = naive::naive_element(it.how.op, it.how.divisor, values, i);
   expect_result(it, values, wanted);
 }
 

@@ -11,12 +11,12 @@ namespace {
 
 using at::Tensor;
 
-struct Case {
+struct LocalCase {
   std::int64_t channels, maps;
   Pair image, kernel, stride, padding;
 };
 
-const std::vector<Case> kCases{
+const std::vector<LocalCase> kCases{
     {1, 1, {4, 4}, {4, 4}, {1, 1}, {0, 0}},
     {2, 3, {7, 5}, {3, 2}, {1, 1}, {0, 0}},
     {3, 2, {8, 9}, {3, 3}, {2, 3}, {1, 0}},
@@ -24,14 +24,14 @@ const std::vector<Case> kCases{
     {1, 2, {5, 6}, {1, 1}, {1, 1}, {0, 0}},
 };
 
-LocallyConnected2d layer_of(const Case& a, bool bias = false) {
+LocallyConnected2d layer_of(const LocalCase& a, bool bias = false) {
   LocallyConnected2d layer(LocallyConnectedOptions{
       a.channels, a.maps, a.image, a.kernel, a.stride, a.padding, bias});
   layer->to(torch::kDouble);
   return layer;
 }
 
-Tensor image_of(const Case& a, std::int64_t batch = 2) {
+Tensor image_of(const LocalCase& a, std::int64_t batch = 2) {
   return torch::randn({batch, a.channels, a.image[0], a.image[1]},
                       torch::kDouble);
 }
@@ -57,7 +57,7 @@ double slope_error(const std::function<Tensor(const Tensor&)>& function,
 }
 
 TEST(LocallyConnected, WithOneFilterForAllItIsAConvolution) {
-  for (const Case& a : kCases) {
+  for (const LocalCase& a : kCases) {
     auto layer = layer_of(a);
     const Pair output = layer->output_image();
     const Tensor filters = torch::randn(
@@ -75,7 +75,7 @@ TEST(LocallyConnected, WithOneFilterForAllItIsAConvolution) {
 }
 
 TEST(LocallyConnected, EveryPlaceHasItsOwnFilter) {
-  const Case& a = kCases[1];
+  const LocalCase& a = kCases[1];
   auto layer = layer_of(a, /*bias=*/true);
   const Tensor x = image_of(a), before = layer->forward(x).clone();
   {
@@ -91,7 +91,7 @@ TEST(LocallyConnected, EveryPlaceHasItsOwnFilter) {
 
 // <A x, y> = <x, A' y>.
 TEST(LocallyConnected, TransposedIsTheAdjoint) {
-  for (const Case& a : kCases) {
+  for (const LocalCase& a : kCases) {
     auto layer = layer_of(a);
     const Tensor x = image_of(a), y = torch::randn_like(layer->forward(x));
     const double there = (layer->forward(x) * y).sum().item<double>();
@@ -102,7 +102,7 @@ TEST(LocallyConnected, TransposedIsTheAdjoint) {
 }
 
 TEST(LocallyConnected, GradientsAreSlopes) {
-  for (const Case& a : kCases) {
+  for (const LocalCase& a : kCases) {
     auto layer = layer_of(a);
     const Tensor weight = layer->weight.detach(), x = image_of(a, 1);
     const Tensor y =

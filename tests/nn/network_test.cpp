@@ -13,14 +13,14 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-struct Case {
+struct NetworkCase {
   NetworkSpec spec;
   at::Tensor input;
   std::vector<std::int64_t> output;
 };
 
 // Each network in a size that takes milliseconds.
-std::vector<Case> small_cases() {
+std::vector<NetworkCase> small_cases() {
   const auto image = [](std::int64_t channels, std::int64_t size) {
     return torch::randn({2, channels, size, size});
   };
@@ -55,7 +55,7 @@ std::vector<Case> small_cases() {
 
 TEST(Network, EveryOneGoesForwardAndBackward) {
   std::set<std::string> seen;
-  for (const Case& c : small_cases()) {
+  for (const NetworkCase& c : small_cases()) {
     torch::manual_seed(1);
     const auto network = make_network(c.spec);
     const auto output = network->forward(c.input);
@@ -73,7 +73,7 @@ TEST(Network, EveryOneGoesForwardAndBackward) {
 TEST(Network, WeightsGoThroughAFile) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "state.pt";
-  for (const Case& c : small_cases()) {
+  for (const NetworkCase& c : small_cases()) {
     const auto from = make_network(c.spec), to = make_network(c.spec);
     from->forward(c.input);  // so that running statistics differ too
     tensor::save_state_dict(path, tensor::state_dict(*from));

@@ -29,7 +29,8 @@ class Nccl : public testing::Test {
 
   void TearDown() override { tensor::nccl::enable(group_, false); }
 
-  const comm::Group group_ = test::world().split(0, test::world().rank());
+  const comm::Group group_ =
+      sheaf::test::world().split(0, sheaf::test::world().rank());
   bool has_gpus_ = false;
   at::Device device_ = at::kCPU;
 };

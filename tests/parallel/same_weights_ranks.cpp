@@ -28,8 +28,8 @@ namespace {
 using namespace test;
 using sheaf::test::world;
 
-constexpr int kSteps = 50;
-constexpr std::int64_t kBatch = 17;  // no number of ranks divides it
+constexpr int kStepsOfAll = 50;
+constexpr std::int64_t kBatchOfAll = 17;  // no number of ranks divides it
 constexpr std::int64_t kSide = 28;
 constexpr std::int64_t kClasses = 10;
 constexpr int kPieces = 2;          // of a batch, with accumulation
@@ -41,7 +41,7 @@ using Case = std::tuple<const char*, at::ScalarType, Way>;
 
 struct Rows {
   std::int64_t begin = 0;
-  std::int64_t end = kBatch;
+  std::int64_t end = kBatchOfAll;
   std::int64_t size() const { return end - begin; }
   Rows part(int i, int n) const {
     return {begin + size() * i / n, begin + size() * (i + 1) / n};
@@ -61,7 +61,7 @@ struct BranchedImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, int step, std::int64_t first_row) {
     const at::Tensor y = net->forward(x);
     if (branches.empty()) return y;
-    const std::int64_t limit = step * 5 % (kBatch + 1);
+    const std::int64_t limit = step * 5 % (kBatchOfAll + 1);
     const std::int64_t taken =
         std::clamp<std::int64_t>(limit - first_row, 0, x.size(0));
     if (taken == 0) return y;
@@ -97,11 +97,11 @@ int start_of(const std::string& name) { return name == "lenet" ? 6 : 2; }
 
 std::vector<Examples> make_batches() {
   std::vector<Examples> batches;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfAll; ++step) {
     auto generator = at::detail::createCPUGenerator(1000 + step);
     const at::Tensor data =
-        at::randn({kBatch, 1, kSide, kSide}, generator, at::kDouble);
-    batches.push_back({data, at::randint(kClasses, {kBatch}, generator,
+        at::randn({kBatchOfAll, 1, kSide, kSide}, generator, at::kDouble);
+    batches.push_back({data, at::randint(kClasses, {kBatchOfAll}, generator,
                                          at::TensorOptions(at::kLong))});
   }
   return batches;
@@ -129,7 +129,7 @@ class SameWeights : public testing::TestWithParam<Case> {
   // The last rank goes on longest, and so its weights are those that stay.
   bool has_rows(int rank, int step) const {
     const int fewer = kStepsFewerEach * (world().size() - 1 - rank);
-    return !is_uneven() || step < kSteps - fewer;
+    return !is_uneven() || step < kStepsOfAll - fewer;
   }
 
   Branched make_net(int seed) const {
@@ -144,7 +144,7 @@ class SameWeights : public testing::TestWithParam<Case> {
   void learn(Model& model, int step, Rows rows, double weight) const {
     const Examples some = images(step, rows, type_);
     const at::Tensor output = model.forward(some.data, step, rows.begin);
-    (part_of_loss(output, some, kBatch) * weight).backward();
+    (part_of_loss(output, some, kBatchOfAll) * weight).backward();
   }
 
   std::vector<at::Tensor> train_together() const;
@@ -171,7 +171,7 @@ std::vector<at::Tensor> SameWeights::train_together() const {
   std::optional<DataParallelCore::Join> join;
   if (is_uneven() && !has_norm())
     join.emplace(model, JoinOptions{way_ == Way::kUnevenByActive});
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfAll; ++step) {
     if (join && !has_rows(world().rank(), step)) break;
     optimizer.zero_grad();
     learn_share(model, step);
@@ -199,7 +199,7 @@ std::vector<at::Tensor> SameWeights::train_alone() const {
   Branched net = make_net(start_of(name_));
   const auto start = weights_of(*net);
   torch::optim::SGD optimizer(net->parameters(), kRate);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfAll; ++step) {
     optimizer.zero_grad();
     learn_all(*net, step);
     optimizer.step();

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-struct Arguments {
+struct SweepPlanArguments {
   std::string file;
   std::string output;
 };
@@ -82,7 +82,7 @@ std::string state_of(const fs::path& folder, const GridJob& job,
   return has_ended(folder, job.ranks) ? "finished" : "begun";
 }
 
-void print_plan(const Arguments& arguments) {
+void print_plan(const SweepPlanArguments& arguments) {
   SweepFile file = read_sweep_file(arguments.file);
   if (!arguments.output.empty()) file.output = arguments.output;
   Json jobs = Json::array();
@@ -104,7 +104,7 @@ void print_plan(const Arguments& arguments) {
 }  // namespace
 
 void add_sweep_plan_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SweepPlanArguments>();
   CLI::App* command =
       app.add_subcommand("sweep-plan", "Print the jobs of sheaf sweep");
   command->add_option("JOBS", arguments->file)->required();

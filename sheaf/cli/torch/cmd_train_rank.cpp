@@ -15,7 +15,7 @@
 namespace sheaf::cli {
 namespace {
 
-struct Arguments {
+struct TrainRankArguments {
   std::string config;
   std::vector<std::string> sets;
   std::string output;
@@ -25,7 +25,7 @@ struct Arguments {
   std::string progress_place;
 };
 
-train::RunConfig read(const Arguments& arguments) {
+train::RunConfig read(const TrainRankArguments& arguments) {
   train::RunConfig config =
       train::complete(train::read_config(arguments.config, arguments.sets));
   if (!arguments.output.empty()) config.output.folder = arguments.output;
@@ -34,7 +34,7 @@ train::RunConfig read(const Arguments& arguments) {
 
 // Rank 0 reads the file, so that other hosts need not have it.
 train::RunConfig read_for_all(const comm::Group& group,
-                              const Arguments& arguments) {
+                              const TrainRankArguments& arguments) {
   train::RunConfig mine;
   const std::string text = train::from_root(group, [&] {
     mine = read(arguments);
@@ -53,7 +53,8 @@ std::unique_ptr<Progress> make_progress(const std::string& place) {
       place.rfind("out:", 0) == 0 ? std::cout : std::cerr, options);
 }
 
-train::Ending train_on(const comm::Group& group, const Arguments& arguments) {
+train::Ending train_on(const comm::Group& group,
+                       const TrainRankArguments& arguments) {
   const train::RunConfig config = read_for_all(group, arguments);
   if (arguments.explains) {
     train::explain(group, config, std::cout);
@@ -70,7 +71,7 @@ train::Ending train_on(const comm::Group& group, const Arguments& arguments) {
   return train::run(group, config, options).ending;
 }
 
-void run_rank(const Arguments& arguments) {
+void run_rank(const TrainRankArguments& arguments) {
   if (arguments.prints_config) {
     std::cout << train::print_config(read(arguments));
     return;
@@ -89,7 +90,7 @@ void run_rank(const Arguments& arguments) {
 }  // namespace
 
 void add_train_rank_command(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainRankArguments>();
   CLI::App* command = app.add_subcommand("train", "Be a rank of sheaf train");
   command->add_option("CONFIG", arguments->config)->required();
   command->add_option("--set", arguments->sets)
