@@ -26,8 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKillAfter{2000};  // from SIGTERM to SIGKILL
-constexpr milliseconds kLookAfter{1000};  // at the parent, if all is quiet
+constexpr milliseconds kKillRankAfter{2000};  // from SIGTERM to SIGKILL
+constexpr milliseconds kLookAfter{1000};      // at the parent, if all is quiet
 
 // SIGTERM can come from anywhere; this one only from the kernel.
 int parent_signal() { return SIGRTMIN + 7; }
@@ -123,7 +123,7 @@ void Wrapper::handle_signal(RankChild& child, int signal) {
   child.signal_group(signal);
   if (signal == SIGUSR1 || signal == SIGUSR2) return;
   was_asked_ = true;
-  kill_at_ = std::min(kill_at_, Clock::now() + kKillAfter);
+  kill_at_ = std::min(kill_at_, Clock::now() + kKillRankAfter);
 }
 
 void Wrapper::relay(Fd& from, FrameKind kind) {

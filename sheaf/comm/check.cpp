@@ -34,9 +34,9 @@ Bytes joined(std::span<const Buffer> buffers) {
 }
 
 // The inputs of all ranks for some of the elements.
-class Inputs {
+class GatheredInputs {
  public:
-  Inputs(const Group& group, const Bytes& mine, DType dtype)
+  GatheredInputs(const Group& group, const Bytes& mine, DType dtype)
       : group_(group), mine_(mine), element_(size_of(dtype)) {}
 
   std::size_t elements_at_once() const {
@@ -66,7 +66,8 @@ class Inputs {
   std::vector<const void*> at_;
 };
 
-Verdict verify_all(const CheckRule& rule, Inputs& inputs, const Bytes& output) {
+Verdict verify_all(const CheckRule& rule, GatheredInputs& inputs,
+                   const Bytes& output) {
   const std::size_t count = output.size() / size_of(rule.dtype);
   Verdict verdict;
   for (std::size_t first = 0; first < count;) {
@@ -128,7 +129,7 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
 }
 
 // The worst element and its neighbours, of all ranks. A collective.
-void add_window(Dump& dump, Inputs& inputs) {
+void add_window(Dump& dump, GatheredInputs& inputs) {
   const std::uint64_t count = std::min<std::uint64_t>(
       {kWindowElements, inputs.elements_at_once(), dump.call.count});
   const std::uint64_t before = std::min(dump.worst.element, count / 2);
@@ -189,7 +190,8 @@ void report_nan_inputs(const Group& group, const Verdict& verdict) {
 }
 
 [[noreturn]] void fail(const Group& group, Dump dump,
-                       const std::vector<Verdict>& verdicts, Inputs& inputs) {
+                       const std::vector<Verdict>& verdicts,
+                       GatheredInputs& inputs) {
   dump.worst_rank = worst_rank_of(verdicts);
   dump.worst = verdicts[static_cast<std::size_t>(dump.worst_rank)].worst;
   add_window(dump, inputs);
@@ -209,7 +211,7 @@ void checked(const Group& group, std::span<const Buffer> buffers,
   reduce();
   Dump dump = describe_call(group, buffers, call);
   dump.output = joined(buffers);
-  Inputs inputs(group, input, rule.dtype);
+  GatheredInputs inputs(group, input, rule.dtype);
   dump.verdict = verify_all(rule, inputs, dump.output);
   report_nan_inputs(group, dump.verdict);
   const auto verdicts = gather_verdicts(group, dump.verdict);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
 
-Counter& staged(Progress& progress) { return progress.staged; }
+Counter& staged_counter(Progress& progress) { return progress.staged; }
 Counter& taken(Progress& progress) { return progress.taken; }
 
 void exchange_in_place(Call& call, const Streams& streams, std::size_t longest,
@@ -43,7 +43,7 @@ class Staged {
   }
 
   void take(std::size_t window, Range range, const Consume& consume) {
-    call_.wait_all(staged, count_at(window + 1));
+    call_.wait_all(staged_counter, count_at(window + 1));
     std::vector<const std::byte*> at;
     for (int member = 0; member < local_.size(); ++member)
       at.push_back(member == local_.me()

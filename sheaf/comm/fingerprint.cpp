@@ -7,7 +7,7 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::array<std::string_view, 15> kNames{
+constexpr std::array<std::string_view, 15> kOperationNames{
     "nothing",      "barrier", "broadcast",  "reduce",  "all_reduce",
     "all_reduce_n", "gather",  "all_gather", "scatter", "reduce_scatter",
     "all_to_all",   "send",    "recv",       "split",   "halo"};
@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, 15> kNames{
 }  // namespace
 
 std::string_view name_of(Operation operation) noexcept {
-  return kNames[static_cast<std::size_t>(operation) % kNames.size()];
+  return kOperationNames[static_cast<std::size_t>(operation) %
+                         kOperationNames.size()];
 }
 
 bool is_reducing(Operation operation) noexcept {

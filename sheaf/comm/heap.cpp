@@ -7,8 +7,8 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kLargeBlock = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -23,12 +23,12 @@ Heap::Heap(std::size_t bytes, std::size_t reserved)
 }
 
 std::byte* Heap::allocate(std::size_t bytes, bool commit) {
-  const bool is_large = bytes >= kHugePage;
-  const std::size_t size = round_up(bytes ? bytes : 1, kLine);
+  const bool is_large = bytes >= kLargeBlock;
+  const std::size_t size = round_up(bytes ? bytes : 1, kCacheLine);
   std::size_t offset = 0;
   {
     const std::lock_guard lock(mutex_);
-    offset = take(size, is_large ? kHugePage : kLine);
+    offset = take(size, is_large ? kLargeBlock : kCacheLine);
   }
   std::byte* block = segment_.data() + offset;
   if (commit && !segment_.commit(offset, size)) {

@@ -33,7 +33,7 @@ struct Frame {
   std::uint32_t bytes;
 };
 
-struct Hello {
+struct MonitorHello {
   std::uint64_t token;
   std::int32_t rank;
 };
@@ -147,7 +147,7 @@ void Monitor::accept_peers(const MonitorAddress& address, int listening_fd) {
   while (peers_.size() < expected && steady_clock::now() < deadline) {
     if (!is_readable(listening_fd, kPollSlice)) continue;
     const int fd = accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC);
-    Hello hello{};
+    MonitorHello hello{};
     if (fd >= 0 && is_readable(fd, kConnectTimeout) &&
         receive_all(fd, &hello, sizeof hello) && hello.token == address.token)
       peers_.push_back({hello.rank, fd});
@@ -166,7 +166,7 @@ void Monitor::connect_to_hub(const MonitorAddress& address) {
     const int fd =
         connect_within(address.addresses[i], address.port, kConnectTimeout);
     if (fd < 0) continue;
-    const Hello hello{address.token, world_.rank};
+    const MonitorHello hello{address.token, world_.rank};
     if (send_all(fd, &hello, sizeof hello)) {
       peers_.push_back({0, fd});
       return;

@@ -7,19 +7,19 @@
 
 namespace sheaf::comm {
 namespace {
-constexpr std::array<std::string_view, kReduceOpCount> kNames{
+constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames{
     "sum", "avg", "product", "min", "max", "band", "bor", "bxor"};
 }
 
 std::string_view name_of(ReduceOp op) noexcept {
-  return kNames[static_cast<std::size_t>(op)];
+  return kReduceOpNames[static_cast<std::size_t>(op)];
 }
 
 ReduceOp parse_reduce_op(std::string_view name) {
   std::string known;
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<ReduceOp>(i);
-    known += (i ? ", " : "") + std::string(kNames[i]);
+  for (std::size_t i = 0; i < kReduceOpNames.size(); ++i) {
+    if (kReduceOpNames[i] == name) return static_cast<ReduceOp>(i);
+    known += (i ? ", " : "") + std::string(kReduceOpNames[i]);
   }
   throw UsageError(
       concat("unknown reduction '", name, "'; use one of ", known));

@@ -137,9 +137,9 @@ class Dense : public torch::nn::Module {
   Linear dense_{nullptr};
 };
 
-class Block : public torch::nn::Module {
+class BertBlock : public torch::nn::Module {
  public:
-  explicit Block(const Sizes& sizes) {
+  explicit BertBlock(const Sizes& sizes) {
     attention_ =
         register_module("attention", std::make_shared<Attention>(sizes));
     intermediate_ = register_module(
@@ -166,7 +166,7 @@ class Encoder : public torch::nn::Module {
   explicit Encoder(const Sizes& sizes) {
     torch::nn::ModuleList list;
     for (std::int64_t i = 0; i < sizes.layers; ++i) {
-      layers_.push_back(std::make_shared<Block>(sizes));
+      layers_.push_back(std::make_shared<BertBlock>(sizes));
       list->push_back(layers_.back());
     }
     register_module("layer", list);
@@ -178,7 +178,7 @@ class Encoder : public torch::nn::Module {
   }
 
  private:
-  std::vector<std::shared_ptr<Block>> layers_;
+  std::vector<std::shared_ptr<BertBlock>> layers_;
 };
 
 class Backbone : public torch::nn::Module {

@@ -33,9 +33,9 @@ struct BlockShape {
 
 // Two convolutions of 3x3, or a bottleneck of 1x1, 3x3 and 1x1, beside a
 // shortcut. As in torchvision the stride of a bottleneck is in its 3x3.
-class Block : public torch::nn::Module {
+class ResidualBlock : public torch::nn::Module {
  public:
-  explicit Block(const BlockShape& shape) {
+  explicit ResidualBlock(const BlockShape& shape) {
     if (shape.is_bottleneck) {
       add(shape.in, shape.width, 1, 1);
       add(shape.width, shape.width, 3, shape.stride);
@@ -118,7 +118,7 @@ class ResNet : public Network {
     const std::int64_t out = shape.is_bottleneck ? 4 * width : width;
     for (int i = 0; i < shape.blocks[stage]; ++i) {
       const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      const auto block = std::make_shared<Block>(
+      const auto block = std::make_shared<ResidualBlock>(
           BlockShape{channels, width, out, stride, shape.is_bottleneck});
       channels = out;
       list->push_back(block);
@@ -141,7 +141,7 @@ class ResNet : public Network {
   bool is_channels_last_;
   Conv2d conv1_{nullptr};
   BatchNorm2d bn1_{nullptr};
-  std::vector<std::shared_ptr<Block>> blocks_;
+  std::vector<std::shared_ptr<ResidualBlock>> blocks_;
   torch::nn::Linear fc_{nullptr};
 };
 

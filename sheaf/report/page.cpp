@@ -7,7 +7,7 @@
 namespace sheaf::report {
 namespace {
 
-std::string escaped(std::string_view text) {
+std::string html_text(std::string_view text) {
   std::string safe;
   for (const char letter : text) {
     if (letter == '<')
@@ -65,9 +65,9 @@ std::string page_of(std::span<const Run> runs, const PageOptions& options) {
   std::string_view frame = page_frame();
   std::string page;
   // One after another, so that no mark is looked for in what was put in.
-  fill(page, frame, "@TITLE@", escaped(title_of(runs, options)));
+  fill(page, frame, "@TITLE@", html_text(title_of(runs, options)));
   fill(page, frame, "@STYLE@", page_style());
-  fill(page, frame, "@TITLE@", escaped(title_of(runs, options)));
+  fill(page, frame, "@TITLE@", html_text(title_of(runs, options)));
   fill(page, frame, "@DATA@", without_tags(page_data_of(runs, options)));
   fill(page, frame, "@ECHARTS@", echarts_script());
   fill(page, frame, "@SCRIPT@", page_script());

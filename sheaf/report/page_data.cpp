@@ -17,14 +17,14 @@ namespace {
 
 using nlohmann::json;
 
-bool is_place(const std::string& key) {
+bool is_no_curve(const std::string& key) {
   return key == "epoch" || key == "batch" || key == "step" || key == "rows";
 }
 
 json columns_of(const Rows& rows, std::size_t every) {
   json columns = json::object();
   for (const auto& [key, column] : rows.columns)
-    if (!is_place(key)) columns[key] = json_numbers(thinned(column, every));
+    if (!is_no_curve(key)) columns[key] = json_numbers(thinned(column, every));
   return columns;
 }
 

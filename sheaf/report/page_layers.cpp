@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 // One layer, with a number for each row of kind "layers".
 struct LayerHistory {
@@ -42,7 +42,7 @@ std::vector<LayerHistory> histories_of(const Run& run) {
       LayerHistory& layer = history_of(layers, use.name);
       if (!use.route.empty()) layer.route = use.route;
       const auto put = [&](std::vector<double>& values, double value) {
-        values.resize(count, kNone);
+        values.resize(count, kNoValue);
         values[i] = value;
       };
       put(layer.bytes, use.bytes);

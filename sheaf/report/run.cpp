@@ -57,7 +57,7 @@ void read_summary(Run& run, const fs::path& file) {
   }
 }
 
-double number_at(const json& object, const char* key) {
+double plain_number_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number()
              ? found->get<double>()
@@ -72,9 +72,9 @@ void read_routes(Run& run, const fs::path& file) {
       run.routes.push_back({.name = layer.at("name"),
                             .route = layer.at("route"),
                             .reason = layer.value("reason", ""),
-                            .rows = number_at(layer, "rows"),
-                            .in = number_at(layer, "in"),
-                            .out = number_at(layer, "out")});
+                            .rows = plain_number_at(layer, "rows"),
+                            .in = plain_number_at(layer, "in"),
+                            .out = plain_number_at(layer, "out")});
   } catch (const json::exception& error) {
     throw IoError(
         concat(file.string(), ": these are no routes: ", error.what()));

@@ -9,7 +9,7 @@
 namespace sheaf::spatial {
 namespace {
 
-constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+constexpr auto kDispatchKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 const Operations& operations() {
   static const Operations table = [] {
@@ -40,7 +40,7 @@ void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     found->second(call);
   } else if (op.hasKernelForDispatchKey(
                  c10::DispatchKey::CompositeImplicitAutograd)) {
-    op.redispatchBoxed(keys.remove(kKey), stack);
+    op.redispatchBoxed(keys.remove(kDispatchKey), stack);
   } else {
     call.refuse("there is no rule for it");
   }

@@ -12,7 +12,7 @@ namespace sheaf::tensor {
 namespace {
 
 constexpr std::string_view kMagic{"\x93NUMPY", 6};
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHeaderAlignment = 64;
 constexpr char kNativeOrder =
     std::endian::native == std::endian::little ? '<' : '>';
 
@@ -190,7 +190,8 @@ std::string make_npy_header(DType dtype,
   if (shape.size() > 1) text.resize(text.size() - 2);
   text += "), }";
   const std::size_t used = kMagic.size() + 4 + text.size() + 1;
-  text.append((kAlignment - used % kAlignment) % kAlignment, ' ');
+  text.append((kHeaderAlignment - used % kHeaderAlignment) % kHeaderAlignment,
+              ' ');
   text += '\n';
   // Version 1 holds 65535 bytes: more than any tensor's axes take.
   std::string header(kMagic);

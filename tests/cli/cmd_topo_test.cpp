@@ -52,7 +52,7 @@ Outcome run(const std::string& arguments) {
   return outcome;
 }
 
-bool contains(const std::string& text, const std::string& part) {
+bool prints(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -66,10 +66,10 @@ class TopoCommand : public testing::Test {
 
 TEST_F(TopoCommand, ShowsThisHost) {
   const topo::HostInfo host = topo::detect_host();
-  EXPECT_TRUE(contains(run("").out, host.name));
+  EXPECT_TRUE(prints(run("").out, host.name));
   const std::string json = run("--json").out;
-  EXPECT_TRUE(contains(json, concat("\"cores\": ", host.cores))) << json;
-  EXPECT_TRUE(contains(json, concat("\"l3_bytes\": ", host.l3.bytes))) << json;
+  EXPECT_TRUE(prints(json, concat("\"cores\": ", host.cores))) << json;
+  EXPECT_TRUE(prints(json, concat("\"l3_bytes\": ", host.l3.bytes))) << json;
 }
 
 TEST_F(TopoCommand, WhatItMakesPassesItsLinter) {
@@ -77,7 +77,7 @@ TEST_F(TopoCommand, WhatItMakesPassesItsLinter) {
   const Outcome lint = run("--lint " + path_ +
                            " --hosts a,b,c --cores 2x10 -n 12 --topology 4x3");
   EXPECT_EQ(lint.code, 0) << lint.err;
-  EXPECT_TRUE(contains(lint.out, "12 ranks, no problems")) << lint.out;
+  EXPECT_TRUE(prints(lint.out, "12 ranks, no problems")) << lint.out;
 }
 
 TEST_F(TopoCommand, MakesToStandardOutput) {
@@ -95,15 +95,15 @@ TEST_F(TopoCommand, ABadFileGivesAllMessagesAnd2) {
   EXPECT_EQ(text.code, 2);
   for (const char* part : {":2: rank '?'", ":3: unknown host 'z'",
                            ":3: ranks 2 to 15 are missing", "64 ranks, but 16"})
-    EXPECT_TRUE(contains(text.err, part)) << part << " in " << text.err;
+    EXPECT_TRUE(prints(text.err, part)) << part << " in " << text.err;
   const Outcome json = run(flags + " --json");
   EXPECT_EQ(json.code, 2);
-  EXPECT_TRUE(contains(json.out, "\"fault\": \"unknown_host\"")) << json.out;
+  EXPECT_TRUE(prints(json.out, "\"fault\": \"unknown_host\"")) << json.out;
 }
 
 TEST_F(TopoCommand, TheCoresOfThisHostAreKnown) {
   write("rank 0=localhost slot=100000\n");
-  EXPECT_TRUE(contains(run("--lint " + path_).err, "no core 100000"));
+  EXPECT_TRUE(prints(run("--lint " + path_).err, "no core 100000"));
 }
 
 TEST_F(TopoCommand, RefusesWrongArguments) {

@@ -44,17 +44,17 @@ std::vector<std::vector<T>> random_sources(std::size_t sources,
   return all;
 }
 
-// Bytes with guards at both ends, starting `shift` bytes off an aligned
+// KernelBytes with guards at both ends, starting `shift` bytes off an aligned
 // address.
-class Bytes {
+class KernelBytes {
  public:
-  Bytes(std::size_t bytes, std::size_t shift)
+  KernelBytes(std::size_t bytes, std::size_t shift)
       : shift_(shift + kGuard), bytes_(bytes) {
     memory_.assign(bytes + shift_ + kGuard, kMark);
   }
   template <class T>
-  Bytes(const std::vector<T>& values, std::size_t shift)
-      : Bytes(values.size() * sizeof(T), shift) {
+  KernelBytes(const std::vector<T>& values, std::size_t shift)
+      : KernelBytes(values.size() * sizeof(T), shift) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const T value = values[i];
       std::memcpy(data() + i * sizeof(T), &value, sizeof(T));
@@ -69,7 +69,7 @@ class Bytes {
   }
   template <class T>
   bool holds(const std::vector<T>& values) {
-    Bytes wanted(values, 0);
+    KernelBytes wanted(values, 0);
     return bytes_ == wanted.bytes_ &&
            std::memcmp(data(), wanted.data(), bytes_) == 0;
   }
@@ -126,7 +126,7 @@ void expect_result(const KernelCase& it,
                    const std::vector<std::vector<T>>& values,
                    const std::vector<T>& wanted) {
   for (const auto& [name, run] : runs_of(it)) {
-    std::vector<Bytes> buffers;
+    std::vector<KernelBytes> buffers;
     for (std::size_t k = 0; k < it.sources; ++k)
       buffers.emplace_back(values[k], it.shift * k);
     const std::size_t first = it.in_place ? 0 : it.sources;
@@ -142,7 +142,7 @@ void expect_result(const KernelCase& it,
     for (std::size_t k = 0; k < it.outputs; ++k)
       EXPECT_TRUE(buffers[first + k].holds(wanted))
           << name << ": " << it << ": output " << k;
-    for (const Bytes& buffer : buffers)
+    for (const KernelBytes& buffer : buffers)
       EXPECT_TRUE(buffer.is_guarded()) << name << ": " << it;
   }
 }

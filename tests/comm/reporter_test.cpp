@@ -41,7 +41,7 @@ std::vector<json> reports(const test::DumpFolder& folder) {
   return lines;
 }
 
-bool has(const std::string& text, const std::string& part) {
+bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -56,9 +56,9 @@ TEST(Reporter, SaysNothingUnlessAsked) {
 TEST(Reporter, ReportsEveryNCalls) {
   const test::DumpFolder folder;
   const std::string text = printed({"a", "a"}, "-dump_iter 4", 11, 100);
-  EXPECT_TRUE(has(text, "all-reduces 1 to 4 of group 0")) << text;
-  EXPECT_TRUE(has(text, "all-reduces 5 to 8 of group 0")) << text;
-  EXPECT_FALSE(has(text, "9 to")) << text;
+  EXPECT_TRUE(says(text, "all-reduces 1 to 4 of group 0")) << text;
+  EXPECT_TRUE(says(text, "all-reduces 5 to 8 of group 0")) << text;
+  EXPECT_FALSE(says(text, "9 to")) << text;
   const auto lines = reports(folder);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0]["schema"], "sheaf.report.1");
@@ -77,7 +77,8 @@ TEST(Reporter, HasARowPerTier) {
   const test::DumpFolder folder;
   const std::string text =
       printed(kFourOnTwo, "-mode b:2x2 -dump_iter 3", 3, 300000);
-  EXPECT_TRUE(has(text, "host") && has(text, "tier 1") && has(text, "slowest"))
+  EXPECT_TRUE(says(text, "host") && says(text, "tier 1") &&
+              says(text, "slowest"))
       << text;
   const json tiers = reports(folder).at(0)["algorithms"].at(0)["tiers"];
   ASSERT_EQ(tiers.size(), 2u);
@@ -97,7 +98,7 @@ TEST(Reporter, TellsDeclaredTiersApart) {
   const test::DumpFolder folder;
   printed({"a", "b", "c", "d"}, "-mode r:2x2 -dump_iter 2", 2, 100000);
   const json kind = reports(folder).at(0)["algorithms"].at(0);
-  EXPECT_TRUE(has(kind["algorithm"], "flat tiers=ring:2,ring:2")) << kind;
+  EXPECT_TRUE(says(kind["algorithm"], "flat tiers=ring:2,ring:2")) << kind;
   ASSERT_EQ(kind["tiers"].size(), 2u);
   EXPECT_GT(kind["tiers"][0]["time_us"], 0.0);
   EXPECT_GT(kind["tiers"][1]["time_us"], 0.0);
@@ -117,7 +118,7 @@ TEST(Reporter, TellsKindsOfCallsApart) {
   const json kinds = reports(folder).at(0)["algorithms"];
   ASSERT_EQ(kinds.size(), 2u);
   EXPECT_EQ(kinds[0]["algorithm"], "small");
-  EXPECT_TRUE(has(kinds[1]["algorithm"], "shared piece="));
+  EXPECT_TRUE(says(kinds[1]["algorithm"], "shared piece="));
 }
 
 // Rank 1 comes when the others have been waiting for it.
@@ -151,7 +152,7 @@ TEST(Reporter, NamesTheRankThatCameLast) {
       },
       topo::parse_options("-dump_iter 2"));
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(has(text, "slowest: rank 1,")) << text;
+  EXPECT_TRUE(says(text, "slowest: rank 1,")) << text;
   EXPECT_EQ(reports(folder).at(0)["slowest_rank"], 1);
   EXPECT_GT(reports(folder).at(0)["late_us"], 0.0);
 }
@@ -197,20 +198,20 @@ TEST(Reporter, DebugLevelsTalk) {
   const test::DumpFolder folder;
   const LogLevel before = log_level();
   const std::string mild = printed({"a", "a"}, "-dbg_level 1", 3, 10);
-  EXPECT_TRUE(has(mild, "group 0: 2 ranks on 1 hosts")) << mild;
-  EXPECT_TRUE(has(mild, "take small")) << mild;
-  EXPECT_FALSE(has(mild, "all-reduce 2 of")) << mild;
+  EXPECT_TRUE(says(mild, "group 0: 2 ranks on 1 hosts")) << mild;
+  EXPECT_TRUE(says(mild, "take small")) << mild;
+  EXPECT_FALSE(says(mild, "all-reduce 2 of")) << mild;
   const std::string detailed = printed({"a", "a"}, "-dbg_level 2", 3, 10);
-  EXPECT_TRUE(has(detailed, "all-reduce 1 of 40 B f32, small")) << detailed;
-  EXPECT_TRUE(has(detailed, "all-reduce 3 of 40 B f32, small")) << detailed;
+  EXPECT_TRUE(says(detailed, "all-reduce 1 of 40 B f32, small")) << detailed;
+  EXPECT_TRUE(says(detailed, "all-reduce 3 of 40 B f32, small")) << detailed;
   set_log_level(before);
 }
 
 TEST(Reporter, UnwritableFolderDoesNotDisturb) {
   const test::ScopedVariable folder("SHEAF_DUMP_DIR", "/nonexistent");
   const std::string text = printed({"a", "a"}, "-dump_iter 1", 2, 10);
-  EXPECT_TRUE(has(text, "all-reduces 2 to 2")) << text;
-  EXPECT_TRUE(has(text, "cannot write")) << text;
+  EXPECT_TRUE(says(text, "all-reduces 2 to 2")) << text;
+  EXPECT_TRUE(says(text, "cannot write")) << text;
 }
 
 ReportLine line_with(std::vector<std::int64_t> elapsed_ns) {

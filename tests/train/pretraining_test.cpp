@@ -14,10 +14,6 @@ namespace {
 using nlohmann::json;
 using torch::Tensor;
 
-void with_one_rank(const std::function<void(const comm::Group&)>& body) {
-  comm::run_threads(1, body);
-}
-
 Tensor unit(const Tensor& filters) {
   return filters / filters.norm(2, {1}, /*keepdim=*/true);
 }

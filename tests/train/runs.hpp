@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/world.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/trainer.hpp"
@@ -93,6 +94,10 @@ inline std::vector<std::string> lines_in(const std::filesystem::path& path) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+inline void with_one_rank(const std::function<void(const comm::Group&)>& body) {
+  comm::run_threads(1, body);
 }
 
 }  // namespace sheaf::train

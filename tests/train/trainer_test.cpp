@@ -18,10 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-void with_one_rank(const std::function<void(const comm::Group&)>& body) {
-  comm::run_threads(1, body);
-}
-
 TEST(Trainer, LeavesARunFolder) {
   with_one_rank([](const comm::Group& group) {
     const TemporaryFolder folder;
