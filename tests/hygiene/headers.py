@@ -1,7 +1,7 @@
 """Every header compiles alone, without a header before it.
 
-The build proves it for a header that some source of sheaf/ includes first; the
-others are compiled here.
+A build of each source alone (the preset dev) proves it for a header that some
+source of sheaf/ includes first; the others are compiled here.
 
 usage: headers.py ROOT [--cxx g++] [--cc gcc] [--flag=-I...]...
                   [--skip=sheaf/tensor/]...

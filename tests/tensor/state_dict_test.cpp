@@ -253,14 +253,14 @@ TEST(StateDict, DamagedPicklesAreTold) {
   const std::string pickle = pickle_of(good);
   std::size_t refused = 0;
   for (std::size_t i = 0; i < pickle.size(); ++i) {
-    for (int change = 1; change < 256; change += 7) {
+    for (const int change : {0x01, 0x06, 0x20, 0x80, 0xff}) {
       std::string bad = pickle;
       bad[i] = static_cast<char>(bad[i] ^ change);
       write_archive(path, bad);
       refused += is_refused(path, [&] { load_state_dict_file(path); });
     }
   }
-  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(refused, 3 * pickle.size());
 }
 
 }  // namespace
