@@ -21,6 +21,7 @@ struct Options {
   int rows = 32;
   int rounds = 3;
   int steps = 5;
+  int warmup = 30;
   int rank = 4;
   std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
   std::vector<std::string> modes{"alone", "data", "dad", "auto"};
@@ -33,6 +34,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--rows", options.rows, "examples per rank");
   app.add_option("--rounds", options.rounds, "in which every mode has a turn");
   app.add_option("--steps", options.steps, "of a turn; the first is dropped");
+  app.add_option("--warmup", options.warmup, "steps of each before all turns");
   app.add_option("--rank", options.rank, "of rank-dad");
   app.add_option("--sizes", options.sizes, "widths of the MLP")->delimiter(',');
   app.add_option("--modes", options.modes,
@@ -143,7 +145,7 @@ int main(int argc, char** argv) {
   for (int round = 0; round <= options.rounds; ++round)
     for (const auto& one : all) {
       sheaf::barrier(world);
-      for (int i = 0; i < options.steps; ++i)
+      for (int i = 0; i < (round ? options.steps : options.warmup); ++i)
         one->step(data, target, round > 0 && i > 0);
     }
   if (world.rank() != 0) return 0;

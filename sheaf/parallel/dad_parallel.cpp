@@ -8,10 +8,12 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/parameter_use.hpp"
+#include "sheaf/parallel/plan_trials.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -89,8 +91,12 @@ struct DadParallelCore::State {
   bool is_in_pass = false;
 
   std::vector<ParameterUse> uses;
-  std::vector<Product> seen;         // of the first forward()
-  std::vector<RouteChoice> choices;  // empty: not planned
+  std::vector<Product> seen;  // of the first forward()
+  LinkModel link;
+  std::vector<RouteCandidate> candidates;
+  PlanTrials trials;
+  std::optional<Stopwatch> pass_watch;  // of a pass that counts for them
+  std::vector<RouteChoice> choices;     // empty: not planned
   FactorPlan plan;
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
@@ -123,11 +129,17 @@ struct DadParallelCore::State {
       throw;
     }
     is_in_pass = false;
+    if (!trials.is_over() && pass_watch) trials.add(pass_watch->ms());
+    pass_watch.reset();
   }
   void forget_pass() {
     if (factors) factors->forget_pass();
     if (reducer) reducer->forget_pass();
     is_in_pass = false;
+    pass_watch.reset();
+  }
+  bool is_idle() const {
+    return is_syncing && (!factors || factors->is_idle());
   }
 };
 
@@ -163,6 +175,8 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   if (!state.watch) return;
   stop_watching();  // of a forward() that threw
   state.forget_pass();
+  if (at::GradMode::is_enabled() && !state.trials.is_over())
+    go_on_with_trials();
   if (state.reducer) state.reducer->before_forward();
   if (state.is_syncing && state.options.broadcast_buffers &&
       !state.buffers.empty())
@@ -215,14 +229,28 @@ void DadParallelCore::see(Product product) {
 
 void DadParallelCore::make_plan() {
   State& state = *state_;
-  const auto& uses = state.uses;
-  LinkModel link = state.options.link
-                       ? *state.options.link
-                       : measure_link(state.second, state.options.where);
+  state.link = state.options.link
+                   ? *state.options.link
+                   : measure_link(state.second, state.options.where);
   if (!state.options.link)
-    link.is_overlapping = should_overlap(state.options.overlap, state.second);
-  state.choices = choose_routes(uses, wishes_of(state.options, link), link);
-  state.plan = plan_factors(uses, state.choices, state.group.size());
+    state.link.is_overlapping =
+        should_overlap(state.options.overlap, state.second);
+  state.candidates = route_candidates(
+      state.uses, wishes_of(state.options, state.link), state.link);
+  if (state.candidates.size() > 1 &&
+      state.options.has_trials.value_or(!state.options.link))
+    state.trials = PlanTrials(state.candidates.size());
+  install(state.candidates[0].choices);
+  if (state.group.rank() == 0)
+    log_info("ways of gradients:\n{}", describe_routes());
+}
+
+void DadParallelCore::install(const std::vector<RouteChoice>& choices) {
+  State& state = *state_;
+  state.reducer.reset();
+  state.factors.reset();
+  state.choices = choices;
+  state.plan = plan_factors(state.uses, state.choices, state.group.size());
   std::vector<ReducedParameter> ordinary;
   for (std::size_t i = 0; i < state.reduced.size(); ++i)
     if (state.choices[i].route == Route::kGradient && !state.plan.is_bias[i])
@@ -231,17 +259,50 @@ void DadParallelCore::make_plan() {
     state.reducer = std::make_unique<Reducer>(ordinary, state.group,
                                               state.reducer_options());
   if (!state.plan.backward.empty())
-    state.factors =
-        std::make_unique<FactorReducer>(state.reduced, state.second, state.plan,
-                                        factor_options(state.options, link));
+    state.factors = std::make_unique<FactorReducer>(
+        state.reduced, state.second, state.plan,
+        factor_options(state.options, state.link));
   if (state.factors)
     state.factors->load_feedback(std::exchange(state.saved, {}));
   set_sync(state.is_syncing);
   const auto opener = [&state] { state.open_pass(); };
   if (state.reducer) state.reducer->set_opener(opener);
   if (state.factors) state.factors->set_opener(opener);
-  if (state.group.rank() == 0)
-    log_info("ways of gradients:\n{}", describe_routes());
+}
+
+// Plans change between passes, when no graph is left that belongs to the old
+// one; with a graph that is never given up, the first plan stays.
+void DadParallelCore::go_on_with_trials() {
+  State& state = *state_;
+  if (state.trials.is_turn_over()) {
+    std::vector<int> busy{state.is_idle() ? 0 : 1};
+    comm::all_reduce(state.group, busy, {.name = "busy"});
+    if (busy[0] == 0) {
+      state.trials.next_turn();
+      if (state.trials.is_over()) return end_trials();
+      install(state.candidates[state.trials.plan()].choices);
+    } else if (state.trials.plan() == 0) {
+      state.trials.give_up();
+      return;
+    }
+  }
+  if (state.is_syncing) state.pass_watch.emplace();
+}
+
+void DadParallelCore::end_trials() {
+  State& state = *state_;
+  std::vector<double> ms = state.trials.best_ms();
+  comm::all_reduce(state.group, ms,
+                   {.op = comm::ReduceOp::kMax, .name = "times of plans"});
+  const std::size_t best = fastest_plan(ms);
+  install(state.candidates[best].choices);
+  if (state.group.rank() != 0) return;
+  std::string text;
+  for (std::size_t i = 0; i < ms.size(); ++i)
+    text += fmt::format("{}{}: {:.2f} ms", i ? ", " : "",
+                        state.candidates[i].name, ms[i]);
+  log_info("ways of gradients by trial ({}); {} stays:\n{}", text,
+           state.candidates[best].name, describe_routes());
 }
 
 std::vector<DadRoute> DadParallelCore::routes() const {

@@ -45,6 +45,10 @@ struct DadOptions {
   bool first_layer_gradient = false;         // keeps the data at home
   std::map<std::string, Route> routes = {};  // by name of the parameter
   std::optional<LinkModel> link = {};        // none: it is measured
+  // auto: plans that are predicted to be close are tried in the first steps;
+  // none: unless the link is told. What low rank holds back is dropped when
+  // the plan changes.
+  std::optional<bool> has_trials = {};
   Average average = Average::kRows;
   bool broadcast_buffers = true;
   bool find_unused_parameters = true;  // among those that take gradients
@@ -96,6 +100,9 @@ class DadParallelCore : public Strategy {
  private:
   void see(Product product);
   void make_plan();
+  void install(const std::vector<RouteChoice>& choices);
+  void go_on_with_trials();
+  void end_trials();
 
   struct State;
   std::unique_ptr<State> state_;

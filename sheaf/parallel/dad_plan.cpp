@@ -70,8 +70,7 @@ class Search {
     std::vector<RouteChoice> best;
     double best_ms = 0;
     for (const Route start : kAll) {
-      for (const std::size_t i : free)
-        choices_[i].route = may_take(i, start) ? start : Route::kDad;
+      take(free, start);
       const double ms = improve(free);
       if (!best.empty() && ms >= best_ms) continue;
       best = choices_;
@@ -81,9 +80,39 @@ class Search {
     for (const std::size_t i : free) explain(i, best_ms);
   }
 
+  // After find(): each one way for all that is worth a trial.
+  std::vector<RouteCandidate> others(const std::vector<std::size_t>& free) {
+    const std::vector<RouteChoice> found = choices_;
+    const double longest = kWorthATrial * step_ms();
+    std::vector<RouteCandidate> list;
+    for (const Route route : kAll) {
+      take(free, route);
+      const double ms = step_ms();
+      if (ms > longest || has_same_routes(choices_, found)) continue;
+      for (const std::size_t i : free)
+        choices_[i].reason = fmt::format("by trial; {:.2f} ms predicted", ms);
+      list.push_back({fmt::format("{} for all", name_of(route)), choices_});
+    }
+    choices_ = found;
+    return list;
+  }
+
  private:
   static constexpr std::array kAll{Route::kEdad, Route::kDad, Route::kGradient,
                                    Route::kRankDad};
+
+  // Or dad, where a weight may not.
+  void take(const std::vector<std::size_t>& free, Route route) {
+    for (const std::size_t i : free)
+      choices_[i].route = may_take(i, route) ? route : Route::kDad;
+  }
+  static bool has_same_routes(const std::vector<RouteChoice>& a,
+                              const std::vector<RouteChoice>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const RouteChoice& one, const RouteChoice& other) {
+                        return one.route == other.route;
+                      });
+  }
 
   bool may_take(std::size_t i, Route route) const {
     const ParameterUse& use = uses_[i];
@@ -134,6 +163,7 @@ class Search {
 
   // Less than this part of the time is in the model's noise.
   static constexpr double kWorthwhile = 0.999;
+  static constexpr double kWorthATrial = 1.6;
 
   const std::vector<ParameterUse>& uses_;
   const RouteWishes& wishes_;
@@ -141,6 +171,14 @@ class Search {
   const StepModel model_;
   std::vector<RouteChoice>& choices_;
 };
+
+void explain_biases(const std::vector<ParameterUse>& uses,
+                    std::vector<RouteChoice>& choices) {
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    for (const std::size_t bias : uses[i].biases)
+      if (choices[i].route == Route::kGradient)
+        choices[bias].reason = "as its weight, " + uses[i].name;
+}
 
 }  // namespace
 
@@ -161,6 +199,12 @@ const char* name_of(Route route) {
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                                        const RouteWishes& wishes,
                                        const LinkModel& link) {
+  return route_candidates(uses, wishes, link).front().choices;
+}
+
+std::vector<RouteCandidate> route_candidates(
+    const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+    const LinkModel& link) {
   for (const auto& [name, route] : wishes.by_name)
     SHEAF_CHECK(std::any_of(uses.begin(), uses.end(),
                             [&](const auto& use) { return use.name == name; }),
@@ -179,12 +223,15 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
   std::stable_sort(free.begin(), free.end(), [&](auto a, auto b) {
     return uses[a].order > uses[b].order;
   });
-  if (!free.empty()) Search(uses, wishes, link, choices).find(free);
-  for (std::size_t i = 0; i < uses.size(); ++i)
-    for (const std::size_t bias : uses[i].biases)
-      if (choices[i].route == Route::kGradient)
-        choices[bias].reason = "as its weight, " + uses[i].name;
-  return choices;
+  std::vector<RouteCandidate> list;
+  if (!free.empty()) {
+    Search search(uses, wishes, link, choices);
+    search.find(free);
+    list = search.others(free);
+  }
+  list.insert(list.begin(), {"predicted", choices});
+  for (RouteCandidate& one : list) explain_biases(uses, one.choices);
+  return list;
 }
 
 FactorPlan plan_factors(const std::vector<ParameterUse>& uses,

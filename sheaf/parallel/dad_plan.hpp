@@ -24,12 +24,22 @@ struct RouteWishes {
   bool allows_low_rank = false;  // in auto
   bool skips_zeros = false;
   bool first_layer_gradient = false;
-  std::map<std::string, Route> by_name;  // goes before all
+  std::map<std::string, Route> by_name = {};  // goes before all
 };
 
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                                        const RouteWishes& wishes,
                                        const LinkModel& link);
+
+// That choice, and for auto also one way for all weights that are free, where
+// it is predicted to take little longer.
+struct RouteCandidate {
+  std::string name;  // "predicted", "dad for all"
+  std::vector<RouteChoice> choices;
+};
+std::vector<RouteCandidate> route_candidates(
+    const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+    const LinkModel& link);
 
 // Parcels and all. Biases go with their weights where all of those take
 // factors.

@@ -327,6 +327,13 @@ void FactorReducer::clear() {
   is_in_pass_ = false;
 }
 
+bool FactorReducer::is_idle() {
+  const std::lock_guard lock(mutex_);
+  const auto waits = [](const Site& site) { return site.calls > 0; };
+  return self_.use_count() == 1 &&  // hooks have the others
+         std::none_of(sites_.begin(), sites_.end(), waits);
+}
+
 void FactorReducer::forget_pass() {
   bool is_broken = false;
   {

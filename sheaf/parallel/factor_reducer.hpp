@@ -77,6 +77,8 @@ class FactorReducer {
   void open_pass();
   void close_pass();
   void forget_pass();
+  // No graph is left that would bring deltas, and no rows wait for a pass.
+  bool is_idle();
 
   // As those of FactorExchange.
   NamedTensors gather_feedback() const { return exchange_.gather_feedback(); }

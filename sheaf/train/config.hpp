@@ -85,6 +85,7 @@ struct DadConfig {
   int feedback_rows = 32;
   int power_iterations = 0;
   bool low_rank = false;  // auto may choose it
+  bool trials = true;     // auto measures plans in the first steps
   std::string wire = "none";
   std::string zeros = "auto";
   std::string first_layer = "factors";

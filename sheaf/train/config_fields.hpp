@@ -86,6 +86,7 @@ void visit(Visitor& visitor, DadConfig& dad) {
   visitor.field("feedback_rows", dad.feedback_rows, Range{});
   visitor.field("power_iterations", dad.power_iterations, Range{});
   visitor.field("low_rank", dad.low_rank);
+  visitor.field("trials", dad.trials);
   visitor.choice("wire", dad.wire, {"none", "f16", "bf16"});
   visitor.choice("zeros", dad.zeros, {"auto", "send", "skip"});
   visitor.choice("first_layer", dad.first_layer, {"factors", "gradient"});

@@ -76,6 +76,7 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   options.is_two_way = dad.two_way;
   options.power_iterations = dad.power_iterations;
   options.allows_low_rank = dad.low_rank;
+  options.has_trials = dad.trials;
   if (dad.where == "star") options.where = parallel::Where::kStar;
   if (dad.wire == "f16") options.wire = torch::kHalf;
   if (dad.wire == "bf16") options.wire = torch::kBFloat16;

@@ -17,8 +17,8 @@ using Row = std::vector<std::pair<std::string, Cell>>;
 std::string json_of(const Row& row);  // {"key": value, ...}
 
 struct FolderRequest {
-  std::string folder;       // empty: runs/<stem>-001, or the next free number
-  std::string config_name;  // "examples/mlp.yaml" gives the stem "mlp"
+  std::string folder = {};  // empty: runs/<stem>-001, or the next free number
+  std::string config_name = {};  // "examples/mlp.yaml" gives the stem "mlp"
   bool is_resumed = false;
 };
 

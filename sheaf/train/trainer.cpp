@@ -220,8 +220,10 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
 void TrainerRun::tell(const BatchReport& report) {
   if (report.times.has_factors) {
     const auto routes = learner_->routes();
-    if (!has_told_routes_) journal_->write_routes(routes);
-    has_told_routes_ = true;
+    std::string names;
+    for (const parallel::DadRoute& one : routes) names += one.route + "\n";
+    if (std::exchange(told_routes_, names) != names)
+      journal_->write_routes(routes);
     if (config_.dad.log_layers) journal_->add_layers(report, routes);
   }
   journal_->add(report);

@@ -82,7 +82,7 @@ class TrainerRun {
   std::optional<Schedule> schedule_;
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<Journal> journal_;  // on rank 0
-  bool has_told_routes_ = false;
+  std::string told_routes_;         // by parameter; trials change them
   TrainState state_;
   StepTimes epoch_times_;
   StepTimes run_times_;

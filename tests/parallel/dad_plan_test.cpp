@@ -126,5 +126,18 @@ TEST(DadPlan, ParcelsHoldAllInOrder) {
   for (std::size_t i = 1; i < uses.size(); i += 2) EXPECT_TRUE(plan.is_bias[i]);
 }
 
+TEST(DadPlan, PlansThatAreCloseAreCandidates) {
+  const auto names = [](const LinkModel& link) {
+    std::string text;
+    for (const auto& one :
+         route_candidates(mlp(64), {.mode = DadMode::kAuto}, link))
+      text += one.name + "; ";
+    return text;
+  };
+  // Where bytes count, every other way takes twice as long and more.
+  EXPECT_EQ(names(slow_link(2)), "predicted; ");
+  EXPECT_EQ(names({.ranks = 2, .latency_s = 1}), "predicted; edad for all; ");
+}
+
 }  // namespace
 }  // namespace sheaf::parallel
