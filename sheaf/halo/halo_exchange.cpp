@@ -29,23 +29,6 @@ void check_outer(const ConstView& view, const ConstView& started) {
               view.outer[1]);
 }
 
-// Zero in `whole` except for `part`: below and above it, axis by axis.
-void zero_around(const View& view, const Box& whole, const Box& part,
-                 std::size_t element_bytes) {
-  if (part.is_empty()) return zero_view(view, element_bytes);
-  Box rest = whole;
-  for (int axis = 0; axis < kMaxAxes; ++axis) {
-    for (const Interval side : {Interval{rest[axis].begin, part[axis].begin},
-                                Interval{part[axis].end, rest[axis].end}}) {
-      Box slab = rest;
-      slab[axis] = side;
-      if (!slab.is_empty())
-        zero_view(part_of(view, whole, slab, element_bytes), element_bytes);
-    }
-    rest[axis] = part[axis];
-  }
-}
-
 }  // namespace
 
 HaloExchange::HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype,
@@ -207,7 +190,8 @@ void HaloExchange::finish_adjoint(Handle handle, const View& tile, Part part) {
 }
 
 void HaloExchange::start_sum(const Handle& handle, const View& tile) {
-  zero_around(tile, plan_.tile, plan_.local, element_bytes_);
+  for (const Box& box : boxes_around(plan_.tile, plan_.local))
+    zero_view(part_of(tile, plan_.tile, box, element_bytes_), element_bytes_);
   if (plan_.local.is_empty()) return;
   copy_view(part_of(handle.view_, plan_.wanted, plan_.local, element_bytes_),
             part_of(tile, plan_.tile, plan_.local, element_bytes_),

@@ -18,6 +18,24 @@ Box intersect(const Box& a, const Box& b) {
   return both;
 }
 
+// Below and above the part, axis by axis.
+std::vector<Box> boxes_around(const Box& whole, const Box& part) {
+  if (whole.is_empty()) return {};
+  if (part.is_empty()) return {whole};
+  std::vector<Box> list;
+  Box rest = whole;
+  for (int axis = 0; axis < kMaxAxes; ++axis) {
+    for (const Interval side : {Interval{rest[axis].begin, part[axis].begin},
+                                Interval{part[axis].end, rest[axis].end}}) {
+      if (side.is_empty()) continue;
+      list.push_back(rest);
+      list.back()[axis] = side;
+    }
+    rest[axis] = part[axis];
+  }
+  return list;
+}
+
 Box relative_to(const Box& box, const Box& origin) {
   Box seen;
   for (int axis = 0; axis < kMaxAxes; ++axis)

@@ -30,6 +30,9 @@ struct Box {
 };
 
 Box intersect(const Box& a, const Box& b);
+// What is left of `whole` without `part` of it, in boxes that have nothing in
+// common: all of it for an empty part.
+std::vector<Box> boxes_around(const Box& whole, const Box& part);
 // The box as seen from the low corner of `origin`.
 Box relative_to(const Box& box, const Box& origin);
 std::ostream& operator<<(std::ostream& out, const Box& box);

@@ -10,7 +10,6 @@ namespace sheaf::spatial {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
-using Intervals = std::vector<halo::Interval>;
 using parallel::keep;
 using parallel::kept;
 using torch::autograd::AutogradContext;
@@ -37,139 +36,76 @@ at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight,
                          numbers.dilation, false, numbers.none, task.groups);
 }
 
-// A box of a tensor whose axes from 2 on begin at the box's origin.
-at::Tensor part_at(at::Tensor tensor, const Intervals& box,
-                   const Intervals& origin) {
-  for (std::size_t i = 0; i < box.size(); ++i)
-    tensor = tensor.narrow(static_cast<std::int64_t>(i) + 2,
-                           box[i].begin - origin[i].begin, box[i].size());
-  return tensor;
-}
-
-bool is_empty(const Intervals& box) {
-  for (const halo::Interval& interval : box)
-    if (interval.is_empty()) return true;
-  return false;
-}
-
-Intervals box_of(const Split& split) {
-  Intervals box;
-  for (const int axis : split.cut_axes) box.push_back(split.interval(axis));
-  return box;
-}
-
-// Outputs that need this rank's inputs only.
-Intervals interior_of(const ConvolutionTask& task) {
-  Intervals box;
-  const Intervals own = box_of(task.input), outputs = box_of(task.plan.output);
-  for (std::size_t i = 0; i < own.size(); ++i)
-    box.push_back(
-        halo::interior(task.windows[i], outputs[i], own[i],
-                       task.input.layout.cuts(static_cast<int>(i)).size()));
-  return box;
-}
-
-at::Tensor interior(const at::Tensor& tile, const at::Tensor& weight,
-                    const at::Tensor& bias, const ConvolutionTask& task,
-                    const Intervals& wanted) {
-  const Intervals own = box_of(task.input);
-  Intervals inside;
-  Sizes both, border;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const halo::Padded padded =
-        halo::clamp(halo::needed(task.windows[i], wanted[i]),
-                    task.input.layout.cuts(static_cast<int>(i)).size());
-    inside.push_back(padded.inside);
-    both.push_back(std::min(padded.low, padded.high));
-    border.insert(border.begin(),
-                  {padded.low - both[i], padded.high - both[i]});
-  }
-  at::Tensor input = part_at(tile, inside, own);
-  if (std::any_of(border.begin(), border.end(),
-                  [](std::int64_t size) { return size > 0; }))
-    input = at::constant_pad_nd(input, border, 0);
-  return convolve(input, weight, bias, task, both);
-}
-
-// What is left of `whole` around `inner`: along each axis two strips, which
-// reach over all of the axes after it.
-std::vector<Intervals> strips(const Intervals& whole, const Intervals& inner) {
-  std::vector<Intervals> list;
-  Intervals rest = whole;
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    for (const halo::Interval& side :
-         {halo::Interval{whole[i].begin, inner[i].begin},
-          halo::Interval{inner[i].end, whole[i].end}}) {
-      if (side.is_empty()) continue;
-      list.push_back(rest);
-      list.back()[i] = side;
-    }
-    rest[i] = inner[i];
-  }
-  return list;
-}
-
-// The inputs of some outputs, in the grown tile, which begins with what the
-// first of all outputs looks at.
-Intervals inputs_of(const ConvolutionTask& task, const Intervals& outputs,
-                    const Intervals& all) {
-  Intervals inputs;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const halo::Window& window = task.windows[i];
-    const std::int64_t begin =
-        (outputs[i].begin - all[i].begin) * window.stride;
-    inputs.push_back({begin, begin + (outputs[i].size() - 1) * window.stride +
-                                 window.extent()});
-  }
-  return inputs;
-}
-
-// The outputs whose gradients each rank's inputs need.
-Needs needs_of_gradient(const ConvolutionTask& task) {
-  Needs needs;
-  const halo::Layout& outputs = task.plan.output.layout;
-  for (int rank = 0; rank < outputs.ranks(); ++rank) {
-    auto& of_rank = needs.emplace_back();
-    const halo::Box own = task.input.layout.box_of(rank);
-    for (std::size_t i = 0; i < task.windows.size(); ++i) {
-      const auto axis = static_cast<int>(i);
-      of_rank.push_back({own.is_empty()
-                             ? halo::Interval{}
-                             : halo::touching(task.windows[i], own[axis],
-                                              outputs.cuts(axis).size()),
-                         0, 0});
-    }
-  }
-  return needs;
-}
-
-// Out of the gradients of `outputs`, for this rank's inputs.
-at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& weight,
-                          const ConvolutionTask& task,
-                          const Intervals& outputs) {
-  const Intervals own = box_of(task.input);
-  Sizes sizes{gradient.size(0), weight.size(1) * task.groups};
-  for (const halo::Interval& interval : own) sizes.push_back(interval.size());
-  if (is_empty(outputs) || is_empty(own))
-    return at::zeros(sizes, gradient.options());
+struct Gradients {
+  at::Tensor input, weight, bias;
+};
+Gradients gradients_of(const at::Tensor& dy, const at::Tensor& input,
+                       const at::Tensor& weight, const ConvolutionTask& task,
+                       const Sizes& padding, std::array<bool, 3> wanted) {
   const Numbers numbers = numbers_of(task);
-  // Of its input only the size counts. (A transposed convolution would be the
-  // same, by slower kernels.)
-  Sizes reach{gradient.size(0), sizes[1]};
-  for (std::size_t i = 0; i < own.size(); ++i)
-    reach.push_back(halo::needed(task.windows[i], outputs[i]).size());
-  const at::Tensor made = std::get<0>(at::convolution_backward(
-      gradient, at::empty(reach, gradient.options()), weight,
-      at::OptionalIntArrayRef(), numbers.stride, numbers.none, numbers.dilation,
-      false, numbers.none, task.groups, {true, false, false}));
-  Sizes border;
-  for (std::size_t i = own.size(); i-- > 0;) {
-    const halo::Interval reached = halo::needed(task.windows[i], outputs[i]);
-    border.push_back(reached.begin - own[i].begin);
-    border.push_back(own[i].end - reached.end);
-  }
-  return at::constant_pad_nd(made, border, 0);
+  Gradients made;
+  std::tie(made.input, made.weight, made.bias) = at::convolution_backward(
+      dy, input, weight, Sizes{weight.size(0)}, numbers.stride, padding,
+      numbers.dilation, false, numbers.none, task.groups, wanted);
+  return made;
 }
+
+// Adds to the gradient of this rank's inputs what others' outputs, which have
+// looked at them, give.
+void add_from_others(const at::Tensor& dx, const at::Tensor& dy,
+                     const halo::Box& outputs, const at::Tensor& weight,
+                     const ConvolutionTask& task) {
+  const halo::Box own = task.own_inputs();
+  const halo::Box reach = reach_of(task, outputs);
+  const halo::Box both = intersect(own, reach);
+  if (both.is_empty()) return;
+  // Of the input only the size counts.
+  const at::Tensor like = at::empty(
+      sizes_over(reach, task.axes(), dx.size(0), dx.size(1)), dy.options());
+  const at::Tensor made =
+      gradients_of(dy, like, weight, task, numbers_of(task).none,
+                   {true, false, false})
+          .input;
+  part_at(dx, both, own, task.axes())
+      .add_(part_at(made, both, reach, task.axes()));
+}
+
+// An exchange of output gradients under way, and where they go.
+class GradientHalo {
+ public:
+  GradientHalo(const ConvolutionTask& task, const at::Tensor& dy)
+      : task_(task),
+        needs_(needs_of_gradient(task)),
+        exchange_(task.input.tiles->exchange(
+            task.plan.output.layout, boxes_of(needs_),
+            tensor::dtype_of(dy.scalar_type()))),
+        dy_(dy),
+        handle_(exchange_.start(view_of(dy))) {}
+
+  void finish(const at::Tensor& dx, const at::Tensor& weight,
+              const std::string& name) {
+    const halo::HaloPlan& plan = exchange_.plan();
+    std::vector<at::Tensor> bands;
+    std::vector<halo::Patch> patches;
+    for (const halo::Box& box : boxes_around(plan.wanted, plan.local)) {
+      bands.push_back(
+          at::empty(sizes_over(box, task_.axes(), dy_.size(0), dy_.size(1)),
+                    dy_.options()));
+      patches.push_back({box, view_of(bands.back())});
+    }
+    exchange_.finish(handle_, patches, halo::Part::kHalo);
+    note_halo(task_.plan.output, needs_, plan, dy_, name, true);
+    for (std::size_t i = 0; i < bands.size(); ++i)
+      add_from_others(dx, bands[i], patches[i].box, weight, task_);
+  }
+
+ private:
+  const ConvolutionTask& task_;
+  const Needs needs_;
+  halo::HaloExchange& exchange_;
+  const at::Tensor dy_;
+  halo::HaloExchange::Handle handle_;
+};
 
 struct OverlappedConvolution
     : torch::autograd::Function<OverlappedConvolution> {
@@ -177,38 +113,33 @@ struct OverlappedConvolution
                             const at::Tensor& weight, const at::Tensor& bias,
                             const ConvolutionTask* task) {
     Tiles& tiles = *task->input.tiles;
-    const auto& needs =
-        task->plan.needs[static_cast<std::size_t>(tiles.rank())];
     halo::HaloExchange& exchange =
         tiles.exchange(task->input.layout, boxes_of(task->plan.needs),
                        tensor::dtype_of(local.scalar_type()));
     const at::Tensor tile = local.contiguous();
     const auto handle = exchange.start(view_of(tile));
-    const Intervals outputs = box_of(task->plan.output);
-    Sizes sizes{tile.size(0), weight.size(0)};
-    for (const halo::Interval& interval : outputs)
-      sizes.push_back(interval.size());
-    const at::Tensor result = at::empty(sizes, tile.options());
-    const Intervals inner = interior_of(*task);
-    const bool has_interior = !is_empty(inner);
-    if (has_interior)
-      part_at(result, inner, outputs)
-          .copy_(interior(tile, weight, bias, *task, inner));
-    const at::Tensor grown = grown_tile(tile, needs, 0);
-    exchange.finish(handle, view_of(inside_of(grown, needs)));
+    const HomeTile home(*task);
+    const at::Tensor base = home.has_any() ? home.input(tile) : tile;
+    const halo::Box outputs = task->own_outputs();
+    const at::Tensor result =
+        interior_of(*task).is_empty()
+            ? at::empty(sizes_over(outputs, task->axes(), tile.size(0),
+                                   weight.size(0)),
+                        tile.options())
+            : convolve(base, weight, bias, *task, home.padding());
+    const std::vector<Band> bands = bands_of(*task, tile);
+    exchange.finish(handle, patches_of(bands));
     const std::string name = CallName::text(tiles);
     note_halo(task->input, task->plan.needs, exchange.plan(), tile, name, true);
-    const Intervals origin(outputs.size());
-    const auto rest =
-        has_interior ? strips(outputs, inner) : std::vector<Intervals>{outputs};
-    for (const Intervals& strip : rest) {
-      if (is_empty(strip)) continue;
-      part_at(result, strip, outputs)
-          .copy_(
-              convolve(part_at(grown, inputs_of(*task, strip, outputs), origin),
-                       weight, bias, *task, Sizes(outputs.size(), 0)));
+    variable_list saved{base, weight};
+    for (const Band& band : bands) {
+      part_at(result, band.outputs, outputs, task->axes())
+          .copy_(convolve(band.inputs, weight, bias, *task,
+                          numbers_of(*task).none));
+      forget_own(band, *task);
+      saved.push_back(band.inputs);
     }
-    context->save_for_backward({grown, weight});
+    context->save_for_backward(saved);
     context->saved_data["has_input_gradient"] = local.requires_grad();
     keep(context, *task);
     context->saved_data["name"] = name;
@@ -219,44 +150,54 @@ struct OverlappedConvolution
                                 variable_list gradients) {
     const ConvolutionTask& task = kept<ConvolutionTask>(context);
     const auto saved = context->get_saved_variables();
-    const at::Tensor& grown = saved[0];
     const at::Tensor& weight = saved[1];
     const at::Tensor dy = gradients[0].contiguous();
-    Tiles& tiles = *task.input.tiles;
     const bool sends = context->saved_data["has_input_gradient"].toBool();
-    const Needs needs = needs_of_gradient(task);
-    halo::HaloExchange* exchange = nullptr;
-    halo::HaloExchange::Handle handle;
-    if (sends) {
-      exchange = &tiles.exchange(task.plan.output.layout, boxes_of(needs),
-                                 tensor::dtype_of(dy.scalar_type()));
-      handle = exchange->start(view_of(dy));
+    std::optional<GradientHalo> halo;
+    if (sends) halo.emplace(task, dy);
+    Gradients made = at_home(dy, saved[0], weight, task, sends);
+    add_bands(made.weight, dy, saved, task);
+    if (halo)
+      halo->finish(made.input, weight,
+                   context->saved_data["name"].toStringRef() + ", backward");
+    return {made.input, made.weight, made.bias, {}};
+  }
+
+ private:
+  // While gradients travel.
+  static Gradients at_home(const at::Tensor& dy, const at::Tensor& base,
+                           const at::Tensor& weight,
+                           const ConvolutionTask& task, bool sends) {
+    const HomeTile home(task);
+    Gradients made;
+    if (home.has_any()) {
+      made = gradients_of(dy, base, weight, task, home.padding(),
+                          {sends, true, true});
+      if (sends) made.input = home.input_adjoint(made.input);
+      return made;
     }
-    at::Tensor dw = at::zeros_like(weight);
-    at::Tensor db = at::zeros({weight.size(0)}, weight.options());
-    if (dy.numel() > 0) {
-      const Numbers numbers = numbers_of(task);
-      std::tie(std::ignore, dw, db) = at::convolution_backward(
-          dy, grown, weight, Sizes{weight.size(0)}, numbers.stride,
-          numbers.none, numbers.dilation, false, numbers.none, task.groups,
-          {false, true, true});
-    }
-    at::Tensor dx;
-    if (sends) {
-      const auto& mine = needs[static_cast<std::size_t>(tiles.rank())];
-      Sizes sizes{dy.size(0), dy.size(1)};
-      Intervals box;
-      for (const Need& need : mine) {
-        sizes.push_back(need.inside.size());
-        box.push_back(need.inside);
-      }
-      const at::Tensor fetched = at::empty(sizes, dy.options());
-      exchange->finish(handle, view_of(fetched));
-      note_halo(task.plan.output, needs, exchange->plan(), dy,
-                context->saved_data["name"].toStringRef() + ", backward", true);
-      dx = input_gradient(fetched, weight, task, box);
-    }
-    return {dx, dw, db, {}};
+    if (sends)
+      made.input = at::zeros(
+          sizes_over(task.own_inputs(), task.axes(), dy.size(0), base.size(1)),
+          dy.options());
+    made.weight = at::zeros_like(weight);
+    Sizes others{0};
+    for (std::int64_t axis = 2; axis < dy.dim(); ++axis) others.push_back(axis);
+    made.bias = dy.sum(others);
+    return made;
+  }
+
+  // What halos give the weights.
+  static void add_bands(const at::Tensor& dw, const at::Tensor& dy,
+                        const variable_list& saved,
+                        const ConvolutionTask& task) {
+    const halo::Box outputs = task.own_outputs();
+    std::size_t next = 2;
+    for (const halo::Box& box : boxes_around(outputs, interior_of(task)))
+      dw.add_(gradients_of(part_at(dy, box, outputs, task.axes()).contiguous(),
+                           saved[next++], saved[1], task, numbers_of(task).none,
+                           {false, true, false})
+                  .weight);
   }
 };
 

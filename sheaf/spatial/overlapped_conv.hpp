@@ -5,18 +5,9 @@
 
 #include <torch/types.h>
 
-#include <vector>
-
-#include "sheaf/spatial/windows.hpp"
+#include "sheaf/spatial/conv_regions.hpp"
 
 namespace sheaf::spatial {
-
-struct ConvolutionTask {
-  Split input;
-  std::vector<halo::Window> windows;  // of all axes of the image
-  WindowPlan plan;
-  std::int64_t groups = 1;
-};
 
 // Whether it can be done so: all axes of the image are the grid's, in order.
 bool can_overlap(const ConvolutionTask& task);

@@ -11,7 +11,7 @@ Tiles::Tiles(const comm::Group& group, const halo::Grid& grid,
              parallel::Overlap overlap)
     : group_(group),
       grid_(grid),
-      is_overlapping_(parallel::should_overlap(overlap, group)),
+      is_overlapping_(overlap != parallel::Overlap::kOff),
       exchanges_(group) {
   halo::check_fits(grid, group.size());
   use_split_operations();
