@@ -6,7 +6,8 @@ include(GoogleTest)
 include(SheafMpi)
 
 set(SHEAF_TEST_TIMEOUT 120)
-set(environment ${SHEAF_LAUNCH_ENVIRONMENT})
+# One thread for each of the tests that run side by side.
+set(environment ${SHEAF_LAUNCH_ENVIRONMENT} OMP_NUM_THREADS=1)
 if(SHEAF_SANITIZE)
   set(SHEAF_TEST_TIMEOUT 600)
   # MPI libraries synchronise in ways that the thread sanitizer cannot see.
