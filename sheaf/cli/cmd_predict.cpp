@@ -1,0 +1,127 @@
+// sheaf predict: what a recorded step takes when it happens again.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/table.hpp"
+#include "sheaf/base/units.hpp"
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/plan/operator_map.hpp"
+#include "sheaf/plan/replay.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr const char* kPredictFooter =
+    "Examples:\n"
+    "  sheaf predict trace.json.gz           each step, replayed\n"
+    "  sheaf predict trace.json --from 4     all steps, out of ProfilerStep#4\n"
+    "Traces are those of torch.profiler, plain or compressed by gzip.";
+
+struct PredictArguments {
+  std::vector<std::string> traces;
+  std::string from;
+  std::string format = "text";
+  bool shows_unmatched = false;
+};
+
+double ms_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+// "4" or "ProfilerStep#4".
+std::size_t step_named(const plan::Trace& trace, const std::string& name) {
+  std::string known;
+  for (std::size_t i = 0; i < trace.steps.size(); ++i) {
+    const std::string& label = trace.steps[i].label;
+    if (label == name || label.ends_with("#" + name)) return i;
+    known += (i ? ", " : "") + label;
+  }
+  throw UsageError(concat("the trace has no step ", name, "; it has ", known));
+}
+
+void describe(const plan::Trace& trace, const std::string& file,
+              bool shows_unmatched) {
+  const plan::StepTrace& step = trace.steps.back();
+  const plan::OperatorMap map = plan::map_operators(step, trace.names);
+  fmt::print("{}: ", file);
+  if (trace.header.rank >= 0)
+    fmt::print("rank {} of {}, ", trace.header.rank, trace.header.world_size);
+  if (!trace.header.device_name.empty())
+    fmt::print("{}, ", trace.header.device_name);
+  const std::size_t all = map.backward + map.accumulated;
+  fmt::print(
+      "{} events, {} steps. Of {}: {} operators, {} kernels, {} of {} "
+      "backward functions matched.\n",
+      trace.header.events, trace.steps.size(), step.label,
+      step.operators.size(), step.kernels.size(), all - map.unmatched.size(),
+      all);
+  const auto gradients = plan::gradient_bytes(step, trace.names);
+  if (!gradients.empty()) {
+    std::string buckets;
+    for (const std::int64_t bytes : plan::bucket_bytes(gradients))
+      buckets += (buckets.empty() ? "" : ", ") +
+                 format_bytes(static_cast<std::uint64_t>(bytes));
+    fmt::print("{} gradients, in DDP's buckets: {}\n", gradients.size(),
+               buckets);
+  }
+  if (!shows_unmatched) return;
+  for (const auto& [of, reason] : map.unmatched)
+    fmt::print("not matched: {}: {}\n",
+               trace.names[step.operators[static_cast<std::size_t>(of)].name],
+               reason);
+}
+
+void add_rows(const plan::Trace& trace, const PredictArguments& arguments,
+              const std::string& file, Table& table) {
+  std::vector<plan::StepGraph> graphs;
+  for (const plan::StepTrace& step : trace.steps)
+    graphs.push_back(plan::make_graph(step, trace.names));
+  std::optional<std::size_t> from;
+  if (!arguments.from.empty()) from = step_named(trace, arguments.from);
+  plan::Replay replay;
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    const double measured = ms_of(graphs[i].measured_ns);
+    const double predicted = ms_of(replay.run(graphs[from.value_or(i)]));
+    table.add_row({file, trace.steps[i].label, measured, predicted,
+                   100 * (predicted - measured) / measured,
+                   ms_of(replay.backlog_ns())});
+  }
+}
+
+void predict(const PredictArguments& arguments) {
+  const TableFormat format = parse_table_format(arguments.format);
+  Table table({{.name = "trace", .align = Align::kLeft},
+               {.name = "step", .align = Align::kLeft},
+               {.name = "measured", .unit = "ms", .key = "measured_ms"},
+               {.name = "predicted", .unit = "ms", .key = "predicted_ms"},
+               {.name = "off by", .unit = "%", .key = "error_percent"},
+               {.name = "left to do", .unit = "ms", .key = "backlog_ms"}});
+  for (const std::string& file : arguments.traces) {
+    const plan::Trace trace = plan::read_steps(file);
+    if (format == TableFormat::kText)
+      describe(trace, file, arguments.shows_unmatched);
+    add_rows(trace, arguments, file, table);
+  }
+  table.print(std::cout, format);
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app) {
+  auto arguments = std::make_shared<PredictArguments>();
+  CLI::App* command = app.add_subcommand(
+      "predict", "replay the steps of a recorded trace and say what they take");
+  command->footer(kPredictFooter);
+  command->add_option("traces", arguments->traces, "files of torch.profiler")
+      ->required();
+  command->add_option("--from", arguments->from,
+                      "predict every step out of this one");
+  command->add_option("--format", arguments->format, "text, csv or json");
+  command->add_flag("--unmatched", arguments->shows_unmatched,
+                    "list what could not be matched, with the reason");
+  command->callback([arguments] { predict(*arguments); });
+}
+
+}  // namespace sheaf::cli

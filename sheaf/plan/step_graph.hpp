@@ -1,0 +1,54 @@
+#pragma once
+// A step as work for threads and streams, with what each waits for: what is
+// left of a trace when moments are forgotten and causes are kept.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sheaf/plan/step_trace.hpp"
+
+namespace sheaf::plan {
+
+inline constexpr std::int32_t kNone = -1;
+
+// A moment in the life of a thread: some computing, then one thing is done.
+struct ThreadMark {
+  enum class Kind : std::uint8_t {
+    kPoint,    // nothing; others may wait for it
+    kLaunch,   // starts a kernel
+    kWaitAll,  // waits until all streams have done what was launched
+    kWaitOne,  // the same for one stream
+  };
+  Kind kind = Kind::kPoint;
+  std::int64_t cpu_ns = 0;   // since the mark before it
+  std::int64_t call_ns = 0;  // of the call itself, waiting left out
+  std::int32_t kernel = kNone;
+  std::int32_t stream = kNone;
+  // It goes on when another thread has come to this mark, so much later.
+  std::int32_t other_thread = kNone;
+  std::int32_t other_mark = kNone;
+  std::int64_t delay_ns = 0;
+};
+
+struct KernelTask {
+  std::int64_t ns = 0;
+  std::int64_t gap_ns = 0;      // after the one before it, if that is awaited
+  std::int64_t latency_ns = 0;  // from the begin of its launch
+  std::uint32_t stream = 0;
+  // Kernels of other streams that must have ended.
+  std::vector<std::int32_t> after{};
+};
+
+struct StepGraph {
+  std::vector<std::vector<ThreadMark>> threads;  // the step's own is the first
+  std::vector<KernelTask> kernels;               // in the order of launches
+  std::size_t streams = 0;
+  std::int64_t measured_ns = 0;
+  // What could not be matched, and why.
+  std::vector<std::string> notes;
+};
+
+StepGraph make_graph(const StepTrace& step, const Names& names);
+
+}  // namespace sheaf::plan

@@ -1,0 +1,195 @@
+#include "sheaf/plan/replay.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/plan/operator_map.hpp"
+#include "tests/plan/trace_text.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+std::vector<double> replayed_us(const TraceText& text) {
+  const Trace trace = read_steps(text.write());
+  Replay replay;
+  std::vector<double> times;
+  for (const StepTrace& step : trace.steps)
+    times.push_back(
+        1e-3 * static_cast<double>(replay.run(make_graph(step, trace.names))));
+  return times;
+}
+
+TEST(Steps, HoldWhatTheyLaunched) {
+  TraceText text;
+  text.step(1, 0, 100);
+  text.step(2, 100, 100);
+  text.op("aten::a", 1, 10, 20);
+  text.kernel(1, 15, 7, 120, 30);  // runs in the second step
+  text.op("aten::b", 1, 110, 20);
+  text.op("aten::outside", 1, 300, 20);
+  const Trace trace = read_steps(text.write());
+  ASSERT_EQ(trace.steps.size(), 2u);
+  EXPECT_EQ(trace.steps[0].label, "ProfilerStep#1");
+  EXPECT_EQ(trace.steps[0].operators.size(), 1u);
+  EXPECT_EQ(trace.steps[0].kernels.size(), 1u);
+  EXPECT_EQ(trace.steps[1].kernels.size(), 0u);
+  EXPECT_EQ(trace.names[trace.steps[1].operators[0].name], "aten::b");
+}
+
+TEST(Steps, WithoutMarksEverythingIsOne) {
+  TraceText text;
+  text.add("Operator", "aten::a", 1, 10, 20);
+  text.add("Runtime", "cudaLaunchKernel", 1, 12, 4, "\"correlation\": 1");
+  text.add("Kernel", "k", 7, 20, 4,
+           "\"correlation\": 1, \"stream\": 7, \"device\": 0");
+  const Trace trace = read_steps(text.write());
+  ASSERT_EQ(trace.steps.size(), 1u);
+  EXPECT_EQ(trace.steps[0].span.ns(), 20'000);
+  EXPECT_EQ(trace.steps[0].kernels.size(), 1u);
+  TraceText none;
+  none.add("other", "x", 1, 0, 1);
+  expect_throws<IoError>([&] { read_steps(none.write()); },
+                         {"no step to look at"});
+}
+
+TEST(Replay, RepeatsWhatThreadsComputed) {
+  TraceText text;
+  text.step(1, 0, 100);
+  text.op("aten::a", 1, 10, 20);
+  text.kernel(1, 15, 7, 23, 500);
+  text.op("aten::b", 1, 40, 50);
+  EXPECT_EQ(replayed_us(text), (std::vector<double>{100}));
+}
+
+TEST(Replay, WaitsForStreams) {
+  TraceText text;
+  text.step(1, 0, 600);
+  text.op("aten::a", 1, 10, 20);
+  text.kernel(1, 15, 7, 23, 500);
+  text.add("cuda_runtime", "cudaStreamSynchronize", 1, 100, 425);
+  EXPECT_NEAR(replayed_us(text)[0], 600, 10);
+  // With a kernel of half the time the step is as much shorter.
+  const Trace trace = read_steps(text.write());
+  StepGraph graph = make_graph(trace.steps[0], trace.names);
+  graph.kernels[0].ns /= 2;
+  Replay replay;
+  EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 350, 10);
+}
+
+// A launch waits while 1022 kernels are under way: the trace's long calls are
+// not the thread's own time.
+TEST(Replay, LaunchesWaitForAFullQueue) {
+  TraceText text;
+  double cpu = 0, gpu = 10;
+  std::vector<double> ends;
+  for (int step = 0; step < 3; ++step) {
+    const double begin = cpu;
+    for (int i = 0; i < 800; ++i) {
+      cpu += 5;
+      double call = 5;
+      const auto launched = ends.size();
+      if (launched >= 1022)
+        call = std::max(call, ends[launched - 1022] - cpu + 5);
+      gpu = std::max(gpu, cpu + 8);
+      text.kernel(1, cpu, 7, gpu, 49, call);
+      ends.push_back(gpu += 49);
+      gpu += 1;
+      cpu += call;
+    }
+    text.step(step, begin, cpu + 5 - begin);
+    cpu += 5;
+  }
+  const Trace trace = read_steps(text.write());
+  std::vector<StepGraph> graphs;
+  for (const auto& step : trace.steps)
+    graphs.push_back(make_graph(step, trace.names));
+  EXPECT_GT(graphs[2].measured_ns, 3 * graphs[0].measured_ns);
+  for (std::size_t from = 0; from < 3; ++from) {
+    Replay replay;
+    for (std::size_t step = 0; step < 3; ++step)
+      EXPECT_NEAR(static_cast<double>(replay.run(graphs[from])) /
+                      static_cast<double>(graphs[step].measured_ns),
+                  1, 0.02)
+          << step << " from " << from;
+  }
+}
+
+// The first thread is idle while another one works.
+TEST(Replay, ThreadsWaitForEachOther) {
+  TraceText text;
+  text.step(1, 0, 1000);
+  text.op("aten::forward", 1, 10, 190);
+  text.op("aten::backward", 2, 210, 490);
+  text.kernel(2, 300, 7, 310, 10);
+  text.op("aten::step", 1, 710, 200);
+  EXPECT_NEAR(replayed_us(text)[0], 1000, 1);
+  const Trace trace = read_steps(text.write());
+  StepGraph graph = make_graph(trace.steps[0], trace.names);
+  for (ThreadMark& mark : graph.threads[1]) mark.cpu_ns /= 2;
+  Replay replay;
+  const double us = 1e-3 * static_cast<double>(replay.run(graph));
+  EXPECT_LT(us, 900);
+  EXPECT_GT(us, 600);
+}
+
+// A kernel behind a wait for an event comes after the other stream's.
+TEST(Replay, StreamsWaitForEachOther) {
+  TraceText text;
+  text.step(1, 0, 700);
+  text.kernel(1, 10, 7, 20, 300);
+  text.add("cuda_runtime", "cudaStreamWaitEvent", 1, 30, 2);
+  text.kernel(1, 40, 40, 321, 200);
+  text.add("cuda_runtime", "cudaDeviceSynchronize", 1, 60, 461);
+  const Trace trace = read_steps(text.write());
+  StepGraph graph = make_graph(trace.steps[0], trace.names);
+  ASSERT_EQ(graph.kernels.size(), 2u);
+  EXPECT_EQ(graph.kernels[1].after, (std::vector<std::int32_t>{0}));
+  graph.kernels[0].ns *= 2;
+  Replay replay;
+  EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 1000, 20);
+}
+
+TEST(OperatorMap, FindsForwardOperatorsByNumber) {
+  TraceText text;
+  const std::string engine = "autograd::engine::evaluate_function: ";
+  text.op("aten::linear", 1, 0, 50, 5);
+  text.op("aten::addmm", 1, 10, 30, 5);  // deeper: it made the node
+  text.op("aten::detach", 1, 45, 3, 5);  // as deep, and later
+  text.op("aten::relu", 1, 60, 10, 6);
+  text.op(engine + "ReluBackward0", 2, 100, 20, 6);
+  text.op("ReluBackward0", 2, 102, 10, 6);
+  text.op(engine + "AddmmBackward0", 2, 130, 20, 5);
+  text.op(engine + "torch::autograd::AccumulateGrad", 2, 160, 10);
+  text.op(engine + "OddBackward0", 2, 180, 10, 99);
+  const Trace trace = read_steps(text.write());
+  const StepTrace& step = trace.steps[0];
+  const OperatorMap map = map_operators(step, trace.names);
+  const auto name_of = [&](std::int32_t one) {
+    return one < 0
+               ? std::string("none")
+               : trace
+                     .names[step.operators[static_cast<std::size_t>(one)].name];
+  };
+  EXPECT_EQ(map.backward, 3u);
+  EXPECT_EQ(map.accumulated, 1u);
+  EXPECT_EQ(name_of(map.source[4]), "aten::relu");
+  EXPECT_EQ(name_of(map.source[6]), "aten::detach");
+  EXPECT_EQ(name_of(map.outermost[static_cast<std::size_t>(map.source[6])]),
+            "aten::linear");
+  EXPECT_EQ(name_of(map.source[7]), engine + "AddmmBackward0");
+  ASSERT_EQ(map.unmatched.size(), 1u);
+  EXPECT_EQ(name_of(map.unmatched[0].of), engine + "OddBackward0");
+  EXPECT_NE(map.unmatched[0].reason.find("99"), std::string::npos);
+}
+
+TEST(BucketRule, ClosesWhatIsFull) {
+  EXPECT_EQ(bucket_bytes({1 << 20, 10, 25 << 20, 7, 8}),
+            (std::vector<std::int64_t>{1 << 20, (25 << 20) + 10, 15}));
+  EXPECT_EQ(bucket_bytes({5, 5, 5}, {.first_bytes = 5, .bytes = 10}),
+            (std::vector<std::int64_t>{5, 10}));
+  EXPECT_EQ(bucket_bytes({}), std::vector<std::int64_t>{});
+}
+
+}  // namespace
+}  // namespace sheaf::plan
