@@ -1,6 +1,7 @@
 // sheaf predict: what a recorded step takes when it happens again.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ constexpr const char* kPredictFooter =
     "Examples:\n"
     "  sheaf predict trace.json.gz           each step, replayed\n"
     "  sheaf predict trace.json --from 4     all steps, out of ProfilerStep#4\n"
+    "  sheaf predict rank0.json rank1.json --together\n"
     "Traces are those of torch.profiler, plain or compressed by gzip.";
 
 struct PredictArguments {
@@ -26,6 +28,7 @@ struct PredictArguments {
   std::string from;
   std::string format = "text";
   bool shows_unmatched = false;
+  bool is_together = false;
 };
 
 double ms_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
@@ -90,6 +93,43 @@ void add_rows(const plan::Trace& trace, const PredictArguments& arguments,
   }
 }
 
+// Without the time that ranks have waited for each other in it, which the last
+// one has not.
+std::int64_t collective_ns(const std::vector<const plan::StepGraph*>& steps,
+                           std::size_t number) {
+  std::int64_t least = steps[0]->collectives[number].ns;
+  for (const plan::StepGraph* step : steps)
+    least = std::min(least, step->collectives[number].ns);
+  return least;
+}
+
+// Traces of the ranks of one run.
+void add_rows_together(const std::vector<plan::Trace>& traces,
+                       const PredictArguments& arguments, Table& table) {
+  std::size_t count = traces[0].steps.size();
+  for (const plan::Trace& trace : traces)
+    count = std::min(count, trace.steps.size());
+  std::vector<plan::Replay> ranks(traces.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<plan::StepGraph> graphs;
+    std::vector<const plan::StepGraph*> steps;
+    for (const plan::Trace& trace : traces)
+      graphs.push_back(plan::make_graph(trace.steps[i], trace.names));
+    for (const plan::StepGraph& graph : graphs) steps.push_back(&graph);
+    const auto together = plan::Replay::run_together(
+        ranks, steps,
+        [&](std::size_t number) { return collective_ns(steps, number); });
+    for (std::size_t rank = 0; rank < traces.size(); ++rank) {
+      const double measured = ms_of(graphs[rank].measured_ns);
+      const double predicted = ms_of(together.step_ns[rank]);
+      table.add_row({arguments.traces[rank], traces[rank].steps[i].label,
+                     measured, predicted,
+                     100 * (predicted - measured) / measured,
+                     ms_of(ranks[rank].backlog_ns())});
+    }
+  }
+}
+
 void predict(const PredictArguments& arguments) {
   const TableFormat format = parse_table_format(arguments.format);
   Table table({{.name = "trace", .align = Align::kLeft},
@@ -98,12 +138,17 @@ void predict(const PredictArguments& arguments) {
                {.name = "predicted", .unit = "ms", .key = "predicted_ms"},
                {.name = "off by", .unit = "%", .key = "error_percent"},
                {.name = "left to do", .unit = "ms", .key = "backlog_ms"}});
+  std::vector<plan::Trace> traces;
   for (const std::string& file : arguments.traces) {
-    const plan::Trace trace = plan::read_steps(file);
+    plan::Trace trace = plan::read_steps(file);
     if (format == TableFormat::kText)
       describe(trace, file, arguments.shows_unmatched);
-    add_rows(trace, arguments, file, table);
+    if (arguments.is_together)
+      traces.push_back(std::move(trace));
+    else
+      add_rows(trace, arguments, file, table);
   }
+  if (arguments.is_together) add_rows_together(traces, arguments, table);
   table.print(std::cout, format);
 }
 
@@ -121,6 +166,11 @@ void add_predict_command(CLI::App& app) {
   command->add_option("--format", arguments->format, "text, csv or json");
   command->add_flag("--unmatched", arguments->shows_unmatched,
                     "list what could not be matched, with the reason");
+  command
+      ->add_flag("--together", arguments->is_together,
+                 "traces of the ranks of one run: collectives begin when the "
+                 "last rank is there")
+      ->excludes("--from");
   command->callback([arguments] { predict(*arguments); });
 }
 

@@ -20,9 +20,12 @@ class Replay::Run {
       times_[i].reserve(step.threads[i].size());
   }
 
+  std::int64_t now() const { return clock_[0]; }
+
   // Threads go on in the order of their clocks, so that launches come in the
-  // order of time.
-  std::int64_t finish() {
+  // order of time. True at the end; false at a collective, which begins on
+  // this rank at ready_ns() at the earliest and goes on by pass_collective().
+  bool advance(bool stops_at_collectives) {
     for (;;) {
       std::size_t best = step_.threads.size();
       std::int64_t best_ns = 0;
@@ -36,12 +39,27 @@ class Replay::Run {
         best = i;
         best_ns = ready;
       }
-      if (!is_left) break;
+      if (!is_left) return true;
       SHEAF_CHECK(best < step_.threads.size(),
                   "threads of the trace wait for each other");
+      const ThreadMark& mark = step_.threads[best][next_[best]];
+      if (stops_at_collectives && mark.kernel != kNone &&
+          task_of(mark).collective != kNone) {
+        stopped_ = best;
+        stopped_ns_ = when_queue_has_room(best_ns);
+        return false;
+      }
       pass(best, best_ns);
     }
-    return clock_[0];
+  }
+
+  std::int64_t ready_ns() const {
+    return begin_of(stopped_task(), stopped_ns_);
+  }
+  void pass_collective(std::int64_t end) {
+    const ThreadMark& mark = step_.threads[stopped_][next_[stopped_]];
+    end_kernel(static_cast<std::size_t>(mark.kernel), end);
+    go_on(stopped_, stopped_ns_ + mark.call_ns);
   }
 
  private:
@@ -56,34 +74,54 @@ class Replay::Run {
     return std::max(ready, other[at] + mark.delay_ns);
   }
 
+  const KernelTask& task_of(const ThreadMark& mark) const {
+    return step_.kernels[static_cast<std::size_t>(mark.kernel)];
+  }
+  const KernelTask& stopped_task() const {
+    return task_of(step_.threads[stopped_][next_[stopped_]]);
+  }
+
   void pass(std::size_t thread, std::int64_t now) {
     const ThreadMark& mark = step_.threads[thread][next_[thread]];
-    if (mark.kind == ThreadMark::Kind::kLaunch)
-      now = launch(static_cast<std::size_t>(mark.kernel), now) + mark.call_ns;
-    else if (mark.kind == ThreadMark::Kind::kWaitAll)
+    if (mark.kind == ThreadMark::Kind::kLaunch) {
+      now = when_queue_has_room(now);
+      const KernelTask& task = task_of(mark);
+      end_kernel(static_cast<std::size_t>(mark.kernel),
+                 begin_of(task, now) + task.ns);
+      now += mark.call_ns;
+    } else if (mark.kind == ThreadMark::Kind::kWaitAll) {
       now = std::max(now, last_end()) + mark.call_ns;
+    }
+    go_on(thread, now);
+  }
+  void go_on(std::size_t thread, std::int64_t now) {
     clock_[thread] = now;
     times_[thread].push_back(now);
     ++next_[thread];
   }
 
-  // When the queue has room for it.
-  std::int64_t launch(std::size_t number, std::int64_t now) {
+  std::int64_t when_queue_has_room(std::int64_t now) {
     auto& queue = state_.unfinished_ns_;
     while (!queue.empty() && queue.front() <= now) queue.pop_front();
     while (queue.size() >= state_.options_.queue) {
       now = std::max(now, queue.front());
       queue.pop_front();
     }
-    const KernelTask& task = step_.kernels[number];
-    std::int64_t& free = state_.free_ns_[task.stream];
-    std::int64_t begin = std::max(now + task.latency_ns, free + task.gap_ns);
+    return now;
+  }
+  // Launched now.
+  std::int64_t begin_of(const KernelTask& task, std::int64_t now) const {
+    std::int64_t begin = std::max(now + task.latency_ns,
+                                  state_.free_ns_[task.stream] + task.gap_ns);
     for (const std::int32_t other : task.after)
       begin = std::max(begin, kernel_end_[static_cast<std::size_t>(other)]);
-    free = begin + task.ns;
-    kernel_end_[number] = free;
-    queue.insert(std::upper_bound(queue.begin(), queue.end(), free), free);
-    return now;
+    return begin;
+  }
+  void end_kernel(std::size_t number, std::int64_t end) {
+    state_.free_ns_[step_.kernels[number].stream] = end;
+    kernel_end_[number] = end;
+    auto& queue = state_.unfinished_ns_;
+    queue.insert(std::upper_bound(queue.begin(), queue.end(), end), end);
   }
 
   std::int64_t last_end() const {
@@ -96,12 +134,52 @@ class Replay::Run {
   std::vector<std::int64_t> clock_;               // by thread
   std::vector<std::vector<std::int64_t>> times_;  // of marks, by thread
   std::vector<std::int64_t> kernel_end_;
+  std::size_t stopped_ = 0;      // thread, at a collective
+  std::int64_t stopped_ns_ = 0;  // when it launches it
 };
 
 std::int64_t Replay::run(const StepGraph& step) {
   const std::int64_t begin = now_ns_;
-  now_ns_ = Run(*this, step).finish();
+  Run run(*this, step);
+  run.advance(/*stops_at_collectives=*/false);
+  now_ns_ = run.now();
   return now_ns_ - begin;
+}
+
+Replay::Together Replay::run_together(
+    std::vector<Replay>& ranks, const std::vector<const StepGraph*>& steps,
+    const CollectiveNs& ns) {
+  SHEAF_CHECK(ranks.size() == steps.size(), ranks.size(), " ranks and ",
+              steps.size(), " steps");
+  for (const StepGraph* step : steps)
+    SHEAF_CHECK(step->collectives.size() == steps[0]->collectives.size(),
+                "one rank's step has ", steps[0]->collectives.size(),
+                " collectives, another one's ", step->collectives.size(),
+                "; traces must be of ranks of one run");
+  std::vector<Run> runs;
+  runs.reserve(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    runs.emplace_back(ranks[i], *steps[i]);
+  Together result{std::vector<std::int64_t>(ranks.size()),
+                  std::vector<std::int64_t>(ranks.size())};
+  for (std::size_t k = 0; k < steps[0]->collectives.size(); ++k) {
+    std::int64_t begin = 0;
+    for (Run& run : runs) {
+      run.advance(/*stops_at_collectives=*/true);
+      begin = std::max(begin, run.ready_ns());
+    }
+    const std::int64_t end = begin + ns(k);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      result.waits_ns[i] += begin - runs[i].ready_ns();
+      runs[i].pass_collective(end);
+    }
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].advance(/*stops_at_collectives=*/true);
+    result.step_ns[i] = runs[i].now() - ranks[i].now_ns_;
+    ranks[i].now_ns_ = runs[i].now();
+  }
+  return result;
 }
 
 std::int64_t Replay::backlog_ns() const {

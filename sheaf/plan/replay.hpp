@@ -3,6 +3,7 @@
 // stream.
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "sheaf/plan/step_graph.hpp"
@@ -22,6 +23,19 @@ class Replay {
 
   // The time from its begin to its end on the step's own thread.
   std::int64_t run(const StepGraph& step);
+
+  // A step of many ranks at once: collectives begin when the last rank has
+  // come to them, and end everywhere `ns` later. UsageError when they do not
+  // all have as many collectives.
+  struct Together {
+    std::vector<std::int64_t> step_ns;   // by rank
+    std::vector<std::int64_t> waits_ns;  // for others, by rank
+  };
+  using CollectiveNs = std::function<std::int64_t(std::size_t number)>;
+  static Together run_together(std::vector<Replay>& ranks,
+                               const std::vector<const StepGraph*>& steps,
+                               const CollectiveNs& ns);
+
   // When the streams will have done everything, from the last step's end.
   std::int64_t backlog_ns() const;
 

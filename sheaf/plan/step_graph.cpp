@@ -55,6 +55,7 @@ class GraphMaker {
       find_waits(thread);
     measure_kernels();
     find_stream_waits();
+    number_collectives();
     return std::move(graph_);
   }
 
@@ -248,6 +249,19 @@ class GraphMaker {
           task.after.push_back(other);
       pending[call.thread].clear();
       last[task.stream] = kernel_of_call_[i];
+    }
+  }
+
+  // In the order of launches, which is the same on all ranks.
+  void number_collectives() {
+    for (std::size_t i = 0; i < traced_.size(); ++i) {
+      const TracedKernel& kernel = *traced_[i];
+      const std::string& told = names_[kernel.collective];
+      if (told.empty() && !contains(names_[kernel.name], "nccl")) continue;
+      graph_.kernels[i].collective =
+          static_cast<std::int32_t>(graph_.collectives.size());
+      graph_.collectives.push_back({told.empty() ? names_[kernel.name] : told,
+                                    kernel.elements, kernel.span.ns()});
     }
   }
 

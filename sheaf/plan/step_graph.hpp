@@ -38,12 +38,21 @@ struct KernelTask {
   std::uint32_t stream = 0;
   // Kernels of other streams that must have ended.
   std::vector<std::int32_t> after{};
+  std::int32_t collective = kNone;  // of all ranks together: its number
+};
+
+// What all ranks do together.
+struct Collective {
+  std::string name;            // "allreduce"
+  std::int64_t elements = -1;  // -1: the trace does not tell
+  std::int64_t ns = 0;         // measured, waiting for others included
 };
 
 struct StepGraph {
   std::vector<std::vector<ThreadMark>> threads;  // the step's own is the first
   std::vector<KernelTask> kernels;               // in the order of launches
   std::size_t streams = 0;
+  std::vector<Collective> collectives;
   std::int64_t measured_ns = 0;
   // What could not be matched, and why.
   std::vector<std::string> notes;

@@ -150,6 +150,41 @@ TEST(Replay, StreamsWaitForEachOther) {
   EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 1000, 20);
 }
 
+// A rank that computes for `us`, sums up with the others, and waits for it.
+StepGraph rank_that_computes(double us, double sum_us) {
+  TraceText text;
+  text.step(1, 0, us + sum_us + 60);
+  text.op("aten::forward", 1, 0, us);
+  text.add("cuda_runtime", "cudaLaunchKernel", 1, us, 5, "\"correlation\": 1");
+  text.add("kernel", "ncclKernel_AllReduce", 40, us + 10, sum_us,
+           "\"correlation\": 1, \"device\": 0, \"stream\": 40");
+  text.add("cuda_runtime", "cudaDeviceSynchronize", 1, us + 6, sum_us + 4);
+  text.op("aten::step", 1, us + sum_us + 20, 30);
+  const Trace trace = read_steps(text.write());
+  return make_graph(trace.steps[0], trace.names);
+}
+
+TEST(Replay, CollectivesWaitForTheLastRank) {
+  // The fast one was waiting in its trace.
+  const StepGraph fast = rank_that_computes(100, 450);
+  const StepGraph slow = rank_that_computes(500, 50);
+  ASSERT_EQ(fast.collectives.size(), 1u);
+  std::vector<Replay> ranks(3);
+  const auto together = Replay::run_together(
+      ranks, {&fast, &slow, &fast}, [](std::size_t) { return 50'000; });
+  for (const std::int64_t ns : together.step_ns)
+    EXPECT_NEAR(1e-3 * static_cast<double>(ns), 610, 12);
+  EXPECT_NEAR(1e-3 * static_cast<double>(together.waits_ns[0]), 400, 1);
+  EXPECT_EQ(together.waits_ns[1], 0);
+  const StepGraph none;
+  expect_throws<UsageError>(
+      [&] {
+        Replay::run_together(ranks, {&fast, &fast, &none},
+                             [](std::size_t) { return 0; });
+      },
+      {"1 collectives", "another one's 0", "one run"});
+}
+
 TEST(OperatorMap, FindsForwardOperatorsByNumber) {
   TraceText text;
   const std::string engine = "autograd::engine::evaluate_function: ";
