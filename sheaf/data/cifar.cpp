@@ -60,8 +60,7 @@ void check_labels(const FileContent& file, const Layout& layout) {
     }
 }
 
-at::Tensor records_of(const std::string& path, const Layout& layout) {
-  const FileContent file = read_file(path);
+at::Tensor records_of(const FileContent& file, const Layout& layout) {
   check_record_count(file, layout);
   check_labels(file, layout);
   return file.bytes.view({-1, layout.record_bytes()});
@@ -74,14 +73,20 @@ std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
   SHEAF_CHECK(!files.empty(), "no CIFAR files were given");
   const Layout layout = layout_of(kind);
   std::vector<at::Tensor> images, targets;
+  std::string source;
   for (const std::string& path : files) {
-    const at::Tensor records = records_of(path, layout);
-    images.push_back(records.narrow(1, layout.labels(), kImageBytes));
+    const FileContent file = map_file(path);
+    const at::Tensor records = records_of(file, layout);
+    // A view: rows of images stay with their labels between them.
+    images.push_back(
+        records.narrow(1, layout.labels(), kImageBytes).view({-1, 3, 32, 32}));
     targets.push_back(records.select(1, layout.target));
+    source = source_of(file);
   }
-  return std::make_shared<TensorDataset>(at::cat(images).view({-1, 3, 32, 32}),
-                                         at::cat(targets), layout.classes(),
-                                         names_of(kind));
+  auto dataset = std::make_shared<TensorDataset>(
+      std::move(images), at::cat(targets), layout.classes(), names_of(kind));
+  dataset->set_source(source);
+  return dataset;
 }
 
 std::vector<std::string> cifar_file_names(CifarKind kind,

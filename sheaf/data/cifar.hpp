@@ -16,7 +16,8 @@ enum class CifarKind {
   kCifar100Coarse,  // the same files; the target is the label of 20
 };
 
-// The images of all files, one after the other, as 3x32x32 bytes. IoError names
+// The images of all files, one after the other, as 3x32x32 bytes. Those of
+// files that are not packed stay there until they are asked for. IoError names
 // file and offset when a file is no whole number of records or a label is none.
 std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
                                           CifarKind kind);

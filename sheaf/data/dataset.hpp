@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/data/box.hpp"
 #include "sheaf/data/random.hpp"
 
 namespace sheaf::data {
@@ -21,6 +22,10 @@ struct Batch {
   // Examples of the whole global batch, over all ranks. A rank whose share
   // has n of them weighs its mean loss by n / global_size.
   std::int64_t global_size = 0;
+  // The shape of an example of which `data` has a part only; empty: it has all.
+  Sizes whole = {};
+  // Of images, out of files or memory; see Dataset::get_boxes().
+  std::int64_t bytes_read = 0;
 
   std::int64_t size() const { return data.defined() ? data.size(0) : 0; }
 };
@@ -40,6 +45,15 @@ class Dataset {
   virtual Batch get(std::span<const std::int64_t> indices,
                     Random& random) const = 0;
 
+  // The same with a part of each example's data; beyond the borders of images
+  // it is 0. Targets are whole.
+  virtual Batch get_boxes(std::span<const std::int64_t> indices,
+                          const Boxes& boxes, Random& random) const;
+  // Why get_boxes() reads whole images for that; empty: it does not.
+  virtual std::string reads_whole_for() const;
+  // Where get_boxes() takes them from: "mapped files".
+  virtual std::string source() const { return "the dataset"; }
+
   // 0 where targets are no classes.
   virtual std::int64_t classes() const = 0;
   // The shape of one example's data.
@@ -52,7 +66,8 @@ class Dataset {
   void check_indices(std::span<const std::int64_t> indices) const;
 };
 
-// Tensors in memory; rows of `data` and of `target` belong together.
+// Tensors in memory, or in files that are mapped to it; rows of `data` and of
+// `target` belong together.
 class TensorDataset : public Dataset {
  public:
   // UsageError when they do not have the same number of rows, and when targets
@@ -60,20 +75,36 @@ class TensorDataset : public Dataset {
   // one whole number per row are counted: largest target + 1.
   TensorDataset(at::Tensor data, at::Tensor target, std::int64_t classes = 0,
                 std::vector<std::string> class_names = {});
+  // Data in several tensors, one after the other, which are not copied where
+  // the elements of a row are dense.
+  TensorDataset(std::vector<at::Tensor> parts, at::Tensor target,
+                std::int64_t classes = 0,
+                std::vector<std::string> class_names = {});
 
-  std::int64_t size() const override { return data_.size(0); }
+  std::int64_t size() const override { return target_.size(0); }
   Batch get(std::span<const std::int64_t> indices,
             Random& random) const override;
+  Batch get_boxes(std::span<const std::int64_t> indices, const Boxes& boxes,
+                  Random& random) const override;
+  std::string reads_whole_for() const override { return ""; }
+  std::string source() const override { return source_; }
+  void set_source(std::string source) { source_ = std::move(source); }
   std::int64_t classes() const override { return classes_; }
   std::vector<std::int64_t> example_shape() const override;
   std::vector<std::string> class_names() const override { return names_; }
 
-  const at::Tensor& data() const { return data_; }
+  // All of it; a copy where there are several parts.
+  at::Tensor data() const;
   const at::Tensor& target() const { return target_; }
 
  private:
-  at::Tensor data_;
+  const char* example(std::int64_t index) const;
+  at::Tensor make_rows(std::size_t count, const Sizes& shape) const;
+
+  std::vector<at::Tensor> parts_;
+  std::vector<std::int64_t> ends_;  // of the parts, in examples
   at::Tensor target_;
+  std::string source_ = "memory";
   std::int64_t classes_ = 0;
   std::vector<std::string> names_;
 };

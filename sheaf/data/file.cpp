@@ -1,5 +1,9 @@
 #include "sheaf/data/file.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -131,6 +135,17 @@ class Unpacker {
   std::int64_t written_ = 0;
 };
 
+struct Descriptor {
+  explicit Descriptor(const std::string& path)
+      : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (number < 0) fail_to_read(path);
+  }
+  ~Descriptor() { ::close(number); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int number;
+};
+
 }  // namespace
 
 void FileContent::fail(std::int64_t offset, std::string_view what) const {
@@ -142,6 +157,30 @@ FileContent read_file(const std::string& path) {
   FileContent content = read_packed(path);
   if (!is_gzip(content.data(), content.size())) return content;
   return {path, Unpacker(content).run(), /*was_unpacked=*/true};
+}
+
+// Writable, so that nobody who has the tensor can crash by it; what is written
+// stays in this process.
+FileContent map_file(const std::string& path) {
+  const Descriptor file(path);
+  struct stat about {};
+  if (::fstat(file.number, &about) != 0) fail_to_read(path);
+  const auto bytes = static_cast<std::size_t>(about.st_size);
+  if (bytes == 0 || !S_ISREG(about.st_mode)) return read_file(path);
+  void* place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_NORESERVE, file.number, 0);
+  if (place == MAP_FAILED) fail_to_read(path);
+  FileContent content{path,
+                      at::from_blob(
+                          place, {about.st_size},
+                          [bytes](void* begin) { ::munmap(begin, bytes); },
+                          at::TensorOptions(at::kByte))};
+  if (!is_gzip(content.data(), content.size())) return content;
+  return {path, Unpacker(content).run(), /*was_unpacked=*/true};
+}
+
+std::string source_of(const FileContent& content) {
+  return content.was_unpacked ? "files unpacked to memory" : "mapped files";
 }
 
 std::string find_file(const std::string& folder, const std::string& name) {

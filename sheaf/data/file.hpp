@@ -1,5 +1,5 @@
 #pragma once
-// Whole files in memory, unpacked where they are gzip files.
+// Files in memory, unpacked where they are gzip files.
 
 #include <torch/types.h>
 
@@ -25,6 +25,13 @@ struct FileContent {
 // verified. IoError names the file, and for a broken one the byte of the file
 // where it was noticed.
 FileContent read_file(const std::string& path);
+
+// The same without reading: the file's pages come when its bytes are looked at,
+// and ranks of a host share them. It must not be shortened meanwhile. A gzip
+// file is read and unpacked.
+FileContent map_file(const std::string& path);
+// What to say of one: "mapped files" or "files unpacked to memory".
+std::string source_of(const FileContent& content);
 
 // `folder`/`name` or `folder`/`name`.gz, whichever is there; "" if none is.
 std::string find_file(const std::string& folder, const std::string& name);

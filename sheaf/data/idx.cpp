@@ -108,8 +108,8 @@ struct IdxFile {
   at::Tensor array;
 };
 
-IdxFile read_whole(const std::string& path) {
-  IdxFile result{read_file(path), {}, {}};
+IdxFile open_idx(const std::string& path) {
+  IdxFile result{map_file(path), {}, {}};
   result.header = read_header(result.file);
   check_size(result.file, result.header);
   result.array = elements_of(result.file, result.header);
@@ -141,19 +141,23 @@ void check_counts(const IdxFile& images, const IdxFile& labels) {
 
 }  // namespace
 
-at::Tensor read_idx(const std::string& path) { return read_whole(path).array; }
+at::Tensor read_idx(const std::string& path) { return open_idx(path).array; }
 
 std::shared_ptr<TensorDataset> read_idx_dataset(const std::string& images,
                                                 const std::string& labels,
                                                 const IdxOptions& options) {
-  IdxFile image_file = read_whole(images);
-  const IdxFile label_file = read_whole(labels);
+  IdxFile image_file = open_idx(images);
+  const IdxFile label_file = open_idx(labels);
   check_labels(label_file, options.classes);
   check_counts(image_file, label_file);
   at::Tensor array = image_file.array;
   if (array.dim() == 3) array = array.unsqueeze(1);
-  return std::make_shared<TensorDataset>(array, label_file.array,
-                                         options.classes, options.class_names);
+  auto dataset = std::make_shared<TensorDataset>(
+      array, label_file.array, options.classes, options.class_names);
+  // Elements of more bytes were turned round into memory.
+  if (array.scalar_type() == at::kByte)
+    dataset->set_source(source_of(image_file.file));
+  return dataset;
 }
 
 }  // namespace sheaf::data

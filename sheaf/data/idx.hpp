@@ -20,8 +20,9 @@ struct IdxOptions {
   std::vector<std::string> class_names = {};
 };
 
-// Images (two dimensions: one channel) with their labels. IoError, too, when
-// there are more of one than of the other, or a label is no class.
+// Images (two dimensions: one channel) with their labels. Images of bytes that
+// are not packed stay in their file until they are asked for. IoError, too,
+// when there are more of one than of the other, or a label is no class.
 std::shared_ptr<TensorDataset> read_idx_dataset(const std::string& images,
                                                 const std::string& labels,
                                                 const IdxOptions& options = {});

@@ -32,6 +32,9 @@ class ImageFolder : public Dataset {
   // UsageError names two files whose images have different sizes.
   Batch get(std::span<const std::int64_t> indices,
             Random& random) const override;
+  std::string reads_whole_for() const override {
+    return "PNG and JPEG files are decoded whole";
+  }
   std::int64_t classes() const override;
   // That of the first image.
   std::vector<std::int64_t> example_shape() const override { return shape_; }

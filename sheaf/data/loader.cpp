@@ -7,6 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/prefetch.hpp"
+#include "sheaf/data/read_tiles.hpp"
 
 namespace sheaf::data {
 namespace {
@@ -39,15 +40,16 @@ std::shared_ptr<const Dataset> checked(std::shared_ptr<const Dataset> dataset) {
   return dataset;
 }
 
+at::Tensor as_numbers(const at::Tensor& data, const LoaderOptions& options) {
+  if (!options.to_float || data.scalar_type() != at::kByte) return data;
+  return to_float()->apply(data, {}, Random());
+}
+
 at::Tensor transformed(const at::Tensor& data, const LoaderOptions& options,
                        std::span<const std::int64_t> indices,
                        const Random& random) {
-  at::Tensor result = data;
-  if (options.transform)
-    result = options.transform->apply(result, indices, random);
-  if (options.to_float && result.scalar_type() == at::kByte)
-    result = to_float()->apply(result, indices, random);
-  return result;
+  if (!options.transform) return as_numbers(data, options);
+  return as_numbers(options.transform->apply(data, indices, random), options);
 }
 
 void pin(Batch& batch) {
@@ -67,11 +69,25 @@ struct BatchMaker {
     Random random = Random(options.seed)
                         .derive(kTransformStream)
                         .derive(static_cast<std::uint64_t>(sampler->epoch()));
-    Batch batch = dataset->get(indices, random);
-    batch.data = transformed(batch.data, options, indices, random);
+    Batch batch = read(indices, random);
     batch.first_index = sampler->first_index(number);
     batch.global_size = sampler->global_size(number);
     if (options.pin_memory) pin(batch);
+    return batch;
+  }
+
+  Batch read(const std::vector<std::int64_t>& indices, Random& random) const {
+    const Transform* transform = options.transform.get();
+    if (options.tile && reads_whole_for(*dataset, transform).empty()) {
+      Batch batch =
+          read_tiles(*dataset, transform, options.tile, indices, random);
+      batch.data = as_numbers(batch.data, options);
+      return batch;
+    }
+    Batch batch = dataset->get(indices, random);
+    batch.bytes_read = static_cast<std::int64_t>(batch.data.nbytes());
+    batch.data = transformed(batch.data, options, indices, random);
+    if (options.tile) cut_tiles(batch, options.tile);
     return batch;
   }
 };
@@ -148,6 +164,14 @@ std::vector<std::int64_t> Loader::example_shape() const {
   shape.insert(shape.begin(), 0);
   const at::Tensor none = at::empty(shape, at::TensorOptions(at::kByte));
   return transformed(none, options_, {}, Random()).sizes().slice(1).vec();
+}
+
+std::string Loader::reading() const {
+  if (!options_.tile) return "whole images";
+  const std::string reason =
+      reads_whole_for(*dataset_, options_.transform.get());
+  return reason.empty() ? "tiles of " + dataset_->source()
+                        : "whole images, then cut: " + reason;
 }
 
 Loader::Iterator& Loader::Iterator::operator++() {

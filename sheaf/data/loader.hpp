@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
@@ -33,6 +34,9 @@ struct LoaderOptions {
   TransformPtr transform = nullptr;
   // Bytes that are left after the transform become float32 from 0 to 1.
   bool to_float = true;
+  // The part of each image, after the transform, that this rank is to get;
+  // null: all of it. Where it can be, nothing else is read.
+  TileOf tile = nullptr;
 };
 
 // The batches do not depend on the number of workers, and the global batches
@@ -91,8 +95,11 @@ class Loader {
 
   std::int64_t batches() const { return sampler_.batches(); }
   std::int64_t global_batch() const { return global_batch_; }
-  // Of one example, after the transform.
+  // Of one example, after the transform, whole.
   std::vector<std::int64_t> example_shape() const;
+  // How tiles are read: "tiles of mapped files", or "whole images, then cut:
+  // resize needs them".
+  std::string reading() const;
   const Dataset& dataset() const { return *dataset_; }
 
  private:

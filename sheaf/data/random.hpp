@@ -20,6 +20,8 @@ class Random {
   std::uint64_t next();                      // 64 random bits
   std::uint64_t below(std::uint64_t limit);  // 0 to limit-1; limit is not 0
   double uniform();                          // 0 to 1, without 1
+  // As if next() had been called so many times.
+  void skip(std::uint64_t numbers) { count_ += numbers; }
 
  private:
   std::uint64_t key_;

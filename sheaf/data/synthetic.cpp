@@ -1,5 +1,6 @@
 #include "sheaf/data/synthetic.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
@@ -19,6 +20,8 @@ void check(const SyntheticOptions& options) {
               " were asked for");
   SHEAF_CHECK(options.noise >= 0 && options.noise <= 1, "noise is ",
               options.noise, "; it goes from 0 to 1");
+  SHEAF_CHECK(!options.shape.empty(),
+              "the shape of an example has no axis; give it one");
   for (const std::int64_t size : options.shape)
     SHEAF_CHECK(size >= 1, "the shape ", at::IntArrayRef(options.shape),
                 " of an example has a size below 1");
@@ -27,7 +30,10 @@ void check(const SyntheticOptions& options) {
 // Each number gives eight bytes, the lowest first on every machine.
 class ByteSource {
  public:
-  explicit ByteSource(Random random) : random_(random) {}
+  explicit ByteSource(Random random, std::int64_t first = 0) : random_(random) {
+    random_.skip(static_cast<std::uint64_t>(first / 8));
+    for (std::int64_t i = 0; i < first % 8; ++i) next();
+  }
   std::uint8_t next() {
     if (left_ == 0) bits_ = random_.next();
     left_ = left_ == 0 ? 7 : left_ - 1;
@@ -53,34 +59,55 @@ SyntheticDataset::SyntheticDataset(SyntheticOptions options)
   for (std::uint8_t& byte : prototypes_) byte = source.next();
 }
 
-void SyntheticDataset::mix(std::uint8_t* image, std::int64_t label,
-                           Random noise) const {
+void SyntheticDataset::mix(std::uint8_t* bytes, std::int64_t label,
+                           Random noise, std::int64_t first,
+                           std::int64_t count) const {
   const auto weight = static_cast<std::uint32_t>(options_.noise * 256);
-  const std::uint8_t* prototype = prototypes_.data() + label * bytes_;
-  ByteSource source(noise);
-  for (std::int64_t i = 0; i < bytes_; ++i)
-    image[i] = static_cast<std::uint8_t>(
+  const std::uint8_t* prototype = prototypes_.data() + label * bytes_ + first;
+  ByteSource source(noise, first);
+  for (std::int64_t i = 0; i < count; ++i)
+    bytes[i] = static_cast<std::uint8_t>(
         ((256 - weight) * prototype[i] + weight * source.next()) / 256);
 }
 
+std::int64_t SyntheticDataset::label_of(std::int64_t index, Random& own) const {
+  own = Random(options_.seed)
+            .derive(kExamples)
+            .derive(static_cast<std::uint64_t>(options_.first + index));
+  return static_cast<std::int64_t>(
+      own.below(static_cast<std::uint64_t>(options_.classes)));
+}
+
 Batch SyntheticDataset::get(std::span<const std::int64_t> indices,
-                            Random& /*random*/) const {
+                            Random& random) const {
+  const Sizes image(options_.shape.begin() + !options_.shape.empty(),
+                    options_.shape.end());
+  return get_boxes(indices, {image, std::vector<Corner>(indices.size())},
+                   random);
+}
+
+Batch SyntheticDataset::get_boxes(std::span<const std::int64_t> indices,
+                                  const Boxes& boxes,
+                                  Random& /*random*/) const {
   check_indices(indices);
   const auto count = static_cast<std::int64_t>(indices.size());
-  std::vector<std::int64_t> shape = options_.shape;
+  const BoxWalk walk(options_.shape, boxes.size);
+  Sizes shape = walk.box_shape();
   shape.insert(shape.begin(), count);
   Batch batch{at::empty(shape, at::TensorOptions(at::kByte)),
               at::empty({count}, at::TensorOptions(at::kLong)), 0, count};
+  if (count == 0) return batch;
   auto* images = batch.data.data_ptr<std::uint8_t>();
   auto* labels = batch.target.data_ptr<std::int64_t>();
-  const Random examples = Random(options_.seed).derive(kExamples);
-  for (const std::int64_t index : indices) {
-    Random own =
-        examples.derive(static_cast<std::uint64_t>(options_.first + index));
-    *labels = static_cast<std::int64_t>(
-        own.below(static_cast<std::uint64_t>(options_.classes)));
-    mix(images, *labels++, own);
-    images += bytes_;
+  std::memset(images, 0, batch.data.nbytes());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    Random own;
+    const std::int64_t label = labels[i] = label_of(indices[i], own);
+    walk.for_each_run(boxes.begin[i], [&](auto first, auto to, auto bytes) {
+      mix(images + to, label, own, first, bytes);
+      batch.bytes_read += bytes;
+    });
+    images += walk.box_elements();
   }
   return batch;
 }

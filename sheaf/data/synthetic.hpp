@@ -30,13 +30,22 @@ class SyntheticDataset : public Dataset {
   std::int64_t size() const override { return options_.examples; }
   Batch get(std::span<const std::int64_t> indices,
             Random& random) const override;
+  // Only what is in the boxes is made.
+  Batch get_boxes(std::span<const std::int64_t> indices, const Boxes& boxes,
+                  Random& random) const override;
+  std::string reads_whole_for() const override { return ""; }
+  std::string source() const override { return "images made of numbers"; }
   std::int64_t classes() const override { return options_.classes; }
   std::vector<std::int64_t> example_shape() const override {
     return options_.shape;
   }
 
  private:
-  void mix(std::uint8_t* image, std::int64_t label, Random noise) const;
+  // The class of an example; `own` is its stream, and goes on behind that.
+  std::int64_t label_of(std::int64_t index, Random& own) const;
+  // Some bytes of an image of that class, from number `first` on.
+  void mix(std::uint8_t* bytes, std::int64_t label, Random noise,
+           std::int64_t first, std::int64_t count) const;
 
   SyntheticOptions options_;
   std::int64_t bytes_ = 1;  // of an example

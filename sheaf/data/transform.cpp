@@ -38,6 +38,7 @@ class ToFloat : public Transform {
                    const Random&) const override {
     return as_float(images);
   }
+  std::string needs_whole_images() const override { return ""; }
 };
 
 class Normalise : public Transform {
@@ -62,6 +63,7 @@ class Normalise : public Transform {
                 " channels; give one value or one per channel");
     return normalised(as_float(images).contiguous());
   }
+  std::string needs_whole_images() const override { return ""; }
 
  private:
   at::Tensor normalised(const at::Tensor& numbers) const {
@@ -112,7 +114,59 @@ class Compose : public Transform {
     return result;
   }
 
+  std::string needs_whole_images() const override {
+    for (const TransformPtr& one : transforms_)
+      if (std::string name = one->needs_whole_images(); !name.empty())
+        return name;
+    return "";
+  }
+  Sizes image_after(const Sizes& image) const override {
+    return images_between(image).back();
+  }
+  Place source_of(const Place& place, const Sizes& image, std::int64_t index,
+                  const Random& random) const override {
+    const std::vector<Sizes> images = images_between(image);
+    return sources(place, images, index, random)[0];
+  }
+
+  at::Tensor apply_to_tiles(const at::Tensor& tiles,
+                            std::span<const Place> places, const Sizes& image,
+                            std::span<const std::int64_t> indices,
+                            const Random& random) const override {
+    const std::vector<Sizes> images = images_between(image);
+    // By transform, then by example: where the tiles are in its result.
+    std::vector<std::vector<Place>> results(transforms_.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const auto found = sources(places[i], images, indices[i], random);
+      for (std::size_t k = 0; k < transforms_.size(); ++k)
+        results[k].push_back(found[k + 1]);
+    }
+    at::Tensor result = tiles;
+    for (std::size_t k = 0; k < transforms_.size(); ++k)
+      result = transforms_[k]->apply_to_tiles(result, results[k], images[k],
+                                              indices, random.derive(k));
+    return result;
+  }
+
  private:
+  // What goes into each transform, and what comes out of the last.
+  std::vector<Sizes> images_between(const Sizes& image) const {
+    std::vector<Sizes> images{image};
+    for (const TransformPtr& one : transforms_)
+      images.push_back(one->image_after(images.back()));
+    return images;
+  }
+  // The same for the place of a tile.
+  std::vector<Place> sources(const Place& place,
+                             const std::vector<Sizes>& images,
+                             std::int64_t index, const Random& random) const {
+    std::vector<Place> places(transforms_.size() + 1, place);
+    for (std::size_t k = transforms_.size(); k-- > 0;)
+      places[k] = transforms_[k]->source_of(places[k + 1], images[k], index,
+                                            random.derive(k));
+    return places;
+  }
+
   std::vector<TransformPtr> transforms_;
 };
 

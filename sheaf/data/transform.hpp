@@ -11,11 +11,21 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "sheaf/data/box.hpp"
 #include "sheaf/data/random.hpp"
 
 namespace sheaf::data {
+
+// Where the pixels of a tile are in an image: row i, column j of the tile is
+// row begin[0] + i of the image, and column begin[1] + j, or begin[1] - j if it
+// is mirrored. They may lie outside of the image.
+struct Place {
+  Corner begin{};
+  bool is_mirrored = false;
+};
 
 class Transform {
  public:
@@ -27,6 +37,28 @@ class Transform {
   virtual at::Tensor apply(const at::Tensor& images,
                            std::span<const std::int64_t> indices,
                            const Random& random) const = 0;
+
+  // The name of a transform that cannot make tiles of its result of tiles of
+  // its images; empty: it can, and these three say how.
+  virtual std::string needs_whole_images() const { return "the transform"; }
+  // The sizes, from rows on, of what comes out of images of those sizes.
+  virtual Sizes image_after(const Sizes& image) const { return image; }
+  // Where the pixels are that come to `place` in the result of an example.
+  virtual Place source_of(const Place& place, const Sizes& /*image*/,
+                          std::int64_t /*index*/,
+                          const Random& /*random*/) const {
+    return place;
+  }
+  // The pixels at places[i] of the result, of those at their sources in images
+  // of the sizes `image`; tiles have any values outside of these. May change
+  // what it is given.
+  virtual at::Tensor apply_to_tiles(const at::Tensor& tiles,
+                                    std::span<const Place> /*places*/,
+                                    const Sizes& /*image*/,
+                                    std::span<const std::int64_t> indices,
+                                    const Random& random) const {
+    return apply(tiles, indices, random);
+  }
 };
 
 using TransformPtr = std::shared_ptr<const Transform>;

@@ -2,6 +2,7 @@
 // What the transforms' files share.
 
 #include <string_view>
+#include <vector>
 
 #include "sheaf/data/transform.hpp"
 
@@ -10,5 +11,9 @@ namespace sheaf::data {
 // UsageError unless there are four dimensions, and as many rows as indices.
 void check_images(std::string_view transform, const at::Tensor& images,
                   std::span<const std::int64_t> indices);
+
+// The images, some of them from right to left.
+at::Tensor with_turned_rows(const at::Tensor& images,
+                            const std::vector<std::int64_t>& which);
 
 }  // namespace sheaf::data

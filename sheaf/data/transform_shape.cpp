@@ -35,6 +35,49 @@ at::Tensor padded(const at::Tensor& images, std::int64_t pixels, double value) {
   return result;
 }
 
+Size size_of(const Sizes& image) {
+  SHEAF_CHECK(image.size() == 2, "images of ", image.size(),
+              " axes beside channels; transforms that move pixels are for "
+              "rows and columns");
+  return {image[0], image[1]};
+}
+
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+// The rows, or columns, of a tile that lie in an image of that size.
+Range inside(std::int64_t begin, bool is_mirrored, std::int64_t tile,
+             std::int64_t image) {
+  const std::int64_t first = is_mirrored ? begin - image + 1 : -begin;
+  const std::int64_t end = is_mirrored ? begin + 1 : image - begin;
+  const std::int64_t from = std::clamp<std::int64_t>(first, 0, tile);
+  return {from, std::clamp(end, from, tile)};
+}
+
+// Sets pixels that lie outside of the image.
+void fill_outside(const at::Tensor& tile, const Place& place, Size image,
+                  double value) {
+  const std::int64_t height = tile.size(1), width = tile.size(2);
+  const Range rows = inside(place.begin[0], false, height, image.height);
+  const Range columns =
+      inside(place.begin[1], place.is_mirrored, width, image.width);
+  if (rows.begin == 0 && rows.end == height && columns.begin == 0 &&
+      columns.end == width)
+    return;
+  tile.narrow(1, 0, rows.begin).fill_(value);
+  tile.narrow(1, rows.end, height - rows.end).fill_(value);
+  tile.narrow(2, 0, columns.begin).fill_(value);
+  tile.narrow(2, columns.end, width - columns.end).fill_(value);
+}
+
+Place shifted(Place place, std::int64_t down, std::int64_t right) {
+  place.begin[0] += down;
+  place.begin[1] += right;
+  return place;
+}
+
 class Pad : public Transform {
  public:
   Pad(std::int64_t pixels, double value) : pixels_(pixels), value_(value) {
@@ -45,16 +88,34 @@ class Pad : public Transform {
     check_images("pad", images, indices);
     return padded(images, pixels_, value_);
   }
+  std::string needs_whole_images() const override { return ""; }
+  Sizes image_after(const Sizes& image) const override {
+    const Size size = size_of(image);
+    return {size.height + 2 * pixels_, size.width + 2 * pixels_};
+  }
+  Place source_of(const Place& place, const Sizes&, std::int64_t,
+                  const Random&) const override {
+    return shifted(place, -pixels_, -pixels_);
+  }
+  at::Tensor apply_to_tiles(const at::Tensor& tiles,
+                            std::span<const Place> places, const Sizes& image,
+                            Indices, const Random&) const override {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      fill_outside(tiles[static_cast<std::int64_t>(i)],
+                   shifted(places[i], -pixels_, -pixels_), size_of(image),
+                   value_);
+    return tiles;
+  }
 
  private:
   std::int64_t pixels_;
   double value_;
 };
 
-void check_window(const at::Tensor& images, Size size) {
-  SHEAF_CHECK(images.size(2) >= size.height && images.size(3) >= size.width,
+void check_window(Size image, Size size) {
+  SHEAF_CHECK(image.height >= size.height && image.width >= size.width,
               "a crop of ", size.height, "x", size.width,
-              " does not fit images of ", images.size(2), "x", images.size(3),
+              " does not fit images of ", image.height, "x", image.width,
               "; crop less, pad or resize first");
 }
 
@@ -64,10 +125,25 @@ class CentreCrop : public Transform {
   at::Tensor apply(const at::Tensor& images, Indices indices,
                    const Random&) const override {
     check_images("centre_crop", images, indices);
-    check_window(images, size_);
+    check_window({images.size(2), images.size(3)}, size_);
     return images.narrow(2, (images.size(2) - size_.height) / 2, size_.height)
         .narrow(3, (images.size(3) - size_.width) / 2, size_.width)
         .contiguous();
+  }
+  std::string needs_whole_images() const override { return ""; }
+  Sizes image_after(const Sizes& image) const override {
+    check_window(size_of(image), size_);
+    return {size_.height, size_.width};
+  }
+  Place source_of(const Place& place, const Sizes& image, std::int64_t,
+                  const Random&) const override {
+    return shifted(place, (image[0] - size_.height) / 2,
+                   (image[1] - size_.width) / 2);
+  }
+  at::Tensor apply_to_tiles(const at::Tensor& tiles, std::span<const Place>,
+                            const Sizes&, Indices,
+                            const Random&) const override {
+    return tiles;
   }
 
  private:
@@ -85,7 +161,7 @@ class RandomCrop : public Transform {
                    const Random& random) const override {
     check_images("random_crop", images, indices);
     const at::Tensor from = padded(images, padding_, 0).contiguous();
-    check_window(from, size_);
+    check_window({from.size(2), from.size(3)}, size_);
     at::Tensor result =
         at::empty({from.size(0), from.size(1), size_.height, size_.width},
                   from.options());
@@ -94,19 +170,49 @@ class RandomCrop : public Transform {
                   random.derive(static_cast<std::uint64_t>(indices[i])));
     return result;
   }
+  std::string needs_whole_images() const override { return ""; }
+  Sizes image_after(const Sizes& image) const override {
+    check_window(with_padding(image), size_);
+    return {size_.height, size_.width};
+  }
+  Place source_of(const Place& place, const Sizes& image, std::int64_t index,
+                  const Random& random) const override {
+    const Size corner = draw(with_padding(image),
+                             random.derive(static_cast<std::uint64_t>(index)));
+    return shifted(place, corner.height - padding_, corner.width - padding_);
+  }
+  at::Tensor apply_to_tiles(const at::Tensor& tiles,
+                            std::span<const Place> places, const Sizes& image,
+                            Indices indices,
+                            const Random& random) const override {
+    for (std::size_t i = 0; padding_ > 0 && i < places.size(); ++i)
+      fill_outside(tiles[static_cast<std::int64_t>(i)],
+                   source_of(places[i], image, indices[i], random),
+                   size_of(image), 0);
+    return tiles;
+  }
 
  private:
+  Size with_padding(const Sizes& image) const {
+    const Size size = size_of(image);
+    return {size.height + 2 * padding_, size.width + 2 * padding_};
+  }
+
+  // The upper left corner of an example's window.
+  Size draw(Size outer, Random random) const {
+    const auto below = [&random](std::int64_t outer, std::int64_t inner) {
+      const auto choices = static_cast<std::uint64_t>(outer - inner + 1);
+      return static_cast<std::int64_t>(random.below(choices));
+    };
+    const std::int64_t top = below(outer.height, size_.height);
+    return {top, below(outer.width, size_.width)};
+  }
+
   // Row by row as bytes: an operation of libtorch costs more than the copy.
   void copy_window(const at::Tensor& from, const at::Tensor& to,
                    std::int64_t example, Random random) const {
-    const auto choices = [](std::int64_t outer, std::int64_t inner) {
-      return static_cast<std::uint64_t>(outer - inner + 1);
-    };
     const Size outer{from.size(2), from.size(3)};
-    const auto top = static_cast<std::int64_t>(
-        random.below(choices(outer.height, size_.height)));
-    const auto left = static_cast<std::int64_t>(
-        random.below(choices(outer.width, size_.width)));
+    const auto [top, left] = draw(outer, random);
     const auto bytes = static_cast<std::int64_t>(from.element_size());
     const auto* source = static_cast<const char*>(from.data_ptr());
     auto* target = static_cast<char*>(to.data_ptr());
@@ -138,15 +244,36 @@ class HorizontalFlip : public Transform {
     check_images("horizontal_flip", images, indices);
     std::vector<std::int64_t> turned;
     for (std::size_t i = 0; i < indices.size(); ++i)
-      if (random.derive(static_cast<std::uint64_t>(indices[i])).uniform() <
-          probability_)
+      if (is_turned(indices[i], random))
         turned.push_back(static_cast<std::int64_t>(i));
-    if (turned.empty()) return images;
-    const at::Tensor rows = at::tensor(turned);
-    return images.index_copy(0, rows, images.index_select(0, rows).flip(3));
+    return with_turned_rows(images, turned);
+  }
+  std::string needs_whole_images() const override { return ""; }
+  Sizes image_after(const Sizes& image) const override {
+    size_of(image);
+    return image;
+  }
+  Place source_of(const Place& place, const Sizes& image, std::int64_t index,
+                  const Random& random) const override {
+    if (!is_turned(index, random)) return place;
+    Place source = place;
+    source.begin[1] = image[1] - 1 - place.begin[1];
+    source.is_mirrored = !place.is_mirrored;
+    return source;
+  }
+  // Tiles come as their places say, turned.
+  at::Tensor apply_to_tiles(const at::Tensor& tiles, std::span<const Place>,
+                            const Sizes&, Indices,
+                            const Random&) const override {
+    return tiles;
   }
 
  private:
+  bool is_turned(std::int64_t index, const Random& random) const {
+    return random.derive(static_cast<std::uint64_t>(index)).uniform() <
+           probability_;
+  }
+
   double probability_;
 };
 
@@ -171,6 +298,7 @@ class Resize : public Transform {
     check_images("resize", images, indices);
     return resized(images, size_);
   }
+  std::string needs_whole_images() const override { return "resize"; }
 
  private:
   Size size_;
@@ -190,12 +318,20 @@ class ResizeShorter : public Transform {
                 "x", width);
     return resized(images, {height * size_ / shorter, width * size_ / shorter});
   }
+  std::string needs_whole_images() const override { return "resize_shorter"; }
 
  private:
   std::int64_t size_;
 };
 
 }  // namespace
+
+at::Tensor with_turned_rows(const at::Tensor& images,
+                            const std::vector<std::int64_t>& which) {
+  if (which.empty()) return images;
+  const at::Tensor rows = at::tensor(which);
+  return images.index_copy(0, rows, images.index_select(0, rows).flip(3));
+}
 
 TransformPtr pad(std::int64_t pixels, double value) {
   return std::make_shared<Pad>(pixels, value);

@@ -7,6 +7,7 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/catalog.hpp"
 #include "sheaf/data/synthetic.hpp"
+#include "sheaf/halo/layout.hpp"
 #include "sheaf/train/arguments.hpp"
 
 namespace sheaf::train {
@@ -147,12 +148,44 @@ Slice::Slice(std::shared_ptr<const Dataset> whole, std::int64_t first,
              std::int64_t size)
     : whole_(std::move(whole)), first_(first), size_(size) {}
 
+std::vector<std::int64_t> Slice::shifted(
+    std::span<const std::int64_t> indices) const {
+  check_indices(indices);
+  std::vector<std::int64_t> result(indices.begin(), indices.end());
+  for (std::int64_t& index : result) index += first_;
+  return result;
+}
+
 data::Batch Slice::get(std::span<const std::int64_t> indices,
                        data::Random& random) const {
-  check_indices(indices);
-  std::vector<std::int64_t> shifted(indices.begin(), indices.end());
-  for (std::int64_t& index : shifted) index += first_;
-  return whole_->get(shifted, random);
+  return whole_->get(shifted(indices), random);
+}
+
+data::Batch Slice::get_boxes(std::span<const std::int64_t> indices,
+                             const data::Boxes& boxes,
+                             data::Random& random) const {
+  return whole_->get_boxes(shifted(indices), boxes, random);
+}
+
+data::TileOf tile_of(const RunConfig& config, const comm::Group& group) {
+  if (config.parallel.strategy != "spatial") return nullptr;
+  const halo::Grid grid = halo::Grid::parse(config.parallel.grid);
+  const int place = group.rank() % grid.ranks();
+  return [grid, place](const data::Sizes& image) {
+    SHEAF_CHECK(grid.axes() <= static_cast<int>(image.size()), "examples with ",
+                image.size(),
+                " axes beside channels cannot be cut by a grid of ",
+                grid.text(), "; give them as channels x image");
+    const auto layout = halo::Layout::balanced(
+        grid, {image.begin(), image.begin() + grid.axes()});
+    const halo::Box own = layout.box_of(place);
+    data::Box box;
+    for (int i = 0; i < grid.axes(); ++i) {
+      box.begin[static_cast<std::size_t>(i)] = own[i].begin;
+      box.size.push_back(own[i].size());
+    }
+    return box;
+  };
 }
 
 data::Sites sites_by_class(const Dataset& dataset, int ranks) {

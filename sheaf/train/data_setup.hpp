@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "sheaf/comm/group.hpp"
 #include "sheaf/data/dataset.hpp"
 #include "sheaf/data/sampler.hpp"
 #include "sheaf/data/transform.hpp"
@@ -27,6 +28,10 @@ DataSets open_data(const RunConfig& config);
 // where there are no classes, or fewer than ranks.
 data::Sites sites_by_class(const data::Dataset& dataset, int ranks);
 
+// The part of an image that belongs to this rank of a grid; null where images
+// are not cut.
+data::TileOf tile_of(const RunConfig& config, const comm::Group& group);
+
 // Some neighbouring examples of another data set.
 class Slice : public data::Dataset {
  public:
@@ -43,8 +48,18 @@ class Slice : public data::Dataset {
   std::vector<std::string> class_names() const override {
     return whole_->class_names();
   }
+  data::Batch get_boxes(std::span<const std::int64_t> indices,
+                        const data::Boxes& boxes,
+                        data::Random& random) const override;
+  std::string reads_whole_for() const override {
+    return whole_->reads_whole_for();
+  }
+  std::string source() const override { return whole_->source(); }
 
  private:
+  std::vector<std::int64_t> shifted(
+      std::span<const std::int64_t> indices) const;
+
   std::shared_ptr<const data::Dataset> whole_;
   std::int64_t first_;
   std::int64_t size_;

@@ -10,7 +10,8 @@ namespace sheaf::train {
 namespace {
 
 void print_notes(const std::vector<spatial::ExchangeNote>& notes,
-                 const RunConfig& config, std::ostream& out) {
+                 const RunConfig& config, std::ostream& out,
+                 const std::string& reading) {
   Table table({{.name = "operation", .align = Align::kLeft},
                {.name = "cuts", .align = Align::kLeft},
                {.name = "halo", .align = Align::kLeft},
@@ -27,7 +28,8 @@ void print_notes(const std::vector<spatial::ExchangeNote>& notes,
   table.print(out, TableFormat::kText);
   out << "A step of a grid of " << config.parallel.grid << ": " << notes.size()
       << " exchanges, " << messages << " messages and " << bytes
-      << " bytes sent by rank 0, no barriers; and the gradients' average.\n";
+      << " bytes sent by rank 0, no barriers; and the gradients' average.\n"
+      << "Each rank reads " << reading << ".\n";
 }
 
 void print_routes(const std::vector<parallel::DadRoute>& routes,
@@ -48,7 +50,7 @@ void explain(const comm::Group& group, const RunConfig& config,
   const DataSets sets = open_data(config);
   const comm::Group samples = sample_ranks(config, group);
   data::Loader loader(sets.train, samples,
-                      loader_options(config, true, sets, samples.size()));
+                      loader_options(config, true, sets, samples, group));
   Learner learner(config, make_model(config), group);
   learner.set_training(true);
   data::Batch batch = *loader.begin();
@@ -57,7 +59,7 @@ void explain(const comm::Group& group, const RunConfig& config,
   if (const auto routes = learner.routes(); !routes.empty())
     return print_routes(routes, out);
   if (config.parallel.strategy == "spatial")
-    return print_notes(notes, config, out);
+    return print_notes(notes, config, out, loader.reading());
   out << "strategy " << config.parallel.strategy
       << ": the gradients of all parameters are averaged, and nothing else is "
          "exchanged\n";

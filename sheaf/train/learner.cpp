@@ -155,15 +155,25 @@ void Learner::make_parallel(TraceWriter* trace) {
                                                            group_, options);
 }
 
+Tensor Learner::images_of(const data::Batch& batch, std::int64_t first,
+                          std::int64_t rows) const {
+  Tensor data = batch.data.narrow(0, first, rows);
+  if (data.is_floating_point()) data = data.to(type_);
+  data = data.to(device_);
+  if (!spatial_) return data;
+  if (batch.whole.empty()) return spatial_->cut(data);
+  std::vector<std::int64_t> sizes = batch.whole;
+  sizes.insert(sizes.begin(), rows);
+  return spatial_->from_part(data, std::move(sizes));
+}
+
 // The gradients of ranks are averaged, so a row counts `ranks` times its part
 // of the global batch.
 Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
                                  std::int64_t rows) const {
-  Tensor data = batch.data.narrow(0, first, rows);
-  Tensor target = batch.target.narrow(0, first, rows);
-  if (data.is_floating_point()) data = data.to(type_);
+  const Tensor target = batch.target.narrow(0, first, rows);
   const double ranks = parallel_ ? samples_.size() : 1;
-  return {data.to(device_), target.to(device_),
+  return {images_of(batch, first, rows), target.to(device_),
           ranks / static_cast<double>(batch.global_size)};
 }
 
@@ -189,14 +199,10 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& target) const {
 Tensor Learner::forward(const Piece& piece, Tensor& output) {
   const Autocast autocast(device_.type(), config_.precision == "bf16");
   if (parallel_) parallel_->before_forward();
-  output = apply(piece.data);
+  output = model_.forward(piece.data);
   if (parallel_) parallel_->after_forward({&output});
   const Tensor sum = loss_sum(output, piece.target);
   return resting_.empty() ? sum : sum + nothing(resting_);
-}
-
-Tensor Learner::apply(const Tensor& data) const {
-  return model_.forward(spatial_ ? spatial_->cut(data) : data);
 }
 
 // Ranks that have the same images count once.
@@ -287,7 +293,7 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
 
 std::pair<Tensor, double> Learner::input_of(const data::Batch& batch) const {
   const Piece piece = piece_of(batch, 0, batch.size());
-  return {spatial_ ? spatial_->cut(piece.data) : piece.data, piece.weight};
+  return {piece.data, piece.weight};
 }
 
 void Learner::train_only(const std::vector<Tensor>& parameters) {
@@ -322,7 +328,7 @@ void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
   const torch::NoGradGuard no_grad;
   const Autocast autocast(device_.type(), config_.precision == "bf16");
   const Piece piece = piece_of(batch, 0, rows);
-  const Tensor output = apply(piece.data);
+  const Tensor output = model_.forward(piece.data);
   add_to(metrics, piece, output, loss_sum(output, piece.target).item<double>());
 }
 

@@ -80,19 +80,20 @@ class Learner {
 
  private:
   struct Piece {
-    torch::Tensor data;
+    torch::Tensor data;  // split where images are cut
     torch::Tensor target;
     double weight = 0;  // of a row's loss
   };
 
   void make_parallel(TraceWriter* trace);
+  // As the network gets them: this rank's tiles, or what it cuts them from.
+  torch::Tensor images_of(const data::Batch& batch, std::int64_t first,
+                          std::int64_t rows) const;
   Piece piece_of(const data::Batch& batch, std::int64_t first,
                  std::int64_t rows) const;
   torch::Tensor loss_sum(const torch::Tensor& output,
                          const torch::Tensor& target) const;
   torch::Tensor forward(const Piece& piece, torch::Tensor& output);
-  // The network on this rank's part of the images.
-  torch::Tensor apply(const torch::Tensor& data) const;
   void add_to(Metrics& metrics, const Piece& piece, const torch::Tensor& output,
               double loss_sum) const;
   torch::Tensor nothing(const std::vector<torch::Tensor>& parameters) const;

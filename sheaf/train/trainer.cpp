@@ -27,16 +27,19 @@ void set_threads(const RunConfig& config, const comm::Group& group) {
 }  // namespace
 
 data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
-                                   const DataSets& sets, int ranks) {
+                                   const DataSets& sets,
+                                   const comm::Group& samples,
+                                   const comm::Group& group) {
   data::LoaderOptions options;
   options.global_batch = config.global_batch;
   options.workers = config.data.workers;
   options.seed = static_cast<std::uint64_t>(config.seed);
   options.shuffle = is_training;
   if (is_training && config.data.sites == "by_class")
-    options.sites = sites_by_class(*sets.train, ranks);
+    options.sites = sites_by_class(*sets.train, samples.size());
   options.pin_memory = config.device == "cuda";
   options.transform = is_training ? sets.transform : sets.evaluation_transform;
+  options.tile = tile_of(config, group);
   return options;
 }
 
@@ -107,9 +110,9 @@ void TrainerRun::open_folder() {
 }
 
 void TrainerRun::open_loaders() {
-  const auto training = loader_options(config_, true, sets_, samples_.size());
+  const auto training = loader_options(config_, true, sets_, samples_, group_);
   const auto evaluation =
-      loader_options(config_, false, sets_, samples_.size());
+      loader_options(config_, false, sets_, samples_, group_);
   SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
   train_loader_.emplace(sets_.train, samples_, training);
   if (sets_.validation)

@@ -16,8 +16,11 @@ namespace sheaf::train {
 
 class Pretrainer;
 
+// `samples`: the ranks with samples of their own, of `group`.
 data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
-                                   const DataSets& sets, int ranks);
+                                   const DataSets& sets,
+                                   const comm::Group& samples,
+                                   const comm::Group& group);
 
 class TrainerRun {
  public:
