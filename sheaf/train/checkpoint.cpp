@@ -36,21 +36,23 @@ void remove_unfinished(const fs::path& folder) {
   for (const fs::path& one : leftovers) fs::remove_all(one);
 }
 
-// An IoError in place of the library's own kind.
-template <class Body>
-void with_io_errors(const Body& body) {
-  try {
-    body();
-  } catch (const fs::filesystem_error& error) {
-    throw IoError(concat("checkpoint: ", error.what()));
-  }
-}
-
 // What is on the disk afterwards.
-std::string write_tensors(const fs::path& file, const NamedTensors& tensors) {
+CheckpointFile write_durable_tensors(const fs::path& file,
+                                     const NamedTensors& tensors) {
   tensor::save_state_dict(file, tensors);
   sync_file(file);
-  return read_whole(file);
+  return describe(file.filename().string(), read_whole(file));
+}
+
+void append_file(NamedTensors& tensors, const fs::path& place,
+                 const CheckpointFile& file) {
+  const fs::path path = place / file.name;
+  if (!fs::exists(path))
+    throw IoError(concat("the checkpoint ", place.string(), " is not good: ",
+                         file.name, " is missing; an older one may be"));
+  check_file(file, read_whole(path), place.string());
+  for (auto& entry : tensor::load_state_dict_file(path))
+    tensors.push_back(std::move(entry));
 }
 
 }  // namespace
@@ -70,12 +72,14 @@ std::vector<std::string> CheckpointFolder::names() const {
 
 TrainState CheckpointFolder::load(const std::string& name) const {
   const fs::path place = folder_ / name;
-  const CheckpointFiles files{read_whole(place / kWeightsFile),
-                              read_whole(place / kOptimizerFile)};
-  TrainState state =
-      parse_state(read_whole(place / "state.json"), files, place.string());
-  state.weights = tensor::load_state_dict_file(place / kWeightsFile);
-  state.optimizer = tensor::load_state_dict_file(place / kOptimizerFile);
+  const KnownState known =
+      parse_state(read_whole(place / "state.json"), place.string());
+  TrainState state = known.numbers;
+  const std::size_t shards = known.files.size() / 2;
+  for (std::size_t i = 0; i < shards; ++i) {
+    append_file(state.weights, place, known.files[i]);
+    append_file(state.optimizer, place, known.files[shards + i]);
+  }
   take_rest(state);
   return state;
 }
@@ -111,27 +115,44 @@ std::string CheckpointFolder::link_target(const std::string& link) const {
 
 void CheckpointFolder::save(const TrainState& state, bool is_best) {
   with_io_errors([&] {
-    fs::create_directories(folder_);
-    remove_unfinished(folder_);
-    const std::string name = name_of(state.step);
-    write(folder_ / name, state);
-    replace_link(name, folder_ / kLatest);
-    if (is_best) replace_link(name, folder_ / kBest);
-    sync_folder(folder_);
-    remove_old();
+    begin(state.step);
+    finish(state, write_tensors(state, /*shard=*/0, /*shards=*/1), is_best);
   });
 }
 
-void CheckpointFolder::write(const fs::path& place, const TrainState& state) {
-  const fs::path draft =
-      folder_ / (std::string(kUnfinished) + place.filename().string());
-  fs::create_directory(draft);
-  const CheckpointFiles files{
-      write_tensors(draft / kWeightsFile, state.weights),
-      write_tensors(draft / kOptimizerFile, with_rest(state))};
+fs::path CheckpointFolder::draft_of(std::int64_t step) const {
+  return folder_ / (std::string(kUnfinished) + name_of(step));
+}
+
+fs::path CheckpointFolder::begin(std::int64_t step) {
+  fs::create_directories(folder_);
+  remove_unfinished(folder_);
+  fs::create_directory(draft_of(step));
+  return draft_of(step);
+}
+
+std::vector<CheckpointFile> CheckpointFolder::write_tensors(
+    const TrainState& state, int shard, int shards) {
+  const fs::path draft = draft_of(state.step);
+  return {
+      write_durable_tensors(draft / shard_name("weights", shard, shards),
+                            state.weights),
+      write_durable_tensors(draft / shard_name("optimizer", shard, shards),
+                            shard == 0 ? with_rest(state) : state.optimizer)};
+}
+
+void CheckpointFolder::finish(const TrainState& state,
+                              const std::vector<CheckpointFile>& files,
+                              bool is_best) {
+  const fs::path draft = draft_of(state.step);
+  const std::string name = name_of(state.step);
   write_durably(draft / "state.json", state_text(state, files));
   sync_folder(draft);
-  replace_folder(draft, place);
+  replace_folder(draft, folder_ / name);
+  replace_link(name, folder_ / kLatest);
+  if (is_best) replace_link(name, folder_ / kBest);
+  sync_folder(folder_);
+  remove_old();
 }
 
 // Out of sight first, so that nobody takes a half-removed one for good.

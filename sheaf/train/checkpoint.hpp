@@ -3,9 +3,11 @@
 //
 // checkpoints/step-0000000123/ holds weights.pt and optimizer.pt (dictionaries
 // of tensors that Python's torch.load reads) and state.json (the rest, and the
-// checksums of all). The folder is written under another name, synchronised
-// and renamed, so it is whole if it is there. The links `latest` and `best`
-// point to two of them.
+// checksums of all). Where ranks write it together, each has files of its own,
+// weights-00002-of-00004.pt, with a share of the tensors: a shard. Any number
+// of ranks reads any number of shards. The folder is written under another
+// name, synchronised and renamed, so it is whole if it is there. The links
+// `latest` and `best` point to two of them.
 
 #include <cstdint>
 #include <filesystem>
@@ -38,6 +40,8 @@ struct TrainState {
   NamedTensors exchange;  // what the exchange keeps; see Strategy
 };
 
+struct CheckpointFile;  // checkpoint_state.hpp
+
 class CheckpointFolder {
  public:
   // The newest `keep` stay, and the best.
@@ -46,6 +50,11 @@ class CheckpointFolder {
   // For one rank. IoError names what could not be written; then everything
   // that was there before is still good.
   void save(const TrainState& state, bool is_best);
+  // The same by all ranks of a group, each with its share of the tensors, in
+  // files of its own; the rest is rank 0's. They must see one folder, else
+  // IoError. Where a rank fails, none goes on, as with from_root().
+  void save_shards(const comm::Group& group, const TrainState& share,
+                   bool is_best);
 
   // The newest good one, or nothing where there is none at all. What is
   // corrupt is logged and passed over; IoError when nothing good is left.
@@ -61,7 +70,15 @@ class CheckpointFolder {
   TrainState load(const std::string& name) const;
 
  private:
-  void write(const std::filesystem::path& place, const TrainState& state);
+  // Makes the folder that becomes the checkpoint of this step.
+  std::filesystem::path begin(std::int64_t step);
+  std::filesystem::path draft_of(std::int64_t step) const;
+  // What is on the disk afterwards: weights and optimiser.
+  std::vector<CheckpointFile> write_tensors(const TrainState& state, int shard,
+                                            int shards);
+  // The draft, whole but for state.json, becomes the newest checkpoint.
+  void finish(const TrainState& state, const std::vector<CheckpointFile>& files,
+              bool is_best);
   void remove(const std::filesystem::path& place);
   void remove_old();
   std::string link_target(const std::string& link) const;
@@ -69,6 +86,10 @@ class CheckpointFolder {
   std::filesystem::path folder_;
   int keep_;
 };
+
+// Those of the tensors that fall to a shard when their bytes are cut evenly:
+// each is in the shard where it begins. The same on all ranks that ask.
+NamedTensors share_of(const NamedTensors& tensors, int shard, int shards);
 
 // Rank 0's state on every rank, or nothing on every rank.
 std::optional<TrainState> share_state(const comm::Group& group,

@@ -1,5 +1,7 @@
 #include "sheaf/train/checkpoint_state.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -11,22 +13,19 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// The second is that of several shards.
 constexpr int kFormat = 1;
+constexpr int kShardedFormat = 2;
 constexpr const char* kChecksum = "crc32c";
 // With the optimiser's state, for it is a large matrix where there are many
 // classes.
 constexpr const char* kMetricSums = "metric_sums";
 constexpr std::string_view kExchange = "exchange/";
 
-ordered_json describe(const std::string& bytes) {
-  return {{"bytes", bytes.size()}, {kChecksum, crc32c(bytes)}};
-}
-
 ordered_json numbers_of(const TrainState& state) {
   ordered_json best = nullptr;
   if (!std::isnan(state.best)) best = state.best;
-  return {{"format", kFormat},
-          {"step", state.step},
+  return {{"step", state.step},
           {"epoch", state.epoch},
           {"batch", state.batch},
           {"pretrained_stages", state.pretrained_stages},
@@ -67,37 +66,58 @@ ordered_json checked_json(const std::string& text, const std::string& name) {
   json.erase(kChecksum);
   if (checksum != crc32c(json.dump()))
     fail(name, "the checksum of state.json is wrong");
-  if (json.value("format", 0) != kFormat)
-    fail(name, concat("its format is ", json.value("format", 0),
-                      ", this program knows ", kFormat));
+  const int format = json.value("format", 0);
+  if (format != kFormat && format != kShardedFormat)
+    fail(name, concat("its format is ", format, ", this program knows ",
+                      kFormat, " and ", kShardedFormat));
   return json;
 }
 
-void check_file(const ordered_json& json, const char* file,
-                const std::string& bytes, const std::string& name) {
-  const std::size_t wanted = json.at(file).at("bytes");
-  if (bytes.size() != wanted)
-    fail(name, concat(file, " has ", bytes.size(), " bytes, not ", wanted));
-  if (json.at(file).at(kChecksum) != crc32c(bytes))
-    fail(name, concat("the checksum of ", file, " is wrong"));
+CheckpointFile file_in(const ordered_json& json, std::string name) {
+  const ordered_json& file = json.at(name);
+  return {std::move(name), file.at("bytes"), file.at(kChecksum)};
 }
 
 }  // namespace
 
-std::string state_text(const TrainState& state, const CheckpointFiles& files) {
-  ordered_json json = numbers_of(state);
-  json[kWeightsFile] = describe(files.weights);
-  json[kOptimizerFile] = describe(files.optimizer);
+CheckpointFile describe(std::string name, std::string_view bytes) {
+  return {std::move(name), bytes.size(), crc32c(bytes)};
+}
+
+std::string shard_name(std::string_view kind, int shard, int shards) {
+  if (shards == 1) return fmt::format("{}.pt", kind);
+  return fmt::format("{}-{:05}-of-{:05}.pt", kind, shard, shards);
+}
+
+std::string state_text(const TrainState& state,
+                       const std::vector<CheckpointFile>& files) {
+  const std::size_t shards = files.size() / 2;
+  ordered_json json{{"format", shards == 1 ? kFormat : kShardedFormat}};
+  json.update(numbers_of(state));
+  if (shards > 1) json["shards"] = shards;
+  for (const CheckpointFile& file : files)
+    json[file.name] = {{"bytes", file.bytes}, {kChecksum, file.checksum}};
   json[kChecksum] = crc32c(json.dump());
   return json.dump(2) + "\n";
 }
 
-TrainState parse_state(const std::string& text, const CheckpointFiles& files,
-                       const std::string& name) {
+KnownState parse_state(const std::string& text, const std::string& name) {
   const ordered_json json = checked_json(text, name);
-  check_file(json, kWeightsFile, files.weights, name);
-  check_file(json, kOptimizerFile, files.optimizer, name);
-  return state_of(json);
+  const int shards = json.value("shards", 1);
+  KnownState result{state_of(json), {}};
+  for (const char* kind : {"weights", "optimizer"})
+    for (int i = 0; i < shards; ++i)
+      result.files.push_back(file_in(json, shard_name(kind, i, shards)));
+  return result;
+}
+
+void check_file(const CheckpointFile& file, std::string_view bytes,
+                const std::string& name) {
+  if (bytes.size() != file.bytes)
+    fail(name,
+         concat(file.name, " has ", bytes.size(), " bytes, not ", file.bytes));
+  if (crc32c(bytes) != file.checksum)
+    fail(name, concat("the checksum of ", file.name, " is wrong"));
 }
 
 NamedTensors with_rest(const TrainState& state) {

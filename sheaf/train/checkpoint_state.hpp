@@ -9,21 +9,33 @@
 
 namespace sheaf::train {
 
-inline constexpr const char* kWeightsFile = "weights.pt";
-inline constexpr const char* kOptimizerFile = "optimizer.pt";
-
-// The bytes of the files go in as sizes and checksums.
-struct CheckpointFiles {
-  std::string weights;
-  std::string optimizer;
+// A file of a checkpoint, as state.json tells of it.
+struct CheckpointFile {
+  std::string name;
+  std::size_t bytes = 0;
+  std::uint32_t checksum = 0;
 };
+CheckpointFile describe(std::string name, std::string_view bytes);
 
-std::string state_text(const TrainState& state, const CheckpointFiles& files);
+// "weights.pt", or "weights-00001-of-00004.pt" where there are more shards than
+// one; `kind` is weights or optimizer.
+std::string shard_name(std::string_view kind, int shard, int shards);
 
-// The numbers only. IoError, naming the checkpoint `name`, when the text is
-// damaged or the files are not those that it was written for.
-TrainState parse_state(const std::string& text, const CheckpointFiles& files,
-                       const std::string& name);
+// `files`: the weights of all shards, then the optimiser's.
+std::string state_text(const TrainState& state,
+                       const std::vector<CheckpointFile>& files);
+
+// What state.json tells: the numbers of a state, and its files.
+struct KnownState {
+  TrainState numbers;
+  std::vector<CheckpointFile> files;  // as state_text() was given them
+};
+// IoError, naming the checkpoint `name`, when the text is damaged.
+KnownState parse_state(const std::string& text, const std::string& name);
+
+// IoError, naming the checkpoint, when a file is not what it was written as.
+void check_file(const CheckpointFile& file, std::string_view bytes,
+                const std::string& name);
 
 // The optimiser's tensors, the exchange's and the metrics' sums in one
 // dictionary, and back.

@@ -110,6 +110,9 @@ struct OutputConfig {
   bool tensorboard = true;
   std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch
   int keep = 2;                       // so many latest checkpoints stay
+  // Who writes checkpoints: one, ranks (each a shard), or auto: ranks where
+  // images are cut over them.
+  std::string shards = "auto";
 };
 
 struct EarlyStoppingConfig {

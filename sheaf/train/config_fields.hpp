@@ -112,6 +112,7 @@ void visit(Visitor& visitor, OutputConfig& output) {
   visitor.field("tensorboard", output.tensorboard);
   visitor.field("checkpoint_every", output.checkpoint_every, Range{});
   visitor.field("keep", output.keep, kFromOne);
+  visitor.choice("shards", output.shards, {"auto", "one", "ranks"});
 }
 
 template <class Visitor>

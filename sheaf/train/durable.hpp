@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "sheaf/base/error.hpp"
+
 namespace sheaf::train {
 
 // Writes the file and waits until it is on the disk. IoError names it.
@@ -26,5 +28,15 @@ void replace_folder(const std::filesystem::path& draft,
 // The link `name` points to `target` afterwards; there is no moment without.
 void replace_link(const std::filesystem::path& target,
                   const std::filesystem::path& name);
+
+// An IoError in place of the library's own kind.
+template <class Body>
+void with_io_errors(const Body& body) {
+  try {
+    body();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw IoError(concat("checkpoint: ", error.what()));
+  }
+}
 
 }  // namespace sheaf::train

@@ -1,8 +1,6 @@
 #include "sheaf/train/from_root.hpp"
 
-#include <cstdint>
 #include <exception>
-#include <vector>
 
 #include "sheaf/comm/collectives.hpp"
 
@@ -29,6 +27,34 @@ std::string from_root(const comm::Group& group,
   comm::broadcast(group, comm::Buffer(text.data(), text.size(), DType::kU8),
                   {.name = "text from rank 0"});
   return text;
+}
+
+std::vector<std::vector<std::int64_t>> from_all(
+    const comm::Group& group, std::size_t numbers,
+    const std::function<std::vector<std::int64_t>()>& body) {
+  std::vector<std::int64_t> mine(numbers + 1);  // the exit code last
+  std::exception_ptr error;
+  try {
+    mine = body();
+    mine.push_back(0);
+  } catch (const std::exception& failure) {
+    error = std::current_exception();
+    mine.assign(numbers + 1, exit_code(failure));
+  }
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> all(mine.size() * ranks);
+  comm::all_gather(group, mine, all, {.name = "news from all ranks"});
+  if (error) std::rethrow_exception(error);
+  std::vector<std::vector<std::int64_t>> result;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const auto begin =
+        all.begin() + static_cast<std::ptrdiff_t>(i * mine.size());
+    const auto end = begin + static_cast<std::ptrdiff_t>(numbers);
+    if (*end != 0)
+      throw FailedOnRoot(static_cast<int>(*end), static_cast<int>(i));
+    result.emplace_back(begin, end);
+  }
+  return result;
 }
 
 }  // namespace sheaf::train

@@ -337,6 +337,18 @@ void Learner::save_to(TrainState& state) const {
   state.optimizer = optimizer_state(*optimizer_, parameters_);
 }
 
+void Learner::save_share_to(TrainState& state, int shard, int shards) const {
+  save_to(state);
+  const auto parameters = model_.module->named_parameters();
+  NamedTensors alike, buffers;
+  for (auto& entry : state.weights)
+    (parameters.contains(entry.first) ? alike : buffers).push_back(entry);
+  state.weights = share_of(alike, shard, shards);
+  if (shard == 0)
+    state.weights.insert(state.weights.end(), buffers.begin(), buffers.end());
+  state.optimizer = share_of(state.optimizer, shard, shards);
+}
+
 void Learner::load_weights(const NamedTensors& weights) {
   tensor::load_state_dict(*model_.module, weights);
 }

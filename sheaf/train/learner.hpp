@@ -63,6 +63,9 @@ class Learner {
 
   // Puts weights and the optimiser's buffers into the state, sharing memory.
   void save_to(TrainState& state) const;
+  // Only what falls to a shard; see share_of(). Buffers, which may differ
+  // between ranks, are the first's.
+  void save_share_to(TrainState& state, int shard, int shards) const;
   // Puts in what a compressed exchange has held back, all ranks' on rank 0.
   // All ranks call it; without compression it does nothing.
   void gather_exchange(TrainState& state) const;

@@ -6,6 +6,8 @@
 namespace sheaf::train {
 namespace {
 
+constexpr const char* kSent = "that rank 0 has sent";
+
 using Dictionary = c10::Dict<std::string, torch::Tensor>;
 
 std::string encode(const NamedTensors& tensors) {
@@ -37,18 +39,22 @@ void broadcast_text(const comm::Group& group, std::string& text) {
 
 std::optional<TrainState> share_state(const comm::Group& group,
                                       const std::optional<TrainState>& state) {
-  std::string text;
-  CheckpointFiles bytes;
+  std::string text, weights, optimizer;
   if (group.rank() == 0 && state) {
-    bytes = {encode(state->weights), encode(with_rest(*state))};
-    text = state_text(*state, bytes);
+    weights = encode(state->weights);
+    optimizer = encode(with_rest(*state));
+    text = state_text(*state, {describe("weights.pt", weights),
+                               describe("optimizer.pt", optimizer)});
   }
-  for (std::string* part : {&text, &bytes.weights, &bytes.optimizer})
+  for (std::string* part : {&text, &weights, &optimizer})
     broadcast_text(group, *part);
   if (text.empty()) return std::nullopt;
-  TrainState result = parse_state(text, bytes, "that rank 0 has sent");
-  result.weights = decode(bytes.weights);
-  result.optimizer = decode(bytes.optimizer);
+  const KnownState known = parse_state(text, kSent);
+  check_file(known.files[0], weights, kSent);
+  check_file(known.files[1], optimizer, kSent);
+  TrainState result = known.numbers;
+  result.weights = decode(weights);
+  result.optimizer = decode(optimizer);
   take_rest(result);
   return result;
 }

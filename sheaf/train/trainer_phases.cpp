@@ -78,10 +78,20 @@ void TrainerRun::save(const Metrics* metrics, bool is_best) {
     state_.metric_sums = sum.sums();
   }
   learner_->gather_exchange(state_);
-  if (!is_first()) return;
   const TraceSpan span(trace_.get(), "checkpoint", "train");
-  learner_->save_to(state_);
-  checkpoints_->save(state_, is_best);
+  if (writes_shards()) {
+    learner_->save_share_to(state_, group_.rank(), group_.size());
+    checkpoints_->save_shards(group_, state_, is_best);
+  } else if (is_first()) {
+    learner_->save_to(state_);
+    checkpoints_->save(state_, is_best);
+  }
+}
+
+bool TrainerRun::writes_shards() const {
+  const std::string& wish = config_.output.shards;
+  const bool is_cut = config_.parallel.strategy == "spatial";
+  return group_.size() > 1 && (wish == "ranks" || (wish == "auto" && is_cut));
 }
 
 // The weights at the end are those of the last step; the test may take better

@@ -57,6 +57,7 @@ class TrainerRun {
   bool judge(const MetricValues& values);
   MetricValues evaluate(data::Loader& loader);
   void save(const Metrics* metrics, bool is_best);
+  bool writes_shards() const;  // each rank its own
   void test();
   void finish(Ending ending);
   void write_summary() const;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -9,6 +10,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/world.hpp"
 #include "sheaf/train/durable.hpp"
+#include "sheaf/train/from_root.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/tensor/expect_same.hpp"
@@ -173,6 +175,126 @@ TEST_F(Checkpoint, TravelsToEveryRank) {
   });
 }
 
+// A share of make_state(), as each of the ranks has it.
+TrainState make_share(std::int64_t step, int rank, int ranks) {
+  TrainState state = make_state(step);
+  state.optimizer[1].second = torch::full({2, 3}, 0.5);
+  state.weights = share_of(state.weights, rank, ranks);
+  state.optimizer = share_of(state.optimizer, rank, ranks);
+  return state;
+}
+
+class ShardedCheckpoint : public Checkpoint {
+ protected:
+  void save(std::int64_t step, int ranks, bool is_best = false) {
+    comm::run_threads(ranks, [&](const comm::Group& group) {
+      CheckpointFolder mine(folder_.path(), /*keep=*/2);
+      mine.save_shards(group, make_share(step, group.rank(), ranks), is_best);
+    });
+  }
+
+  // What a checkpoint holds, by name.
+  static void expect_whole(const TrainState& state, std::int64_t step) {
+    TrainState wanted = make_state(step);
+    wanted.optimizer[1].second = torch::full({2, 3}, 0.5);
+    TrainState sorted = state;
+    for (TrainState* one : {&wanted, &sorted})
+      for (NamedTensors* list : {&one->weights, &one->optimizer})
+        std::sort(list->begin(), list->end(), [](const auto& a, const auto& b) {
+          return a.first < b.first;
+        });
+    expect_same(sorted, wanted);
+  }
+};
+
+TEST(ShareOf, GivesEachTensorToOneShard) {
+  NamedTensors tensors;
+  for (const int size : {0, 5, 1, 1, 100, 7, 40, 0})
+    tensors.emplace_back(std::to_string(tensors.size()), torch::ones({size}));
+  for (const int shards : {1, 2, 3, 9}) {
+    NamedTensors all;
+    for (int i = 0; i < shards; ++i)
+      for (auto& one : share_of(tensors, i, shards)) all.push_back(one);
+    tensor::expect_same(all, tensors);
+  }
+  EXPECT_EQ(share_of(tensors, 0, 2).size(), 5u);
+  EXPECT_TRUE(share_of({}, 1, 2).empty());
+}
+
+TEST_F(ShardedCheckpoint, ReadsBackTheSame) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    save(ranks, ranks, /*is_best=*/true);
+    expect_whole(*checkpoints_.load_latest(), ranks);
+    expect_whole(*checkpoints_.load_best(), ranks);
+  }
+  EXPECT_EQ(checkpoints_.names().size(), 2u);
+  EXPECT_TRUE(fs::exists(place("latest") / "optimizer-00004-of-00005.pt"));
+  // As many files as ranks of each kind, and state.json.
+  EXPECT_EQ(std::distance(fs::directory_iterator(place("latest")), {}), 11);
+}
+
+TEST_F(ShardedCheckpoint, AFaultInAnyShardIsPassedOver) {
+  save(1, 3);
+  for (const char* file :
+       {"state.json", "weights-00000-of-00003.pt", "weights-00002-of-00003.pt",
+        "optimizer-00001-of-00003.pt"})
+    for (const std::string fault : {"cut", "flip", "gone", "longer"}) {
+      SCOPED_TRACE(file + (" " + fault));
+      save(2, 3);
+      const fs::path path = place("step-0000000002") / file;
+      std::string bytes = read_whole(path);
+      if (fault == "cut") bytes.resize(bytes.size() / 2);
+      if (fault == "flip") bytes[bytes.size() / 2] ^= 1;
+      if (fault == "longer") bytes += "x";
+      fs::remove(path);
+      if (fault != "gone") write_durably(path, bytes);
+      expect_throws<IoError>([&] { checkpoints_.load("step-0000000002"); },
+                             {"step-0000000002", file});
+      expect_whole(*checkpoints_.load_latest(), 1);
+    }
+}
+
+// Another run's shards of the same names do not fit.
+TEST_F(ShardedCheckpoint, ShardsOfAnotherStepAreSeen) {
+  save(1, 2);
+  save(2, 2);
+  fs::copy_file(place("step-0000000001") / "weights-00000-of-00002.pt",
+                place("step-0000000002") / "weights-00000-of-00002.pt",
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+}
+
+TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
+  save(1, 2);
+  const TemporaryFolder elsewhere;
+  comm::run_threads(2, [&](const comm::Group& group) {
+    CheckpointFolder mine(group.rank() == 0 ? folder_.path() : elsewhere.path(),
+                          /*keep=*/2);
+    const auto save = [&] {
+      mine.save_shards(group, make_share(2, group.rank(), 2), false);
+    };
+    if (group.rank() == 0)
+      EXPECT_THROW(save(), FailedOnRoot);
+    else
+      expect_throws<IoError>(save, {"rank 1", elsewhere.path().string(),
+                                    "file system", "output.shards=one"});
+    // One that was left there long ago is not taken for it.
+    if (group.rank() == 1)
+      fs::create_directory(elsewhere.path() / ".unfinished-step-0000000003");
+    const auto again = [&] {
+      mine.save_shards(group, make_share(3, group.rank(), 2), false);
+    };
+    if (group.rank() == 0)
+      expect_throws<IoError>(again,
+                             {"rank 1", "weights-00001-of-00002.pt", "bytes"});
+    else
+      EXPECT_THROW(again(), FailedOnRoot);
+  });
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+  save(4, 2);
+  EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000003")));
+}
+
 // The first Python on the way that has torch.
 std::string python_with_torch() {
   for (const std::string python : {"python3", "/usr/bin/python3"})
@@ -191,6 +313,19 @@ TEST_F(Checkpoint, PythonReadsTheWeights) {
                              "'norm.num_batches_tracked', 'half'], d; "
                              "assert (d['conv.weight'] == 5).all(); "
                              "assert d['half'].dtype == torch.bfloat16";
+  EXPECT_EQ(std::system((python + " -c \"" + script + "\"").c_str()), 0);
+}
+
+TEST_F(ShardedCheckpoint, PythonReadsEachShard) {
+  const std::string python = python_with_torch();
+  if (python.empty()) GTEST_SKIP() << "Python has no torch";
+  save(5, 2);
+  const std::string script =
+      "import torch; d = [torch.load('" + place("latest").string() +
+      "/weights-0000%d-of-00002.pt' % i) for i in (0, 1)]; "
+      "assert sorted(list(d[0]) + list(d[1])) == ['conv.weight', 'half', "
+      "'norm.num_batches_tracked'], d; assert d[0] and d[1]; "
+      "assert (d[0]['conv.weight'] == 5).all()";
   EXPECT_EQ(std::system((python + " -c \"" + script + "\"").c_str()), 0);
 }
 

@@ -1,0 +1,112 @@
+// Runs whose images are cut over the ranks: what they read, and what they save.
+#include <gtest/gtest.h>
+
+#include "sheaf/train/trainer.hpp"
+#include "tests/support/world.hpp"
+#include "tests/train/runs.hpp"
+
+namespace sheaf::train {
+namespace {
+
+using test::world;
+
+// Of as many places as there are ranks.
+std::string grid_of_all() {
+  const int ranks = world().size();
+  return ranks == 4 ? "2x2" : std::to_string(ranks) + "x1";
+}
+
+// Images of 9 x 7, so that no cut is even.
+RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid) {
+  sets.insert(
+      sets.begin(),
+      {"precision=f64", "epochs=2",
+       "data.arguments={examples: 22, test_examples: 10, classes: 3, "
+       "shape: [2, 9, 7]}",
+       "network={name: layers, layers: [conv2d: {out: 4, kernel: 3, padding: "
+       "1}, batch_norm2d, relu, conv2d: {out: 3, kernel: 3}, relu, flatten, "
+       "linear: {out: 3}]}"});
+  if (!grid.empty()) {
+    sets.push_back("parallel.strategy=spatial");
+    sets.push_back("parallel.grid=" + grid);
+  }
+  return small_run(sets);
+}
+
+comm::Group each_alone() { return world().split(/*color=*/world().rank()); }
+
+const char* const kMoves =
+    "data.transforms=[random_crop: {height: 8, width: 7, padding: 2}, "
+    "horizontal_flip, normalise: {mean: [0.4], std: [0.3]}]";
+
+TEST(TiledRuns, GiveWhatOneRankGives) {
+  const comm::Group single = each_alone();
+  for (const std::string transforms :
+       {"data.transforms=[]", kMoves, "data.transforms=[resize: {size: 8}]"}) {
+    const SharedFolder folder(world());
+    const auto together =
+        run_in(world(), folder / "a", tiled_run({transforms}, grid_of_all()));
+    const auto one =
+        run_in(single, folder / ("one" + std::to_string(world().rank())),
+               tiled_run({transforms}, ""));
+    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-10)
+        << transforms;
+    EXPECT_NEAR(together.test->loss, one.test->loss, 1e-10);
+    EXPECT_EQ(together.test->accuracy, one.test->accuracy);
+  }
+}
+
+// Stopped on a grid, and on with all ranks, with other cuts, and with one.
+TEST(TiledRuns, ResumeOnAnyGrid) {
+  const comm::Group single = each_alone();
+  const std::vector<std::string> sets{kMoves,
+                                      "optimizer={name: adam, "
+                                      "learning_rate: 0.01}"};
+  const SharedFolder folder(world());
+  const RunConfig config = tiled_run(sets, grid_of_all());
+  const auto whole = run_in(world(), folder / "whole", config);
+  const std::string other = "1x" + std::to_string(world().size());
+  for (const std::string grid : {grid_of_all(), other, std::string("alone")}) {
+    const std::string parts = folder / grid;
+    TrainOptions options;
+    if (world().rank() == 0) options.model = stopping_model(config, 4);
+    run_in(world(), parts, config, options);
+    const auto latest = std::filesystem::path(parts) / "checkpoints" / "latest";
+    const int ranks = world().size();
+    const std::string last = "weights-0000" + std::to_string(ranks - 1) +
+                             "-of-0000" + std::to_string(ranks) + ".pt";
+    EXPECT_TRUE(
+        std::filesystem::exists(latest / (ranks == 1 ? "weights.pt" : last)));
+    const bool is_alone = grid == "alone";
+    if (is_alone && world().rank() != 0) continue;
+    const RunConfig next = tiled_run(sets, is_alone ? "1x1" : grid);
+    const auto rest =
+        run_in(is_alone ? single : world(), parts, next, {.is_resumed = true});
+    EXPECT_EQ(rest.steps, whole.steps);
+    EXPECT_LT(largest_difference(whole.weights, rest.weights), 1e-10) << grid;
+    if (grid == grid_of_all())
+      EXPECT_TRUE(has_same_bits(whole.weights, rest.weights));
+  }
+}
+
+// A checkpoint of one file, as before, and shards where they are asked for.
+TEST(TiledRuns, ShardsAreAsTold) {
+  for (const std::string grid : {"", "all"})
+    for (const std::string shards : {"auto", "one", "ranks"}) {
+      const SharedFolder folder(world());
+      run_in(world(), folder / "a",
+             tiled_run({"epochs=1", "output.shards=" + shards},
+                       grid == "all" ? grid_of_all() : ""));
+      comm::barrier(world());
+      const bool has_shards =
+          world().size() > 1 &&
+          (shards == "ranks" || (shards == "auto" && grid == "all"));
+      EXPECT_NE(std::filesystem::exists(folder / "a/checkpoints/latest"
+                                                 "/weights.pt"),
+                has_shards)
+          << grid << " " << shards;
+    }
+}
+
+}  // namespace
+}  // namespace sheaf::train
