@@ -23,9 +23,9 @@ RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid) {
       {"precision=f64", "epochs=2",
        "data.arguments={examples: 22, test_examples: 10, classes: 3, "
        "shape: [2, 9, 7]}",
-       "network={name: layers, layers: [conv2d: {out: 4, kernel: 3, padding: "
-       "1}, batch_norm2d, relu, conv2d: {out: 3, kernel: 3}, relu, flatten, "
-       "linear: {out: 3}]}"});
+       "network={name: layers, layers: [conv2d: {out_channels: 4, kernel: 3, padding: "
+       "1}, batchnorm, relu, conv2d: {out_channels: 3, kernel: 3}, relu, flatten, "
+       "linear: {out_features: 3}]}"});
   if (!grid.empty()) {
     sets.push_back("parallel.strategy=spatial");
     sets.push_back("parallel.grid=" + grid);
