@@ -46,6 +46,13 @@ struct DataParallelCore::State {
   bool is_joining = false;
   JoinOptions join;
   std::int64_t passes = 0;  // since join()
+  std::function<void()> before_pass;
+
+  bool keeps(const at::Tensor& parameter) const {
+    return std::any_of(
+        options.kept.begin(), options.kept.end(),
+        [&](const at::Tensor& one) { return one.is_same(parameter); });
+  }
 
   // What each rank is about to do; `word` is this rank's.
   std::vector<std::int32_t> tell(std::int32_t word) const {
@@ -78,6 +85,8 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.parameters = unique_parameters(*module);
   state.buffers = buffers_of(*module);
   auto reduced = reduced_parameters(*module, state.parameters);
+  std::erase_if(reduced,
+                [&](const auto& one) { return state.keeps(one.tensor); });
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
   if (group.size() == 1) return;
   NamedTensors all = state.parameters;
@@ -87,6 +96,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
                                             reducer_options(state.options));
   state.reducer->set_before_pass([&state] {
+    if (state.before_pass) state.before_pass();
     if (!state.is_joining) return;
     ++state.passes;
     state.begin_pass(state.tell(kPass));
@@ -115,9 +125,17 @@ void DataParallelCore::set_sync(bool is_on) {
   if (state_->reducer) state_->reducer->set_sync(is_on);
 }
 
+void DataParallelCore::set_before_pass(std::function<void()> action) {
+  state_->before_pass = std::move(action);
+}
+
 DataParallelCore::Join::Join(DataParallelCore& model,
                              const JoinOptions& options)
     : model_(model) {
+  SHEAF_CHECK(model.state_->options.kept.empty(),
+              "join() cannot be used where ranks keep gradients to themselves "
+              "(SpatialOptions::owns_filters); give ranks without data empty "
+              "batches instead");
   SHEAF_CHECK(!model.state_->is_joining, "join() is already under way");
   if (model.state_->reducer) {
     const std::string layer = first_sync_batch_norm(*model.state_->module);
@@ -172,6 +190,8 @@ void DataParallelCore::Join::finish() {
 
 void DataParallelCore::check_weights() const {
   NamedTensors all = state_->parameters;
+  std::erase_if(
+      all, [this](const auto& entry) { return state_->keeps(entry.second); });
   all.insert(all.end(), state_->buffers.begin(), state_->buffers.end());
   check_same_bits(state_->group, all);
 }

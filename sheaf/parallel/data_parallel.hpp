@@ -10,11 +10,13 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/parallel/reducer.hpp"
@@ -33,6 +35,9 @@ struct DataParallelOptions {
   std::optional<torch::Device> device = {};
   std::shared_ptr<BucketExchange> exchange = {};  // null: gradients as they are
   TraceWriter* trace = nullptr;
+  // Parameters whose gradients stay with their ranks, which may then differ in
+  // them. There must be others.
+  std::vector<at::Tensor> kept = {};
 };
 
 struct JoinOptions {
@@ -78,6 +83,9 @@ class DataParallelCore : public Strategy {
   const std::optional<torch::Device>& device() const;
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
+  // Called within backward(), before the first gradient of a pass that is
+  // exchanged.
+  void set_before_pass(std::function<void()> action);
 
  private:
   struct State;

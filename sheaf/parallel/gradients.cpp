@@ -24,23 +24,32 @@ void average_gradients(const torch::nn::Module& module,
   }
 }
 
-double clip_gradients(const torch::nn::Module& module, double max_norm) {
-  SHEAF_CHECK(max_norm > 0, "the norm to clip to is ", max_norm,
-              "; give one above 0");
+double square_of_gradients(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
   double square = 0;
-  const auto parameters = module.parameters();
   for (const at::Tensor& parameter : parameters) {
     if (!parameter.grad().defined()) continue;
     const double norm = parameter.grad().norm().item<double>();
     square += norm * norm;
   }
-  const double norm = std::sqrt(square);
+  return square;
+}
+
+void scale_gradients(const torch::nn::Module& module, double norm,
+                     double max_norm) {
+  SHEAF_CHECK(max_norm > 0, "the norm to clip to is ", max_norm,
+              "; give one above 0");
   SHEAF_CHECK(std::isfinite(norm), "the norm of the gradients is ", norm,
               "; lower the learning rate, or look for NaN in the data");
-  if (norm <= max_norm) return norm;
-  for (const at::Tensor& parameter : parameters)
+  if (norm <= max_norm) return;
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : module.parameters())
     if (parameter.grad().defined()) parameter.grad().mul_(max_norm / norm);
+}
+
+double clip_gradients(const torch::nn::Module& module, double max_norm) {
+  const double norm = std::sqrt(square_of_gradients(module.parameters()));
+  scale_gradients(module, norm, max_norm);
   return norm;
 }
 

@@ -3,6 +3,8 @@
 
 #include <torch/nn/module.h>
 
+#include <vector>
+
 #include "sheaf/comm/group.hpp"
 
 namespace sheaf::parallel {
@@ -18,6 +20,11 @@ void average_gradients(const torch::nn::Module& module,
 // `max_norm`; returns the norm before. Averaged gradients are the same on all
 // ranks, so no message is needed, and all ranks scale alike.
 double clip_gradients(const torch::nn::Module& module, double max_norm);
+// Its two halves, for those who sum squares over ranks: the squared norm, and
+// the scaling by a norm. UsageError when that is not finite.
+double square_of_gradients(const std::vector<at::Tensor>& parameters);
+void scale_gradients(const torch::nn::Module& module, double norm,
+                     double max_norm);
 
 // Forgets gradients rather than filling them with zeros: the next backward()
 // then writes them without reading.

@@ -1,8 +1,9 @@
 // Filters that are not shared (sheaf/nn/locally_connected): each rank takes
-// those of its own outputs.
+// those of its own outputs. Where it owns them, its gradient is the whole one.
 
 #include <torch/torch.h>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/spatial/dispatch.hpp"
 #include "sheaf/spatial/windows.hpp"
 
@@ -23,6 +24,30 @@ at::Tensor filters_at(const at::Tensor& weight, const halo::Interval& rows,
       .narrow(3, columns.begin, columns.size());
 }
 
+void note_places(Ownership& owned, const Split& output) {
+  if (!owned.is_known) owned = {true, output.cut_axes, output.layout};
+  SHEAF_CHECK(
+      owned.layout == output.layout && owned.cut_axes == output.cut_axes,
+      "filters that ranks train for their own places came to images "
+      "cut as ",
+      output.text(),
+      ", which were cut in another way before; cut them alike, or let "
+      "SpatialOptions::owns_filters be false");
+}
+
+// Gradients are those of the sum of the ranks' losses, which are all the same:
+// what no average divides is divided here (parts.hpp).
+at::Tensor own_filters(const at::Tensor& weight, const Split& output) {
+  const at::Tensor filters =
+      filters_at(weight, output.interval(2), output.interval(3));
+  if (output.tiles->ownership(weight) && filters.requires_grad())
+    filters.register_hook(
+        [ranks = output.tiles->group().size()](const at::Tensor& gradient) {
+          return gradient / ranks;
+        });
+  return filters;
+}
+
 // Axes that are not cut, or of one part, are padded too: the operation gets no
 // padding.
 void connect(Call& call) {
@@ -33,13 +58,14 @@ void connect(Call& call) {
   plan.output.sizes[1] = weight.size(0);
   const at::Tensor input =
       window_input(local_of(given), split, plan, 0, /*pads_others=*/true);
+  if (Ownership* owned = split.tiles->ownership(weight))
+    note_places(*owned, plan.output);
   const Sizes sizes = plan.output.local_sizes();
   if (sizes[2] * sizes[3] == 0)
     return call.give(
         make_split(nothing_from({input, weight}, sizes), plan.output));
   call[0] = input;
-  call[1] =
-      filters_at(weight, plan.output.interval(2), plan.output.interval(3));
+  call[1] = own_filters(weight, plan.output);
   call[4] = Sizes{0, 0};
   call.compute();
   call.result(0) = make_split(call.result(0).toTensor(), plan.output);
@@ -49,6 +75,10 @@ void connect_transposed(Call& call) {
   const at::Tensor given = image_of(call, 2);
   const at::Tensor weight = call.tensor(1);
   const Split split = split_of(given);
+  if (split.tiles->ownership(weight))
+    call.refuse(
+        "each rank trains the filters of its own places only, and this needs "
+        "those of its neighbours; let SpatialOptions::owns_filters be false");
   const auto windows = two_windows(call);
   const Sizes image = call.integers(5, 2);
   Sizes more, reach;

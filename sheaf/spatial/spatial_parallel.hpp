@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/spatial/placed_filters.hpp"
 #include "sheaf/spatial/split_tensor.hpp"
 
 namespace sheaf::spatial {
@@ -26,11 +27,15 @@ struct SpatialOptions {
   int samples = 0;     // groups of ranks with samples of their own; 0: as fit
   int first_axis = 2;  // that is cut
   parallel::DataParallelOptions data = {};
+  // Filters that are not shared are trained by the rank of their place alone,
+  // and their gradients not exchanged between the ranks of a grid. A rank then
+  // has other places as they were before, until gather_weights().
+  bool owns_filters = false;
 };
 
 // What SpatialParallel does, for any kind of module. Weights' gradients are
 // averaged over all ranks, tiles and samples alike (parts.hpp says why that is
-// their gradient). Not thread-safe.
+// their gradient); filters of places may be an exception. Not thread-safe.
 class SpatialParallelCore : public parallel::DataParallelCore {
  public:
   SpatialParallelCore(std::shared_ptr<torch::nn::Module> module,
@@ -46,12 +51,25 @@ class SpatialParallelCore : public parallel::DataParallelCore {
     return spatial::from_part(part, tiles_, std::move(sizes), first_axis_);
   }
 
+  // With owns_filters: all weights on all ranks, for files and other uses than
+  // forward(). All ranks call these; without it they do nothing more than
+  // others would.
+  void gather_weights();
+  // A tensor of the sizes of a parameter, such as an optimiser's, of which
+  // each rank has its places.
+  at::Tensor gather(const at::Tensor& parameter, const at::Tensor& own) const;
+  // parallel::clip_gradients(), by the norm over all places.
+  double clip_gradients(double max_norm);
+  void check_weights() const override;
+
   const std::shared_ptr<Tiles>& tiles() const { return tiles_; }
   // Which of the groups with samples of their own this rank is in.
   int sample_group() const { return sample_group_; }
 
  private:
+  std::shared_ptr<torch::nn::Module> wrapped_;
   std::shared_ptr<Tiles> tiles_;
+  std::unique_ptr<PlacedFilters> placed_;  // null: none
   int first_axis_;
   int sample_group_;
 };

@@ -35,6 +35,14 @@ struct ExchangeNote {
   bool is_overlapped = false;
 };
 
+// Of a parameter with an element for each place of an image: which places are
+// whose. Known from its first use on.
+struct Ownership {
+  bool is_known = false;
+  std::vector<int> cut_axes;  // of the parameter, by axis of the grid
+  halo::Layout layout;
+};
+
 class Tiles {
  public:
   // A group of as many ranks as the grid has. All ranks make it together.
@@ -70,6 +78,17 @@ class Tiles {
   void tell(const ExchangeNote& note) const { listener_(note); }
   const WeightNames& weight_names() const { return names_; }
 
+  // From now on each rank makes gradients for its own places of a parameter
+  // only, as they are, not to be averaged over ranks of the grid.
+  void own_places(const at::Tensor& parameter) {
+    owned_[parameter.unsafeGetTensorImpl()] = {};
+  }
+  // Null for other parameters.
+  Ownership* ownership(const at::Tensor& parameter) {
+    const auto found = owned_.find(parameter.unsafeGetTensorImpl());
+    return found == owned_.end() ? nullptr : &found->second;
+  }
+
   SpatialStats stats() const;
   void reset_stats();
   void count_reduction(std::int64_t bytes) {
@@ -85,6 +104,7 @@ class Tiles {
   std::uint64_t seed_ = 0;
   Listener listener_;
   WeightNames names_;
+  std::map<const c10::TensorImpl*, Ownership> owned_;
   SpatialStats stats_;
   SpatialStats before_;  // counters of exchanges at the last reset
   SpatialStats counted() const;

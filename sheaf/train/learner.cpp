@@ -1,6 +1,7 @@
 #include "sheaf/train/learner.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "sheaf/base/error.hpp"
@@ -146,7 +147,8 @@ void Learner::make_parallel(TraceWriter* trace) {
   if (wanted.strategy == "spatial") {
     auto spatial = std::make_unique<spatial::SpatialParallelCore>(
         model_.module, group_,
-        spatial::SpatialOptions{.grid = wanted.grid, .data = options});
+        spatial::SpatialOptions{
+            .grid = wanted.grid, .data = options, .owns_filters = true});
     spatial_ = spatial.get();
     parallel_ = std::move(spatial);
     return;
@@ -283,12 +285,19 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
   const TraceSpan span(trace_, "optimizer", "train");
   // What has no gradient is left alone, by weight decay and momentum, too.
   for (Tensor& parameter : resting_) parameter.mutable_grad().reset();
-  if (config_.clip_norm > 0)
-    parallel::clip_gradients(*model_.module, config_.clip_norm);
+  clip();
   set_learning_rate(*optimizer_, learning_rate);
   optimizer_->step();
   times.optimizer = watch.lap();
   return times;
+}
+
+void Learner::clip() {
+  if (config_.clip_norm == 0) return;
+  if (spatial_)
+    spatial_->clip_gradients(config_.clip_norm);
+  else
+    parallel::clip_gradients(*model_.module, config_.clip_norm);
 }
 
 std::pair<Tensor, double> Learner::input_of(const data::Batch& batch) const {
@@ -335,6 +344,20 @@ void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
 void Learner::save_to(TrainState& state) const {
   state.weights = tensor::state_dict(*model_.module);
   state.optimizer = optimizer_state(*optimizer_, parameters_);
+  if (spatial_) gather_places(state);
+}
+
+// What ranks have trained for their places only; the optimiser's tensors are
+// named field/parameter.
+void Learner::gather_places(TrainState& state) const {
+  std::map<std::string, Tensor> by_name(parameters_.begin(), parameters_.end());
+  for (NamedTensors* list : {&state.weights, &state.optimizer})
+    for (auto& [name, tensor] : *list) {
+      const auto found = by_name.find(
+          list == &state.weights ? name : name.substr(name.find('/') + 1));
+      if (found != by_name.end() && tensor.sizes() == found->second.sizes())
+        tensor = spatial_->gather(found->second, tensor);
+    }
 }
 
 void Learner::save_share_to(TrainState& state, int shard, int shards) const {

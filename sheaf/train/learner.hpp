@@ -61,7 +61,8 @@ class Learner {
   // Adds the batch to the metrics, changing nothing else.
   void evaluate(const data::Batch& batch, Metrics& metrics);
 
-  // Puts weights and the optimiser's buffers into the state, sharing memory.
+  // Puts weights and the optimiser's buffers into the state, sharing memory
+  // but for those that are gathered from other ranks. All ranks call it.
   void save_to(TrainState& state) const;
   // Only what falls to a shard; see share_of(). Buffers, which may differ
   // between ranks, are the first's.
@@ -102,6 +103,8 @@ class Learner {
   torch::Tensor nothing(const std::vector<torch::Tensor>& parameters) const;
   void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
   void take_exchange(StepTimes& times);
+  void clip();
+  void gather_places(TrainState& state) const;
 
   const RunConfig& config_;
   Model model_;

@@ -82,10 +82,10 @@ void TrainerRun::save(const Metrics* metrics, bool is_best) {
   if (writes_shards()) {
     learner_->save_share_to(state_, group_.rank(), group_.size());
     checkpoints_->save_shards(group_, state_, is_best);
-  } else if (is_first()) {
-    learner_->save_to(state_);
-    checkpoints_->save(state_, is_best);
+    return;
   }
+  learner_->save_to(state_);
+  if (is_first()) checkpoints_->save(state_, is_best);
 }
 
 bool TrainerRun::writes_shards() const {

@@ -3,7 +3,7 @@
 
 #include "sheaf/train/trainer.hpp"
 #include "tests/support/world.hpp"
-#include "tests/train/runs.hpp"
+#include "tests/train/gb_runs.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -18,14 +18,15 @@ std::string grid_of_all() {
 
 // Images of 9 x 7, so that no cut is even.
 RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid) {
-  sets.insert(
-      sets.begin(),
-      {"precision=f64", "epochs=2",
-       "data.arguments={examples: 22, test_examples: 10, classes: 3, "
-       "shape: [2, 9, 7]}",
-       "network={name: layers, layers: [conv2d: {out_channels: 4, kernel: 3, padding: "
-       "1}, batchnorm, relu, conv2d: {out_channels: 3, kernel: 3}, relu, flatten, "
-       "linear: {out_features: 3}]}"});
+  sets.insert(sets.begin(),
+              {"precision=f64", "epochs=2",
+               "data.arguments={examples: 22, test_examples: 10, classes: 3, "
+               "shape: [2, 9, 7]}",
+               "network={name: layers, layers: [conv2d: {out_channels: 4, "
+               "kernel: 3, padding: "
+               "1}, batchnorm, relu, conv2d: {out_channels: 3, kernel: 3}, "
+               "relu, flatten, "
+               "linear: {out_features: 3}]}"});
   if (!grid.empty()) {
     sets.push_back("parallel.strategy=spatial");
     sets.push_back("parallel.grid=" + grid);
@@ -86,6 +87,60 @@ TEST(TiledRuns, ResumeOnAnyGrid) {
     EXPECT_LT(largest_difference(whole.weights, rest.weights), 1e-10) << grid;
     if (grid == grid_of_all())
       EXPECT_TRUE(has_same_bits(whole.weights, rest.weights));
+  }
+}
+
+// Filters that are trained where their places are, pre-trained on all ranks
+// before; with groups of samples, some of which never have any.
+TEST(TiledRuns, TrainFiltersOfPlaces) {
+  const comm::Group single = each_alone();
+  const std::vector<std::vector<std::string>> cases{
+      {"precision=f64", "check_weights_every=1"},
+      {"precision=f64", "clip_norm=0.1", "optimizer={name: adamw}"},
+      {"precision=f64", "global_batch=1", "data.limit=6"},
+  };
+  for (const auto& sets : cases)
+    for (const std::string grid : {grid_of_all(), std::string("1x2")}) {
+      if (grid == "1x2" && world().size() % 2 != 0) continue;
+      const SharedFolder folder(world());
+      auto with_grid = sets;
+      with_grid.push_back("parallel={strategy: spatial, grid: " + grid + "}");
+      const auto together = run_in(world(), folder / "a", gb_run(with_grid));
+      const auto one =
+          run_in(single, folder / ("one" + std::to_string(world().rank())),
+                 gb_run(sets));
+      // As in Pretraining.RanksGiveWhatOneGives.
+      EXPECT_LT(largest_difference(together.weights, one.weights), 1e-9)
+          << grid << " " << sets.back();
+      EXPECT_NEAR(together.test->loss, one.test->loss, 1e-9);
+    }
+}
+
+TEST(TiledRuns, FiltersOfPlacesAreResumed) {
+  const comm::Group single = each_alone();
+  const std::vector<std::string> sets{
+      "precision=f64", "optimizer={name: adam, learning_rate: 0.01}",
+      "output.checkpoint_every=2"};
+  auto with_grid = sets;
+  with_grid.push_back("parallel={strategy: spatial, grid: " + grid_of_all() +
+                      "}");
+  const RunConfig config = gb_run(with_grid);
+  const SharedFolder folder(world());
+  const auto whole = run_in(world(), folder / "whole", config);
+  for (const std::string next : {"same", "alone"}) {
+    TrainOptions options;
+    // In the run's own epochs: validation and pre-training call others.
+    if (world().rank() == 0) options.model = stopping_model(config, 5);
+    const auto first = run_in(world(), folder / next, config, options);
+    ASSERT_EQ(first.ending, Ending::kStoppedBySignal);
+    if (next == "alone" && world().rank() != 0) continue;
+    const auto rest =
+        next == "same"
+            ? run_in(world(), folder / next, config, {.is_resumed = true})
+            : run_in(single, folder / next, gb_run(sets), {.is_resumed = true});
+    EXPECT_EQ(rest.steps, whole.steps);
+    EXPECT_LT(largest_difference(whole.weights, rest.weights), 1e-9) << next;
+    if (next == "same") EXPECT_TRUE(has_same_bits(whole.weights, rest.weights));
   }
 }
 
