@@ -38,11 +38,21 @@ class StoppingSet : public Slice {
 
   data::Batch get(std::span<const std::int64_t> indices,
                   data::Random& random) const override {
-    if (--left_ == 0) ::raise(SIGUSR1);
+    count();
     return Slice::get(indices, random);
+  }
+  data::Batch get_boxes(std::span<const std::int64_t> indices,
+                        const data::Boxes& boxes,
+                        data::Random& random) const override {
+    count();
+    return Slice::get_boxes(indices, boxes, random);
   }
 
  private:
+  void count() const {
+    if (--left_ == 0) ::raise(SIGUSR1);
+  }
+
   mutable int left_;
 };
 
