@@ -124,11 +124,10 @@ fs::path CheckpointFolder::draft_of(std::int64_t step) const {
   return folder_ / (std::string(kUnfinished) + name_of(step));
 }
 
-fs::path CheckpointFolder::begin(std::int64_t step) {
+void CheckpointFolder::begin(std::int64_t step) {
   fs::create_directories(folder_);
   remove_unfinished(folder_);
   fs::create_directory(draft_of(step));
-  return draft_of(step);
 }
 
 std::vector<CheckpointFile> CheckpointFolder::write_tensors(

@@ -71,7 +71,7 @@ class CheckpointFolder {
 
  private:
   // Makes the folder that becomes the checkpoint of this step.
-  std::filesystem::path begin(std::int64_t step);
+  void begin(std::int64_t step);
   std::filesystem::path draft_of(std::int64_t step) const;
   // What is on the disk afterwards: weights and optimiser.
   std::vector<CheckpointFile> write_tensors(const TrainState& state, int shard,

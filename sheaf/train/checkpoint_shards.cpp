@@ -61,11 +61,11 @@ std::vector<CheckpointFile> files_of(
 
 void CheckpointFolder::save_shards(const comm::Group& group,
                                    const TrainState& share, bool is_best) {
-  const fs::path draft = from_root(group, [&] {
-    std::string made;
-    with_io_errors([&] { made = begin(share.step).string(); });
-    return made;
+  from_root(group, [&] {
+    with_io_errors([&] { begin(share.step); });
+    return std::string();
   });
+  const fs::path draft = draft_of(share.step);
   const int shards = group.size();
   const auto told = from_all(group, /*numbers=*/4, [&] {
     check_sees(draft, group.rank());

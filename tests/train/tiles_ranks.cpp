@@ -16,17 +16,18 @@ std::string grid_of_all() {
   return ranks == 4 ? "2x2" : std::to_string(ranks) + "x1";
 }
 
-// Images of 9 x 7, so that no cut is even.
-RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid) {
+// Images of 9 x 7, so that no cut is even; `input` is what is made of them.
+RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid,
+                    const std::string& input = "2x9x7") {
+  const std::string network =
+      "network={name: layers, arguments: {input: " + input +
+      "}, layers: [conv2d: {out_channels: 4, kernel: 3, padding: 1}, "
+      "batchnorm, relu, conv2d: {out_channels: 3, kernel: 3}, relu, flatten, "
+      "linear: {out_features: 3}]}";
   sets.insert(sets.begin(),
-              {"precision=f64", "epochs=2",
+              {"precision=f64", "epochs=2", network,
                "data.arguments={examples: 22, test_examples: 10, classes: 3, "
-               "shape: [2, 9, 7]}",
-               "network={name: layers, layers: [conv2d: {out_channels: 4, "
-               "kernel: 3, padding: "
-               "1}, batchnorm, relu, conv2d: {out_channels: 3, kernel: 3}, "
-               "relu, flatten, "
-               "linear: {out_features: 3}]}"});
+               "shape: [2, 9, 7]}"});
   if (!grid.empty()) {
     sets.push_back("parallel.strategy=spatial");
     sets.push_back("parallel.grid=" + grid);
@@ -37,19 +38,22 @@ RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid) {
 comm::Group each_alone() { return world().split(/*color=*/world().rank()); }
 
 const char* const kMoves =
-    "data.transforms=[random_crop: {height: 8, width: 7, padding: 2}, "
+    "data.transforms=[random_crop: {height: 9, width: 7, padding: 2}, "
     "horizontal_flip, normalise: {mean: [0.4], std: [0.3]}]";
 
 TEST(TiledRuns, GiveWhatOneRankGives) {
   const comm::Group single = each_alone();
-  for (const std::string transforms :
-       {"data.transforms=[]", kMoves, "data.transforms=[resize: {size: 8}]"}) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"data.transforms=[]", "2x9x7"},
+      {kMoves, "2x9x7"},
+      {"data.transforms=[resize: {size: 8}]", "2x8x8"}};
+  for (const auto& [transforms, input] : cases) {
     const SharedFolder folder(world());
-    const auto together =
-        run_in(world(), folder / "a", tiled_run({transforms}, grid_of_all()));
+    const auto together = run_in(world(), folder / "a",
+                                 tiled_run({transforms}, grid_of_all(), input));
     const auto one =
         run_in(single, folder / ("one" + std::to_string(world().rank())),
-               tiled_run({transforms}, ""));
+               tiled_run({transforms}, "", input));
     EXPECT_LT(largest_difference(together.weights, one.weights), 1e-10)
         << transforms;
     EXPECT_NEAR(together.test->loss, one.test->loss, 1e-10);
@@ -99,10 +103,11 @@ TEST(TiledRuns, TrainFiltersOfPlaces) {
       {"precision=f64", "clip_norm=0.1", "optimizer={name: adamw}"},
       {"precision=f64", "global_batch=1", "data.limit=6"},
   };
-  for (const auto& sets : cases)
+  for (auto sets : cases)
     for (const std::string grid : {grid_of_all(), std::string("1x2")}) {
       if (grid == "1x2" && world().size() % 2 != 0) continue;
       const SharedFolder folder(world());
+      sets.insert(sets.begin(), {"pretraining.epochs=1", "epochs=2"});
       auto with_grid = sets;
       with_grid.push_back("parallel={strategy: spatial, grid: " + grid + "}");
       const auto together = run_in(world(), folder / "a", gb_run(with_grid));
