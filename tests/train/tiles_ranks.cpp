@@ -71,8 +71,9 @@ TEST(TiledRuns, ResumeOnAnyGrid) {
   const RunConfig config = tiled_run(sets, grid_of_all());
   const auto whole = run_in(world(), folder / "whole", config);
   const std::string other = "1x" + std::to_string(world().size());
-  for (const std::string grid : {grid_of_all(), other, std::string("alone")}) {
-    const std::string parts = folder / grid;
+  int number = 0;  // of the folder
+  for (const std::string& grid : {grid_of_all(), other, std::string("alone")}) {
+    const std::string parts = folder / ("part" + std::to_string(number++));
     TrainOptions options;
     if (world().rank() == 0) options.model = stopping_model(config, 4);
     run_in(world(), parts, config, options);
@@ -104,7 +105,7 @@ TEST(TiledRuns, TrainFiltersOfPlaces) {
       {"precision=f64", "global_batch=1", "data.limit=6"},
   };
   for (auto sets : cases)
-    for (const std::string grid : {grid_of_all(), std::string("1x2")}) {
+    for (const std::string& grid : {grid_of_all(), std::string("1x2")}) {
       if (grid == "1x2" && world().size() % 2 != 0) continue;
       const SharedFolder folder(world());
       sets.insert(sets.begin(), {"pretraining.epochs=1", "epochs=2"});
