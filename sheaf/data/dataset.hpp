@@ -24,6 +24,8 @@ struct Batch {
   std::int64_t global_size = 0;
   // The shape of an example of which `data` has a part only; empty: it has all.
   Sizes whole = {};
+  // The same of a target that has an element for each pixel, in its last axes.
+  Sizes whole_target = {};
   // Of images, out of files or memory; see Dataset::get_boxes().
   std::int64_t bytes_read = 0;
 

@@ -70,6 +70,7 @@ struct BatchMaker {
                         .derive(kTransformStream)
                         .derive(static_cast<std::uint64_t>(sampler->epoch()));
     Batch batch = read(indices, random);
+    if (options.tile) cut_targets(batch, options.tile);
     batch.first_index = sampler->first_index(number);
     batch.global_size = sampler->global_size(number);
     if (options.pin_memory) pin(batch);

@@ -35,7 +35,8 @@ struct LoaderOptions {
   // Bytes that are left after the transform become float32 from 0 to 1.
   bool to_float = true;
   // The part of each image, after the transform, that this rank is to get;
-  // null: all of it. Where it can be, nothing else is read.
+  // null: all of it. Where it can be, nothing else is read. Of targets with an
+  // element for each pixel it gets the same part.
   TileOf tile = nullptr;
 };
 

@@ -33,6 +33,17 @@ Sizes image_of(const Sizes& example) {
   return {example.begin() + 1, example.end()};
 }
 
+at::Tensor last_axes_cut(at::Tensor whole, const Sizes& image,
+                         const TileOf& tile) {
+  const Box box = with_all_axes(tile(image), image);
+  const std::int64_t before =
+      whole.dim() - static_cast<std::int64_t>(image.size());
+  for (std::size_t i = 0; i < image.size(); ++i)
+    whole = whole.narrow(before + static_cast<std::int64_t>(i), box.begin[i],
+                         box.size[i]);
+  return whole.contiguous();
+}
+
 }  // namespace
 
 std::string reads_whole_for(const Dataset& dataset,
@@ -64,12 +75,18 @@ Batch read_tiles(const Dataset& dataset, const Transform* transform,
 
 void cut_tiles(Batch& batch, const TileOf& tile) {
   batch.whole = batch.data.sizes().slice(1).vec();
+  batch.data = last_axes_cut(batch.data, image_of(batch.whole), tile);
+}
+
+void cut_targets(Batch& batch, const TileOf& tile) {
   const Sizes image = image_of(batch.whole);
-  const Box box = with_all_axes(tile(image), image);
-  for (std::size_t i = 0; i < box.size.size(); ++i)
-    batch.data = batch.data.narrow(static_cast<std::int64_t>(i) + 2,
-                                   box.begin[i], box.size[i]);
-  batch.data = batch.data.contiguous();
+  const at::IntArrayRef sizes = batch.target.sizes();
+  const bool has_pixels =
+      sizes.size() > image.size() &&
+      sizes.slice(sizes.size() - image.size()).equals(image);
+  if (!has_pixels) return;
+  batch.whole_target = sizes.slice(1).vec();
+  batch.target = last_axes_cut(batch.target, image, tile);
 }
 
 }  // namespace sheaf::data

@@ -19,7 +19,9 @@ Batch read_tiles(const Dataset& dataset, const Transform* transform,
                  const TileOf& tile, std::span<const std::int64_t> indices,
                  Random& random);
 
-// Leaves this rank's tile of what is whole.
+// Leaves this rank's tile of data that are whole.
 void cut_tiles(Batch& batch, const TileOf& tile);
+// The same of targets, where their last axes are those of the image.
+void cut_targets(Batch& batch, const TileOf& tile);
 
 }  // namespace sheaf::data

@@ -1,7 +1,6 @@
 #include "sheaf/train/learner.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "sheaf/base/error.hpp"
@@ -91,6 +90,12 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   return options;
 }
 
+std::vector<std::int64_t> with_rows(std::vector<std::int64_t> shape,
+                                    std::int64_t rows) {
+  shape.insert(shape.begin(), rows);
+  return shape;
+}
+
 void seed_step(std::int64_t seed, std::int64_t step, int rank) {
   auto random = data::Random(static_cast<std::uint64_t>(seed))
                     .derive(static_cast<std::uint64_t>(step))
@@ -164,24 +169,35 @@ Tensor Learner::images_of(const data::Batch& batch, std::int64_t first,
   data = data.to(device_);
   if (!spatial_) return data;
   if (batch.whole.empty()) return spatial_->cut(data);
-  std::vector<std::int64_t> sizes = batch.whole;
-  sizes.insert(sizes.begin(), rows);
-  return spatial_->from_part(data, std::move(sizes));
+  return spatial_->from_part(data, with_rows(batch.whole, rows));
+}
+
+Tensor Learner::targets_of(const data::Batch& batch, std::int64_t first,
+                           std::int64_t rows) const {
+  const Tensor target = batch.target.narrow(0, first, rows).to(device_);
+  if (!spatial_ || batch.whole_target.empty()) return target;
+  const auto image = static_cast<std::int64_t>(batch.whole.size()) - 1;
+  return spatial::from_part(target, spatial_->tiles(),
+                            with_rows(batch.whole_target, rows),
+                            static_cast<int>(target.dim() - image));
 }
 
 // The gradients of ranks are averaged, so a row counts `ranks` times its part
 // of the global batch.
 Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
                                  std::int64_t rows) const {
-  const Tensor target = batch.target.narrow(0, first, rows);
   const double ranks = parallel_ ? samples_.size() : 1;
-  return {images_of(batch, first, rows), target.to(device_),
+  return {images_of(batch, first, rows), targets_of(batch, first, rows),
           ranks / static_cast<double>(batch.global_size)};
 }
 
-Tensor Learner::loss_sum(const Tensor& output, const Tensor& target) const {
+Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
+  // A network may make something else than an image of its images.
+  const bool is_apart = spatial::is_split(given) && !spatial::is_split(output);
+  const Tensor target = is_apart ? spatial::gather(given) : given;
   if (config_.loss == "mse") {
-    const Tensor wanted = target.to(output.scalar_type()).view_as(output);
+    Tensor wanted = target.to(output.scalar_type());
+    if (wanted.sizes() != output.sizes()) wanted = wanted.view_as(output);
     const std::int64_t rows = std::max<std::int64_t>(1, output.size(0));
     const double size = static_cast<double>(output.numel() / rows);
     return torch::mse_loss(output, wanted, torch::Reduction::Sum) /
@@ -210,8 +226,9 @@ Tensor Learner::forward(const Piece& piece, Tensor& output) {
 // Ranks that have the same images count once.
 void Learner::add_to(Metrics& metrics, const Piece& piece, const Tensor& output,
                      double loss_sum) const {
-  const Tensor whole =
-      spatial::is_split(output) ? spatial::gather(output) : output;
+  // Only rows of classes are looked at.
+  const bool is_gathered = spatial::is_split(output) && output.dim() == 2;
+  const Tensor whole = is_gathered ? spatial::gather(output) : output;
   if (spatial_ && spatial_->tiles()->rank() > 0) return;
   metrics.add(loss_sum / static_cast<double>(piece.target.size(0)), whole,
               piece.target);
@@ -339,51 +356,6 @@ void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
   const Piece piece = piece_of(batch, 0, rows);
   const Tensor output = model_.forward(piece.data);
   add_to(metrics, piece, output, loss_sum(output, piece.target).item<double>());
-}
-
-void Learner::save_to(TrainState& state) const {
-  state.weights = tensor::state_dict(*model_.module);
-  state.optimizer = optimizer_state(*optimizer_, parameters_);
-  if (spatial_) gather_places(state);
-}
-
-// What ranks have trained for their places only; the optimiser's tensors are
-// named field/parameter.
-void Learner::gather_places(TrainState& state) const {
-  std::map<std::string, Tensor> by_name(parameters_.begin(), parameters_.end());
-  for (NamedTensors* list : {&state.weights, &state.optimizer})
-    for (auto& [name, tensor] : *list) {
-      const auto found = by_name.find(
-          list == &state.weights ? name : name.substr(name.find('/') + 1));
-      if (found != by_name.end() && tensor.sizes() == found->second.sizes())
-        tensor = spatial_->gather(found->second, tensor);
-    }
-}
-
-void Learner::save_share_to(TrainState& state, int shard, int shards) const {
-  save_to(state);
-  const auto parameters = model_.module->named_parameters();
-  NamedTensors alike, buffers;
-  for (auto& entry : state.weights)
-    (parameters.contains(entry.first) ? alike : buffers).push_back(entry);
-  state.weights = share_of(alike, shard, shards);
-  if (shard == 0)
-    state.weights.insert(state.weights.end(), buffers.begin(), buffers.end());
-  state.optimizer = share_of(state.optimizer, shard, shards);
-}
-
-void Learner::load_weights(const NamedTensors& weights) {
-  tensor::load_state_dict(*model_.module, weights);
-}
-
-void Learner::load_from(const TrainState& state) {
-  load_weights(state.weights);
-  load_optimizer_state(*optimizer_, parameters_, state.optimizer);
-  if (parallel_) parallel_->load_state(state.exchange);
-}
-
-void Learner::gather_exchange(TrainState& state) const {
-  if (parallel_) state.exchange = parallel_->gather_state();
 }
 
 std::vector<parallel::DadRoute> Learner::routes() const {

@@ -84,15 +84,17 @@ class Learner {
 
  private:
   struct Piece {
-    torch::Tensor data;  // split where images are cut
-    torch::Tensor target;
-    double weight = 0;  // of a row's loss
+    torch::Tensor data;    // split where images are cut
+    torch::Tensor target;  // split where it is of pixels
+    double weight = 0;     // of a row's loss
   };
 
   void make_parallel(TraceWriter* trace);
   // As the network gets them: this rank's tiles, or what it cuts them from.
   torch::Tensor images_of(const data::Batch& batch, std::int64_t first,
                           std::int64_t rows) const;
+  torch::Tensor targets_of(const data::Batch& batch, std::int64_t first,
+                           std::int64_t rows) const;
   Piece piece_of(const data::Batch& batch, std::int64_t first,
                  std::int64_t rows) const;
   torch::Tensor loss_sum(const torch::Tensor& output,

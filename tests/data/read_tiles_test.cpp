@@ -164,6 +164,31 @@ TEST(ReadTiles, WholeImagesWhereATransformNeedsThem) {
             "whole images, then cut: resize needs them");
 }
 
+// A class for each pixel goes with its pixel, a number for each image stays.
+TEST(ReadTiles, CutTargetsOfPixels) {
+  const at::Tensor images = random_bytes({kTileExamples, 2, 6, 5});
+  const TileOf tile = tile_at({2, 2}, {1, 0});
+  for (const Sizes& shape :
+       {Sizes{kTileExamples, 6, 5}, Sizes{kTileExamples, 3, 6, 5}}) {
+    const at::Tensor targets = at::randn(shape);
+    const auto dataset = std::make_shared<TensorDataset>(images, targets);
+    const Batch whole = first_batch(dataset, nullptr, nullptr);
+    for (const TransformPtr& transform : {to_float(), resize(6, 5)}) {
+      const Batch batch = first_batch(dataset, transform, tile);
+      const auto first = static_cast<std::int64_t>(shape.size()) - 2;
+      EXPECT_TRUE(
+          at::equal(batch.target,
+                    whole.target.narrow(first, 3, 3).narrow(first + 1, 0, 2)));
+      EXPECT_EQ(batch.whole_target, whole.target.sizes().slice(1).vec());
+    }
+  }
+  const auto others =
+      std::make_shared<TensorDataset>(images, at::randn({kTileExamples, 5, 6}));
+  const Batch batch = first_batch(others, nullptr, tile);
+  EXPECT_TRUE(batch.whole_target.empty());
+  EXPECT_EQ(batch.target.sizes(), (Sizes{kTileExamples, 5, 6}));
+}
+
 // A dataset that knows nothing of tiles.
 class Plain : public Dataset {
  public:

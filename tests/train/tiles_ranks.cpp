@@ -61,6 +61,46 @@ TEST(TiledRuns, GiveWhatOneRankGives) {
   }
 }
 
+// Targets with an element for each pixel: classes, and images.
+TEST(TiledRuns, LearnPixels) {
+  const comm::Group single = each_alone();
+  const std::vector<std::vector<std::string>> cases{
+      {"loss=cross_entropy", "3"}, {"loss=mse", "2"}, {"loss=mse", "flat"}};
+  for (const auto& one : cases) {
+    const bool is_flat = one[1] == "flat";
+    const std::string last =
+        is_flat ? "flatten, linear: {out_features: 126}, reshape: {shape: "
+                  "[2, 9, 7]}"
+                : "conv2d: {out_channels: " + one[1] + ", kernel: 1}";
+    const std::vector<std::string> sets{
+        "precision=f64", "epochs=2", one[0],
+        "network={name: layers, arguments: {input: 2x9x7}, layers: [conv2d: "
+        "{out_channels: 4, kernel: 3, padding: 1}, tanh, " +
+            last + "]}"};
+    torch::manual_seed(7);
+    const torch::Tensor images = torch::rand({22, 2, 9, 7}, torch::kDouble);
+    const torch::Tensor target =
+        one[1] == "3" ? images.sum(1).floor().clamp_max(2).to(torch::kLong)
+                      : images.flip(3);
+    TrainOptions options;
+    options.data.emplace();
+    options.data->train = std::make_shared<data::TensorDataset>(images, target);
+    options.data->test = options.data->train;
+    const SharedFolder folder(world());
+    auto with_grid = sets;
+    with_grid.push_back("parallel={strategy: spatial, grid: " + grid_of_all() +
+                        "}");
+    const auto together =
+        run_in(world(), folder / "a", small_run(with_grid), options);
+    const auto alone =
+        run_in(single, folder / ("one" + std::to_string(world().rank())),
+               small_run(sets), options);
+    EXPECT_LT(largest_difference(together.weights, alone.weights), 1e-10)
+        << one[0] << " " << one[1];
+    EXPECT_NEAR(together.test->loss, alone.test->loss, 1e-10);
+  }
+}
+
 // Stopped on a grid, and on with all ranks, with other cuts, and with one.
 TEST(TiledRuns, ResumeOnAnyGrid) {
   const comm::Group single = each_alone();
