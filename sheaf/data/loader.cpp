@@ -172,7 +172,7 @@ std::string Loader::reading() const {
   const std::string reason =
       reads_whole_for(*dataset_, options_.transform.get());
   return reason.empty() ? "tiles of " + dataset_->source()
-                        : "whole images, then cut: " + reason;
+                        : "whole images and cuts its tile: " + reason;
 }
 
 Loader::Iterator& Loader::Iterator::operator++() {

@@ -98,8 +98,8 @@ class Loader {
   std::int64_t global_batch() const { return global_batch_; }
   // Of one example, after the transform, whole.
   std::vector<std::int64_t> example_shape() const;
-  // How tiles are read: "tiles of mapped files", or "whole images, then cut:
-  // resize needs them".
+  // What a rank reads for its tile: "tiles of mapped files", or "whole images
+  // and cuts its tile: resize needs them".
   std::string reading() const;
   const Dataset& dataset() const { return *dataset_; }
 

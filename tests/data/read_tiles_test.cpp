@@ -161,7 +161,7 @@ TEST(ReadTiles, WholeImagesWhereATransformNeedsThem) {
   const LoaderOptions options{
       .batch_size = 2, .transform = transform, .tile = tile_at({2, 2}, {0, 0})};
   EXPECT_EQ(Loader(dataset, 0, 1, options).reading(),
-            "whole images, then cut: resize needs them");
+            "whole images and cuts its tile: resize needs them");
 }
 
 // A class for each pixel goes with its pixel, a number for each image stays.
