@@ -182,6 +182,12 @@ void check_images(std::string_view transform, const at::Tensor& images,
               indices.size(), " indices");
 }
 
+ImageSize checked_size(std::string_view transform, ImageSize size) {
+  SHEAF_CHECK(size.height >= 1 && size.width >= 1, transform, " to ",
+              size.height, "x", size.width, "; give sizes of at least 1");
+  return size;
+}
+
 TransformPtr to_float() { return std::make_shared<ToFloat>(); }
 
 TransformPtr normalise(std::vector<double> mean, std::vector<double> std) {

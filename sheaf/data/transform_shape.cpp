@@ -1,4 +1,4 @@
-// Transforms that move pixels: pad, crop, flip, resize.
+// Transforms that move pixels: pad, crop, flip.
 #include <algorithm>
 #include <cstring>
 
@@ -11,20 +11,9 @@ namespace {
 
 using Indices = std::span<const std::int64_t>;
 
-struct Size {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-};
-
-Size checked(std::string_view transform, Size size) {
-  SHEAF_CHECK(size.height >= 1 && size.width >= 1, transform, " to ",
-              size.height, "x", size.width, "; give sizes of at least 1");
-  return size;
-}
-
 at::Tensor padded(const at::Tensor& images, std::int64_t pixels, double value) {
   if (pixels == 0) return images;
-  const Size inner{images.size(2), images.size(3)};
+  const ImageSize inner{images.size(2), images.size(3)};
   at::Tensor result =
       at::full({images.size(0), images.size(1), inner.height + 2 * pixels,
                 inner.width + 2 * pixels},
@@ -35,7 +24,7 @@ at::Tensor padded(const at::Tensor& images, std::int64_t pixels, double value) {
   return result;
 }
 
-Size size_of(const Sizes& image) {
+ImageSize size_of(const Sizes& image) {
   SHEAF_CHECK(image.size() == 2, "images of ", image.size(),
               " axes beside channels; transforms that move pixels are for "
               "rows and columns");
@@ -57,7 +46,7 @@ Range inside(std::int64_t begin, bool is_mirrored, std::int64_t tile,
 }
 
 // Sets pixels that lie outside of the image.
-void fill_outside(const at::Tensor& tile, const Place& place, Size image,
+void fill_outside(const at::Tensor& tile, const Place& place, ImageSize image,
                   double value) {
   const std::int64_t height = tile.size(1), width = tile.size(2);
   const Range rows = inside(place.begin[0], false, height, image.height);
@@ -90,7 +79,7 @@ class Pad : public Transform {
   }
   std::string needs_whole_images() const override { return ""; }
   Sizes image_after(const Sizes& image) const override {
-    const Size size = size_of(image);
+    const ImageSize size = size_of(image);
     return {size.height + 2 * pixels_, size.width + 2 * pixels_};
   }
   Place source_of(const Place& place, const Sizes&, std::int64_t,
@@ -112,7 +101,7 @@ class Pad : public Transform {
   double value_;
 };
 
-void check_window(Size image, Size size) {
+void check_window(ImageSize image, ImageSize size) {
   SHEAF_CHECK(image.height >= size.height && image.width >= size.width,
               "a crop of ", size.height, "x", size.width,
               " does not fit images of ", image.height, "x", image.width,
@@ -121,7 +110,8 @@ void check_window(Size image, Size size) {
 
 class CentreCrop : public Transform {
  public:
-  explicit CentreCrop(Size size) : size_(checked("centre_crop", size)) {}
+  explicit CentreCrop(ImageSize size)
+      : size_(checked_size("centre_crop", size)) {}
   at::Tensor apply(const at::Tensor& images, Indices indices,
                    const Random&) const override {
     check_images("centre_crop", images, indices);
@@ -147,13 +137,13 @@ class CentreCrop : public Transform {
   }
 
  private:
-  Size size_;
+  ImageSize size_;
 };
 
 class RandomCrop : public Transform {
  public:
-  RandomCrop(Size size, std::int64_t padding)
-      : size_(checked("random_crop", size)), padding_(padding) {
+  RandomCrop(ImageSize size, std::int64_t padding)
+      : size_(checked_size("random_crop", size)), padding_(padding) {
     SHEAF_CHECK(padding >= 0, "random_crop with a padding of ", padding,
                 "; give 0 or more");
   }
@@ -177,8 +167,8 @@ class RandomCrop : public Transform {
   }
   Place source_of(const Place& place, const Sizes& image, std::int64_t index,
                   const Random& random) const override {
-    const Size corner = draw(with_padding(image),
-                             random.derive(static_cast<std::uint64_t>(index)));
+    const ImageSize corner = draw(
+        with_padding(image), random.derive(static_cast<std::uint64_t>(index)));
     return shifted(place, corner.height - padding_, corner.width - padding_);
   }
   at::Tensor apply_to_tiles(const at::Tensor& tiles,
@@ -193,13 +183,13 @@ class RandomCrop : public Transform {
   }
 
  private:
-  Size with_padding(const Sizes& image) const {
-    const Size size = size_of(image);
+  ImageSize with_padding(const Sizes& image) const {
+    const ImageSize size = size_of(image);
     return {size.height + 2 * padding_, size.width + 2 * padding_};
   }
 
   // The upper left corner of an example's window.
-  Size draw(Size outer, Random random) const {
+  ImageSize draw(ImageSize outer, Random random) const {
     const auto below = [&random](std::int64_t outer, std::int64_t inner) {
       const auto choices = static_cast<std::uint64_t>(outer - inner + 1);
       return static_cast<std::int64_t>(random.below(choices));
@@ -211,7 +201,7 @@ class RandomCrop : public Transform {
   // Row by row as bytes: an operation of libtorch costs more than the copy.
   void copy_window(const at::Tensor& from, const at::Tensor& to,
                    std::int64_t example, Random random) const {
-    const Size outer{from.size(2), from.size(3)};
+    const ImageSize outer{from.size(2), from.size(3)};
     const auto [top, left] = draw(outer, random);
     const auto bytes = static_cast<std::int64_t>(from.element_size());
     const auto* source = static_cast<const char*>(from.data_ptr());
@@ -228,7 +218,7 @@ class RandomCrop : public Transform {
       }
   }
 
-  Size size_;
+  ImageSize size_;
   std::int64_t padding_;
 };
 
@@ -277,53 +267,6 @@ class HorizontalFlip : public Transform {
   double probability_;
 };
 
-at::Tensor resized(const at::Tensor& images, Size size) {
-  if (images.size(2) == size.height && images.size(3) == size.width)
-    return images;
-  if (images.size(0) == 0)
-    return at::empty({0, images.size(1), size.height, size.width},
-                     images.options());
-  const bool is_bytes = images.scalar_type() == at::kByte;
-  const at::Tensor numbers = is_bytes ? images.to(at::kFloat) : images;
-  const at::Tensor result = at::upsample_bilinear2d(
-      numbers, {size.height, size.width}, /*align_corners=*/false);
-  return is_bytes ? result.round().to(at::kByte) : result;
-}
-
-class Resize : public Transform {
- public:
-  explicit Resize(Size size) : size_(checked("resize", size)) {}
-  at::Tensor apply(const at::Tensor& images, Indices indices,
-                   const Random&) const override {
-    check_images("resize", images, indices);
-    return resized(images, size_);
-  }
-  std::string needs_whole_images() const override { return "resize"; }
-
- private:
-  Size size_;
-};
-
-class ResizeShorter : public Transform {
- public:
-  explicit ResizeShorter(std::int64_t size) : size_(size) {
-    checked("resize_shorter", {size, size});
-  }
-  at::Tensor apply(const at::Tensor& images, Indices indices,
-                   const Random&) const override {
-    check_images("resize_shorter", images, indices);
-    const std::int64_t height = images.size(2), width = images.size(3);
-    const std::int64_t shorter = std::min(height, width);
-    SHEAF_CHECK(shorter >= 1, "resize_shorter was given images of ", height,
-                "x", width);
-    return resized(images, {height * size_ / shorter, width * size_ / shorter});
-  }
-  std::string needs_whole_images() const override { return "resize_shorter"; }
-
- private:
-  std::int64_t size_;
-};
-
 }  // namespace
 
 at::Tensor with_turned_rows(const at::Tensor& images,
@@ -339,23 +282,15 @@ TransformPtr pad(std::int64_t pixels, double value) {
 
 TransformPtr random_crop(std::int64_t height, std::int64_t width,
                          std::int64_t padding) {
-  return std::make_shared<RandomCrop>(Size{height, width}, padding);
+  return std::make_shared<RandomCrop>(ImageSize{height, width}, padding);
 }
 
 TransformPtr centre_crop(std::int64_t height, std::int64_t width) {
-  return std::make_shared<CentreCrop>(Size{height, width});
+  return std::make_shared<CentreCrop>(ImageSize{height, width});
 }
 
 TransformPtr horizontal_flip(double probability) {
   return std::make_shared<HorizontalFlip>(probability);
-}
-
-TransformPtr resize(std::int64_t height, std::int64_t width) {
-  return std::make_shared<Resize>(Size{height, width});
-}
-
-TransformPtr resize_shorter(std::int64_t size) {
-  return std::make_shared<ResizeShorter>(size);
 }
 
 }  // namespace sheaf::data

@@ -1,0 +1,70 @@
+// Transforms that make new pixels out of many: they need whole images.
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/transform.hpp"
+#include "sheaf/data/transform_check.hpp"
+
+namespace sheaf::data {
+namespace {
+
+at::Tensor resized(const at::Tensor& images, ImageSize size) {
+  if (images.size(2) == size.height && images.size(3) == size.width)
+    return images;
+  if (images.size(0) == 0)
+    return at::empty({0, images.size(1), size.height, size.width},
+                     images.options());
+  const bool is_bytes = images.scalar_type() == at::kByte;
+  const at::Tensor numbers = is_bytes ? images.to(at::kFloat) : images;
+  const at::Tensor result = at::upsample_bilinear2d(
+      numbers, {size.height, size.width}, /*align_corners=*/false);
+  return is_bytes ? result.round().to(at::kByte) : result;
+}
+
+class Resize : public Transform {
+ public:
+  explicit Resize(ImageSize size) : size_(checked_size("resize", size)) {}
+  at::Tensor apply(const at::Tensor& images,
+                   std::span<const std::int64_t> indices,
+                   const Random&) const override {
+    check_images("resize", images, indices);
+    return resized(images, size_);
+  }
+  std::string needs_whole_images() const override { return "resize"; }
+
+ private:
+  ImageSize size_;
+};
+
+class ResizeShorter : public Transform {
+ public:
+  explicit ResizeShorter(std::int64_t size) : size_(size) {
+    checked_size("resize_shorter", {size, size});
+  }
+  at::Tensor apply(const at::Tensor& images,
+                   std::span<const std::int64_t> indices,
+                   const Random&) const override {
+    check_images("resize_shorter", images, indices);
+    const std::int64_t height = images.size(2), width = images.size(3);
+    const std::int64_t shorter = std::min(height, width);
+    SHEAF_CHECK(shorter >= 1, "resize_shorter was given images of ", height,
+                "x", width);
+    return resized(images, {height * size_ / shorter, width * size_ / shorter});
+  }
+  std::string needs_whole_images() const override { return "resize_shorter"; }
+
+ private:
+  std::int64_t size_;
+};
+
+}  // namespace
+
+TransformPtr resize(std::int64_t height, std::int64_t width) {
+  return std::make_shared<Resize>(ImageSize{height, width});
+}
+
+TransformPtr resize_shorter(std::int64_t size) {
+  return std::make_shared<ResizeShorter>(size);
+}
+
+}  // namespace sheaf::data
