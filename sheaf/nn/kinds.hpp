@@ -20,6 +20,7 @@ NetworkKind lenet_kind();
 NetworkKind mlp_kind();
 NetworkKind convnet_kind();
 NetworkKind gb_kind();
+NetworkKind unet_kind();
 std::vector<NetworkKind> resnet_kinds();
 std::vector<NetworkKind> vgg_kinds();
 NetworkKind bert_kind();

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<NetworkKind> make_kinds() {
   std::vector<NetworkKind> kinds{lenet_kind(), mlp_kind(), convnet_kind(),
-                                 gb_kind()};
+                                 gb_kind(), unet_kind()};
   for (auto& more : {resnet_kinds(), vgg_kinds()})
     kinds.insert(kinds.end(), more.begin(), more.end());
   kinds.push_back(bert_kind());
