@@ -17,6 +17,7 @@ const Operations& operations() {
     add_pointwise_operations(all);
     add_shape_operations(all);
     add_window_operations(all);
+    add_adaptive_operations(all);
     add_local_operations(all);
     add_resize_operations(all);
     add_norm_operations(all);
@@ -71,6 +72,11 @@ std::vector<std::int64_t> Call::integers(std::size_t i, std::size_t count) {
 void Call::give(c10::IValue result) {
   torch::jit::drop(stack_, count_);
   torch::jit::push(stack_, std::move(result));
+}
+
+void Call::give(c10::IValue first, c10::IValue second) {
+  give(std::move(first));
+  torch::jit::push(stack_, std::move(second));
 }
 
 void Call::refuse(const std::string& reason) {

@@ -32,6 +32,7 @@ class Call {
 
   // The arguments make room for the result.
   void give(c10::IValue result);
+  void give(c10::IValue first, c10::IValue second);
   // Calls the operation with the arguments as they are now.
   void compute() { op_.callBoxed(&stack_); }
   c10::IValue& result(std::size_t i) {
@@ -53,6 +54,7 @@ using Operations = std::unordered_map<std::string, Operation>;
 void add_pointwise_operations(Operations& table);
 void add_shape_operations(Operations& table);
 void add_window_operations(Operations& table);
+void add_adaptive_operations(Operations& table);
 void add_local_operations(Operations& table);
 void add_resize_operations(Operations& table);
 void add_norm_operations(Operations& table);

@@ -183,31 +183,6 @@ void average_pool(Call& call) {
   call.give(make_split(result, plan.output));
 }
 
-// The mean over all of the image; or even windows, where sizes allow it.
-template <std::size_t kAxes>
-void adaptive_average_pool(Call& call) {
-  const at::Tensor given = image_of(call, kAxes);
-  const Sizes wanted = call.integers(1, kAxes);
-  Sizes axes, kernel;
-  bool is_global = true;
-  for (std::size_t i = 0; i < kAxes; ++i) {
-    axes.push_back(given.dim() - static_cast<std::int64_t>(kAxes - i));
-    is_global = is_global && wanted[i] == 1;
-    if (given.size(axes[i]) % wanted[i] != 0)
-      call.refuse(concat("its ", wanted[i], " windows over ",
-                         given.size(axes[i]), " places are not of one size"));
-    kernel.push_back(given.size(axes[i]) / wanted[i]);
-  }
-  if (is_global) return call.give(given.mean(axes, /*keepdim=*/true));
-  const Sizes none(kAxes, 0);
-  if constexpr (kAxes == 1)
-    call.give(at::avg_pool1d(given, kernel, kernel, none));
-  else if constexpr (kAxes == 2)
-    call.give(at::avg_pool2d(given, kernel, kernel, none));
-  else
-    call.give(at::avg_pool3d(given, kernel, kernel, none));
-}
-
 }  // namespace
 
 // The tensor to look at, whose images are its last axes.
@@ -243,9 +218,6 @@ void add_window_operations(Operations& table) {
   table.emplace("aten::avg_pool1d", average_pool<1>);
   table.emplace("aten::avg_pool2d", average_pool<2>);
   table.emplace("aten::avg_pool3d", average_pool<3>);
-  table.emplace("aten::adaptive_avg_pool1d", adaptive_average_pool<1>);
-  table.emplace("aten::adaptive_avg_pool2d", adaptive_average_pool<2>);
-  table.emplace("aten::adaptive_avg_pool3d", adaptive_average_pool<3>);
 }
 
 }  // namespace sheaf::spatial
