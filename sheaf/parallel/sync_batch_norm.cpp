@@ -194,9 +194,7 @@ at::Tensor batch_norm(const at::Tensor& input, const MaybeTensor& weight,
   if (training) {
     const at::Tensor running_mean = tensor_of(mean);
     const at::Tensor scale = tensor_of(weight);
-    const at::Tensor& layer = identity(running_mean, scale);
-    const comm::Group group =
-        layer.defined() ? registry().find(layer) : comm::Group();
+    const comm::Group group = sync_batch_norm_group(running_mean, scale);
     if (group.is_member() && group.size() > 1)
       return sync_batch_norm(input, scale, tensor_of(bias), running_mean,
                              tensor_of(var), momentum, eps, group);
@@ -263,6 +261,12 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
       input, weight.defined() ? weight : at::ones({channels}, options),
       bias.defined() ? bias : at::zeros({channels}, options), &running,
       momentum, eps, group);
+}
+
+comm::Group sync_batch_norm_group(const at::Tensor& running_mean,
+                                  const at::Tensor& weight) {
+  const at::Tensor& layer = identity(running_mean, weight);
+  return layer.defined() ? registry().find(layer) : comm::Group();
 }
 
 int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group) {

@@ -28,6 +28,11 @@ int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group);
 // Undoes it.
 void use_local_batch_norm(torch::nn::Module& module);
 
+// The group of the layer that has these tensors, of which either may be
+// undefined; one without members where use_sync_batch_norm() gave it none.
+comm::Group sync_batch_norm_group(const at::Tensor& running_mean,
+                                  const at::Tensor& weight);
+
 // The first layer in `module` that normalises over a group of more than one,
 // such as "features.1"; "itself" for the module; empty where there is none.
 std::string first_sync_batch_norm(torch::nn::Module& module);

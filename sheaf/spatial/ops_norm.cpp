@@ -25,6 +25,20 @@ at::Tensor per_channel(const at::Tensor& values, std::int64_t axes) {
   return values.view(sizes);
 }
 
+// Over the grid, or over all ranks where use_sync_batch_norm() says so.
+comm::Group moments_group(const Tiles& tiles, const at::Tensor& running_mean,
+                          const at::Tensor& weight) {
+  const comm::Group wider =
+      parallel::sync_batch_norm_group(running_mean, weight);
+  if (!wider.is_member()) return tiles.group();
+  SHEAF_CHECK(wider.size() >= tiles.group().size(), "batch normalisation over ",
+              wider.size(), " ranks of images that are cut over ",
+              tiles.group().size(),
+              "; give use_sync_batch_norm() the group that SpatialParallel "
+              "has");
+  return wider;
+}
+
 void batch_norm(Call& call) {
   const at::Tensor given = input_of(call);
   const Split& split = split_of(given);
@@ -33,10 +47,10 @@ void batch_norm(Call& call) {
   const bool is_training = call[5].toBool() || !mean.defined();
   const at::Tensor local =
       is_training
-          ? parallel::sync_batch_norm(local_of(given), call.tensor(1),
-                                      call.tensor(2), mean, call.tensor(4),
-                                      call[6].toDouble(), call[7].toDouble(),
-                                      split.tiles->group())
+          ? parallel::sync_batch_norm(
+                local_of(given), call.tensor(1), call.tensor(2), mean,
+                call.tensor(4), call[6].toDouble(), call[7].toDouble(),
+                moments_group(*split.tiles, mean, call.tensor(1)))
           : at::batch_norm(local_of(given), call.tensor(1), call.tensor(2),
                            mean, call.tensor(4), false, call[6].toDouble(),
                            call[7].toDouble(), false);
