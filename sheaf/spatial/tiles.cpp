@@ -29,6 +29,7 @@ SpatialStats Tiles::counted() const {
   sum.halo_exchanges = counters.exchanges;
   sum.halo_messages = counters.messages;
   sum.halo_bytes = counters.bytes_sent;
+  sum.halo_bytes_read = counters.bytes_read;
   sum.wait_ms = static_cast<double>(counters.wait_ns) * 1e-6;
   return sum;
 }
@@ -38,6 +39,7 @@ SpatialStats Tiles::stats() const {
   sum.halo_exchanges -= before_.halo_exchanges;
   sum.halo_messages -= before_.halo_messages;
   sum.halo_bytes -= before_.halo_bytes;
+  sum.halo_bytes_read -= before_.halo_bytes_read;
   sum.reductions -= before_.reductions;
   sum.reduced_bytes -= before_.reduced_bytes;
   sum.wait_ms -= before_.wait_ms;

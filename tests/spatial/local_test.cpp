@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/comm/world.hpp"
 #include "sheaf/nn/local_contrast.hpp"
 #include "sheaf/nn/locally_connected.hpp"
 #include "sheaf/nn/network.hpp"
-#include "tests/spatial/same_as_alone.hpp"
+#include "tests/spatial/on_grids.hpp"
 #include "tests/spatial/training.hpp"
 
 namespace sheaf::spatial {
@@ -15,18 +14,7 @@ namespace {
 using namespace test;
 using Sizes = std::vector<std::int64_t>;
 
-void expect_all_same(const std::vector<Case>& cases) {
-  std::vector<Results> wanted;
-  for (const Case& one : cases) wanted.push_back(alone(one, at::kDouble));
-  for (const std::string grid : {"1x1", "1x2", "2x2", "2x3", "4x4"})
-    comm::run_threads(
-        halo::Grid::parse(grid).ranks(), [&](const comm::Group& group) {
-          const auto tiles =
-              std::make_shared<Tiles>(group, halo::Grid::parse(grid));
-          for (std::size_t i = 0; i < cases.size(); ++i)
-            expect_same(cases[i], wanted[i], tiles, at::kDouble, 1e-12);
-        });
-}
+const std::vector<std::string> kLocalGrids{"1x1", "1x2", "2x2", "2x3", "4x4"};
 
 TEST(SplitLocal, FiltersThatAreNotShared) {
   const auto connect = [](const Sizes& stride, const Sizes& padding) {
@@ -34,10 +22,11 @@ TEST(SplitLocal, FiltersThatAreNotShared) {
       return nn::locally_connected2d(x, w[0], {4, 3}, stride, padding);
     };
   };
-  expect_all_same(
+  expect_on_grids(
       {{"plain", {2, 2, 9, 8}, {{3, 24, 6, 6}}, connect({1, 1}, {0, 0})},
        {"stride", {1, 2, 12, 11}, {{3, 24, 6, 5}}, connect({2, 2}, {1, 0})},
-       {"padding", {1, 2, 7, 6}, {{3, 24, 6, 6}}, connect({1, 1}, {1, 1})}});
+       {"padding", {1, 2, 7, 6}, {{3, 24, 6, 6}}, connect({1, 1}, {1, 1})}},
+      kLocalGrids);
 }
 
 TEST(SplitLocal, FiltersBackToTheImage) {
@@ -48,23 +37,27 @@ TEST(SplitLocal, FiltersBackToTheImage) {
                                                 padding, image);
     };
   };
-  expect_all_same(
+  expect_on_grids(
       {{"plain", {2, 3, 6, 6}, {{3, 24, 6, 6}}, decode({1, 1}, {0, 0}, {9, 8})},
        {"stride",
         {1, 3, 6, 5},
         {{3, 24, 6, 5}},
-        decode({2, 2}, {1, 0}, {13, 11})}});
+        decode({2, 2}, {1, 0}, {13, 11})}},
+      kLocalGrids);
 }
 
 // Halos of one channel.
 TEST(SplitLocal, ContrastOfNeighbours) {
-  expect_all_same(
-      {{"lcn", {2, 5, 9, 8}, {}, [](const at::Tensor& x, const Tensors&) {
-          nn::LocalContrastNorm norm(
-              nn::LocalContrastNormOptions{.channels = 5});
-          norm->to(at::kDouble);
-          return norm(x);
-        }}});
+  expect_on_grids({{"lcn",
+                    {2, 5, 9, 8},
+                    {},
+                    [](const at::Tensor& x, const Tensors&) {
+                      nn::LocalContrastNorm norm(
+                          nn::LocalContrastNormOptions{.channels = 5});
+                      norm->to(at::kDouble);
+                      return norm(x);
+                    }}},
+                  kLocalGrids);
 }
 
 struct GbImpl : torch::nn::Module {

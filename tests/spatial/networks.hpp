@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include "sheaf/nn/network.hpp"
+
 namespace sheaf::spatial::test {
 
 inline torch::nn::Conv2d conv3(std::int64_t in, std::int64_t out,
@@ -71,25 +73,14 @@ struct ResidualNetImpl : torch::nn::Module {
   }
 };
 
-// Down, up, and across; classes of pixels.
+// Down, up, and across, with sizes that are odd on the way; classes of pixels.
 struct UNetImpl : torch::nn::Module {
-  torch::nn::Conv2d down1 = conv3(1, 4), down2 = conv3(4, 8), out = conv3(8, 3);
-  torch::nn::ConvTranspose2d up{
-      torch::nn::ConvTranspose2dOptions(8, 4, 2).stride(2)};
-  torch::nn::GroupNorm norm{torch::nn::GroupNormOptions(2, 8)};
-  UNetImpl() {
-    register_module("down1", down1);
-    register_module("down2", down2);
-    register_module("out", out);
-    register_module("up", up);
-    register_module("norm", norm);
-  }
-  at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor high = torch::relu(down1(x));
-    const at::Tensor low = torch::relu(norm(down2(torch::max_pool2d(high, 2))));
-    const at::Tensor wide = torch::cat({up(low), high}, 1);
-    return out(torch::leaky_relu(wide, 0.1));
-  }
+  std::shared_ptr<nn::Network> net = nn::make_network(
+      {"unet",
+       {{"classes", "3"}, {"width", "4"}, {"depth", "2"}, {"norm", "group"}},
+       {}});
+  UNetImpl() { register_module("net", net); }
+  at::Tensor forward(const at::Tensor& x) { return net->forward(x); }
 };
 
 }  // namespace sheaf::spatial::test

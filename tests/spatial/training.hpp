@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <numeric>
 
+#include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "tests/spatial/networks.hpp"
 #include "tests/spatial/same_as_alone.hpp"
@@ -64,21 +66,36 @@ std::vector<double> losses_alone(const Task& task) {
   return losses;
 }
 
-// Mean losses of all sample groups.
+// How ranks share the samples: so many for each group.
+struct Sharing {
+  std::vector<std::int64_t> rows;
+  bool has_moments_of_all = false;  // of batch normalisation
+
+  std::int64_t first_of(int group) const {
+    return std::accumulate(rows.begin(), rows.begin() + group, std::int64_t{0});
+  }
+};
+
+// Mean losses of all samples.
 template <class Net>
-std::vector<double> losses_on(const std::string& grid, int samples,
+std::vector<double> losses_on(const std::string& grid, const Sharing& sharing,
                               const Task& task, const comm::Group& group) {
   auto net = make_net<Net>(1 + static_cast<std::uint64_t>(group.rank()));
-  SpatialParallel model(net, group, {.grid = grid, .samples = samples});
+  if (sharing.has_moments_of_all) parallel::use_sync_batch_norm(*net, group);
+  const auto groups = static_cast<int>(sharing.rows.size());
+  SpatialParallel model(net, group, {.grid = grid, .samples = groups});
   torch::optim::SGD optimizer(net->parameters(), 0.05);
-  const std::int64_t count = kSamples / samples;
-  const std::int64_t first = model.sample_group() * count;
+  const std::int64_t rows =
+      sharing.rows[static_cast<std::size_t>(model.sample_group())];
+  const std::int64_t first = sharing.first_of(model.sample_group());
+  // Ranks are averaged: a sample counts as often as there are groups.
+  const double weight = static_cast<double>(rows * groups) / kSamples;
   std::vector<double> losses;
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
-    const at::Tensor images = images_of(step, task).narrow(0, first, count);
+    const at::Tensor images = images_of(step, task).narrow(0, first, rows);
     const at::Tensor loss =
-        loss_of(model.forward(images), step, task, first, count);
+        weight * loss_of(model.forward(images), step, task, first, rows);
     loss.backward();
     optimizer.step();
     const at::Tensor mean = loss.detach().clone();
@@ -87,6 +104,15 @@ std::vector<double> losses_on(const std::string& grid, int samples,
   }
   model.check_weights();
   return losses;
+}
+
+template <class Net>
+std::vector<double> losses_on(const std::string& grid, int samples,
+                              const Task& task, const comm::Group& group) {
+  const auto groups = static_cast<std::size_t>(samples);
+  return losses_on<Net>(
+      grid, {.rows = std::vector<std::int64_t>(groups, kSamples / samples)},
+      task, group);
 }
 
 inline void expect_near(const std::vector<double>& found,

@@ -36,6 +36,21 @@ TEST(SpatialParallel, TrainsOnSamplesAndTiles) {
   expect_same_losses<UNetImpl>({.image = 18, .has_classes_of_pixels = true}, 2);
 }
 
+// As one process has them, of all groups' samples.
+TEST(SpatialParallel, TrainsWithMomentsOfAllSamples) {
+  const Task task{.image = 17};
+  const auto wanted = losses_alone<ResidualNetImpl>(task);
+  for (const auto& rows : {std::vector<std::int64_t>{2, 2}, {3, 1}, {1, 1, 2}})
+    for (const std::string grid : {"1x1", "1x2", "2x1"})
+      comm::run_threads(
+          halo::Grid::parse(grid).ranks() * static_cast<int>(rows.size()),
+          [&](const comm::Group& group) {
+            const Sharing sharing{.rows = rows, .has_moments_of_all = true};
+            expect_near(losses_on<ResidualNetImpl>(grid, sharing, task, group),
+                        wanted, concat(grid, " for ", at::IntArrayRef(rows)));
+          });
+}
+
 TEST(SpatialParallel, SaysWhatDoesNotFit) {
   comm::run_threads(3, [](const comm::Group& group) {
     auto net = make_net<ConvNetImpl>(1);
