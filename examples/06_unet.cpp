@@ -1,0 +1,100 @@
+// Trains a U-Net to find discs in images that are too large for one rank; each
+// rank makes and holds its tile only. With a limit of memory, four ranks do
+// what one cannot (-n 1 ... --grid 1x1):
+//   sheaf run -n 4 -- build/examples/06_unet --grid 2x2 --limit 300
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <numeric>
+#include <sheaf/sheaf.hpp>
+
+struct Options {
+  std::string grid;
+  int image = 768, steps = 10, limit = 0;
+};
+
+// A line of /proc/self/status, in MiB.
+double status(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  double kib = 0;
+  while (file >> word && word != name + ":") continue;
+  file >> kib;
+  return kib / 1024;
+}
+
+// From now on the system gives this process so many MiB and no more.
+void limit_memory(int mib) {
+  const auto bytes = static_cast<rlim_t>((status("VmData") + mib) * 1048576);
+  const rlimit limit{bytes, bytes};
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+// An image with bright discs on stripes, and where the discs are. All follows
+// from the places of pixels, so tiles fit together, whatever the grid.
+std::pair<torch::Tensor, torch::Tensor> make_tile(
+    int seed, int side, const sheaf::halo::Box& tile) {
+  const auto y = torch::arange(tile[0].begin, tile[0].end).view({-1, 1});
+  const auto x = torch::arange(tile[1].begin, tile[1].end);
+  auto mask = torch::zeros({tile[0].size(), tile[1].size()});
+  torch::manual_seed(static_cast<std::uint64_t>(seed));  // as all ranks do
+  for (int disc = 0; disc < 12; ++disc) {
+    const auto place = torch::rand({3}) * side;
+    const auto distance = torch::hypot(y - place[0], x - place[1]);
+    mask.masked_fill_(distance < 0.02 * side + 0.08 * place[2], 1);
+  }
+  const auto image = mask + torch::sin(0.3 * (x + 2 * y)) + torch::sin(x * y);
+  return {image.unsqueeze(0).unsqueeze(0), mask.unsqueeze(0).unsqueeze(0)};
+}
+
+// Gives the peak of memory for tensors, in MiB.
+double train(const Options& options, const sheaf::World& world) {
+  torch::manual_seed(1);
+  auto net = sheaf::nn::make_network(  // or any module of your own
+      {"unet", {{"classes", "1"}, {"width", "8"}}, {}});
+  sheaf::SpatialParallel model(net, world, {.grid = options.grid});
+  torch::optim::Adam optimizer(net->parameters(), 0.01);
+  const auto tile = sheaf::halo::Layout::balanced(
+                        model.tiles()->grid(), {options.image, options.image})
+                        .box_of(model.tiles()->rank());
+  const double before = status("VmRSS");
+  if (options.limit > 0) limit_memory(options.limit);
+  for (int step = 1; step <= options.steps; ++step) {
+    const auto [image, mask] = make_tile(step, options.image, tile);
+    const std::vector<std::int64_t> whole{1, 1, options.image, options.image};
+    sheaf::forget_gradients(*net);
+    const auto loss = torch::binary_cross_entropy_with_logits(
+        model.forward(model.from_part(image, whole)),
+        model.from_part(mask, whole));
+    loss.backward();
+    optimizer.step();
+    if (world.rank() == 0)
+      fmt::print("step {}: loss {:.4f}\n", step, loss.item<double>());
+  }
+  return status("VmHWM") - before;
+}
+
+int main(int argc, char** argv) try {
+  const auto world = sheaf::init(argc, argv);
+  Options options{.grid = fmt::format("{}x1", world.size())};
+  CLI::App app("a U-Net on images that are cut over ranks");
+  app.add_option("--grid", options.grid, "of ranks, such as 2x2");
+  app.add_option("--image", options.image, "its side, in pixels");
+  app.add_option("--steps", options.steps, "one image each");
+  app.add_option("--limit", options.limit, "MiB for the tensors of a rank");
+  CLI11_PARSE(app, argc, argv);
+  torch::set_num_threads(1);
+  const std::vector<double> peak{train(options, world)};
+  std::vector<double> peaks(static_cast<std::size_t>(world.size()));
+  sheaf::all_gather(world, peak, peaks);
+  if (world.rank() == 0)
+    fmt::print("peak of tensors: {:.0f} MiB on each rank, {:.0f} together\n",
+               fmt::join(peaks, ", "), std::reduce(peaks.begin(), peaks.end()));
+} catch (const std::exception& error) {
+  const std::string text = error.what();  // its first line will do
+  fmt::print(stderr, "{}\n", text.substr(0, text.find('\n')));
+  return 1;
+}
