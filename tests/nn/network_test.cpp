@@ -91,7 +91,8 @@ TEST(Network, WeightsGoThroughAFile) {
   }
 }
 
-// Published counts; those of LeNet, MLP and BERT follow from their sizes.
+// Published counts; those of LeNet, MLP, U-Net and BERT follow from their
+// sizes.
 TEST(Network, ParameterCountsAreTheKnownOnes) {
   const auto count = [](const std::string& name, const Texts& arguments = {}) {
     return count_parameters(*make_network({name, arguments, {}}));
@@ -101,6 +102,7 @@ TEST(Network, ParameterCountsAreTheKnownOnes) {
             62006);
   EXPECT_EQ(count("mlp"), 784 * 2048 + 2048 + 2048 * 1024 + 1024 + 1024 * 512 +
                               512 + 512 * 256 + 256 + 256 * 10 + 10);
+  EXPECT_EQ(count("unet"), 482466);
   EXPECT_EQ(count("resnet8"), 78042);
   EXPECT_EQ(count("resnet20"), 272474);
   EXPECT_EQ(count("resnet18"), 11689512);
