@@ -57,9 +57,13 @@ void note_halo(const Split& split, const Needs& needs,
 
 void note_sum(const Tiles& tiles, const at::Tensor& summed,
               const std::string& operation) {
+  note_sums(tiles, 1, static_cast<std::int64_t>(summed.nbytes()), operation);
+}
+
+void note_sums(const Tiles& tiles, std::int64_t sums, std::int64_t bytes,
+               const std::string& operation) {
   if (!tiles.is_heard()) return;
-  tiles.tell({operation, "", "sum of all ranks", 1,
-              static_cast<std::int64_t>(summed.nbytes()), false});
+  tiles.tell({operation, "", "sum of all ranks", sums, bytes, false});
 }
 
 }  // namespace sheaf::spatial

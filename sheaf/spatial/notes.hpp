@@ -36,5 +36,7 @@ void note_halo(const Split& split, const Needs& needs,
                const std::string& operation, bool is_overlapped);
 void note_sum(const Tiles& tiles, const at::Tensor& summed,
               const std::string& operation);
+void note_sums(const Tiles& tiles, std::int64_t sums, std::int64_t bytes,
+               const std::string& operation);
 
 }  // namespace sheaf::spatial

@@ -5,6 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/notes.hpp"
 #include "sheaf/spatial/parts.hpp"
 
 namespace sheaf::spatial {
@@ -39,22 +40,42 @@ comm::Group moments_group(const Tiles& tiles, const at::Tensor& running_mean,
   return wider;
 }
 
+// What sync_batch_norm() exchanges: sums and a count, then sums of squares;
+// backward, two sums in one message.
+void count_moments(const std::shared_ptr<Tiles>& tiles, const at::Tensor& input,
+                   const at::Tensor& result) {
+  const std::int64_t channels = input.size(1);
+  const std::int64_t size = input.scalar_type() == at::kDouble ? 8 : 4;
+  const std::string name = CallName::text(*tiles);
+  tiles->count_reduction((channels + 1) * size);
+  tiles->count_reduction(channels * size);
+  note_sums(*tiles, 2, (2 * channels + 1) * size, name);
+  if (!result.requires_grad()) return;
+  result.register_hook([=](const at::Tensor&) {
+    tiles->count_reduction(2 * channels * size);
+    note_sums(*tiles, 1, 2 * channels * size, name + ", backward");
+  });
+}
+
 void batch_norm(Call& call) {
   const at::Tensor given = input_of(call);
   const Split& split = split_of(given);
   if (split.is_cut(1)) call.refuse("the channels are cut");
   const at::Tensor mean = call.tensor(3);
   const bool is_training = call[5].toBool() || !mean.defined();
-  const at::Tensor local =
-      is_training
-          ? parallel::sync_batch_norm(
-                local_of(given), call.tensor(1), call.tensor(2), mean,
-                call.tensor(4), call[6].toDouble(), call[7].toDouble(),
-                moments_group(*split.tiles, mean, call.tensor(1)))
-          : at::batch_norm(local_of(given), call.tensor(1), call.tensor(2),
-                           mean, call.tensor(4), false, call[6].toDouble(),
-                           call[7].toDouble(), false);
-  call.give(make_split(local, split));
+  const double momentum = call[6].toDouble(), eps = call[7].toDouble();
+  const at::Tensor& local = local_of(given);
+  const at::Tensor weight = call.tensor(1), bias = call.tensor(2);
+  if (!is_training)
+    return call.give(
+        make_split(at::batch_norm(local, weight, bias, mean, call.tensor(4),
+                                  false, momentum, eps, false),
+                   split));
+  const at::Tensor result = parallel::sync_batch_norm(
+      local, weight, bias, mean, call.tensor(4), momentum, eps,
+      moments_group(*split.tiles, mean, weight));
+  count_moments(split.tiles, local, result);
+  call.give(make_split(result, split));
 }
 
 // (x - mean) / sqrt(variance + eps) over axes of the part, with `count`

@@ -21,7 +21,7 @@ struct SpatialStats {
   std::int64_t halo_messages = 0;  // sent
   std::int64_t halo_bytes = 0;     // sent
   std::int64_t halo_bytes_read = 0;
-  std::int64_t reductions = 0;     // all-reduces and gathers
+  std::int64_t reductions = 0;  // all-reduces and gathers
   std::int64_t reduced_bytes = 0;
   double wait_ms = 0;  // for halos
 };

@@ -115,6 +115,27 @@ TEST(SpatialNotes, BytesAndMessagesAreThoseOfTheFormula) {
           expect_formula(grid, kernel, type, overlap);
 }
 
+// Sums and a count, then squares; backward, two sums at once.
+TEST(SpatialNotes, TellOfMoments) {
+  comm::run_threads(2, [](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("1x2"));
+    torch::nn::BatchNorm2d norm(3);
+    std::vector<ExchangeNote> notes;
+    tiles->listen([&](const ExchangeNote& note) { notes.push_back(note); },
+                  {{norm->weight.unsafeGetTensorImpl(), "bn.weight"}});
+    const at::Tensor output = norm(cut(at::rand({2, 3, 4, 4}), tiles));
+    local_of(output).relu_().sum().backward();
+    tiles->listen(nullptr);
+    ASSERT_EQ(notes.size(), 2u);
+    EXPECT_EQ(notes[0].operation, "batch_norm of bn.weight");
+    EXPECT_EQ(traffic_of(notes[0]), (Traffic{2, 7 * 4}));
+    EXPECT_EQ(notes[1].operation, "batch_norm of bn.weight, backward");
+    EXPECT_EQ(traffic_of(notes[1]), (Traffic{1, 6 * 4}));
+    EXPECT_EQ(tiles->stats().reductions, 3);
+    EXPECT_EQ(tiles->stats().reduced_bytes, 13 * 4);
+  });
+}
+
 TEST(SpatialNotes, NothingIsSentByOneRankOrForKernelsOfOne) {
   for (const auto& [grid, kernel] :
        {std::pair{"1x1", std::int64_t{3}}, {"2x2", std::int64_t{1}}})
