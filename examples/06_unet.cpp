@@ -20,25 +20,23 @@ struct Options {
 double status(const std::string& name) {
   std::ifstream file("/proc/self/status");
   std::string word;
-  double kib = 0;
   while (file >> word && word != name + ":") continue;
-  file >> kib;
-  return kib / 1024;
+  file >> word;
+  return std::stod(word) / 1024;
 }
 
 // From now on the system gives this process so many MiB and no more. OpenBLAS
 // would ask for its buffer again and again, so a product makes it before.
 void limit_memory(int mib) {
   torch::mm(torch::ones({512, 512}), torch::ones({512, 512}));
-  const auto bytes = static_cast<rlim_t>((status("VmData") + mib) * 1048576);
-  const rlimit limit{bytes, bytes};
+  const auto all = static_cast<rlim_t>(status("VmData") + mib) << 20;
+  const rlimit limit{all, all};
   setrlimit(RLIMIT_DATA, &limit);
 }
 
-// An image with bright discs on stripes, and where the discs are. All follows
-// from the places of pixels, so tiles fit together, whatever the grid.
-std::pair<torch::Tensor, torch::Tensor> make_tile(
-    int seed, int side, const sheaf::halo::Box& tile) {
+// Bright discs on stripes, and where the discs are. All follows from the places
+// of pixels, so tiles fit together, whatever the grid.
+auto make_tile(int seed, int side, const sheaf::halo::Box& tile) {
   const auto y = torch::arange(tile[0].begin, tile[0].end).view({-1, 1});
   const auto x = torch::arange(tile[1].begin, tile[1].end);
   auto mask = torch::zeros({tile[0].size(), tile[1].size()});
@@ -50,7 +48,8 @@ std::pair<torch::Tensor, torch::Tensor> make_tile(
   }
   const auto image =
       2 * mask + torch::sin(0.3 * (x + 2 * y)) + torch::sin(x * y);
-  return {image.unsqueeze(0).unsqueeze(0), mask.unsqueeze(0).unsqueeze(0)};
+  return std::pair(image.unsqueeze(0).unsqueeze(0),
+                   mask.unsqueeze(0).unsqueeze(0));
 }
 
 // Gives the peak of memory for tensors, in MiB.
@@ -94,9 +93,8 @@ int main(int argc, char** argv) try {
   std::vector<double> peaks(static_cast<std::size_t>(world.size()));
   sheaf::all_gather(world, peak, peaks);
   if (world.rank() == 0)
-    fmt::print(
-        "peak of tensors: {:.0f} MiB by rank; one would need some {:.0f}\n",
-        fmt::join(peaks, ", "), std::reduce(peaks.begin(), peaks.end()));
+    fmt::print("tensors took {:.0f} MiB by rank, {:.0f} in all\n",
+               fmt::join(peaks, ", "), std::reduce(peaks.begin(), peaks.end()));
 } catch (const std::exception& error) {
   const std::string text = error.what();  // its first line will do
   fmt::print(stderr, "{}\n", text.substr(0, text.find('\n')));

@@ -30,7 +30,7 @@ class RandomWindowRanks : public testing::TestWithParam<parallel::Overlap> {};
 
 TEST_P(RandomWindowRanks, GiveWhatOneProcessGives) {
   for (const std::string& grid : grids_of(sheaf::test::world().size())) {
-    const auto cases = random_cases(halo::Grid::parse(grid), 30);
+    const auto cases = random_cases(halo::Grid::parse(grid), 60);
     expect_cases_same(cases, grid, at::kDouble, 1e-12, GetParam());
     expect_cases_same(cases, grid, at::kFloat, 1e-5, GetParam());
   }
