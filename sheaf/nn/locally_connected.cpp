@@ -75,4 +75,13 @@ Tensor LocallyConnected2dImpl::decode(const Tensor& y,
                                         options_.image);
 }
 
+Tensor LocallyConnected2dImpl::coverage() const {
+  const Pair output = output_image();
+  const auto ones = [&](std::int64_t numbers) {
+    return torch::ones({1, numbers, output[0], output[1]},
+                       weight.options().requires_grad(false));
+  };
+  return decode(ones(1), ones(options_.kernel[0] * options_.kernel[1]));
+}
+
 }  // namespace sheaf::nn

@@ -54,6 +54,10 @@ class LocallyConnected2dImpl : public torch::nn::Module {
   at::Tensor encode(const at::Tensor& x, const at::Tensor& weights) const;
   at::Tensor decode(const at::Tensor& y, const at::Tensor& weights) const;
 
+  // How many windows each pixel of the image is in, [1, 1, rows, columns]: so
+  // many terms of each filter add up in decode().
+  at::Tensor coverage() const;
+
   const LocallyConnectedOptions& options() const { return options_; }
   Pair output_image() const;
 

@@ -96,8 +96,9 @@ struct DadConfig {
 // Of networks in stages, before and at the start of training: docs/train.md.
 struct PretrainingConfig {
   std::int64_t epochs = 0;  // of each stage; 0: no pre-training
-  double learning_rate = 0.01;
-  double sparsity = 0.1;
+  double learning_rate = 1;
+  double sparsity = 0.005;
+  std::string cost = "scaled";
   std::string update = "summed";
   std::int64_t classifier_epochs = 0;  // of the run's epochs, the first ones
   bool normalise_filters = true;       // after the run's own steps, too

@@ -2,6 +2,9 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
+#include "sheaf/comm/collectives.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::train {
@@ -15,11 +18,19 @@ Pretrainer::Pretrainer(const PretrainingConfig& config,
       network_(network),
       stage_(stage),
       group_(group),
-      filters_(network.filters(stage)) {}
+      filters_(network.filters(stage)) {
+  if (config.cost == "plain")
+    scale_ = 1;
+  else
+    shares_ = filters_->coverage().clamp_min(1).reciprocal();
+}
 
 PretrainingCost Pretrainer::step(const Tensor& images, double weight) {
   PretrainingCost cost;
-  const Gradients gradients = gradients_of(images, weight, cost);
+  Tensor seen = seen_in(images);
+  if (!scale_) scale_ = scale_of(seen, weight);
+  if (*scale_ != 1) seen = seen * *scale_;
+  const Gradients gradients = gradients_of(seen, weight, cost);
   tensor::all_reduce_n(group_, {gradients.encoder, gradients.decoder},
                        {.op = comm::ReduceOp::kAvg, .name = "pre-training"});
   if (config_.update == "two_step") {
@@ -31,22 +42,38 @@ PretrainingCost Pretrainer::step(const Tensor& images, double weight) {
   return cost;
 }
 
-Pretrainer::Gradients Pretrainer::gradients_of(const Tensor& images,
+Tensor Pretrainer::seen_in(const Tensor& images) const {
+  const torch::NoGradGuard no_grad;
+  return images.size(0) == 0 ? images : network_.run_to(stage_, images);
+}
+
+double Pretrainer::scale_of(const Tensor& seen, double weight) const {
+  std::vector<double> squares{0};
+  if (seen.size(0) > 0)
+    squares[0] = seen.mul(seen).sum().item<double>() * weight;
+  comm::all_reduce(group_, squares, {.name = "pre-training scale"});
+  const nn::Pair& image = filters_->options().image;
+  const double mean =
+      squares[0] / group_.size() / static_cast<double>(image[0] * image[1]);
+  return mean > 0 ? 1 / std::sqrt(mean) : 1;
+}
+
+Tensor Pretrainer::decode(const Tensor& filtered, const Tensor& weights) const {
+  const Tensor sums = filters_->decode(filtered, weights);
+  return shares_.defined() ? sums * shares_ : sums;
+}
+
+Pretrainer::Gradients Pretrainer::gradients_of(const Tensor& seen,
                                                double weight,
                                                PretrainingCost& cost) const {
   // Apart from the module's parameter, whose gradient hooks are for others.
   const Tensor encoder = filters_->weight.detach().requires_grad_();
   const Tensor decoder = filters_->weight.detach().requires_grad_();
-  if (images.size(0) == 0)
+  if (seen.size(0) == 0)
     return {torch::zeros_like(encoder).detach(),
             torch::zeros_like(decoder).detach()};
-  Tensor seen;
-  {
-    const torch::NoGradGuard no_grad;
-    seen = network_.run_to(stage_, images);
-  }
   const Tensor filtered = filters_->encode(seen, encoder);
-  const Tensor error = filters_->decode(filtered, decoder) - seen;
+  const Tensor error = decode(filtered, decoder) - seen;
   const Tensor reconstruction = error.mul(error).sum() * (0.5 * weight);
   const Tensor sparsity =
       network_.pool(stage_, filtered).sum() * (config_.sparsity * weight);

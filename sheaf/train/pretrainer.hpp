@@ -2,6 +2,8 @@
 // Trains the filters of one stage of a network without labels: what they make
 // of an image is to give back the image, and to be sparse.
 
+#include <optional>
+
 #include "sheaf/comm/group.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 #include "sheaf/train/config.hpp"
@@ -16,8 +18,14 @@ struct PretrainingCost {
 };
 
 // The cost of a row x with filters W, y = W x:
-//   0.5 * |W' y - x|^2 + sparsity * sum of the pooled y.
-// W' is the transposed W: encoder and decoder share their weights.
+//   0.5 * |D W' y - x|^2 + sparsity * sum of the pooled y.
+// W' is the transposed W: encoder and decoder share their weights. A plain cost
+// has no D: what all windows on a pixel say of it adds up. With filters of
+// length 1 that is many times x, and they learn to see what images have not. In
+// a scaled cost D makes it the mean over windows, and x is what the filters get
+// to see, times one number for the stage, so that the squares at one place of
+// the first batch add up to 1 on average: the same learning rate and sparsity
+// then go for all stages.
 class Pretrainer {
  public:
   // All of them must outlive it.
@@ -35,7 +43,12 @@ class Pretrainer {
     at::Tensor encoder;
     at::Tensor decoder;
   };
-  Gradients gradients_of(const at::Tensor& images, double weight,
+  at::Tensor seen_in(const at::Tensor& images) const;
+  // By which it is to be multiplied. All ranks call it.
+  double scale_of(const at::Tensor& seen, double weight) const;
+  at::Tensor decode(const at::Tensor& filtered,
+                    const at::Tensor& weights) const;
+  Gradients gradients_of(const at::Tensor& seen, double weight,
                          PretrainingCost& cost) const;
   void apply(const at::Tensor& gradient);
 
@@ -44,6 +57,8 @@ class Pretrainer {
   std::size_t stage_;
   const comm::Group& group_;
   nn::LocallyConnected2d filters_;
+  at::Tensor shares_;            // of a window in each pixel; undefined: 1
+  std::optional<double> scale_;  // after the first batch
 };
 
 }  // namespace sheaf::train

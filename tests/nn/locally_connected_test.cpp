@@ -142,6 +142,23 @@ TEST(LocallyConnected, FiltersGetLengthOne) {
   EXPECT_TRUE(torch::allclose(lengths, torch::ones_like(lengths), 0, 1e-14));
 }
 
+// With orthonormal filters that span their windows, each window decodes to
+// itself.
+TEST(LocallyConnected, CoverageCountsTheWindowsOnAPixel) {
+  LocalCase a = kCases[2];
+  a.maps = a.channels * a.kernel[0] * a.kernel[1];
+  const auto layer = layer_of(a);
+  const Tensor weight = torch::eye(a.maps, torch::kDouble)
+                            .view({a.maps, a.maps, 1, 1})
+                            .expand_as(layer->weight)
+                            .contiguous();
+  const Tensor x = image_of(a);
+  EXPECT_EQ(layer->coverage().sizes(), (Pair{1, 1, 8, 9}));
+  EXPECT_TRUE(torch::allclose(layer->decode(layer->encode(x, weight), weight),
+                              x * layer->coverage(), 1e-14, 1e-14));
+  EXPECT_EQ(layer->coverage()[0][0][1][0].item<double>(), 2);
+}
+
 TEST(LocallyConnected, ATooLargeKernelIsRefused) {
   expect_throws<UsageError>(
       [] {

@@ -16,7 +16,7 @@ data:
 network:
   name: gb
   arguments: {image_size: 10, kernels: 3-2, maps: 2, classes: 3}
-pretraining: {epochs: 2, learning_rate: 0.01, sparsity: 0.1,
+pretraining: {epochs: 2, learning_rate: 0.1, sparsity: 0.005,
               classifier_epochs: 1}
 optimizer: {name: sgd, learning_rate: 0.1, momentum: 0.5, weight_decay: 0.01}
 epochs: 3

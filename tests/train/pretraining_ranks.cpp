@@ -13,7 +13,8 @@ using test::world;
 TEST(Pretraining, RanksGiveWhatOneGives) {
   const std::vector<std::vector<std::string>> cases{
       {"precision=f64", "check_weights_every=1"},
-      {"precision=f64", "pretraining.update=two_step"},
+      {"precision=f64", "pretraining.update=two_step",
+       "pretraining.cost=plain"},
       {"precision=f64", "global_batch=3"},  // less than four ranks
       {"precision=f64", "clip_norm=0.1", "optimizer={name: adamw}"},
       {"precision=f64", "parallel={strategy: dad}"},

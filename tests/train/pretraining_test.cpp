@@ -18,47 +18,94 @@ Tensor unit(const Tensor& filters) {
   return filters / filters.norm(2, {1}, /*keepdim=*/true);
 }
 
+// The number of windows on each pixel along one axis.
+Tensor windows_along(std::int64_t size, std::int64_t kernel) {
+  const Tensor counts = torch::zeros({size}, torch::kDouble);
+  for (std::int64_t i = 0; i + kernel <= size; ++i)
+    counts.narrow(0, i, kernel).add_(1);
+  return counts;
+}
+
 // The cost of one batch of four rows, by its definition.
 Tensor cost_of(nn::Pretrainable& stack, std::size_t stage, const Tensor& images,
-               const Tensor& encoder, const Tensor& decoder, double sparsity) {
-  const Tensor x = stack.run_to(stage, images).detach();
+               const Tensor& encoder, const Tensor& decoder,
+               const PretrainingConfig& config) {
   const auto filters = stack.filters(stage);
+  const auto& options = filters->options();
+  Tensor x = stack.run_to(stage, images).detach();
+  Tensor windows = torch::ones({1}, torch::kDouble);
+  if (config.cost == "scaled") {
+    x = x / x.pow(2).sum(1).mean().sqrt();
+    windows = torch::outer(windows_along(options.image[0], options.kernel[0]),
+                           windows_along(options.image[1], options.kernel[1]));
+  }
   const Tensor y = filters->encode(x, encoder);
-  const Tensor squares = (filters->decode(y, decoder) - x).pow(2).sum();
-  return (0.5 * squares + sparsity * stack.pool(stage, y).sum()) / 4;
+  const Tensor error = filters->decode(y, decoder) / windows - x;
+  return (0.5 * error.pow(2).sum() +
+          config.sparsity * stack.pool(stage, y).sum()) /
+         4;
+}
+
+void expect_step_down(const PretrainingConfig& config, std::size_t stage,
+                      const comm::Group& group) {
+  SCOPED_TRACE(config.update + " " + config.cost);
+  const auto network =
+      nn::make_network({"gb", {{"image_size", "10"}, {"kernels", "3-2"}}, {}});
+  network->to(torch::kDouble);
+  auto& stack = dynamic_cast<nn::Pretrainable&>(*network);
+  const Tensor images = torch::randn({4, 1, 10, 10}, torch::kDouble);
+  const Tensor before = stack.filters(stage)->weight.detach().clone();
+  const Tensor encoder = before.clone().requires_grad_();
+  const Tensor decoder = before.clone().requires_grad_();
+  const Tensor cost = cost_of(stack, stage, images, encoder, decoder, config);
+  cost.backward();
+  const double rate = config.learning_rate;
+  const Tensor expected =
+      config.update == "summed"
+          ? unit(before - rate * (encoder.grad() + decoder.grad()))
+          : unit(unit(before - rate * decoder.grad()) - rate * encoder.grad());
+
+  Pretrainer pretrainer(config, stack, stage, group);
+  const PretrainingCost told = pretrainer.step(images, 1.0 / 4);
+  EXPECT_NEAR(told.reconstruction + told.sparsity, cost.item<double>(), 1e-10);
+  const Tensor after = stack.filters(stage)->weight.detach();
+  EXPECT_TRUE(torch::allclose(after, expected, 1e-12, 1e-12));
+  EXPECT_FALSE(torch::allclose(after, before));
 }
 
 TEST(Pretrainer, StepsDownTheGradientOfTheCost) {
   with_one_rank([](const comm::Group& group) {
     for (const char* update : {"summed", "two_step"})
-      for (const std::size_t stage : {0, 1}) {
-        const auto network = nn::make_network(
-            {"gb", {{"image_size", "10"}, {"kernels", "3-2"}}, {}});
-        network->to(torch::kDouble);
-        auto& stack = dynamic_cast<nn::Pretrainable&>(*network);
-        const Tensor images = torch::randn({4, 1, 10, 10}, torch::kDouble);
-        const PretrainingConfig config{
-            .learning_rate = 0.02, .sparsity = 0.3, .update = update};
-        const Tensor before = stack.filters(stage)->weight.detach().clone();
-        const Tensor encoder = before.clone().requires_grad_();
-        const Tensor decoder = before.clone().requires_grad_();
-        const Tensor cost =
-            cost_of(stack, stage, images, encoder, decoder, 0.3);
-        cost.backward();
-        const Tensor expected =
-            config.update == "summed"
-                ? unit(before - 0.02 * (encoder.grad() + decoder.grad()))
-                : unit(unit(before - 0.02 * decoder.grad()) -
-                       0.02 * encoder.grad());
+      for (const char* cost : {"scaled", "plain"})
+        for (const std::size_t stage : {0, 1})
+          expect_step_down({.learning_rate = 0.02,
+                            .sparsity = 0.3,
+                            .cost = cost,
+                            .update = update},
+                           stage, group);
+  });
+}
 
-        Pretrainer pretrainer(config, stack, stage, group);
-        const PretrainingCost told = pretrainer.step(images, 1.0 / 4);
-        EXPECT_NEAR(told.reconstruction + told.sparsity, cost.item<double>(),
-                    1e-10);
-        const Tensor after = stack.filters(stage)->weight.detach();
-        EXPECT_TRUE(torch::allclose(after, expected, 1e-12, 1e-12));
-        EXPECT_FALSE(torch::allclose(after, before));
-      }
+// Only the first batch is measured.
+TEST(Pretrainer, TheScaleOfTheImagesDoesNotCount) {
+  with_one_rank([](const comm::Group& group) {
+    const Tensor images = torch::randn({2, 1, 10, 10}, torch::kDouble);
+    std::vector<Tensor> weights;
+    std::vector<double> costs;
+    for (const double scale : {1.0, 100.0}) {
+      torch::manual_seed(1);
+      const auto network = nn::make_network(
+          {"gb", {{"image_size", "10"}, {"kernels", "3"}}, {}});
+      network->to(torch::kDouble);
+      auto& stack = dynamic_cast<nn::Pretrainable&>(*network);
+      const PretrainingConfig config;
+      Pretrainer pretrainer(config, stack, 0, group);
+      pretrainer.step(scale * images, 1.0 / 2);
+      costs.push_back(pretrainer.step(-2 * scale * images, 0.5).reconstruction);
+      weights.push_back(stack.filters(0)->weight.detach());
+    }
+    EXPECT_NEAR(costs[0], costs[1], 1e-6 * costs[0]);
+    EXPECT_TRUE(torch::allclose(weights[0], weights[1], 1e-6, 1e-6));
   });
 }
 
