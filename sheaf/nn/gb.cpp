@@ -19,9 +19,6 @@ class Gb : public Network, public Pretrainable {
     pooling_.eps = arguments.real("eps");
     std::int64_t channels = arguments.integer("in_channels");
     Pair image = arguments.axes("image_size", 2);
-    if (const std::int64_t window = arguments.integer("input_norm"); window > 0)
-      input_norm_ =
-          register_module("input_norm", make_norm(arguments, channels, window));
     for (const std::int64_t kernel : arguments.integers("kernels")) {
       image = add_stage(arguments, channels, image, kernel);
       channels = arguments.integer("maps");
@@ -40,7 +37,6 @@ class Gb : public Network, public Pretrainable {
   std::size_t stages() const override { return filters_.size(); }
 
   at::Tensor run_to(std::size_t stage, at::Tensor images) override {
-    if (input_norm_) images = input_norm_(images);
     for (std::size_t i = 0; i < stage; ++i)
       images = norms_.at(i)(pool(i, filters_.at(i)(images)));
     return images;
@@ -61,13 +57,6 @@ class Gb : public Network, public Pretrainable {
   }
 
  private:
-  static LocalContrastNorm make_norm(const Arguments& arguments,
-                                     std::int64_t channels,
-                                     std::int64_t window) {
-    return LocalContrastNorm(
-        LocalContrastNormOptions{channels, window, arguments.real("floor")});
-  }
-
   // Gives the size of the image that comes out.
   Pair add_stage(const Arguments& arguments, std::int64_t channels,
                  const Pair& image, std::int64_t kernel) {
@@ -78,8 +67,9 @@ class Gb : public Network, public Pretrainable {
         register_module("filters" + number, LocallyConnected2d(options)));
     normalise_filters_(filters_.back()->weight);
     norms_.push_back(register_module(
-        "norm" + number,
-        make_norm(arguments, options.out_channels, arguments.integer("norm"))));
+        "norm" + number, LocalContrastNorm(LocalContrastNormOptions{
+                             options.out_channels, arguments.integer("norm"),
+                             arguments.real("floor")})));
     Pair output = filters_.back()->output_image();
     for (std::int64_t& side : output) side -= pooling_.kernel - 1;
     if (output[0] < 1 || output[1] < 1)
@@ -93,7 +83,6 @@ class Gb : public Network, public Pretrainable {
   }
 
   L2PoolOptions pooling_;
-  LocalContrastNorm input_norm_{nullptr};
   std::vector<LocallyConnected2d> filters_;
   std::vector<LocalContrastNorm> norms_;
   torch::nn::Linear classifier_{nullptr};
@@ -116,7 +105,6 @@ NetworkKind gb_kind() {
            {"maps", "8"},
            {"pool", "3"},
            {"norm", "3"},
-           {"input_norm", "0"},
            {"eps", "1e-8"},
            {"floor", "0.01"},
            {"bias", "false"}},

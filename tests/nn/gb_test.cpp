@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "sheaf/nn/local_contrast.hpp"
 #include "sheaf/nn/network.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 #include "tests/support/expect_error.hpp"
@@ -77,18 +76,6 @@ TEST(Gb, StagesCanBeHad) {
   EXPECT_EQ(stack.pool(1, stack.filters(1)(seen)).sizes(), (Pair{3, 4, 9, 9}));
   const auto lengths = stack.filters(1)->weight.detach().norm(2, {1});
   EXPECT_TRUE(torch::allclose(lengths, torch::ones_like(lengths)));
-}
-
-TEST(Gb, ImagesCanBeNormalisedFirst) {
-  const auto network = make_network(
-      {"gb",
-       {{"image_size", "16"}, {"input_norm", "5"}, {"floor", "0.2"}},
-       {}});
-  auto& stack = dynamic_cast<Pretrainable&>(*network);
-  LocalContrastNorm norm(LocalContrastNormOptions{1, 5, 0.2});
-  const auto x = torch::randn({3, 1, 16, 16});
-  EXPECT_TRUE(torch::equal(stack.run_to(0, x), norm(x)));
-  EXPECT_EQ(network->forward(x).sizes(), (Pair{3, 10}));
 }
 
 TEST(Gb, TheClassifierCanLearnAlone) {
