@@ -97,7 +97,7 @@ struct DadConfig {
 struct PretrainingConfig {
   std::int64_t epochs = 0;  // of each stage; 0: no pre-training
   double learning_rate = 0.5;
-  double sparsity = 0.01;
+  double sparsity = 0.005;
   std::string cost = "scaled";
   std::string update = "summed";
   std::int64_t classifier_epochs = 0;  // of the run's epochs, the first ones
