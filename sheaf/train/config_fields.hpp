@@ -100,6 +100,7 @@ void visit(Visitor& visitor, PretrainingConfig& pretraining) {
   visitor.field("learning_rate", pretraining.learning_rate, kPositive);
   visitor.field("sparsity", pretraining.sparsity, Range{});
   visitor.choice("cost", pretraining.cost, {"scaled", "plain"});
+  visitor.field("gain", pretraining.gain, kPositive);
   visitor.choice("update", pretraining.update, {"summed", "two_step"});
   visitor.field("classifier_epochs", pretraining.classifier_epochs, Range{});
   visitor.field("normalise_filters", pretraining.normalise_filters);

@@ -22,7 +22,7 @@ Pretrainer::Pretrainer(const PretrainingConfig& config,
   if (config.cost == "plain")
     scale_ = 1;
   else
-    shares_ = filters_->coverage().clamp_min(1).reciprocal();
+    shares_ = config.gain / filters_->coverage().clamp_min(1);
 }
 
 PretrainingCost Pretrainer::step(const Tensor& images, double weight) {

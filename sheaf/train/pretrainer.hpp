@@ -22,10 +22,10 @@ struct PretrainingCost {
 // W' is the transposed W: encoder and decoder share their weights. A plain cost
 // has no D: what all windows on a pixel say of it adds up. With filters of
 // length 1 that is many times x, and they learn to see what images have not. In
-// a scaled cost D makes it the mean over windows, and x is what the filters get
-// to see, times one number for the stage, so that the squares at one place of
-// the first batch add up to 1 on average: the same learning rate and sparsity
-// then go for all stages.
+// a scaled cost D makes it the mean over windows times the gain; x is what the
+// filters get to see, times one number for the stage, so that the squares at
+// one place of the first batch add up to 1 on average: the same learning rate
+// and sparsity then go for all stages.
 class Pretrainer {
  public:
   // All of them must outlive it.

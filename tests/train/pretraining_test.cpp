@@ -37,7 +37,8 @@ Tensor cost_of(nn::Pretrainable& stack, std::size_t stage, const Tensor& images,
   if (config.cost == "scaled") {
     x = x / x.pow(2).sum(1).mean().sqrt();
     windows = torch::outer(windows_along(options.image[0], options.kernel[0]),
-                           windows_along(options.image[1], options.kernel[1]));
+                           windows_along(options.image[1], options.kernel[1])) /
+              config.gain;
   }
   const Tensor y = filters->encode(x, encoder);
   const Tensor error = filters->decode(y, decoder) / windows - x;
@@ -81,6 +82,7 @@ TEST(Pretrainer, StepsDownTheGradientOfTheCost) {
           expect_step_down({.learning_rate = 0.02,
                             .sparsity = 0.3,
                             .cost = cost,
+                            .gain = 0.7,
                             .update = update},
                            stage, group);
   });
