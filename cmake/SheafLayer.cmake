@@ -93,7 +93,9 @@ function(sheaf_use_torch target)
   # are built with it.
   target_compile_definitions(${target} PRIVATE NDEBUG)
   # Programs too: CMake's property would say -fPIE for them.
-  target_compile_options(${target} PRIVATE -fPIC $<$<CONFIG:Release>:-O1>)
+  # GCC sees members of libtorch's options used before they are set, at -O1.
+  target_compile_options(${target} PRIVATE -fPIC $<$<CONFIG:Release>:-O1>
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   set(headers <torch/torch.h>)
   set(kind program)

@@ -20,13 +20,13 @@ class Network : public torch::nn::Module {
 
 struct LayerSpec {
   std::string type;
-  std::map<std::string, std::string> arguments;
+  std::map<std::string, std::string> arguments = {};
 };
 
 struct NetworkSpec {
   std::string name;  // "" with layers
-  std::map<std::string, std::string> arguments;
-  std::vector<LayerSpec> layers;
+  std::map<std::string, std::string> arguments = {};
+  std::vector<LayerSpec> layers = {};
 };
 
 // The network on the CPU, with fresh weights from torch's generator, in
