@@ -34,6 +34,23 @@ TEST(Pretraining, RanksGiveWhatOneGives) {
   }
 }
 
+TEST(Pretraining, AGridGivesWhatOneGives) {
+  const comm::Group alone = world().split(/*color=*/world().rank());
+  const std::string ranks = std::to_string(world().size());
+  const auto one_folder = "one" + std::to_string(world().rank());
+  for (const std::string& grid : {ranks + "x1", "1x" + ranks}) {
+    const SharedFolder folder(world());
+    const auto together =
+        run_in(world(), folder / "a",
+               gb_run({"precision=f64",
+                       "parallel={strategy: spatial, grid: " + grid + "}"}));
+    const auto one =
+        run_in(alone, folder / one_folder, gb_run({"precision=f64"}));
+    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-9) << grid;
+    EXPECT_NEAR(together.test->loss, one.test->loss, 1e-9);
+  }
+}
+
 std::vector<std::int64_t> steps_in(const std::string& file) {
   std::vector<std::int64_t> steps;
   for (const std::string& line : lines_in(file)) {
