@@ -21,7 +21,7 @@ struct Options {
   int rows = 32;
   int rounds = 3;
   int steps = 5;
-  int warmup = 30;
+  int warmup = 5;
   int rank = 4;
   std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
   std::vector<std::string> modes{"alone", "data", "dad", "auto"};
@@ -34,7 +34,8 @@ Options parse(int argc, char** argv) {
   app.add_option("--rows", options.rows, "examples per rank");
   app.add_option("--rounds", options.rounds, "in which every mode has a turn");
   app.add_option("--steps", options.steps, "of a turn; the first is dropped");
-  app.add_option("--warmup", options.warmup, "steps of each before all turns");
+  app.add_option("--warmup", options.warmup,
+                 "steps before all turns, or until plans are tried");
   app.add_option("--rank", options.rank, "of rank-dad");
   app.add_option("--sizes", options.sizes, "widths of the MLP")->delimiter(',');
   app.add_option("--modes", options.modes,
@@ -99,6 +100,12 @@ class Contestant {
     if (counts) times_.push_back(watch.ms());
   }
 
+  bool is_trying() const {
+    const auto* dad =
+        dynamic_cast<sheaf::parallel::DadParallelCore*>(strategy_.get());
+    return dad && dad->is_trying();
+  }
+
   void print(double first_ms) const {
     const double middle = median();
     const double best = *std::min_element(times_.begin(), times_.end());
@@ -145,7 +152,8 @@ int main(int argc, char** argv) {
   for (int round = 0; round <= options.rounds; ++round)
     for (const auto& one : all) {
       sheaf::barrier(world);
-      for (int i = 0; i < (round ? options.steps : options.warmup); ++i)
+      const int steps = round ? options.steps : options.warmup;
+      for (int i = 0; i < steps || one->is_trying(); ++i)
         one->step(data, target, round > 0 && i > 0);
     }
   if (world.rank() != 0) return 0;

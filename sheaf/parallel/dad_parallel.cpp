@@ -38,19 +38,19 @@ bool skips_zeros(const DadOptions& options, const LinkModel& link) {
                                       1 / link.skip_bytes_per_s);
 }
 
-RouteWishes wishes_of(const DadOptions& options, const LinkModel& link) {
+RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
   return {.mode = options.mode,
           .rank = options.rank,
           .allows_low_rank = options.allows_low_rank,
-          .skips_zeros = skips_zeros(options, link),
+          .skips_zeros = skips_zeros,
           .first_layer_gradient = options.first_layer_gradient,
           .by_name = options.routes};
 }
 
-FactorOptions factor_options(const DadOptions& options, const LinkModel& link) {
+FactorOptions factor_options(const DadOptions& options, bool skips_zeros) {
   return {
       .exchange = {.where = options.where,
-                   .wire = {options.wire, skips_zeros(options, link)},
+                   .wire = {options.wire, skips_zeros},
                    .low_rank = {.rank = options.rank,
                                 .tolerance = options.tolerance,
                                 .feedback_rows = options.feedback_rows,
@@ -235,21 +235,30 @@ void DadParallelCore::make_plan() {
   if (!state.options.link)
     state.link.is_overlapping =
         should_overlap(state.options.overlap, state.second);
-  state.candidates = route_candidates(
-      state.uses, wishes_of(state.options, state.link), state.link);
-  if (state.candidates.size() > 1 &&
-      state.options.has_trials.value_or(!state.options.link))
-    state.trials = PlanTrials(state.candidates.size());
-  install(state.candidates[0].choices);
+  const bool skips = skips_zeros(state.options, state.link);
+  const auto with = [&](bool skips_zeros) {
+    return route_candidates(state.uses, wishes_of(state.options, skips_zeros),
+                            state.link);
+  };
+  state.candidates = with(skips);
+  if (state.options.mode == DadMode::kAuto &&
+      state.options.has_trials.value_or(!state.options.link)) {
+    if (!state.options.skips_zeros)
+      state.candidates = best_of(std::move(state.candidates), with(!skips));
+    if (state.candidates.size() > 1)
+      state.trials = PlanTrials(state.candidates.size(),
+                                passes_for(state.candidates[0].predicted_ms));
+  }
+  install(state.candidates[0]);
   if (state.group.rank() == 0)
     log_info("ways of gradients:\n{}", describe_routes());
 }
 
-void DadParallelCore::install(const std::vector<RouteChoice>& choices) {
+void DadParallelCore::install(const RouteCandidate& candidate) {
   State& state = *state_;
   state.reducer.reset();
   state.factors.reset();
-  state.choices = choices;
+  state.choices = candidate.choices;
   state.plan = plan_factors(state.uses, state.choices, state.group.size());
   std::vector<ReducedParameter> ordinary;
   for (std::size_t i = 0; i < state.reduced.size(); ++i)
@@ -261,7 +270,7 @@ void DadParallelCore::install(const std::vector<RouteChoice>& choices) {
   if (!state.plan.backward.empty())
     state.factors = std::make_unique<FactorReducer>(
         state.reduced, state.second, state.plan,
-        factor_options(state.options, state.link));
+        factor_options(state.options, candidate.skips_zeros));
   if (state.factors)
     state.factors->load_feedback(std::exchange(state.saved, {}));
   set_sync(state.is_syncing);
@@ -280,7 +289,7 @@ void DadParallelCore::go_on_with_trials() {
     if (busy[0] == 0) {
       state.trials.next_turn();
       if (state.trials.is_over()) return end_trials();
-      install(state.candidates[state.trials.plan()].choices);
+      install(state.candidates[state.trials.plan()]);
     } else if (state.trials.plan() == 0) {
       state.trials.give_up();
       return;
@@ -291,11 +300,11 @@ void DadParallelCore::go_on_with_trials() {
 
 void DadParallelCore::end_trials() {
   State& state = *state_;
-  std::vector<double> ms = state.trials.best_ms();
+  std::vector<double> ms = state.trials.median_ms();
   comm::all_reduce(state.group, ms,
                    {.op = comm::ReduceOp::kMax, .name = "times of plans"});
   const std::size_t best = fastest_plan(ms);
-  install(state.candidates[best].choices);
+  install(state.candidates[best]);
   if (state.group.rank() != 0) return;
   std::string text;
   for (std::size_t i = 0; i < ms.size(); ++i)
@@ -375,6 +384,8 @@ void DadParallelCore::load_state(const NamedTensors& saved) {
 }
 
 const comm::Group& DadParallelCore::group() const { return state_->group; }
+
+bool DadParallelCore::is_trying() const { return !state_->trials.is_over(); }
 
 bool DadParallelCore::is_syncing() const { return state_->is_syncing; }
 

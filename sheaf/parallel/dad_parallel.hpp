@@ -83,6 +83,8 @@ class DadParallelCore : public Strategy {
   std::vector<DadRoute> routes() const;
   // The same as a table.
   std::string describe_routes() const;
+  // Whether plans are still being tried; see DadOptions::has_trials.
+  bool is_trying() const;
 
   void check_weights() const override;
   ExchangeStats stats() const override;
@@ -100,7 +102,7 @@ class DadParallelCore : public Strategy {
  private:
   void see(Product product);
   void make_plan();
-  void install(const std::vector<RouteChoice>& choices);
+  void install(const RouteCandidate& candidate);
   void go_on_with_trials();
   void end_trials();
 

@@ -11,6 +11,9 @@
 namespace sheaf::parallel {
 namespace {
 
+// A plan that is predicted to take so much longer than the best is not tried.
+constexpr double kWorthATrial = 1.6;
+
 // Messages below this share one; the latency is then a small part.
 constexpr double kParcelBytes = 256 << 10;
 std::vector<std::vector<std::size_t>> parcels(
@@ -79,6 +82,7 @@ class Search {
     choices_ = best;
     for (const std::size_t i : free) explain(i, best_ms);
   }
+  double found_ms() const { return step_ms(); }
 
   // After find(): each one way for all that is worth a trial.
   std::vector<RouteCandidate> others(const std::vector<std::size_t>& free) {
@@ -91,7 +95,8 @@ class Search {
       if (ms > longest || has_same_routes(choices_, found)) continue;
       for (const std::size_t i : free)
         choices_[i].reason = fmt::format("by trial; {:.2f} ms predicted", ms);
-      list.push_back({fmt::format("{} for all", name_of(route)), choices_});
+      list.push_back({fmt::format("{} for all", name_of(route)), choices_, ms,
+                      wishes_.skips_zeros});
     }
     choices_ = found;
     return list;
@@ -163,7 +168,6 @@ class Search {
 
   // Less than this part of the time is in the model's noise.
   static constexpr double kWorthwhile = 0.999;
-  static constexpr double kWorthATrial = 1.6;
 
   const std::vector<ParameterUse>& uses_;
   const RouteWishes& wishes_;
@@ -224,13 +228,37 @@ std::vector<RouteCandidate> route_candidates(
     return uses[a].order > uses[b].order;
   });
   std::vector<RouteCandidate> list;
+  double predicted_ms = 0;
   if (!free.empty()) {
     Search search(uses, wishes, link, choices);
     search.find(free);
+    predicted_ms = search.found_ms();
     list = search.others(free);
   }
-  list.insert(list.begin(), {"predicted", choices});
+  list.insert(list.begin(),
+              {"predicted", choices, predicted_ms, wishes.skips_zeros});
   for (RouteCandidate& one : list) explain_biases(uses, one.choices);
+  return list;
+}
+
+std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
+                                    std::vector<RouteCandidate> more) {
+  constexpr std::size_t kMost = 6;
+  for (RouteCandidate& one : more) {
+    one.name += one.skips_zeros ? ", without zeros" : ", with zeros";
+    const bool has_factors = std::any_of(
+        one.choices.begin(), one.choices.end(),
+        [](const auto& choice) { return choice.route != Route::kGradient; });
+    if (has_factors) list.push_back(std::move(one));
+  }
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    return a.predicted_ms < b.predicted_ms;
+  });
+  const auto is_slow = [&](const RouteCandidate& one) {
+    return one.predicted_ms > kWorthATrial * list.front().predicted_ms;
+  };
+  list.erase(std::find_if(list.begin(), list.end(), is_slow), list.end());
+  if (list.size() > kMost) list.resize(kMost);
   return list;
 }
 

@@ -36,10 +36,15 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
 struct RouteCandidate {
   std::string name;  // "predicted", "dad for all"
   std::vector<RouteChoice> choices;
+  double predicted_ms = 0;
+  bool skips_zeros = false;
 };
 std::vector<RouteCandidate> route_candidates(
     const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
     const LinkModel& link);
+// Those of both, best first, without any that would take much longer than it.
+std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
+                                    std::vector<RouteCandidate> more);
 
 // Parcels and all. Biases go with their weights where all of those take
 // factors.

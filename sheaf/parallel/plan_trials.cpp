@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sheaf/base/statistics.hpp"
+
 namespace sheaf::parallel {
 namespace {
 
@@ -10,14 +12,24 @@ constexpr double kClearly = 0.98;
 }  // namespace
 
 void PlanTrials::add(double ms) {
-  if (passes_++ == 0) return;
-  double& best = best_ms_[plan()];
-  best = best == 0 ? ms : std::min(best, ms);
+  if (done_++ > 0) ms_[plan()].push_back(ms);
 }
 
 void PlanTrials::next_turn() {
   ++turn_;
-  passes_ = 0;
+  done_ = 0;
+}
+
+std::vector<double> PlanTrials::median_ms() const {
+  std::vector<double> medians;
+  for (const auto& one : ms_) medians.push_back(median(one));
+  return medians;
+}
+
+int passes_for(double predicted_ms) {
+  constexpr double kTurnMs = 100;
+  return static_cast<int>(
+      std::clamp(kTurnMs / std::max(predicted_ms, 0.1), 2.0, 15.0));
 }
 
 std::size_t fastest_plan(const std::vector<double>& ms) {

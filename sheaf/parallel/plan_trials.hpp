@@ -10,34 +10,38 @@ namespace sheaf::parallel {
 class PlanTrials {
  public:
   PlanTrials() = default;  // over before it begins
-  // The first plan is kept unless another is clearly faster.
-  explicit PlanTrials(std::size_t plans) : best_ms_(plans) {}
+  // So many passes of a turn count, after a first one that finds cold memory.
+  PlanTrials(std::size_t plans, int passes) : ms_(plans), passes_(passes) {}
 
-  bool is_over() const { return turn_ >= kRounds * best_ms_.size(); }
+  bool is_over() const { return turn_ >= kRounds * ms_.size(); }
   // The plan whose turn it is.
-  std::size_t plan() const { return turn_ % best_ms_.size(); }
+  std::size_t plan() const { return turn_ % ms_.size(); }
 
   // One pass with that plan.
   void add(double ms);
-  bool is_turn_over() const { return passes_ >= kPasses; }
+  bool is_turn_over() const { return done_ > passes_; }
   void next_turn();
-  void give_up() { turn_ = kRounds * best_ms_.size(); }
+  void give_up() { turn_ = kRounds * ms_.size(); }
 
-  // The shortest pass of each, this rank's; 0: none has been measured.
-  const std::vector<double>& best_ms() const { return best_ms_; }
+  // The median of each plan's passes, this rank's.
+  std::vector<double> median_ms() const;
 
  private:
-  // Two rounds, for machines that are busy now and then; the first pass of a
-  // turn finds cold memory.
+  // More than one, for machines that are busy now and then.
   static constexpr std::size_t kRounds = 2;
-  static constexpr int kPasses = 3;
 
-  std::vector<double> best_ms_;
-  std::size_t turn_ = 0;
+  std::vector<std::vector<double>> ms_;  // by plan
   int passes_ = 0;
+  std::size_t turn_ = 0;
+  int done_ = 0;  // passes of this turn
 };
 
-// The plan to keep, from the times of all plans.
+// How many passes tell a plan from another, by the predicted time of one: more
+// of short ones, which vary more.
+int passes_for(double predicted_ms);
+
+// The plan to keep, from the times of all plans: the first, unless another is
+// clearly faster.
 std::size_t fastest_plan(const std::vector<double>& ms);
 
 }  // namespace sheaf::parallel
