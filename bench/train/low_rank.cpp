@@ -80,11 +80,13 @@ int main(int argc, char** argv) {
   int rows = 32;
   int rank = 4;
   int rounds = 20;
+  int feedback = 32;
   std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
   CLI::App app("low-rank factors of an MLP");
   app.add_option("--rows", rows);
   app.add_option("--rank", rank);
   app.add_option("--rounds", rounds);
+  app.add_option("--feedback", feedback, "rows that are kept");
   app.add_option("--sizes", sizes)->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
@@ -98,8 +100,8 @@ int main(int argc, char** argv) {
             }},
            {"feedback",
             [&](std::size_t i) {
-              return sheaf::parallel::low_rank(all[i], {.rank = rank},
-                                               &rests[i]);
+              return sheaf::parallel::low_rank(
+                  all[i], {.rank = rank, .feedback_rows = feedback}, &rests[i]);
             }},
            {"power", [&](std::size_t i) {
               return sheaf::parallel::power_iteration(all[i], rank, 10, 0, 1);

@@ -70,6 +70,8 @@ void describe(const plan::Trace& trace, const std::string& file,
                buckets);
   }
   if (!shows_unmatched) return;
+  for (const std::string& note : plan::make_graph(step, trace.names).notes)
+    fmt::print("not matched: {}\n", note);
   for (const auto& [of, reason] : map.unmatched)
     fmt::print("not matched: {}: {}\n",
                trace.names[step.operators[static_cast<std::size_t>(of)].name],

@@ -18,13 +18,11 @@ struct ThreadMark {
     kPoint,    // nothing; others may wait for it
     kLaunch,   // starts a kernel
     kWaitAll,  // waits until all streams have done what was launched
-    kWaitOne,  // the same for one stream
   };
   Kind kind = Kind::kPoint;
   std::int64_t cpu_ns = 0;   // since the mark before it
   std::int64_t call_ns = 0;  // of the call itself, waiting left out
   std::int32_t kernel = kNone;
-  std::int32_t stream = kNone;
   // It goes on when another thread has come to this mark, so much later.
   std::int32_t other_thread = kNone;
   std::int32_t other_mark = kNone;

@@ -145,8 +145,6 @@ class Loader {
     one.name = trace_.names.number_of(event.name);
     one.thread = place_of(step.threads, thread_of(event));
     one.sequence = event.sequence;
-    one.forward_thread = event.forward_thread;
-    one.sizes = trace_.names.number_of(event.input_sizes);
     step.operators.push_back(one);
   }
   void add_call(StepTrace& step, const RawEvent& event) {
@@ -186,7 +184,6 @@ class Loader {
     kernel.correlation = event.correlation;
     kernel.bytes = event.bytes;
     kernel.elements = event.elements;
-    kernel.dtype = trace_.names.number_of(event.dtype);
     kernel.collective = trace_.names.number_of(event.collective);
     return kernel;
   }

@@ -37,8 +37,6 @@ struct TracedOperator {
   std::uint32_t name = 0;
   std::uint32_t thread = 0;  // in StepTrace::threads
   std::int64_t sequence = -1;
-  std::int64_t forward_thread = -1;  // as torch counts them
-  std::uint32_t sizes = 0;           // of the inputs, as written
 };
 
 // Of the CUDA runtime, by a thread.
@@ -58,7 +56,6 @@ struct TracedKernel {
   std::int64_t correlation = -1;
   std::int64_t bytes = -1;     // of a copy
   std::int64_t elements = -1;  // of a collective
-  std::uint32_t dtype = 0;
   std::uint32_t collective = 0;
 };
 

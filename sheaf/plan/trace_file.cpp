@@ -88,20 +88,12 @@ void read_argument(std::string_view key, value& from, RawEvent& event) {
     event.elements = integer_of(from);
   else if (key == "Group size")
     event.ranks = integer_of(from);
-  else if (key == "wait_on_cuda_event_id")
-    event.event = integer_of(from);
-  else if (key == "wait_on_stream")
-    event.other_stream = integer_of(from);
   else if (key == "Input Dims" || key == "Input dims")
     event.input_sizes = list_of(from);
-  else if (key == "Input type")
-    event.input_types = list_of(from);
   else if (key == "Collective name")
     event.collective = text_of(from);
   else if (key == "dtype")
     event.dtype = text_of(from);
-  else if (key == "name")
-    event.label = text_of(from);
 }
 
 void read_member(std::string_view key, value& from, RawEvent& event) {

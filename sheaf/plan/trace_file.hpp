@@ -30,13 +30,9 @@ struct RawEvent {
   std::int64_t bytes = -1;
   std::int64_t elements = -1;      // of a collective's message
   std::int64_t ranks = -1;         // of its group
-  std::int64_t event = -1;         // that a stream waits for
-  std::int64_t other_stream = -1;  // that recorded it
   std::string_view input_sizes{};  // "[[64, 3, 224, 224], []]"
-  std::string_view input_types{};
   std::string_view collective{};
   std::string_view dtype{};
-  std::string_view label{};  // of metadata: the thread's or process's name
 };
 
 struct TraceHeader {
