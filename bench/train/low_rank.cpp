@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   int rows = 32;
   int rank = 4;
   int rounds = 20;
-  int feedback = 32;
+  int feedback = 16;
   std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
   CLI::App app("low-rank factors of an MLP");
   app.add_option("--rows", rows);

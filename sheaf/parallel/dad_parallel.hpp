@@ -34,7 +34,7 @@ struct DadOptions {
   DadMode mode = DadMode::kDad;
   int rank = 4;          // rank-dad: rows of the factors at most
   double tolerance = 0;  // rank-dad: fewer, where the rest is small
-  int feedback_rows = 32;
+  int feedback_rows = 16;
   int power_iterations = 0;      // rank-dad as in dad_torch; 0: exact factors
   bool allows_low_rank = false;  // auto may choose rank-dad
   Where where = Where::kAllGather;

@@ -14,7 +14,7 @@ struct LowRankOptions {
   double tolerance = 0;
   // What was left out is added the next time, up to so many rows of it; 0:
   // it is lost.
-  int feedback_rows = 32;
+  int feedback_rows = 16;
   // Sequential power iteration with deflation, as in dad_torch, for
   // comparisons: so many steps for each row. 0: the exact factors.
   int power_iterations = 0;

@@ -82,7 +82,7 @@ struct DadConfig {
   bool two_way = false;
   int rank = 4;
   double tolerance = 0;
-  int feedback_rows = 32;
+  int feedback_rows = 16;
   int power_iterations = 0;
   bool low_rank = false;  // auto may choose it
   bool trials = true;     // auto measures plans in the first steps
