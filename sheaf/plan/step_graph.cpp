@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/statistics.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -24,23 +25,22 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-std::int64_t median_of(std::vector<std::int64_t> values, std::int64_t none) {
-  if (values.empty()) return none;
-  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+std::int64_t median_of(const std::vector<double>& values, std::int64_t none) {
+  return values.empty() ? none : static_cast<std::int64_t>(median(values));
 }
 
 // A stretch of time in which a thread does something.
 struct Busy {
   Span span;
   std::int32_t call = kNone;  // or operators
+  const Cut* cut = nullptr;
 };
 
 class GraphMaker {
  public:
-  GraphMaker(const StepTrace& step, const Names& names)
-      : step_(step), names_(names) {}
+  GraphMaker(const StepTrace& step, const Names& names,
+             const std::vector<Cut>& cuts)
+      : step_(step), names_(names), cuts_(cuts) {}
 
   StepGraph make() {
     graph_.measured_ns = step_.span.ns();
@@ -83,10 +83,11 @@ class GraphMaker {
 
   // What a call takes when it need not wait for a full queue, by its name.
   void measure_calls() {
-    std::map<std::uint32_t, std::vector<std::int64_t>> free;
+    std::map<std::uint32_t, std::vector<double>> free;
     for (std::size_t i = 0; i < step_.calls.size(); ++i)
       if (kernel_of_call_[i] != kNone && !was_full(i))
-        free[step_.calls[i].name].push_back(step_.calls[i].span.ns());
+        free[step_.calls[i].name].push_back(
+            static_cast<double>(step_.calls[i].span.ns()));
     for (auto& [name, times] : free)
       typical_[name] = median_of(times, kTypicalCallNs);
   }
@@ -117,6 +118,10 @@ class GraphMaker {
     for (std::size_t i = 0; i < step_.calls.size(); ++i)
       if (step_.calls[i].thread == thread)
         list.push_back({step_.calls[i].span, static_cast<std::int32_t>(i)});
+    std::vector<Busy> cuts;
+    for (const Cut& cut : cuts_)
+      if (cut.thread == thread) cuts.push_back({{cut.ns, cut.ns}, kNone, &cut});
+    list.insert(list.begin(), cuts.begin(), cuts.end());
     std::stable_sort(list.begin(), list.end(),
                      [](const Busy& a, const Busy& b) {
                        return a.span.begin_ns < b.span.begin_ns;
@@ -128,8 +133,10 @@ class GraphMaker {
   void mark_thread(std::size_t thread) {
     std::int64_t now = step_.span.begin_ns;
     std::int64_t busy_until = now;
+    std::int32_t part = kNone;
     auto& marks = graph_.threads[thread];
     const auto add = [&](ThreadMark mark, const Span& call) {
+      mark.part = part;
       mark.cpu_ns = std::max<std::int64_t>(0, call.begin_ns - now);
       now = std::max(now, call.end_ns);
       marks.push_back(mark);
@@ -143,6 +150,10 @@ class GraphMaker {
             {thread, marks.size() - 1, {busy_until, busy.span.begin_ns}});
       }
       busy_until = std::max(busy_until, busy.span.end_ns);
+      if (busy.cut) {
+        add({}, busy.span);
+        part = busy.cut->part;
+      }
       if (busy.call != kNone) add_call(busy, add);
     }
     const std::int64_t end = thread == 0 ? step_.span.end_ns : busy_until;
@@ -198,7 +209,7 @@ class GraphMaker {
 
   void measure_kernels() {
     std::vector<std::int32_t> last(graph_.streams, kNone);
-    std::vector<std::int64_t> gaps, latencies;
+    std::vector<double> gaps, latencies;
     std::vector<bool> has_gap(traced_.size()), has_latency(traced_.size());
     for (std::size_t i = 0; i < traced_.size(); ++i) {
       KernelTask& task = graph_.kernels[i];
@@ -214,11 +225,11 @@ class GraphMaker {
       if (free_at > launches_[i]->span.end_ns) {
         task.gap_ns = begin - free_at;
         has_gap[i] = task.gap_ns >= 0 && task.gap_ns < kLargestGapNs;
-        if (has_gap[i]) gaps.push_back(task.gap_ns);
+        if (has_gap[i]) gaps.push_back(static_cast<double>(task.gap_ns));
       } else if (begin - launched < kBehindNs) {
         task.latency_ns = std::max<std::int64_t>(0, begin - launched);
         has_latency[i] = true;
-        latencies.push_back(task.latency_ns);
+        latencies.push_back(static_cast<double>(task.latency_ns));
       }
       before = static_cast<std::int32_t>(i);
     }
@@ -273,6 +284,7 @@ class GraphMaker {
 
   const StepTrace& step_;
   const Names& names_;
+  const std::vector<Cut>& cuts_;
   StepGraph graph_;
   std::vector<std::int32_t> kernel_of_call_;
   std::vector<const TracedKernel*> traced_;  // by launch
@@ -284,8 +296,9 @@ class GraphMaker {
 
 }  // namespace
 
-StepGraph make_graph(const StepTrace& step, const Names& names) {
-  return GraphMaker(step, names).make();
+StepGraph make_graph(const StepTrace& step, const Names& names,
+                     const std::vector<Cut>& cuts) {
+  return GraphMaker(step, names, cuts).make();
 }
 
 }  // namespace sheaf::plan

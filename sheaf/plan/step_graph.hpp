@@ -27,6 +27,7 @@ struct ThreadMark {
   std::int32_t other_thread = kNone;
   std::int32_t other_mark = kNone;
   std::int64_t delay_ns = 0;
+  std::int32_t part = kNone;  // that it belongs to
 };
 
 struct KernelTask {
@@ -56,6 +57,15 @@ struct StepGraph {
   std::vector<std::string> notes;
 };
 
-StepGraph make_graph(const StepTrace& step, const Names& names);
+// From this moment on the thread works on that part of the step.
+struct Cut {
+  std::uint32_t thread = 0;
+  std::int64_t ns = 0;
+  std::int32_t part = kNone;
+};
+
+// Each part that the cuts (by time) make ends with a mark.
+StepGraph make_graph(const StepTrace& step, const Names& names,
+                     const std::vector<Cut>& cuts = {});
 
 }  // namespace sheaf::plan

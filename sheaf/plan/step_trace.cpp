@@ -10,8 +10,9 @@ namespace sheaf::plan {
 namespace {
 
 constexpr std::string_view kStepName = "ProfilerStep";
+constexpr std::string_view kMemoryName = "[memory]";
 
-enum class Kind { kOperator, kCall, kKernel, kOther };
+enum class Kind { kOperator, kCall, kKernel, kScope, kOther };
 
 // Old and new spellings.
 Kind kind_of(std::string_view category) {
@@ -23,6 +24,7 @@ Kind kind_of(std::string_view category) {
       category == "gpu_memcpy" || category == "Memcpy" ||
       category == "gpu_memset" || category == "Memset")
     return Kind::kKernel;
+  if (category == "user_annotation") return Kind::kScope;
   return Kind::kOther;
 }
 
@@ -86,6 +88,7 @@ class Loader {
   }
 
   void add(const RawEvent& event) {
+    if (event.phase == 'i' && event.name == kMemoryName) add_memory(event);
     if (event.phase != 'X') return;
     switch (kind_of(event.category)) {
       case Kind::kOperator:
@@ -98,6 +101,12 @@ class Loader {
       case Kind::kKernel:
         waiting_.push_back(
             {kernel_of(event), concat(event.device, "/", event.stream)});
+        break;
+      case Kind::kScope:
+        if (StepTrace* step = step_at(event.start_ns))
+          step->scopes.push_back({span_of(event),
+                                  trace_.names.number_of(event.name),
+                                  place_of(step->threads, thread_of(event))});
         break;
       case Kind::kOther:
         break;
@@ -126,6 +135,10 @@ class Loader {
       std::stable_sort(step.operators.begin(), step.operators.end(), by_begin);
       std::stable_sort(step.calls.begin(), step.calls.end(), by_begin);
       std::stable_sort(step.kernels.begin(), step.kernels.end(), by_begin);
+      std::stable_sort(step.scopes.begin(), step.scopes.end(), by_begin);
+      std::stable_sort(
+          step.memory.begin(), step.memory.end(),
+          [](const auto& a, const auto& b) { return a.ns < b.ns; });
     }
   }
 
@@ -146,6 +159,13 @@ class Loader {
     one.thread = place_of(step.threads, thread_of(event));
     one.sequence = event.sequence;
     step.operators.push_back(one);
+  }
+  void add_memory(const RawEvent& event) {
+    StepTrace* step = step_at(event.start_ns);
+    if (step == nullptr) return;
+    step->memory.push_back({event.start_ns, event.bytes, event.address,
+                            place_of(step->threads, thread_of(event)),
+                            event.device_type > 0});
   }
   void add_call(StepTrace& step, const RawEvent& event) {
     step.calls.push_back({span_of(event), trace_.names.number_of(event.name),

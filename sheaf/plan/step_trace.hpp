@@ -59,6 +59,22 @@ struct TracedKernel {
   std::uint32_t collective = 0;
 };
 
+// What a program has named: "sheaf::layer conv1 bf16".
+struct TracedScope {
+  Span span;
+  std::uint32_t name = 0;
+  std::uint32_t thread = 0;
+};
+
+// Memory that was taken, or given back (negative bytes).
+struct TracedMemory {
+  std::int64_t ns = 0;
+  std::int64_t bytes = 0;
+  std::uint64_t address = 0;
+  std::uint32_t thread = 0;
+  bool is_device = false;
+};
+
 struct StepTrace {
   std::string label;  // "ProfilerStep#4"
   Span span;
@@ -68,6 +84,8 @@ struct StepTrace {
   std::vector<TracedOperator> operators;
   std::vector<TracedCall> calls;
   std::vector<TracedKernel> kernels;
+  std::vector<TracedScope> scopes;
+  std::vector<TracedMemory> memory;
 };
 
 struct Trace {

@@ -63,21 +63,11 @@ std::int64_t integer_of(value& from) {
   return std::strtoll(text.c_str(), nullptr, 10);
 }
 
-// As it is written, brackets and all.
-std::string_view list_of(value& from) {
-  if (from.type() != simdjson::ondemand::json_type::array) return text_of(from);
-  return trimmed(from.get_array().value().raw_json());
-}
-
 void read_argument(std::string_view key, value& from, RawEvent& event) {
   if (key == "correlation")
     event.correlation = integer_of(from);
-  else if (key == "External id" || key == "external id")
-    event.external = integer_of(from);
   else if (key == "Sequence number")
     event.sequence = integer_of(from);
-  else if (key == "Fwd thread id")
-    event.forward_thread = integer_of(from);
   else if (key == "device")
     event.device = integer_of(from);
   else if (key == "stream")
@@ -86,14 +76,13 @@ void read_argument(std::string_view key, value& from, RawEvent& event) {
     event.bytes = integer_of(from);
   else if (key == "In msg nelems")
     event.elements = integer_of(from);
-  else if (key == "Group size")
-    event.ranks = integer_of(from);
-  else if (key == "Input Dims" || key == "Input dims")
-    event.input_sizes = list_of(from);
   else if (key == "Collective name")
     event.collective = text_of(from);
-  else if (key == "dtype")
-    event.dtype = text_of(from);
+  else if (key == "Addr")
+    event.address =
+        std::strtoull(std::string(text_of(from)).c_str(), nullptr, 10);
+  else if (key == "Device Type")
+    event.device_type = integer_of(from);
 }
 
 void read_member(std::string_view key, value& from, RawEvent& event) {
@@ -112,8 +101,6 @@ void read_member(std::string_view key, value& from, RawEvent& event) {
     event.start_ns = nanoseconds(text_of(from));
   } else if (key == "dur") {
     event.duration_ns = nanoseconds(text_of(from));
-  } else if (key == "id") {
-    event.id = integer_of(from);
   } else if (key == "args") {
     if (from.type() != simdjson::ondemand::json_type::object) return;
     for (auto field : from.get_object()) {
@@ -154,6 +141,7 @@ class TraceScan {
       return read_events("between events");
     }
     const std::string_view text = stream_.value();
+    if (key == "\"sheaf\"") header_.model = trimmed(text);
     if (key == "\"distributedInfo\"" || key == "\"deviceProperties\"")
       parsed(text, [&](auto& document) { read_header(key, document); });
   }

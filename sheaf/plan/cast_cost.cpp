@@ -1,0 +1,36 @@
+#include "sheaf/plan/cast_cost.hpp"
+
+#include "sheaf/plan/type_flow.hpp"
+#include "sheaf/topo/fit.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+// Of a device with some 200 GB/s, until something is measured.
+constexpr double kNsPerByte = 0.005;
+
+int bytes_moved(Precision from, Precision to) {
+  return bytes_of(from) + bytes_of(to);
+}
+
+}  // namespace
+
+CastCost fit_cast(const std::vector<CastSample>& samples) {
+  std::vector<topo::Sample> list;
+  for (const CastSample& one : samples)
+    list.push_back({one.elements, one.ns * 1e-3});
+  const topo::Link link = topo::fit_link(list).link;
+  return {1 / link.bandwidth_gbs, link.latency_us * 1e3};
+}
+
+CastCost CastCosts::of(Precision from, Precision to) const {
+  if (const auto found = pairs.find({from, to}); found != pairs.end())
+    return found->second;
+  if (pairs.empty()) return {kNsPerByte * bytes_moved(from, to), 2000};
+  const auto& [pair, cost] = *pairs.begin();
+  const double ratio = static_cast<double>(bytes_moved(from, to)) /
+                       bytes_moved(pair.first, pair.second);
+  return {cost.ns_per_element * ratio, cost.ns};
+}
+
+}  // namespace sheaf::plan

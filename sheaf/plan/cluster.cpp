@@ -1,0 +1,78 @@
+#include "sheaf/plan/cluster.hpp"
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+StepGraph slowed(StepGraph step, double factor) {
+  if (factor == 1) return step;
+  for (auto& thread : step.threads)
+    for (ThreadMark& mark : thread) {
+      mark.cpu_ns =
+          static_cast<std::int64_t>(static_cast<double>(mark.cpu_ns) * factor);
+      mark.delay_ns = static_cast<std::int64_t>(
+          static_cast<double>(mark.delay_ns) * factor);
+    }
+  return step;
+}
+
+StepGraph step_of(const Cluster& cluster, std::size_t kind,
+                  const PrecisionPlan& plan) {
+  const WorkerKind& worker = cluster.kinds[kind];
+  StepGraph step =
+      slowed(mix_step(*worker.recorded, plan, worker.casts), worker.slowdown);
+  if (cluster.workers() == 1) return step;
+  return with_exchange(std::move(step), worker.recorded->base(),
+                       cluster.exchange);
+}
+
+std::vector<std::int64_t> collective_times(const Cluster& cluster,
+                                           const StepGraph& step) {
+  std::vector<std::int64_t> times;
+  for (const double bytes : collective_bytes(step))
+    times.push_back(static_cast<std::int64_t>(
+        1e3 * topo::predict_us(topo::Collective::kAllReduce,
+                               topo::Algorithm::kAuto, cluster.machine,
+                               cluster.placement, bytes)));
+  return times;
+}
+
+}  // namespace
+
+int Cluster::workers() const {
+  int sum = 0;
+  for (const WorkerKind& kind : kinds) sum += kind.count;
+  return sum;
+}
+
+ClusterStep predict_step(const Cluster& cluster,
+                         const std::vector<PrecisionPlan>& plans) {
+  SHEAF_CHECK(plans.size() == cluster.kinds.size(), plans.size(), " plans for ",
+              cluster.kinds.size(), " kinds of workers");
+  std::vector<StepGraph> graphs;
+  ClusterStep result;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    graphs.push_back(step_of(cluster, i, plans[i]));
+    result.memory.push_back(mix_memory(*cluster.kinds[i].recorded, plans[i]));
+  }
+  std::vector<const StepGraph*> steps;
+  for (const StepGraph& graph : graphs) steps.push_back(&graph);
+  std::vector<std::int64_t> times;
+  if (cluster.workers() > 1) times = collective_times(cluster, graphs[0]);
+  for (const std::int64_t ns : times) result.exchange_ns += ns;
+  std::vector<Replay> ranks(graphs.size());
+  const auto ns_of = [&](std::size_t number) { return times[number]; };
+  Replay::Together together;
+  for (int step = 0; step < 2; ++step)
+    together = Replay::run_together(ranks, steps, ns_of);
+  result.kind_ns = together.step_ns;
+  result.waits_ns = together.waits_ns;
+  result.ns =
+      *std::max_element(together.step_ns.begin(), together.step_ns.end());
+  return result;
+}
+
+}  // namespace sheaf::plan

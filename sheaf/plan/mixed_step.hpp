@@ -1,0 +1,63 @@
+#pragma once
+// The step of a plan that was never run, out of steps that were: each layer's
+// work from the trace in which it has that precision, with the casts that the
+// plan needs.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sheaf/plan/cast_cost.hpp"
+#include "sheaf/plan/step_profile.hpp"
+#include "sheaf/plan/type_flow.hpp"
+
+namespace sheaf::plan {
+
+struct PhaseMemory {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+  std::int64_t rest = 0;  // the optimiser
+  std::int64_t peak() const;
+};
+
+// Traces of one model on one device, in each of which all layers have the same
+// precision.
+class Recorded {
+ public:
+  // UsageError where the traces are not of one model, or there are two of one
+  // precision.
+  explicit Recorded(std::vector<StepProfile> profiles);
+
+  const ModelGraph& graph() const { return base().graph; }
+  const TracedModel& model() const { return base().model; }
+  // The trace with the highest precision.
+  const StepProfile& base() const { return *order_[0]; }
+  std::vector<Precision> precisions() const;  // highest first
+  bool has(Precision precision) const {
+    return by_precision_.contains(precision);
+  }
+  const StepProfile& of(Precision precision) const;
+  const std::vector<bool>& is_f32_only() const { return is_f32_only_; }
+
+  std::vector<SlotTypes> types_under(const PrecisionPlan& plan) const;
+  // The trace from which a slot's work is taken.
+  const StepProfile& source_of(std::size_t slot, const SlotTypes& types,
+                               const PrecisionPlan& plan) const;
+
+ private:
+  std::vector<StepProfile> profiles_;
+  std::vector<const StepProfile*> order_;
+  std::map<Precision, const StepProfile*> by_precision_;
+  std::vector<bool> is_f32_only_;
+};
+
+// Costs of casts that the traces have; those of `known` come first.
+CastCosts casts_of(const Recorded& recorded, const CastCosts& known = {});
+
+StepGraph mix_step(const Recorded& recorded, const PrecisionPlan& plan,
+                   const CastCosts& casts);
+
+// Bytes at once in each phase, with what is there when a step begins.
+PhaseMemory mix_memory(const Recorded& recorded, const PrecisionPlan& plan);
+
+}  // namespace sheaf::plan

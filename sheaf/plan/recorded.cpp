@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/plan/mixed_step.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+constexpr Precision kHighestFirst[] = {Precision::kF32, Precision::kTf32,
+                                       Precision::kBf16, Precision::kF16,
+                                       Precision::kInt8};
+
+void check_alike(const StepProfile& a, const StepProfile& b) {
+  const auto& ours = a.graph.slots;
+  const auto& theirs = b.graph.slots;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
+    SHEAF_CHECK(ours[i].layer == theirs[i].layer &&
+                    (!ours[i].layer.empty() || ours[i].op == theirs[i].op),
+                a.file, " and ", b.file, " are not traces of one model: at ", i,
+                " one has ", ours[i].name, ", the other ", theirs[i].name);
+  SHEAF_CHECK(ours.size() == theirs.size(), a.file, " and ", b.file,
+              " are not traces of one model: ", ours.size(), " operators and ",
+              theirs.size());
+}
+
+}  // namespace
+
+Recorded::Recorded(std::vector<StepProfile> profiles)
+    : profiles_(std::move(profiles)) {
+  SHEAF_CHECK(!profiles_.empty(), "there is no trace to plan with");
+  for (const StepProfile& profile : profiles_) {
+    SHEAF_CHECK(profile.model.is_uniform, profile.file,
+                " is the trace of a plan; give traces with one precision each "
+                "(sheaf trace --precision)");
+    const auto [at, is_new] =
+        by_precision_.try_emplace(profile.model.precision, &profile);
+    SHEAF_CHECK(is_new, profile.file, " and ", at->second->file,
+                " are both traces in ", to_string(profile.model.precision),
+                "; give one of each precision");
+  }
+  for (const Precision one : kHighestFirst)
+    if (has(one)) order_.push_back(by_precision_.at(one));
+  std::vector<const ModelGraph*> graphs;
+  for (const StepProfile* profile : order_) {
+    check_alike(base(), *profile);
+    graphs.push_back(&profile->graph);
+  }
+  is_f32_only_ = find_f32_only(graphs);
+}
+
+std::vector<Precision> Recorded::precisions() const {
+  std::vector<Precision> list;
+  for (const StepProfile* profile : order_)
+    list.push_back(profile->model.precision);
+  return list;
+}
+
+const StepProfile& Recorded::of(Precision precision) const {
+  const auto found = by_precision_.find(precision);
+  SHEAF_CHECK(found != by_precision_.end(), "there is no trace with layers in ",
+              to_string(precision),
+              "; record one: sheaf trace CONFIG --precision ",
+              to_string(precision));
+  return *found->second;
+}
+
+std::vector<SlotTypes> Recorded::types_under(const PrecisionPlan& plan) const {
+  return flow_types(graph(), is_f32_only_, plan);
+}
+
+const StepProfile& Recorded::source_of(std::size_t slot, const SlotTypes& types,
+                                       const PrecisionPlan& plan) const {
+  const Slot& one = graph().slots[slot];
+  if (!one.layer.empty()) return of(plan.of(one.layer));
+  for (const StepProfile* profile : order_) {
+    const auto type = profile->graph.slots[slot].type;
+    const bool is_own = profile->model.precision == Precision::kF32 ||
+                        profile->model.precision == Precision::kTf32;
+    // What is in f32 whatever comes is taken from where nothing was cast.
+    if (type == types.result && (types.result != Precision::kF32 || is_own))
+      return *profile;
+  }
+  return base();
+}
+
+}  // namespace sheaf::plan

@@ -1,0 +1,76 @@
+#include "sheaf/plan/type_flow.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+// Unlike floats meet in f32.
+Precision promoted(Precision a, Precision b) {
+  return a == b ? a : Precision::kF32;
+}
+
+SlotTypes types_of(const Slot& slot, const std::vector<SlotTypes>& before,
+                   bool is_f32_only, const PrecisionPlan& plan) {
+  SlotTypes types;
+  const bool is_layer = !slot.layer.empty();
+  const bool is_told = is_layer || is_f32_only;
+  bool is_first = true;
+  if (is_layer) types.result = result_of(plan.of(slot.layer));
+  for (const SlotInput& input : slot.inputs) {
+    const Precision given = before[static_cast<std::size_t>(input.slot)].result;
+    if (!is_told)
+      types.result = is_first ? given : promoted(types.result, given);
+    is_first = false;
+    types.casts.push_back(
+        {is_told && given != types.result, given, types.result});
+  }
+  return types;
+}
+
+}  // namespace
+
+Precision result_of(Precision layer) {
+  switch (layer) {
+    case Precision::kF32:
+    case Precision::kTf32:
+      return Precision::kF32;
+    case Precision::kBf16:
+      return Precision::kBf16;
+    case Precision::kF16:
+    case Precision::kInt8:
+      return Precision::kF16;
+  }
+  return Precision::kF32;
+}
+
+int bytes_of(Precision type) {
+  return type == Precision::kInt8             ? 1
+         : result_of(type) == Precision::kF32 ? 4
+                                              : 2;
+}
+
+std::vector<bool> find_f32_only(const std::vector<const ModelGraph*>& graphs) {
+  std::vector<bool> is_only(graphs[0]->slots.size());
+  for (const ModelGraph* graph : graphs)
+    for (std::size_t i = 0; i < graph->slots.size(); ++i) {
+      const Slot& slot = graph->slots[i];
+      if (!slot.layer.empty() || slot.type != Precision::kF32) continue;
+      for (const SlotInput& input : slot.inputs) {
+        const auto from =
+            graph->slots[static_cast<std::size_t>(input.slot)].type;
+        if (slot.has_cast && from && *from != Precision::kF32)
+          is_only[i] = true;
+      }
+    }
+  return is_only;
+}
+
+std::vector<SlotTypes> flow_types(const ModelGraph& graph,
+                                  const std::vector<bool>& is_f32_only,
+                                  const PrecisionPlan& plan) {
+  std::vector<SlotTypes> types;
+  for (std::size_t i = 0; i < graph.slots.size(); ++i)
+    types.push_back(types_of(graph.slots[i], types, is_f32_only[i], plan));
+  return types;
+}
+
+}  // namespace sheaf::plan

@@ -1,0 +1,34 @@
+#pragma once
+// The types of all results under a plan: layers compute as they are told, the
+// operators behind them take what comes.
+
+#include <vector>
+
+#include "sheaf/plan/model_graph.hpp"
+
+namespace sheaf::plan {
+
+// What a layer's results are made of.
+Precision result_of(Precision layer);
+int bytes_of(Precision type);
+
+struct SlotTypes {
+  Precision result = Precision::kF32;
+  // By input: 0 where it is taken as it comes, else it is cast from `from`.
+  struct Cast {
+    bool is_needed = false;
+    Precision from = Precision::kF32;
+    Precision to = Precision::kF32;
+  };
+  std::vector<Cast> casts;
+};
+
+// Which operators compute in f32 whatever comes, as traces with layers of
+// lower precision show; traces of one model.
+std::vector<bool> find_f32_only(const std::vector<const ModelGraph*>& graphs);
+
+std::vector<SlotTypes> flow_types(const ModelGraph& graph,
+                                  const std::vector<bool>& is_f32_only,
+                                  const PrecisionPlan& plan);
+
+}  // namespace sheaf::plan
