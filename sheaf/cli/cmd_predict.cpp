@@ -10,6 +10,7 @@
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/plan_inputs.hpp"
 #include "sheaf/plan/operator_map.hpp"
 #include "sheaf/plan/replay.hpp"
 
@@ -24,7 +25,11 @@ constexpr const char* kPredictFooter =
     "Traces are those of torch.profiler, plain or compressed by gzip.";
 
 struct PredictArguments {
-  std::vector<std::string> traces;
+  PlanInputs inputs;
+  std::string plan;
+  std::string precision;
+  std::int64_t batch = 0;
+  plan::WhatIf change;
   std::string from;
   std::string format = "text";
   bool shows_unmatched = false;
@@ -124,7 +129,7 @@ void add_rows_together(const std::vector<plan::Trace>& traces,
     for (std::size_t rank = 0; rank < traces.size(); ++rank) {
       const double measured = ms_of(graphs[rank].measured_ns);
       const double predicted = ms_of(together.step_ns[rank]);
-      table.add_row({arguments.traces[rank], traces[rank].steps[i].label,
+      table.add_row({arguments.inputs.traces[rank], traces[rank].steps[i].label,
                      measured, predicted,
                      100 * (predicted - measured) / measured,
                      ms_of(ranks[rank].backlog_ns())});
@@ -132,7 +137,63 @@ void add_rows_together(const std::vector<plan::Trace>& traces,
   }
 }
 
+bool asks_what_if(const PredictArguments& arguments) {
+  return !arguments.plan.empty() || !arguments.precision.empty() ||
+         arguments.batch > 0 || arguments.change.is_any() ||
+         arguments.inputs.describes_workers();
+}
+
+plan::PrecisionPlan plan_for(const PredictArguments& arguments,
+                             const plan::Recorded& recorded) {
+  if (!arguments.plan.empty())
+    return plan::read_precision_plan(arguments.plan,
+                                     recorded.base().device_name);
+  plan::PrecisionPlan plan;
+  plan.other = arguments.precision.empty()
+                   ? recorded.model().precision
+                   : plan::parse_precision(arguments.precision);
+  return plan;
+}
+
+// One step that was not recorded.
+void predict_what_if(const PredictArguments& arguments) {
+  const TableFormat format = parse_table_format(arguments.format);
+  std::deque<plan::Recorded> recorded;
+  plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  std::vector<plan::PrecisionPlan> plans;
+  for (plan::WorkerKind& kind : cluster.kinds) {
+    plans.push_back(plan_for(arguments, *kind.recorded));
+    kind.change = arguments.change;
+    const std::int64_t batch = kind.recorded->model().batch;
+    SHEAF_CHECK(arguments.batch == 0 || batch > 0, kind.recorded->base().file,
+                " does not tell its batch");
+    if (arguments.batch > 0)
+      kind.change.samples =
+          static_cast<double>(arguments.batch) / static_cast<double>(batch);
+  }
+  const plan::ClusterStep step = plan::predict_step(cluster, plans);
+  Table table({{.name = "device", .align = Align::kLeft},
+               {.name = "workers"},
+               {.name = "recorded", .unit = "ms", .key = "measured_ms"},
+               {.name = "predicted", .unit = "ms", .key = "predicted_ms"},
+               {.name = "waits", .unit = "ms", .key = "waits_ms"},
+               {.name = "peak", .unit = "MiB", .key = "peak_mib"}});
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    table.add_row({recorded[i].base().device_name, cluster.kinds[i].count,
+                   ms_of(recorded[i].base().step.measured_ns),
+                   ms_of(step.kind_ns[i]), ms_of(step.waits_ns[i]),
+                   static_cast<double>(step.memory[i].peak()) / 1048576});
+  table.print(std::cout, format);
+  if (arguments.change.compute != 1 || arguments.change.memory != 1 ||
+      arguments.batch > 0)
+    fmt::print(stderr,
+               "sheaf: scaled by rule, not measured: layers by computing, "
+               "the rest by memory\n");
+}
+
 void predict(const PredictArguments& arguments) {
+  if (asks_what_if(arguments)) return predict_what_if(arguments);
+  SHEAF_CHECK(!arguments.inputs.traces.empty(), "give one trace or more");
   const TableFormat format = parse_table_format(arguments.format);
   Table table({{.name = "trace", .align = Align::kLeft},
                {.name = "step", .align = Align::kLeft},
@@ -141,7 +202,7 @@ void predict(const PredictArguments& arguments) {
                {.name = "off by", .unit = "%", .key = "error_percent"},
                {.name = "left to do", .unit = "ms", .key = "backlog_ms"}});
   std::vector<plan::Trace> traces;
-  for (const std::string& file : arguments.traces) {
+  for (const std::string& file : arguments.inputs.traces) {
     plan::Trace trace = plan::read_steps(file);
     if (format == TableFormat::kText)
       describe(trace, file, arguments.shows_unmatched);
@@ -161,8 +222,16 @@ void add_predict_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "predict", "replay the steps of a recorded trace and say what they take");
   command->footer(kPredictFooter);
-  command->add_option("traces", arguments->traces, "files of torch.profiler")
-      ->required();
+  arguments->inputs.add_to(*command);
+  command->add_option("--plan", arguments->plan, "under this plan.json");
+  command->add_option("--precision", arguments->precision,
+                      "with all layers in this precision");
+  command->add_option("--batch", arguments->batch,
+                      "with so many samples (scaled)");
+  command->add_option("--compute", arguments->change.compute,
+                      "on a device that computes so many times as fast");
+  command->add_option("--bandwidth", arguments->change.memory,
+                      "with memory so many times as fast");
   command->add_option("--from", arguments->from,
                       "predict every step out of this one");
   command->add_option("--format", arguments->format, "text, csv or json");

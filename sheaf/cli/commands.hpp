@@ -12,6 +12,7 @@ namespace sheaf::cli {
 void add_bench_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
+void add_plan_command(CLI::App& app);
 void add_plot_command(CLI::App& app);
 void add_predict_command(CLI::App& app);
 void add_rank_exec_command(CLI::App& app);

@@ -22,8 +22,9 @@ StepGraph slowed(StepGraph step, double factor) {
 StepGraph step_of(const Cluster& cluster, std::size_t kind,
                   const PrecisionPlan& plan) {
   const WorkerKind& worker = cluster.kinds[kind];
-  StepGraph step =
-      slowed(mix_step(*worker.recorded, plan, worker.casts), worker.slowdown);
+  StepGraph step = mix_step(*worker.recorded, plan, worker.casts);
+  step = change_step(std::move(step), worker.recorded->graph(), worker.change);
+  step = slowed(std::move(step), worker.slowdown);
   if (cluster.workers() == 1) return step;
   return with_exchange(std::move(step), worker.recorded->base(),
                        cluster.exchange);

@@ -8,6 +8,7 @@
 #include "sheaf/plan/gradient_exchange.hpp"
 #include "sheaf/plan/mixed_step.hpp"
 #include "sheaf/plan/replay.hpp"
+#include "sheaf/plan/what_if.hpp"
 #include "sheaf/topo/predict.hpp"
 
 namespace sheaf::plan {
@@ -18,6 +19,7 @@ struct WorkerKind {
   CastCosts casts;
   int count = 1;
   double slowdown = 1;  // of computing, where workers share cores
+  WhatIf change{};
 };
 
 struct Cluster {

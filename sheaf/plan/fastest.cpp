@@ -94,6 +94,7 @@ class Search {
   Step step_of(const State& state, At slot, Precision choice) const {
     const Slot& one = slots_[slot];
     Step step;
+    SlotTypes types;
     const bool is_layer = !one.layer.empty();
     const bool is_told = is_layer || recorded_.is_f32_only()[slot];
     if (is_layer) step.result = result_of(choice);
@@ -104,23 +105,20 @@ class Search {
         step.result =
             is_first || given == step.result ? given : Precision::kF32;
       is_first = false;
+      types.casts.push_back({false, given, step.result});
       if (!is_told || given == step.result) continue;
       step.ns += casts_.of(given, step.result).of(input.elements) +
                  casts_.of(step.result, given).of(input.elements);
       step.bytes += input.elements * bytes_of(step.result);
     }
+    types.result = step.result;
     const StepProfile& source =
-        is_layer ? recorded_.of(choice) : source_of(slot, step.result);
+        is_layer ? recorded_.of(choice)
+                 : recorded_.source_of(slot, types, options_.fixed);
     step.ns += work_.ns(source, slot);
     step.bytes += work_.kept_bytes(source, slot);
     return step;
   }
-  const StepProfile& source_of(At slot, Precision type) const {
-    SlotTypes types;
-    types.result = type;
-    return recorded_.source_of(slot, types, {});
-  }
-
   Precision type_in(const State& state, At slot) const {
     const auto found = std::lower_bound(live_.begin(), live_.end(), slot);
     return static_cast<Precision>(

@@ -198,10 +198,17 @@ double host_ns(const StepProfile& profile, const Stretch& one) {
   return host;
 }
 
-bool has_two_sizes(const std::vector<CastSample>& samples) {
-  for (const CastSample& one : samples)
-    if (one.elements != samples[0].elements) return true;
-  return false;
+// Where sizes are too few or too alike for a line, what is above a small start
+// is for elements.
+CastCost cost_of(const std::vector<CastSample>& samples) {
+  try {
+    return fit_cast(samples);
+  } catch (const UsageError&) {
+    std::vector<double> times;
+    for (const CastSample& one : samples)
+      times.push_back(one.ns / one.elements);
+    return {median(times), 0};
+  }
 }
 
 }  // namespace
@@ -227,8 +234,7 @@ CastCosts casts_of(const Recorded& recorded, const CastCosts& known) {
     }
   }
   for (const auto& [pair, list] : samples)
-    if (!costs.pairs.contains(pair) && has_two_sizes(list))
-      costs.pairs[pair] = fit_cast(list);
+    if (!costs.pairs.contains(pair)) costs.pairs[pair] = cost_of(list);
   if (!hosts.empty()) costs.host_ns = median(hosts);
   return costs;
 }

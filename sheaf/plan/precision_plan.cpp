@@ -32,13 +32,17 @@ Precision parse_precision(const std::string& text) {
                           "\"; there are f32, tf32, bf16, f16 and int8"));
 }
 
-PrecisionPlan read_precision_plan(const std::filesystem::path& path) {
+PrecisionPlan read_precision_plan(const std::filesystem::path& path,
+                                  const std::string& device) {
   std::ifstream file(path);
   if (!file) throw IoError(concat("cannot read the plan ", path.string()));
   PrecisionPlan plan;
   try {
     const auto json = nlohmann::json::parse(file);
-    const auto& precision = json.at("precision");
+    nlohmann::json precision = json.at("precision");
+    for (const auto& one : json.value("devices", nlohmann::json::array()))
+      if (!device.empty() && one.at("device") == device)
+        precision = one.at("precision");
     plan.other = parse_precision(precision.value("other", "f32"));
     for (const auto& [layer, one] : precision.at("layers").items())
       plan.layers[layer] = parse_precision(one.get<std::string>());

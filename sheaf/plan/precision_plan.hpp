@@ -30,8 +30,11 @@ struct PrecisionPlan {
 };
 
 // The precisions of a plan.json: {"precision": {"other": "f32", "layers":
-// {"conv1": "bf16", …}}}; what else the file holds is left alone. IoError with
-// the file's name for one that is damaged or no plan.
-PrecisionPlan read_precision_plan(const std::filesystem::path& path);
+// {"conv1": "bf16", …}}, "devices": [{"device": NAME, "precision": …}, …]};
+// those of the device of this name if there are, and what else the file holds
+// is left alone. IoError with the file's name for one that is damaged or no
+// plan.
+PrecisionPlan read_precision_plan(const std::filesystem::path& path,
+                                  const std::string& device = "");
 
 }  // namespace sheaf::plan

@@ -23,6 +23,17 @@ void check_alike(const StepProfile& a, const StepProfile& b) {
               theirs.size());
 }
 
+// Whether the slot got there what it gets now.
+bool takes(const StepProfile& profile, std::size_t slot,
+           const SlotTypes& types) {
+  const auto& inputs = profile.graph.slots[slot].inputs;
+  for (std::size_t i = 0; i < std::min(inputs.size(), types.casts.size()); ++i)
+    if (profile.graph.slots[static_cast<std::size_t>(inputs[i].slot)].type !=
+        types.casts[i].from)
+      return false;
+  return true;
+}
+
 }  // namespace
 
 Recorded::Recorded(std::vector<StepProfile> profiles)
@@ -72,14 +83,13 @@ const StepProfile& Recorded::source_of(std::size_t slot, const SlotTypes& types,
                                        const PrecisionPlan& plan) const {
   const Slot& one = graph().slots[slot];
   if (!one.layer.empty()) return of(plan.of(one.layer));
+  const StepProfile* found = nullptr;
   for (const StepProfile* profile : order_) {
-    const auto type = profile->graph.slots[slot].type;
-    const bool is_own = profile->model.precision == Precision::kF32 ||
-                        profile->model.precision == Precision::kTf32;
-    // What is in f32 whatever comes is taken from where nothing was cast.
-    if (type == types.result && (types.result != Precision::kF32 || is_own))
-      return *profile;
+    if (profile->graph.slots[slot].type != types.result) continue;
+    if (takes(*profile, slot, types)) return *profile;
+    if (found == nullptr) found = profile;
   }
+  if (found != nullptr) return *found;
   return base();
 }
 

@@ -65,7 +65,8 @@ TracedModel model_of(const json& from) {
         from["optimizer"].value("state_bytes", std::int64_t{0});
   for (const json& one : from.at("nodes"))
     model.nodes.push_back(node_of(one, model.nodes.size()));
-  for (const auto& [name, layer] : from.value("layers", json::object()).items())
+  const json layers = from.value("layers", json::object());
+  for (const auto& [name, layer] : layers.items())
     if (layer.contains("statistics"))
       model.statistics[name] = statistics_of(layer["statistics"]);
   if (from.contains("memory")) {

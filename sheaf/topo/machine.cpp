@@ -110,13 +110,26 @@ MachineHost read_host(const Reader& reader) {
   return host;
 }
 
+MachineCast read_cast(const Reader& reader) {
+  MachineCast cast;
+  reader.allow_only({"from", "to", "ns_per_element", "ns"});
+  reader.read("from", cast.from);
+  reader.read("to", cast.to);
+  reader.read("ns_per_element", cast.ns_per_element, /*may_be_zero=*/false);
+  reader.read("ns", cast.ns, /*may_be_zero=*/true);
+  return cast;
+}
+
 MachineDevice read_device(const Reader& reader) {
   MachineDevice device;
-  reader.allow_only({"name", "kind", "host", "memory_bytes"});
+  reader.allow_only({"name", "kind", "host", "memory_bytes", "casts"});
   reader.read("name", device.name);
   reader.read("kind", device.kind);
   reader.read("host", device.host);
   reader.read_whole<std::int64_t>("memory_bytes", device.memory_bytes, 0);
+  reader.for_each("casts", [&](const Reader& cast) {
+    device.casts.push_back(read_cast(cast));
+  });
   return device;
 }
 
@@ -132,18 +145,29 @@ Json json_of(const MachineHost& host) {
           {"memory_bytes", host.memory_bytes}};
 }
 
-Json json_of(const MachineDevice& device) {
-  return {{"name", device.name},
-          {"kind", device.kind},
-          {"host", device.host},
-          {"memory_bytes", device.memory_bytes}};
+Json json_of(const MachineCast& cast) {
+  return {{"from", cast.from},
+          {"to", cast.to},
+          {"ns_per_element", cast.ns_per_element},
+          {"ns", cast.ns}};
 }
+
+Json json_of(const MachineDevice& device);
 
 template <class Item>
 Json list_of(const std::vector<Item>& items) {
   Json list = Json::array();
   for (const Item& item : items) list.push_back(json_of(item));
   return list;
+}
+
+Json json_of(const MachineDevice& device) {
+  Json json{{"name", device.name},
+            {"kind", device.kind},
+            {"host", device.host},
+            {"memory_bytes", device.memory_bytes}};
+  if (!device.casts.empty()) json["casts"] = list_of(device.casts);
+  return json;
 }
 
 }  // namespace

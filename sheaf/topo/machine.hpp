@@ -28,11 +28,21 @@ struct MachineHost {
   bool operator==(const MachineHost&) const = default;
 };
 
+// Turning n numbers of one type into another takes ns_per_element * n + ns.
+struct MachineCast {
+  std::string from;  // "f32"
+  std::string to;
+  double ns_per_element = 0;
+  double ns = 0;
+  bool operator==(const MachineCast&) const = default;
+};
+
 struct MachineDevice {
   std::string name;
   std::string kind = "cpu";  // or "cuda"
   std::string host;
-  std::int64_t memory_bytes = 0;  // 0: not known
+  std::int64_t memory_bytes = 0;     // 0: not known
+  std::vector<MachineCast> casts{};  // by `sheaf bench cast`
   bool operator==(const MachineDevice&) const = default;
 };
 

@@ -22,6 +22,13 @@ class TraceText {
         events_.empty() ? "" : ",", category, name, thread, kStart + begin,
         length, arguments);
   }
+  void moment(const std::string& name, int thread, double at,
+              const std::string& arguments) {
+    events_ += fmt::format(
+        "{}\n{{\"ph\": \"i\", \"s\": \"t\", \"name\": \"{}\", \"pid\": 7, "
+        "\"tid\": {}, \"ts\": {:.3f}, \"args\": {{{}}}}}",
+        events_.empty() ? "" : ",", name, thread, kStart + at, arguments);
+  }
   void step(int number, double begin, double length) {
     add("user_annotation", fmt::format("ProfilerStep#{}", number), 1, begin,
         length);

@@ -1,0 +1,176 @@
+// sheaf plan: which precision each layer should have.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/table.hpp"
+#include "sheaf/base/units.hpp"
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/plan_inputs.hpp"
+#include "sheaf/plan/plan_file.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr const char* kPlanFooter =
+    "Examples:\n"
+    "  sheaf plan f32.json bf16.json --memory 12G -o plan.json\n"
+    "  sheaf plan v100.f32.json t4.f32.json t4.f16.json --workers 4,4 \\\n"
+    "    --topology 4x2 --machine machine.json\n"
+    "  sheaf plan graph f32.json --format dot > model.dot\n"
+    "  sheaf train run.yaml --plan plan.json\n"
+    "Traces come from sheaf trace CONFIG --precision …";
+
+struct PlanArguments {
+  PlanInputs inputs;
+  std::string memory;
+  double slack_percent = 0;
+  std::vector<std::string> precisions;
+  std::vector<std::string> fixed;  // LAYER=PRECISION
+  std::string indicator = "variance";
+  std::string output = "plan.json";
+  std::string format = "text";
+};
+
+double in_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+plan::PlannerOptions options_of(const PlanArguments& arguments) {
+  plan::PlannerOptions options;
+  if (!arguments.memory.empty())
+    options.memory_limit =
+        static_cast<std::int64_t>(parse_bytes(arguments.memory));
+  SHEAF_CHECK(arguments.slack_percent >= 0, "--slack must be 0 or more, not ",
+              arguments.slack_percent);
+  options.slack = arguments.slack_percent / 100;
+  for (const std::string& text : arguments.precisions)
+    options.precisions.push_back(plan::parse_precision(text));
+  for (const std::string& text : arguments.fixed) {
+    const auto equals = text.rfind('=');
+    SHEAF_CHECK(equals != std::string::npos,
+                "--fix wants LAYER=PRECISION, not ", text);
+    options.fixed.layers[text.substr(0, equals)] =
+        plan::parse_precision(text.substr(equals + 1));
+  }
+  options.indicator = plan::parse_indicator(arguments.indicator);
+  return options;
+}
+
+std::string memory_text(const plan::ClusterStep& step) {
+  std::string text;
+  for (const plan::PhaseMemory& one : step.memory)
+    text += (text.empty() ? "" : ", ") +
+            format_bytes(static_cast<std::uint64_t>(
+                std::max<std::int64_t>(0, one.peak())));
+  return text;
+}
+
+void print_steps(const plan::ChosenPlan& chosen, TableFormat format) {
+  Table table({{.name = "plan", .align = Align::kLeft},
+               {.name = "step", .unit = "ms", .key = "step_ms"},
+               {.name = "exchange", .unit = "ms", .key = "exchange_ms"},
+               {.name = "peak memory", .key = "memory", .align = Align::kLeft},
+               {.name = "indicator"}});
+  const auto add = [&](const std::string& name, const plan::ClusterStep& step,
+                       double indicator) {
+    table.add_row({name, in_ms(step.ns), in_ms(step.exchange_ns),
+                   memory_text(step), fmt::format("{:.4g}", indicator)});
+  };
+  for (const plan::UniformStep& one : chosen.uniform)
+    add(concat("all ", plan::to_string(one.precision),
+               one.fits ? "" : " (does not fit)"),
+        one.step, one.indicator);
+  add("fastest", chosen.fastest, chosen.fastest_indicator);
+  add("chosen", chosen.step, chosen.indicator);
+  table.print(std::cout, format);
+}
+
+void print_layers(const plan::Cluster& cluster,
+                  const plan::ChosenPlan& chosen) {
+  for (std::size_t kind = 0; kind < chosen.plans.size(); ++kind) {
+    const plan::Recorded& recorded = *cluster.kinds[kind].recorded;
+    fmt::print("\n{} x {}\n", cluster.kinds[kind].count,
+               recorded.base().device_name.empty()
+                   ? recorded.model().device
+                   : recorded.base().device_name);
+    Table table({{.name = "layer", .align = Align::kLeft},
+                 {.name = "precision", .align = Align::kLeft},
+                 {.name = "reason", .align = Align::kLeft}});
+    for (const plan::Slot& slot : recorded.graph().slots)
+      if (const auto found = chosen.reasons[kind].find(slot.layer);
+          !slot.layer.empty() && found != chosen.reasons[kind].end())
+        table.add_row({slot.layer,
+                       plan::to_string(chosen.plans[kind].of(slot.layer)),
+                       found->second});
+    table.print(std::cout, TableFormat::kText);
+  }
+}
+
+void make_plan(const PlanArguments& arguments) {
+  const TableFormat format = parse_table_format(arguments.format);
+  const plan::PlannerOptions options = options_of(arguments);
+  std::deque<plan::Recorded> recorded;
+  const plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  const plan::ChosenPlan chosen = plan::choose_plan(cluster, options);
+  write_file_atomically(arguments.output, plan_text(cluster, chosen));
+  print_steps(chosen, format);
+  if (format != TableFormat::kText) return;
+  print_layers(cluster, chosen);
+  fmt::print("\nThe plan is in {}. Run it: sheaf train CONFIG --plan {}\n",
+             arguments.output, arguments.output);
+}
+
+void print_graph(const std::string& trace, const std::string& format) {
+  const plan::StepProfile profile = plan::read_profile(trace);
+  SHEAF_CHECK(format == "json" || format == "dot", "--format is json or dot, ",
+              "not ", format);
+  std::cout << (format == "json" ? plan::json_of(profile.graph)
+                                 : plan::dot_of(profile.graph))
+            << std::flush;
+}
+
+void add_graph_command(CLI::App& app) {
+  struct GraphArguments {
+    std::string trace, format = "json";
+  };
+  auto arguments = std::make_shared<GraphArguments>();
+  CLI::App* command = app.add_subcommand(
+      "graph", "the model's layers and operators, as JSON or for Graphviz");
+  command->add_option("trace", arguments->trace)->required();
+  command->add_option("--format", arguments->format, "json or dot");
+  command->callback(
+      [arguments] { print_graph(arguments->trace, arguments->format); });
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "choose the precision of each layer from traces");
+  command->footer(kPlanFooter);
+  add_graph_command(*command);
+  command->require_subcommand(0, 1);
+  arguments->inputs.add_to(*command);
+  command->add_option("--memory", arguments->memory,
+                      "the most that a worker may need at once: 12G");
+  command->add_option("--slack", arguments->slack_percent,
+                      "percent that the plan may be slower than the fastest");
+  command
+      ->add_option("--precisions", arguments->precisions,
+                   "those that layers may have; else all that were traced")
+      ->delimiter(',');
+  command->add_option("--fix", arguments->fixed,
+                      "LAYER=PRECISION, for each that must not change");
+  command->add_option("--indicator", arguments->indicator,
+                      "variance, published, weight or hessian");
+  command->add_option("-o,--output", arguments->output, "the plan's file");
+  command->add_option("--format", arguments->format, "text, csv or json");
+  command->callback([arguments, command] {
+    if (command->get_subcommands().empty()) make_plan(*arguments);
+  });
+}
+
+}  // namespace sheaf::cli

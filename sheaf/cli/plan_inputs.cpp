@@ -1,0 +1,104 @@
+#include "sheaf/cli/plan_inputs.hpp"
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/units.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+// In the order in which devices come on the command line.
+std::vector<std::vector<plan::StepProfile>> by_device(
+    const std::vector<std::string>& files) {
+  std::vector<std::vector<plan::StepProfile>> groups;
+  for (const std::string& file : files) {
+    plan::StepProfile profile = plan::read_profile(file);
+    const auto at =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+          return group[0].device_name == profile.device_name &&
+                 group[0].model.device == profile.model.device;
+        });
+    auto& group = at == groups.end() ? groups.emplace_back() : *at;
+    group.push_back(std::move(profile));
+  }
+  return groups;
+}
+
+plan::CastCosts casts_on(const topo::Machine& machine,
+                         const std::string& device) {
+  plan::CastCosts costs;
+  for (const topo::MachineDevice& one : machine.devices) {
+    if (one.name != device) continue;
+    for (const topo::MachineCast& cast : one.casts)
+      costs.pairs[{plan::parse_precision(cast.from),
+                   plan::parse_precision(cast.to)}] = {cast.ns_per_element,
+                                                       cast.ns};
+  }
+  return costs;
+}
+
+// Workers without a GPU compute on cores, which they may have to share.
+void share_cores(plan::Cluster& cluster) {
+  const bool is_known = !cluster.machine.hosts.empty();
+  if (!is_known) return;
+  const double cores = cluster.machine.hosts[0].cores;
+  const double here = cluster.placement.ranks_per_host;
+  for (plan::WorkerKind& kind : cluster.kinds) {
+    if (kind.recorded->model().device != "cpu") continue;
+    kind.slowdown = std::max(1.0, here / cores);
+    cluster.exchange.is_inline |= 2 * here > cores;
+  }
+}
+
+}  // namespace
+
+void PlanInputs::add_to(CLI::App& command) {
+  command.add_option("traces", traces,
+                     "traces of one model, one for each device and precision");
+  command.add_option("--machine", machine,
+                     "machine.json, as sheaf bench --fit writes it");
+  command
+      .add_option("--workers", workers,
+                  "how many of each kind of device, in the order of traces")
+      ->delimiter(',');
+  command.add_option("--topology", topology,
+                     "ranks on a host x hosts, as 4x3; else one host");
+  command.add_option("--bucket", bucket, "bytes of an exchange; else 25M");
+}
+
+plan::Cluster make_cluster(const PlanInputs& inputs,
+                           std::deque<plan::Recorded>& recorded) {
+  SHEAF_CHECK(!inputs.traces.empty(),
+              "give the traces of one model; sheaf trace records them");
+  plan::Cluster cluster;
+  if (!inputs.machine.empty())
+    cluster.machine = topo::load_machine(inputs.machine);
+  auto groups = by_device(inputs.traces);
+  SHEAF_CHECK(inputs.workers.empty() || inputs.workers.size() == groups.size(),
+              "--workers has ", inputs.workers.size(),
+              " numbers, but the traces are of ", groups.size(), " devices");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::string device = groups[i][0].device_name;
+    const plan::Recorded& one = recorded.emplace_back(std::move(groups[i]));
+    plan::WorkerKind kind;
+    kind.recorded = &one;
+    kind.casts = plan::casts_of(one, casts_on(cluster.machine, device));
+    kind.count = inputs.workers.empty() ? 1 : inputs.workers[i];
+    SHEAF_CHECK(kind.count >= 1, "--workers must be 1 or more, not ",
+                kind.count);
+    cluster.kinds.push_back(kind);
+  }
+  const int workers = cluster.workers();
+  topo::Dims dims{{workers}};
+  if (!inputs.topology.empty()) dims = topo::parse_dims(inputs.topology);
+  topo::check_fits(dims, workers);
+  cluster.placement = topo::placement_of(dims);
+  if (!inputs.bucket.empty())
+    cluster.exchange.buckets.bytes =
+        static_cast<std::int64_t>(parse_bytes(inputs.bucket));
+  share_cores(cluster);
+  return cluster;
+}
+
+}  // namespace sheaf::cli

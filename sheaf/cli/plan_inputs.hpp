@@ -1,0 +1,31 @@
+#pragma once
+// What commands that look ahead have in common: traces, machines, workers.
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "sheaf/plan/cluster.hpp"
+
+namespace sheaf::cli {
+
+struct PlanInputs {
+  std::vector<std::string> traces;
+  std::string machine;       // a file
+  std::vector<int> workers;  // of each kind of device; none: one
+  std::string topology;      // "4x3"
+  std::string bucket;        // bytes
+
+  void add_to(CLI::App& command);
+  bool describes_workers() const {
+    return !workers.empty() || !topology.empty() || !machine.empty() ||
+           !bucket.empty();
+  }
+};
+
+// The traces by device, and the workers; `recorded` holds what was read.
+plan::Cluster make_cluster(const PlanInputs& inputs,
+                           std::deque<plan::Recorded>& recorded);
+
+}  // namespace sheaf::cli

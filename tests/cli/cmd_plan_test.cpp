@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/call_sheaf.hpp"
+#include "tests/plan/model_trace.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+using plan::ModelTrace;
+using plan::Precision;
+
+class PlanCommand : public testing::Test {
+ protected:
+  std::string output() const { return (folder_.path() / "plan.json").string(); }
+  nlohmann::json written() const {
+    std::ifstream file(output());
+    return nlohmann::json::parse(file);
+  }
+  TemporaryFolder folder_;
+  ModelTrace high_{plan::small_model(), plan::uniform(Precision::kF32), true};
+  ModelTrace low_{plan::small_model(), plan::uniform(Precision::kBf16), true};
+  std::string f32_ = high_.write().string();
+  std::string bf16_ = low_.write().string();
+};
+
+TEST_F(PlanCommand, WritesAPlanThatRunsCanRead) {
+  const CallOutcome shown =
+      call_sheaf({"plan", f32_, bf16_, "--slack", "1", "-o", output()});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  for (const char* part : {"all f32", "all bf16", "chosen", "conv2", "1 x GPU"})
+    EXPECT_TRUE(has(shown.out, part)) << part << " in\n" << shown.out;
+  const auto plan = plan::read_precision_plan(output());
+  EXPECT_EQ(plan.of("conv2"), Precision::kBf16);
+  EXPECT_GT(written()["predicted"]["step_ms"], 0);
+  // The plan as it was predicted, by the other command.
+  const CallOutcome again = call_sheaf(
+      {"predict", f32_, bf16_, "--plan", output(), "--format", "json"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  const auto row = nlohmann::json::parse(again.out);
+  EXPECT_NEAR(row["predicted_ms"], written()["predicted"]["step_ms"], 1e-6);
+}
+
+TEST_F(PlanCommand, PrintsTheGraph) {
+  const CallOutcome dot =
+      call_sheaf({"plan", "graph", f32_, "--format", "dot"});
+  EXPECT_EQ(dot.code, 0) << dot.err;
+  EXPECT_TRUE(has(dot.out, "digraph")) << dot.out;
+  const CallOutcome json = call_sheaf({"plan", "graph", f32_});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["operators"].size(), 6u);
+}
+
+TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
+  const auto is_told = [&](std::vector<std::string> words, const char* part) {
+    words.insert(words.end(), {"-o", output()});
+    const CallOutcome shown = call_sheaf(words);
+    EXPECT_EQ(shown.code, 2) << part;
+    EXPECT_TRUE(has(shown.err, part)) << shown.err;
+    EXPECT_FALSE(std::filesystem::exists(output()));
+  };
+  is_told({"plan"}, "give the traces");
+  is_told({"plan", f32_, bf16_, "--memory", "1M"}, "no plan fits");
+  is_told({"plan", f32_, f32_}, "both traces in f32");
+  is_told({"plan", f32_, "--workers", "2,2"}, "of 1 devices");
+  is_told({"plan", f32_, "--workers", "4", "--topology", "2x3"}, "2x3");
+  is_told({"plan", f32_, "--fix", "conv1"}, "LAYER=PRECISION");
+  is_told({"plan", f32_, "--precisions", "f8"}, "no precision \"f8\"");
+}
+
+TEST_F(PlanCommand, PredictsMoreWorkers) {
+  const auto step_ms = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--format", "json"});
+    const CallOutcome shown = call_sheaf(words);
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    return nlohmann::json::parse(shown.out)["predicted_ms"].get<double>();
+  };
+  const double one = step_ms({"predict", f32_, "--precision", "f32"});
+  const double many =
+      step_ms({"predict", f32_, "--workers", "1024", "--topology", "8x128"});
+  EXPECT_GT(many, one);
+  EXPECT_NEAR(one, high_.step_us() * 1e-3, 0.02 * one);
+  const double twice = step_ms({"predict", f32_, "--batch", "16"});
+  EXPECT_NEAR(twice / one, 2, 0.2);
+}
+
+}  // namespace
+}  // namespace sheaf::cli

@@ -1,0 +1,165 @@
+#include "sheaf/plan/planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/plan/fastest.hpp"
+#include "sheaf/plan/plan_file.hpp"
+#include "tests/plan/model_trace.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+// A chain with costs of its own; odd layers are slow in bf16.
+std::vector<ModelOperator> chain(int layers) {
+  std::vector<ModelOperator> model;
+  for (int i = 0; i < layers; ++i) {
+    std::vector<int> inputs;
+    if (i > 0) inputs.push_back(2 * i - 1);
+    model.push_back({"aten::conv2d", concat("c", i), inputs,
+                     1e5 + 7e4 * (i % 3), 20.0 + 30 * (i % 4)});
+    model.push_back({"aten::relu", "", {2 * i}, 1e5 + 7e4 * (i % 3), 5});
+  }
+  return model;
+}
+
+Recorded record(const std::vector<ModelOperator>& model,
+                const std::vector<Precision>& precisions) {
+  std::vector<StepProfile> profiles;
+  for (const Precision one : precisions)
+    profiles.push_back(read_profile(
+        ModelTrace(model, uniform(one), true, /*host_us=*/2).write()));
+  return Recorded(std::move(profiles));
+}
+
+Cluster cluster_of(const Recorded& recorded) {
+  Cluster cluster;
+  cluster.kinds.push_back({&recorded, casts_of(recorded), 1, 1});
+  return cluster;
+}
+
+// All plans of seven layers, one by one.
+TEST(FastestPlan, IsAsFastAsTheBestOfAll) {
+  const auto model = chain(7);
+  const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
+  const Recorded recorded = record(model, both);
+  const Cluster cluster = cluster_of(recorded);
+  for (const double limit : {0.0, 0.75}) {
+    PrecisionPlan all_high = uniform(Precision::kF32);
+    const auto bytes = static_cast<std::int64_t>(
+        limit * static_cast<double>(mix_memory(recorded, all_high).peak()));
+    std::int64_t best = 0;
+    for (int code = 0; code < 128; ++code) {
+      PrecisionPlan plan;
+      for (int i = 0; i < 7; ++i)
+        plan.layers[concat("c", i)] =
+            both[static_cast<std::size_t>((code >> i) & 1)];
+      const ClusterStep step = predict_step(cluster, {plan});
+      if (bytes > 0 && step.memory[0].peak() > bytes) continue;
+      if (best == 0 || step.ns < best) best = step.ns;
+    }
+    FastestOptions options;
+    options.precisions = both;
+    options.memory_limit = bytes;
+    const FastestPlan fastest =
+        fastest_plan(recorded, cluster.kinds[0].casts, options);
+    EXPECT_TRUE(fastest.is_exact);
+    const ClusterStep step = predict_step(cluster, {fastest.plan});
+    EXPECT_NEAR(static_cast<double>(step.ns) / static_cast<double>(best), 1,
+                0.005)
+        << limit;
+    if (bytes > 0) EXPECT_LE(step.memory[0].peak(), bytes);
+  }
+  FastestOptions impossible;
+  impossible.precisions = both;
+  impossible.memory_limit = 1000;
+  expect_throws<UsageError>(
+      [&] { fastest_plan(recorded, cluster.kinds[0].casts, impossible); },
+      {"no plan fits", "smallest"});
+}
+
+TEST(Planner, IsNotSlowerThanUniformAndDisturbsLess) {
+  const Recorded recorded =
+      record(small_model(), {Precision::kF32, Precision::kBf16});
+  const ChosenPlan chosen = choose_plan(cluster_of(recorded), {});
+  ASSERT_EQ(chosen.uniform.size(), 2u);
+  for (const UniformStep& one : chosen.uniform)
+    EXPECT_LE(chosen.step.ns, one.step.ns);
+  EXPECT_LE(chosen.indicator, chosen.uniform[1].indicator);
+  EXPECT_GT(chosen.uniform[1].indicator, 0);
+  EXPECT_EQ(chosen.uniform[0].indicator, 0);
+}
+
+// A fast worker that waits for a slow one gets its precision back.
+TEST(Planner, WorkersThatWaitAnywayKeepTheirPrecision) {
+  auto slow = small_model();
+  for (ModelOperator& one : slow) one.us *= 4;
+  const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
+  const Recorded fast_one = record(small_model(), both);
+  const Recorded slow_one = record(slow, both);
+  Cluster cluster;
+  cluster.kinds.push_back({&fast_one, casts_of(fast_one), 2, 1});
+  cluster.kinds.push_back({&slow_one, casts_of(slow_one), 2, 1});
+  cluster.placement = topo::placement_of(topo::Dims{{4}});
+  const ChosenPlan chosen = choose_plan(cluster, {});
+  for (const char* layer : {"conv1", "conv2", "fc"})
+    EXPECT_EQ(chosen.plans[0].of(layer), Precision::kF32) << layer;
+  EXPECT_EQ(chosen.plans[1].of("conv2"), Precision::kBf16);
+  EXPECT_LE(chosen.step.ns, chosen.uniform[1].step.ns);
+  EXPECT_LT(chosen.indicator, chosen.uniform[1].indicator);
+  const auto json = nlohmann::json::parse(plan_text(cluster, chosen));
+  EXPECT_EQ(json["devices"][1]["precision"]["layers"]["conv2"], "bf16");
+  EXPECT_EQ(json["devices"].size(), 2u);
+}
+
+TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
+  const Recorded recorded =
+      record(small_model(), {Precision::kF32, Precision::kBf16});
+  PlannerOptions options;
+  options.fixed.layers["conv2"] = Precision::kF32;
+  const ChosenPlan chosen = choose_plan(cluster_of(recorded), options);
+  EXPECT_EQ(chosen.plans[0].of("conv2"), Precision::kF32);
+  EXPECT_EQ(chosen.reasons[0].at("conv2"), "as it was told");
+  options.precisions = {Precision::kF16};
+  expect_throws<UsageError>([&] { choose_plan(cluster_of(recorded), options); },
+                            {"none of the precisions"});
+}
+
+TEST(Indicator, GrowsAsPrecisionFalls) {
+  const Recorded recorded = record(small_model(), {Precision::kF32});
+  for (const auto kind : {IndicatorKind::kVariance, IndicatorKind::kPublished,
+                          IndicatorKind::kWeight}) {
+    const Indicator indicator(recorded.model(), recorded.graph(), kind);
+    EXPECT_EQ(indicator.of("conv1", Precision::kF32), 0);
+    EXPECT_GT(indicator.of("conv1", Precision::kF16), 0);
+    EXPECT_GT(indicator.of("conv1", Precision::kBf16),
+              indicator.of("conv1", Precision::kF16));
+  }
+  expect_throws<UsageError>(
+      [&] {
+        Indicator(recorded.model(), recorded.graph(), IndicatorKind::kHessian);
+      },
+      {"curvature"});
+  expect_throws<UsageError>([] { parse_indicator("other"); }, {"variance"});
+}
+
+// The published formula, by hand: conv1's statistics in model_trace.hpp.
+TEST(Indicator, HasThePublishedValues) {
+  const Recorded recorded = record(small_model(), {Precision::kF32});
+  const Indicator indicator(recorded.model(), recorded.graph(),
+                            IndicatorKind::kPublished);
+  const double n_w = std::sqrt(300.0), n_v = std::sqrt(1000.0), n_g = 1;
+  const double s_v = 4 / 127.0, s_w = 1 / 127.0;
+  const double forward = (n_w * s_v * s_v * 1000 + n_v * s_w * s_w * 100) / 6;
+  // frexp(sqrt(sqrt(1000) / 1000)) has the exponent -2.
+  const double backward =
+      (n_g * s_v * s_v * 1000 + n_v * 16 * std::pow(2, -18) * 1000) / 6;
+  EXPECT_NEAR(indicator.of("conv1", Precision::kInt8),
+              4 * (3 - 1) * forward + 1 * backward, 1e-9);
+}
+
+}  // namespace
+}  // namespace sheaf::plan
