@@ -1,11 +1,14 @@
 #include "sheaf/plan/cluster.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::plan {
 namespace {
+
+constexpr int kMostSteps = 12;
 
 StepGraph slowed(StepGraph step, double factor) {
   if (factor == 1) return step;
@@ -66,9 +69,13 @@ ClusterStep predict_step(const Cluster& cluster,
   for (const std::int64_t ns : times) result.exchange_ns += ns;
   std::vector<Replay> ranks(graphs.size());
   const auto ns_of = [&](std::size_t number) { return times[number]; };
-  Replay::Together together;
-  for (int step = 0; step < 2; ++step)
+  // A thread that runs ahead is stopped by full queues only after some steps.
+  Replay::Together together = Replay::run_together(ranks, steps, ns_of);
+  for (int step = 1; step < kMostSteps; ++step) {
+    const std::int64_t before = together.step_ns[0];
     together = Replay::run_together(ranks, steps, ns_of);
+    if (std::abs(together.step_ns[0] - before) * 1000 < before) break;
+  }
   result.kind_ns = together.step_ns;
   result.waits_ns = together.waits_ns;
   result.ns =

@@ -39,8 +39,8 @@ struct ClusterStep {
   std::int64_t exchange_ns = 0;        // all collectives alone
 };
 
-// One plan for each kind. The second of two steps, when what the first leaves
-// is there.
+// One plan for each kind. A step like the one before it, when what that left
+// to do is there.
 ClusterStep predict_step(const Cluster& cluster,
                          const std::vector<PrecisionPlan>& plans);
 
