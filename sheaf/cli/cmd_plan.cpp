@@ -9,6 +9,7 @@
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/plan_compare.hpp"
 #include "sheaf/cli/plan_inputs.hpp"
 #include "sheaf/plan/plan_file.hpp"
 
@@ -152,6 +153,7 @@ void add_plan_command(CLI::App& app) {
       "plan", "choose the precision of each layer from traces");
   command->footer(kPlanFooter);
   add_graph_command(*command);
+  add_compare_command(*command);
   command->require_subcommand(0, 1);
   arguments->inputs.add_to(*command);
   command->add_option("--memory", arguments->memory,

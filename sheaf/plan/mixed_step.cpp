@@ -94,17 +94,20 @@ class Mixer {
 
   void add_missing(At slot, const std::vector<bool>& has_cast, bool is_backward,
                    std::uint32_t thread) {
+    const auto side =
+        static_cast<std::int32_t>(2 * slot + (is_backward ? 1 : 0));
     for (At i = 0; i < has_cast.size(); ++i) {
       const SlotTypes::Cast& cast = types_[slot].casts[i];
       if (!cast.is_needed || has_cast[i]) continue;
       const double elements = recorded_.graph().slots[slot].inputs[i].elements;
       const CastCost cost = is_backward ? casts_.of(cast.to, cast.from)
                                         : casts_.of(cast.from, cast.to);
-      add_cast(static_cast<std::int64_t>(cost.of(elements)), thread);
+      add_cast(static_cast<std::int64_t>(cost.of(elements)), thread, side);
     }
   }
-  void add_cast(std::int64_t ns, std::uint32_t thread) {
+  void add_cast(std::int64_t ns, std::uint32_t thread, std::int32_t side) {
     ThreadMark mark;
+    mark.part = side;
     if (result_.streams == 0) {
       mark.cpu_ns = ns;
       result_.threads[thread].push_back(mark);

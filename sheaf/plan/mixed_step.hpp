@@ -20,6 +20,9 @@ struct PhaseMemory {
   std::int64_t peak() const;
 };
 
+// UsageError says where they differ.
+void check_one_model(const StepProfile& a, const StepProfile& b);
+
 // Traces of one model on one device, in each of which all layers have the same
 // precision.
 class Recorded {

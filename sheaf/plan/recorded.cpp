@@ -10,19 +10,6 @@ constexpr Precision kHighestFirst[] = {Precision::kF32, Precision::kTf32,
                                        Precision::kBf16, Precision::kF16,
                                        Precision::kInt8};
 
-void check_alike(const StepProfile& a, const StepProfile& b) {
-  const auto& ours = a.graph.slots;
-  const auto& theirs = b.graph.slots;
-  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
-    SHEAF_CHECK(ours[i].layer == theirs[i].layer &&
-                    (!ours[i].layer.empty() || ours[i].op == theirs[i].op),
-                a.file, " and ", b.file, " are not traces of one model: at ", i,
-                " one has ", ours[i].name, ", the other ", theirs[i].name);
-  SHEAF_CHECK(ours.size() == theirs.size(), a.file, " and ", b.file,
-              " are not traces of one model: ", ours.size(), " operators and ",
-              theirs.size());
-}
-
 // Whether the slot got there what it gets now.
 bool takes(const StepProfile& profile, std::size_t slot,
            const SlotTypes& types) {
@@ -35,6 +22,19 @@ bool takes(const StepProfile& profile, std::size_t slot,
 }
 
 }  // namespace
+
+void check_one_model(const StepProfile& a, const StepProfile& b) {
+  const auto& ours = a.graph.slots;
+  const auto& theirs = b.graph.slots;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
+    SHEAF_CHECK(ours[i].layer == theirs[i].layer &&
+                    (!ours[i].layer.empty() || ours[i].op == theirs[i].op),
+                a.file, " and ", b.file, " are not traces of one model: at ", i,
+                " one has ", ours[i].name, ", the other ", theirs[i].name);
+  SHEAF_CHECK(ours.size() == theirs.size(), a.file, " and ", b.file,
+              " are not traces of one model: ", ours.size(), " operators and ",
+              theirs.size());
+}
 
 Recorded::Recorded(std::vector<StepProfile> profiles)
     : profiles_(std::move(profiles)) {
@@ -53,7 +53,7 @@ Recorded::Recorded(std::vector<StepProfile> profiles)
     if (has(one)) order_.push_back(by_precision_.at(one));
   std::vector<const ModelGraph*> graphs;
   for (const StepProfile* profile : order_) {
-    check_alike(base(), *profile);
+    check_one_model(base(), *profile);
     graphs.push_back(&profile->graph);
   }
   is_f32_only_ = find_f32_only(graphs);

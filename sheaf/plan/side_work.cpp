@@ -13,21 +13,42 @@ double mark_ns(const StepGraph& step, const ThreadMark& mark) {
                                   : 0;
 }
 
+// `slot_of(part)` is kNone for what is not to be counted.
+template <class SlotOf>
+std::vector<double> sum_by_slot(const StepGraph& step, std::size_t slots,
+                                SlotOf slot_of) {
+  std::vector<double> sums(slots);
+  for (const auto& thread : step.threads)
+    for (const ThreadMark& mark : thread) {
+      const std::int32_t slot = mark.part == kNone ? kNone : slot_of(mark.part);
+      if (slot != kNone) sums[static_cast<At>(slot)] += mark_ns(step, mark);
+    }
+  return sums;
+}
+
 }  // namespace
+
+std::vector<double> slot_work_ns(const StepProfile& profile) {
+  return sum_by_slot(profile.step, profile.graph.slots.size(),
+                     [&](std::int32_t part) {
+                       return profile.parts[static_cast<At>(part)].slot;
+                     });
+}
+
+std::vector<double> mixed_work_ns(const StepGraph& mixed, std::size_t slots) {
+  return sum_by_slot(mixed, slots, [](std::int32_t side) { return side / 2; });
+}
 
 SideWork::SideWork(const Recorded& recorded) {
   for (const Precision precision : recorded.precisions()) {
     const StepProfile& profile = recorded.of(precision);
     Sums& sums = sums_[&profile];
-    sums.ns.assign(profile.graph.slots.size(), 0);
-    sums.bytes = sums.ns;
-    for (const auto& thread : profile.step.threads)
-      for (const ThreadMark& mark : thread) {
-        if (mark.part == kNone) continue;
-        const Part& part = profile.parts[static_cast<At>(mark.part)];
-        if (part.cast != kNone) continue;
-        sums.ns[static_cast<At>(part.slot)] += mark_ns(profile.step, mark);
-      }
+    const std::size_t slots = profile.graph.slots.size();
+    sums.ns = sum_by_slot(profile.step, slots, [&](std::int32_t number) {
+      const Part& part = profile.parts[static_cast<At>(number)];
+      return part.cast == kNone ? part.slot : kNone;
+    });
+    sums.bytes.assign(slots, 0);
     for (const Allocation& one : profile.memory) {
       if (one.born < 0 || one.died < 0) continue;
       const Part& born = profile.parts[static_cast<At>(one.born)];

@@ -8,6 +8,11 @@
 
 namespace sheaf::plan {
 
+// By slot, casts included, forward and backward: of the device, or of the
+// thread where there is none.
+std::vector<double> slot_work_ns(const StepProfile& profile);
+std::vector<double> mixed_work_ns(const StepGraph& mixed, std::size_t slots);
+
 class SideWork {
  public:
   explicit SideWork(const Recorded& recorded);

@@ -68,6 +68,22 @@ TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
   is_told({"plan", f32_, "--precisions", "f8"}, "no precision \"f8\"");
 }
 
+TEST_F(PlanCommand, ComparesWithWhatAPlanTook) {
+  std::ofstream(output())
+      << R"({"precision": {"other": "f32", "layers": {"conv2": "bf16"}}})";
+  const ModelTrace run(plan::small_model(), plan::read_precision_plan(output()),
+                       false);
+  const CallOutcome shown =
+      call_sheaf({"plan", "compare", "--plan", output(), "--measured",
+                  run.write().string(), f32_, bf16_, "--format", "json"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  const auto step =
+      nlohmann::json::parse(shown.out.substr(0, shown.out.find('\n')));
+  EXPECT_EQ(step["what"], "step");
+  EXPECT_NEAR(step["measured"], run.step_us() * 1e-3, 1e-6);
+  EXPECT_NEAR(step["error_percent"], 0, 2);
+}
+
 TEST_F(PlanCommand, PredictsMoreWorkers) {
   const auto step_ms = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--format", "json"});
