@@ -11,6 +11,7 @@
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/cli/plan_inputs.hpp"
+#include "sheaf/plan/clocks.hpp"
 #include "sheaf/plan/operator_map.hpp"
 #include "sheaf/plan/replay.hpp"
 
@@ -100,16 +101,6 @@ void add_rows(const plan::Trace& trace, const PredictArguments& arguments,
   }
 }
 
-// Without the time that ranks have waited for each other in it, which the last
-// one has not.
-std::int64_t collective_ns(const std::vector<const plan::StepGraph*>& steps,
-                           std::size_t number) {
-  std::int64_t least = steps[0]->collectives[number].ns;
-  for (const plan::StepGraph* step : steps)
-    least = std::min(least, step->collectives[number].ns);
-  return least;
-}
-
 // Traces of the ranks of one run.
 void add_rows_together(const std::vector<plan::Trace>& traces,
                        const PredictArguments& arguments, Table& table) {
@@ -123,9 +114,9 @@ void add_rows_together(const std::vector<plan::Trace>& traces,
     for (const plan::Trace& trace : traces)
       graphs.push_back(plan::make_graph(trace.steps[i], trace.names));
     for (const plan::StepGraph& graph : graphs) steps.push_back(&graph);
+    const auto times = plan::collective_ns(steps);
     const auto together = plan::Replay::run_together(
-        ranks, steps,
-        [&](std::size_t number) { return collective_ns(steps, number); });
+        ranks, steps, [&](std::size_t number) { return times[number]; });
     for (std::size_t rank = 0; rank < traces.size(); ++rank) {
       const double measured = ms_of(graphs[rank].measured_ns);
       const double predicted = ms_of(together.step_ns[rank]);

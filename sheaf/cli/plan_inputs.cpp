@@ -4,16 +4,20 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/cli/custom_operators.hpp"
 
 namespace sheaf::cli {
 namespace {
 
 // In the order in which devices come on the command line.
 std::vector<std::vector<plan::StepProfile>> by_device(
-    const std::vector<std::string>& files) {
+    const PlanInputs& inputs) {
+  plan::CustomOperators custom;
+  if (!inputs.operators.empty())
+    custom = read_custom_operators(inputs.operators);
   std::vector<std::vector<plan::StepProfile>> groups;
-  for (const std::string& file : files) {
-    plan::StepProfile profile = plan::read_profile(file);
+  for (const std::string& file : inputs.traces) {
+    plan::StepProfile profile = plan::read_profile(file, custom);
     const auto at =
         std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
           return group[0].device_name == profile.device_name &&
@@ -65,6 +69,8 @@ void PlanInputs::add_to(CLI::App& command) {
   command.add_option("--topology", topology,
                      "ranks on a host x hosts, as 4x3; else one host");
   command.add_option("--bucket", bucket, "bytes of an exchange; else 25M");
+  command.add_option("--operators", operators,
+                     "YAML that declares operators which torch does not have");
 }
 
 plan::Cluster make_cluster(const PlanInputs& inputs,
@@ -74,7 +80,7 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
   plan::Cluster cluster;
   if (!inputs.machine.empty())
     cluster.machine = topo::load_machine(inputs.machine);
-  auto groups = by_device(inputs.traces);
+  auto groups = by_device(inputs);
   SHEAF_CHECK(inputs.workers.empty() || inputs.workers.size() == groups.size(),
               "--workers has ", inputs.workers.size(),
               " numbers, but the traces are of ", groups.size(), " devices");

@@ -88,7 +88,7 @@ class ExchangeMaker {
   }
   void start_bucket(std::vector<ThreadMark>& marks) {
     const auto number = static_cast<std::int32_t>(step_.collectives.size());
-    step_.collectives.push_back({"all_reduce", buckets_[next_++] / 4, 0});
+    step_.collectives.push_back({"all_reduce", buckets_[next_++] / 4, {}});
     ThreadMark mark;
     mark.kind = ThreadMark::Kind::kLaunch;
     mark.call_ns = options_.launch_ns;

@@ -1,5 +1,6 @@
 #include "sheaf/plan/operator_map.hpp"
 
+#include <cctype>
 #include <map>
 #include <unordered_map>
 
@@ -20,10 +21,27 @@ bool takes_gradient(const std::string& name) {
   return is_engine(name) && name.find(kAccumulate) != std::string::npos;
 }
 
+// "aten::max_pool2d" and "MaxPool2DBackward0" are both "maxpool2d".
+std::string plain(std::string_view name) {
+  if (const auto at = name.rfind("::"); at != std::string_view::npos)
+    name.remove_prefix(at + 2);
+  if (const auto at = name.rfind("Backward"); at != std::string_view::npos)
+    name = name.substr(0, at);
+  std::string text;
+  for (const char one : name)
+    if (one != '_')
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(one)));
+  return text;
+}
+
 class Mapper {
  public:
-  Mapper(const StepTrace& step, const Names& names)
+  Mapper(const StepTrace& step, const Names& names,
+         const CustomOperators& custom)
       : step_(step), names_(names) {
+    for (const CustomOperator& one : custom)
+      for (const std::string& backward : one.backward)
+        forward_name_[plain(backward)] = plain(one.name);
     const std::size_t count = step.operators.size();
     map_.parent.assign(count, -1);
     map_.outermost.assign(count, -1);
@@ -92,12 +110,40 @@ class Mapper {
 
   void match(std::size_t i) {
     const std::int64_t number = step_.operators[i].sequence;
-    if (number < 0) return fail(i, "it has no sequence number");
+    if (number < 0) return match_by_name(i);
     const auto found = forward_.find(number);
     if (found == forward_.end())
       return fail(
           i, concat("no forward operator of the step has its number ", number));
     map_.source[i] = found->second;
+  }
+  // Backward goes the other way: the last one first.
+  void match_by_name(std::size_t i) {
+    if (by_name_.empty()) index_names();
+    const std::string_view function =
+        std::string_view(names_[step_.operators[i].name])
+            .substr(kEngine.size());
+    std::string wanted = plain(function);
+    if (const auto known = forward_name_.find(wanted);
+        known != forward_name_.end())
+      wanted = known->second;
+    const auto found = by_name_.find(wanted);
+    if (found == by_name_.end() || found->second.empty())
+      return fail(i, concat("it has no sequence number, and no forward "
+                            "operator of its name is left: \"",
+                            wanted, "\""));
+    map_.source[i] = found->second.back();
+    found->second.pop_back();
+    ++map_.by_name;
+  }
+  // Of operators in each other that have the same name, the innermost.
+  void index_names() {
+    for (std::size_t i = 0; i < step_.operators.size(); ++i) {
+      if (is_backward_[i]) continue;
+      auto& list = by_name_[plain(names_[step_.operators[i].name])];
+      if (!list.empty() && map_.parent[i] == list.back()) list.pop_back();
+      list.push_back(static_cast<std::int32_t>(i));
+    }
   }
   void attach_gradient(std::size_t i, std::int32_t before) {
     if (before < 0) return fail(i, "no function comes before it");
@@ -113,12 +159,15 @@ class Mapper {
   std::vector<int> depth_;
   std::vector<bool> is_backward_;
   std::unordered_map<std::int64_t, std::int32_t> forward_;
+  std::map<std::string, std::string> forward_name_;  // by backward name
+  std::map<std::string, std::vector<std::int32_t>> by_name_;
 };
 
 }  // namespace
 
-OperatorMap map_operators(const StepTrace& step, const Names& names) {
-  return Mapper(step, names).run();
+OperatorMap map_operators(const StepTrace& step, const Names& names,
+                          const CustomOperators& custom) {
+  return Mapper(step, names, custom).run();
 }
 
 // DDP says what it copies back after an all-reduce, bucket by bucket.

@@ -272,7 +272,7 @@ class GraphMaker {
       graph_.kernels[i].collective =
           static_cast<std::int32_t>(graph_.collectives.size());
       graph_.collectives.push_back({told.empty() ? names_[kernel.name] : told,
-                                    kernel.elements, kernel.span.ns()});
+                                    kernel.elements, kernel.span});
     }
   }
 

@@ -44,7 +44,7 @@ struct KernelTask {
 struct Collective {
   std::string name;            // "allreduce"
   std::int64_t elements = -1;  // -1: the trace does not tell
-  std::int64_t ns = 0;         // measured, waiting for others included
+  Span span{};                 // measured, waiting for others included
 };
 
 struct StepGraph {

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/plan/operator_map.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -18,11 +17,12 @@ constexpr std::string_view kGradientName = "AccumulateGrad";
 
 class ProfileMaker {
  public:
-  ProfileMaker(const Trace& trace, std::size_t step, const std::string& file)
-      : names_(trace.names), step_(trace.steps[step]) {
+  ProfileMaker(const Trace& trace, std::size_t step, const std::string& file,
+               const CustomOperators& custom)
+      : names_(trace.names), step_(trace.steps[step]), custom_(custom) {
     profile_.file = file;
     profile_.device_name = trace.header.device_name;
-    map_ = map_operators(step_, names_);
+    map_ = map_operators(step_, names_, custom_);
     find_outermost();
     profile_.model = trace.header.model.empty()
                          ? model_of_operators()
@@ -92,16 +92,24 @@ class ProfileMaker {
     for (const std::int32_t one : forward_) {
       ModelNode node;
       node.op = name_of(one);
-      for (const char* product :
-           {"aten::conv2d", "aten::linear", "aten::matmul", "aten::conv1d",
-            "aten::conv3d", "aten::bmm", "aten::addmm"})
-        if (node.op == product)
-          node.layer = concat(node.op.substr(6), "#", seen[node.op]++);
+      if (may_change(node.op))
+        node.layer = concat(node.op.substr(node.op.find("::") + 2), "#",
+                            seen[node.op]++);
       node.inputs.push_back(static_cast<std::int32_t>(model.nodes.size()) - 1);
       node.type = Precision::kF32;
       model.nodes.push_back(std::move(node));
     }
     return model;
+  }
+
+  bool may_change(const std::string& op) const {
+    for (const CustomOperator& one : custom_)
+      if (one.name == op) return one.may_change;
+    for (const char* product :
+         {"aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::linear",
+          "aten::matmul", "aten::addmm", "aten::bmm"})
+      if (op == product) return true;
+    return false;
   }
 
   void place_forward() {
@@ -231,6 +239,7 @@ class ProfileMaker {
 
   const Names& names_;
   const StepTrace& step_;
+  const CustomOperators& custom_;
   StepProfile profile_;
   OperatorMap map_;
   std::vector<std::int32_t> outermost_;
@@ -254,13 +263,15 @@ std::size_t typical_step(const Trace& trace) {
 }  // namespace
 
 StepProfile make_profile(const Trace& trace, std::size_t step,
-                         const std::string& file) {
-  return ProfileMaker(trace, step, file).make();
+                         const std::string& file,
+                         const CustomOperators& custom) {
+  return ProfileMaker(trace, step, file, custom).make();
 }
 
-StepProfile read_profile(const std::filesystem::path& path) {
+StepProfile read_profile(const std::filesystem::path& path,
+                         const CustomOperators& custom) {
   const Trace trace = read_steps(path);
-  return make_profile(trace, typical_step(trace), path.string());
+  return make_profile(trace, typical_step(trace), path.string(), custom);
 }
 
 }  // namespace sheaf::plan

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sheaf/plan/model_graph.hpp"
+#include "sheaf/plan/operator_map.hpp"
 #include "sheaf/plan/step_graph.hpp"
 
 namespace sheaf::plan {
@@ -62,8 +63,10 @@ struct StepProfile {
 // The step of the trace whose time is the median. IoError as read_steps(), and
 // for a trace that does not tell its model; UsageError where events and model
 // do not belong together.
-StepProfile read_profile(const std::filesystem::path& path);
+StepProfile read_profile(const std::filesystem::path& path,
+                         const CustomOperators& custom = {});
 StepProfile make_profile(const Trace& trace, std::size_t step,
-                         const std::string& file);
+                         const std::string& file,
+                         const CustomOperators& custom = {});
 
 }  // namespace sheaf::plan

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/plan/type_flow.hpp"
 #include "tests/plan/trace_text.hpp"
 
@@ -170,6 +171,12 @@ class ModelTrace {
           node->cast < 0 ? 2 * kernel_us(*node)
                          : cast_us(node->type, node->from, elements_in(*node)),
           node->sequence);
+      if (node->cast < 0 &&
+          (model_[node->of].layer == "conv1" || model_[node->of].layer == "fc"))
+        text_.op(
+            "autograd::engine::evaluate_function: "
+            "torch::autograd::AccumulateGrad",
+            2, now_ - 1, 0.5);
       now_ -= 2;
       memory(2, node->address, -bytes(*node));
       now_ += 2;
