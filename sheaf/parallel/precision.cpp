@@ -1,0 +1,118 @@
+#include "sheaf/parallel/precision.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/parallel/precision_device.hpp"
+#include "sheaf/parallel/precision_mode.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using plan::Precision;
+using plan::PrecisionPlan;
+
+at::Device device_of(const torch::nn::Module& module) {
+  const auto parameters = module.named_parameters();
+  SHEAF_CHECK(!parameters.is_empty(),
+              "a plan of precisions is for a module with parameters, and this "
+              "one has none");
+  const at::Device device = parameters.begin()->value().device();
+  for (const auto& entry : parameters) {
+    const at::Tensor& tensor = entry.value();
+    SHEAF_CHECK(tensor.scalar_type() == at::kFloat,
+                "a plan of precisions needs parameters in f32, and ",
+                entry.key(), " is ", tensor.scalar_type(),
+                "; layers are cast as the plan says, weights stay in f32");
+    SHEAF_CHECK(tensor.device() == device,
+                "a plan of precisions is for one "
+                "device, and ",
+                entry.key(), " is on ", tensor.device(),
+                ", other parameters on ", device);
+  }
+  return device;
+}
+
+// "matmul#3": a product of activations, which only a pass can find.
+bool is_counted(const std::string& layer) {
+  const std::size_t mark = layer.find('#');
+  return mark != std::string::npos && mark + 1 < layer.size() &&
+         is_product(layer.substr(0, mark)) &&
+         std::all_of(layer.begin() + static_cast<std::ptrdiff_t>(mark) + 1,
+                     layer.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The nearest first, at most three.
+std::vector<std::string> close_names(const std::string& layer,
+                                     std::vector<std::string> names) {
+  std::stable_sort(names.begin(), names.end(),
+                   [&](const std::string& a, const std::string& b) {
+                     return edit_distance(layer, a) < edit_distance(layer, b);
+                   });
+  if (names.size() > 3) names.resize(3);
+  return names;
+}
+
+void check_layers(const LayerNames& names, const PrecisionPlan& plan) {
+  for (const auto& [layer, precision] : plan.layers) {
+    if (names.has(layer) || is_counted(layer)) continue;
+    const std::string other = names.shared_with(layer);
+    SHEAF_CHECK(other.empty(), "the plan names the layer '", layer,
+                "', which shares its weight with '", other, "'; name that");
+    const auto layers = names.layers();
+    SHEAF_CHECK(false, "the plan names the layer '", layer,
+                "', and the module has none of that name; near are ",
+                join(close_names(layer, layers), ", "), ", of ", layers.size(),
+                " layers");
+  }
+}
+
+std::set<Precision> precisions_of(const PrecisionPlan& plan) {
+  std::set<Precision> result{plan.other};
+  for (const auto& [layer, precision] : plan.layers) result.insert(precision);
+  return result;
+}
+
+std::string user_of(const PrecisionPlan& plan, Precision precision) {
+  for (const auto& [layer, one] : plan.layers)
+    if (one == precision) return concat("the layer '", layer, "'");
+  return "layers that it does not name";
+}
+
+}  // namespace
+
+std::vector<std::string> layers_of(const torch::nn::Module& module) {
+  return LayerNames(module).layers();
+}
+
+MixedPrecision::MixedPrecision(torch::nn::Module& module, PrecisionPlan plan,
+                               const MixedPrecisionOptions& options)
+    : setting_(std::make_unique<PrecisionSetting>(PrecisionSetting{
+          LayerNames(module), std::move(plan), options, device_of(module)})) {
+  avoid_broken_kernels();
+  check_layers(setting_->names, setting_->plan);
+  for (const Precision precision : precisions_of(setting_->plan)) {
+    const std::string reason = why_not(precision, setting_->device);
+    SHEAF_CHECK(reason.empty(), "the plan wants ", plan::to_string(precision),
+                " for ", user_of(setting_->plan, precision), ": ", reason);
+  }
+}
+
+MixedPrecision::~MixedPrecision() = default;
+MixedPrecision::MixedPrecision(MixedPrecision&&) noexcept = default;
+MixedPrecision& MixedPrecision::operator=(MixedPrecision&&) noexcept = default;
+
+MixedPrecision::Scope::Scope(MixedPrecision& precision)
+    : pass_(std::make_unique<PrecisionPass>(*precision.setting_)) {}
+MixedPrecision::Scope::~Scope() = default;
+
+const PrecisionPlan& MixedPrecision::plan() const { return setting_->plan; }
+
+bool MixedPrecision::needs_loss_scale() const {
+  const auto used = precisions_of(setting_->plan);
+  return used.contains(Precision::kF16) || used.contains(Precision::kInt8);
+}
+
+}  // namespace sheaf::parallel

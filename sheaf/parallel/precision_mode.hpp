@@ -1,0 +1,68 @@
+#pragma once
+// A forward pass under a plan: what the dispatcher does with each operator.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <map>
+#include <string>
+
+#include "sheaf/parallel/precision.hpp"
+#include "sheaf/parallel/precision_names.hpp"
+#include "sheaf/parallel/precision_rules.hpp"
+
+namespace sheaf::parallel {
+
+// What the passes of a module have in common.
+struct PrecisionSetting {
+  LayerNames names;
+  plan::PrecisionPlan plan;
+  MixedPrecisionOptions options;
+  at::Device device = at::kCPU;
+};
+
+class PrecisionPass {
+ public:
+  explicit PrecisionPass(PrecisionSetting& setting);
+  ~PrecisionPass();
+  PrecisionPass(const PrecisionPass&) = delete;
+  PrecisionPass& operator=(const PrecisionPass&) = delete;
+
+  // An operator that this thread has called; its arguments are on the stack.
+  void perform(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+               torch::jit::Stack& stack);
+
+ private:
+  struct Layer {
+    std::string name;
+    plan::Precision precision = plan::Precision::kF32;
+    std::size_t weight = 0;  // its place among the arguments, if it has one
+    bool has_weight = false;
+  };
+
+  Layer layer_of(const OperatorRule& rule, const c10::IValue* arguments);
+  plan::Precision granted(const OperatorRule& rule,
+                          const c10::IValue* arguments,
+                          const Layer& layer) const;
+  void product(const c10::OperatorHandle& op, const OperatorRule& rule,
+               torch::jit::Stack& stack);
+  void multiply(const c10::OperatorHandle& op, const OperatorRule& rule,
+                const Layer& layer, torch::jit::Stack& stack);
+  // Functions with a backward() of their own have gradients off in forward().
+  bool is_in_function() const {
+    return has_gradients_ && !at::GradMode::is_enabled();
+  }
+  void leave(const c10::OperatorHandle& op, const OperatorRule& rule,
+             torch::jit::Stack& stack);
+  void open(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+            torch::jit::Stack& stack);
+
+  const PrecisionSetting& setting_;
+  PrecisionPass* const outer_;  // of a module around this one
+  const bool records_;          // whether observers are to be told
+  const bool has_gradients_;
+  std::map<std::string, int> counts_;
+  c10::impl::IncludeDispatchKeyGuard included_;
+};
+
+}  // namespace sheaf::parallel
