@@ -20,6 +20,7 @@ void add_report_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_sweep_command(CLI::App& app);
 void add_topo_command(CLI::App& app);
+void add_trace_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 
 // Ends the program with `code`, without a message.

@@ -3,6 +3,7 @@
 // to the group.
 
 #include "sheaf/comm/call.hpp"
+#include "sheaf/comm/observer.hpp"
 
 namespace sheaf::comm {
 
@@ -14,6 +15,7 @@ template <class Body>
 void perform(GroupCore& group, const Fingerprint& fingerprint,
              std::chrono::milliseconds timeout, const void* payload,
              std::size_t payload_bytes, Body body) {
+  const Observed observed(fingerprint, group.size());
   try {
     Call call(group, fingerprint, timeout);
     try {

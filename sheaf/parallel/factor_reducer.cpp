@@ -8,6 +8,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/scope.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -234,6 +235,7 @@ void FactorReducer::launch(Parcel parcel) {
 }
 
 void FactorReducer::wait_for(std::size_t parcels) {
+  const tensor::Scope phase("sheaf::phase exchange");
   const Stopwatch watch;
   while (!is_overlapping_ && arrived_ < parcels) {
     Parcel parcel = std::move(parcels_.front());

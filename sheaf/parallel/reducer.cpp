@@ -9,6 +9,7 @@
 #include "sheaf/parallel/sparse.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/nccl_backend.hpp"
+#include "sheaf/tensor/scope.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -227,6 +228,7 @@ void Reducer::end_pass() {
   launch_complete();
   const Stopwatch watch;
   try {
+    const tensor::Scope phase("sheaf::phase exchange");
     finish_exchanges();
   } catch (...) {
     is_in_pass_ = false;

@@ -8,6 +8,7 @@
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/scope.hpp"
 #include "sheaf/train/autocast.hpp"
 
 namespace sheaf::train {
@@ -110,6 +111,7 @@ Tensor Learner::targets_of(const data::Batch& batch, std::int64_t first,
 // of the global batch.
 Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
                                  std::int64_t rows) const {
+  const tensor::Scope phase("sheaf::phase data");
   const double ranks = parallel_ ? samples_.size() : 1;
   return {images_of(batch, first, rows), targets_of(batch, first, rows),
           ranks / static_cast<double>(batch.global_size)};
@@ -140,9 +142,13 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
 
 Tensor Learner::forward(const Piece& piece, Tensor& output) {
   const Autocast autocast(device_.type(), config_.precision == "bf16");
-  if (parallel_) parallel_->before_forward();
-  output = model_.forward(piece.data);
-  if (parallel_) parallel_->after_forward({&output});
+  {
+    const tensor::Scope phase("sheaf::phase forward");
+    if (parallel_) parallel_->before_forward();
+    output = model_.forward(piece.data);
+    if (parallel_) parallel_->after_forward({&output});
+  }
+  const tensor::Scope phase("sheaf::phase loss");
   const Tensor sum = loss_sum(output, piece.target);
   return resting_.empty() ? sum : sum + nothing(resting_);
 }
@@ -169,7 +175,7 @@ Tensor Learner::nothing(const std::vector<Tensor>& parameters) const {
 
 void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
   Stopwatch watch;
-  Tensor output, sum;
+  Tensor output, sum, loss;
   const std::int64_t rows = piece.target.size(0);
   {
     const TraceSpan span(trace_, "forward", "train");
@@ -180,11 +186,14 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
     } else {
       sum = forward(piece, output);
     }
+    const tensor::Scope phase("sheaf::phase loss");
+    loss = sum * piece.weight;
   }
   times.forward += watch.lap();
   {
     const TraceSpan span(trace_, "backward", "train");
-    (sum * piece.weight).backward();
+    const tensor::Scope phase("sheaf::phase backward");
+    loss.backward();
   }
   times.backward += watch.lap();
   if (rows == 0) return;
@@ -228,13 +237,26 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
   for (Tensor& parameter : resting_) parameter.mutable_grad().reset();
   clip();
   set_learning_rate(*optimizer_, learning_rate);
-  optimizer_->step();
+  step_optimizer();
   times.optimizer = watch.lap();
   return times;
 }
 
+// Scopes have the names that torch.profiler gives them.
+void Learner::step_optimizer() {
+  const tensor::Scope phase("sheaf::phase optimizer");
+  const std::string& name = config_.optimizer.name;
+  const char* const known = name == "sgd"     ? "SGD"
+                            : name == "adam"  ? "Adam"
+                            : name == "adamw" ? "AdamW"
+                                              : name.c_str();
+  const tensor::Scope scope(concat("Optimizer.step#", known, ".step"));
+  optimizer_->step();
+}
+
 void Learner::clip() {
   if (config_.clip_norm == 0) return;
+  const tensor::Scope phase("sheaf::phase clip");
   if (spatial_)
     spatial_->clip_gradients(config_.clip_norm);
   else

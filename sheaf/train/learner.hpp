@@ -106,6 +106,7 @@ class Learner {
   void learn(const Piece& piece, StepTimes& times, Metrics& metrics);
   void take_exchange(StepTimes& times);
   void clip();
+  void step_optimizer();
   void gather_places(TrainState& state) const;
 
   const RunConfig& config_;

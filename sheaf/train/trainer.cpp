@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+}  // namespace
+
 void set_threads(const RunConfig& config, const comm::Group& group) {
   const int cores =
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -23,8 +25,6 @@ void set_threads(const RunConfig& config, const comm::Group& group) {
   // numbers, with which processors compute many times slower.
   at::globalContext().setFlushDenormal(true);
 }
-
-}  // namespace
 
 data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
                                    const DataSets& sets,

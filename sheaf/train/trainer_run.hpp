@@ -16,6 +16,9 @@ namespace sheaf::train {
 
 class Pretrainer;
 
+// Of this process, as the description says.
+void set_threads(const RunConfig& config, const comm::Group& group);
+
 // `samples`: the ranks with samples of their own, of `group`.
 data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
                                    const DataSets& sets,

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   sheaf::cli::add_data_command(app);
   sheaf::cli::add_sweep_plan_command(app);
+  sheaf::cli::add_trace_rank_command(app);
   sheaf::cli::add_train_rank_command(app);
   return run(app, argc, argv);
 }

@@ -7,6 +7,7 @@ namespace sheaf::cli {
 
 void add_data_command(CLI::App& app);
 void add_sweep_plan_command(CLI::App& app);
+void add_trace_rank_command(CLI::App& app);
 void add_train_rank_command(CLI::App& app);
 
 }  // namespace sheaf::cli

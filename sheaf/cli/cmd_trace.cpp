@@ -1,0 +1,87 @@
+// sheaf trace: starts sheaf-torch on several ranks, which record some steps.
+#include <memory>
+
+#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/launch_options.hpp"
+#include "sheaf/cli/torch_program.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr const char* kTraceFooter =
+    "Examples:\n"
+    "  sheaf trace examples/fashion_mnist.yaml -o lenet.json.gz\n"
+    "  sheaf trace a.yaml -n 2 --steps 5 -o a.json   a.rank0.json, "
+    "a.rank1.json\n"
+    "Each rank writes what it did in the steps after the warm-up: operators,\n"
+    "kernels, exchanges, allocations, and statistics of the layers. sheaf\n"
+    "predict reads it, and so does Perfetto. docs/trace.md describes the file.";
+
+struct TraceArguments {
+  LaunchOptions launch;
+  std::string config;
+  std::vector<std::string> sets;
+  std::string output;
+  int warmup = 5;
+  int steps = 3;
+};
+
+void add_tracing_options(CLI::App& command, TraceArguments& arguments) {
+  command
+      .add_option("CONFIG", arguments.config,
+                  "Description of the run, in YAML, as for sheaf train")
+      ->required();
+  command
+      .add_option("--set", arguments.sets,
+                  "key=value in place of the file's; may be given many times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command
+      .add_option("-o,--output", arguments.output,
+                  "The trace, .json or .json.gz; of several ranks each has its "
+                  "own, such as a.rank1.json.gz")
+      ->required();
+  command
+      .add_option("--warmup", arguments.warmup,
+                  "Steps before those that are recorded")
+      ->capture_default_str();
+  command.add_option("--steps", arguments.steps, "Steps to record")
+      ->capture_default_str();
+}
+
+std::vector<std::string> traced_words(const TraceArguments& arguments) {
+  std::vector<std::string> words{"trace",    arguments.config,
+                                 "-o",       arguments.output,
+                                 "--warmup", std::to_string(arguments.warmup),
+                                 "--steps",  std::to_string(arguments.steps)};
+  for (const std::string& set : arguments.sets)
+    words.insert(words.end(), {"--set", set});
+  return words;
+}
+
+void trace(TraceArguments& arguments) {
+  LaunchOptions& launch = arguments.launch;
+  const std::vector<std::string> words = traced_words(arguments);
+  if (launch.ranks == 1 && launch.hosts.empty() && launch.hostfile.empty() &&
+      !launch.dry_run)
+    become_torch_program(words);
+  launch.command = {torch_program()};
+  launch.command.insert(launch.command.end(), words.begin(), words.end());
+  throw ExitWith{cli::launch(launch)};
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app) {
+  auto arguments = std::make_shared<TraceArguments>();
+  CLI::App* command = app.add_subcommand(
+      "trace", "Record some training steps, for sheaf predict and Perfetto");
+  command->footer(kTraceFooter);
+  add_tracing_options(*command, *arguments);
+  add_host_options(*command, arguments->launch, /*ranks=*/1);
+  add_run_options(*command, arguments->launch);
+  command->callback([arguments] { trace(*arguments); });
+}
+
+}  // namespace sheaf::cli

@@ -1,0 +1,58 @@
+// sheaf trace, as one of its ranks.
+#include <iostream>
+#include <memory>
+
+#include "sheaf/cli/torch/rank_commands.hpp"
+#include "sheaf/comm/world.hpp"
+#include "sheaf/train/from_root.hpp"
+#include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/recording.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+struct TraceRankArguments {
+  std::string config;
+  std::vector<std::string> sets;
+  train::RecordingOptions recording;
+  std::string output;
+};
+
+// Rank 0 reads the file, so that other hosts need not have it.
+train::RunConfig read_traced(const comm::Group& group,
+                             const TraceRankArguments& arguments) {
+  train::RunConfig mine;
+  const std::string text = train::from_root(group, [&] {
+    mine =
+        train::complete(train::read_config(arguments.config, arguments.sets));
+    return train::print_config(mine);
+  });
+  return group.rank() == 0 ? mine : train::parse_config(text, "rank 0's text");
+}
+
+void trace_rank(const TraceRankArguments& arguments) {
+  const comm::World world = comm::init();
+  const train::RunConfig config = read_traced(world, arguments);
+  train::RecordingOptions options = arguments.recording;
+  options.file = arguments.output;
+  if (world.rank() == 0) options.out = &std::cout;
+  train::record(world, config, options);
+}
+
+}  // namespace
+
+void add_trace_rank_command(CLI::App& app) {
+  auto arguments = std::make_shared<TraceRankArguments>();
+  CLI::App* command = app.add_subcommand("trace", "Be a rank of sheaf trace");
+  command->add_option("CONFIG", arguments->config)->required();
+  command->add_option("--set", arguments->sets)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command->add_option("-o", arguments->output)->required();
+  command->add_option("--warmup", arguments->recording.warmup);
+  command->add_option("--steps", arguments->recording.steps);
+  command->callback([arguments] { trace_rank(*arguments); });
+}
+
+}  // namespace sheaf::cli

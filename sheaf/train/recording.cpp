@@ -1,0 +1,227 @@
+#include "sheaf/train/recording.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <ostream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
+#include "sheaf/tensor/kineto_trace.hpp"
+#include "sheaf/tensor/recorder_kineto.hpp"
+#include "sheaf/tensor/scope.hpp"
+#include "sheaf/tensor/trace_text.hpp"
+#include "sheaf/train/from_root.hpp"
+#include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/recording_report.hpp"
+#include "sheaf/train/trainer_run.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_recording(const RecordingOptions& options, const RunConfig& config) {
+  const std::string name = options.file.filename().string();
+  SHEAF_CHECK(name.ends_with(".json") || name.ends_with(".json.gz"),
+              "the file of a trace ends in .json or .json.gz, and '", name,
+              "' does not; give -o trace.json.gz");
+  SHEAF_CHECK(options.steps > 0 && options.warmup >= 0, options.steps,
+              " steps after a warm-up of ", options.warmup,
+              " cannot be recorded; give --steps 1 or more and --warmup 0 or "
+              "more");
+  SHEAF_CHECK(config.device == "cpu" || *tensor::why_no_kineto() == 0,
+              config.where("device"), "device is ", config.device, ", and ",
+              tensor::why_no_kineto(), "; set device=cpu");
+}
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != line.npos)
+      return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+// The run, as far as steps need it.
+class RecordedRun {
+ public:
+  RecordedRun(const comm::Group& group, const RunConfig& config)
+      : group_(group) {
+    set_threads(config, group);
+    samples_ = sample_ranks(config, group);
+    Model model;
+    const auto prepare = [&] {
+      sets_ = open_data(config);
+      model = make_model(config);
+      SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
+      loader_.emplace(sets_.train, samples_,
+                      loader_options(config, true, sets_, samples_, group));
+      return std::string();
+    };
+    from_root(group, prepare);
+    if (group.rank() != 0) prepare();
+    learner_.emplace(config, std::move(model), group);
+    learner_->set_training(true);
+    schedule_.emplace(config, loader_->batches());
+    next_ = loader_->end();
+  }
+
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) step();
+  }
+
+  const Learner& learner() const { return *learner_; }
+  std::int64_t rows() const { return rows_; }  // of this rank in a step
+
+ private:
+  // As the trainer does it, with the exchange of sums at its end.
+  void step() {
+    const tensor::Scope whole(concat("ProfilerStep#", step_));
+    {
+      const tensor::Scope phase("sheaf::phase data");
+      if (*next_ != loader_->end()) ++*next_;
+      if (*next_ == loader_->end()) next_ = loader_->begin();
+    }
+    Metrics metrics(0);
+    data::Batch& batch = **next_;
+    learner_->train_step(batch, step_, schedule_->rate(step_), metrics);
+    rows_ = batch.size();
+    ++step_;
+    std::vector<double> sums(4);
+    comm::all_reduce(group_, sums, {.name = "batch"});
+  }
+
+  const comm::Group& group_;
+  comm::Group samples_;
+  DataSets sets_;
+  std::optional<data::Loader> loader_;
+  std::optional<data::Loader::Iterator> next_;
+  std::optional<Learner> learner_;
+  std::optional<Schedule> schedule_;
+  std::int64_t step_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+// On the CPU by our own recorder. On a GPU libtorch's sees operators, memory
+// and kernels, and ours collectives.
+class Recording {
+ public:
+  Recording(const comm::Group& group, const RunConfig& config,
+            const RecordingOptions& options)
+      : group_(group),
+        config_(config),
+        options_(options),
+        file_(file_of_rank(options.file, group.rank(), group.size())) {
+    // From the first tensor on, so that all of them count.
+    if (!is_on_gpu()) watch_.emplace();
+    run_.emplace(group, config);
+  }
+
+  void make() {
+    run_->steps(is_on_gpu() ? options_.warmup - 1 : options_.warmup);
+    is_on_gpu() ? record_on_gpu() : record_steps({});
+    if (!watch_) watch_.emplace();
+    Report told = describe();
+    write(told);
+  }
+
+ private:
+  bool is_on_gpu() const { return config_.device == "cuda"; }
+  torch::DeviceType device() const {
+    return is_on_gpu() ? torch::kCUDA : torch::kCPU;
+  }
+  fs::path kineto_file() const { return file_.string() + ".kineto.json"; }
+
+  void record_steps(tensor::RecorderOptions options) {
+    options.has_sizes = options_.has_sizes;
+    recorder_.emplace(options);
+    run_->steps(options_.steps);
+    recorder_->stop();
+  }
+
+  // Kineto is slow in its first step.
+  void record_on_gpu() {
+    tensor::KinetoRecorder kineto;
+    run_->steps(std::min(options_.warmup, 1));
+    kineto.start();
+    record_steps({.has_operators = false});
+    kineto.stop(kineto_file());
+  }
+
+  // In steps of their own, which take longer.
+  Report describe() {
+    Report told{{"version", 1},
+                {"model", config_.network.name},
+                {"batch", run_->rows()},
+                {"device", config_.device},
+                {"device_name", ""},
+                {"precision", config_.precision},
+                {"threads", torch::get_num_threads()}};
+    const torch::nn::Module& module = run_->learner().module();
+    Report nodes, memory;
+    {
+      const tensor::GraphRecorder graph;
+      const tensor::PhasePeaks peaks(*watch_, device());
+      run_->steps(1);
+      nodes = report_nodes(graph.nodes());
+      memory = report_memory(peaks);
+    }
+    tensor::GraphRecorder graph({.has_statistics = true});
+    run_->steps(1);
+    const LayerTable layers = graph.take_statistics();
+    told["parameters"] = report_parameters(module, layers);
+    told["optimizer"] = report_optimizer(run_->learner(), config_);
+    told["nodes"] = std::move(nodes);
+    told["layers"] = report_layers(module, layers);
+    told["memory"] = std::move(memory);
+    return told;
+  }
+
+  void write(Report& told) {
+    if (!is_on_gpu()) {
+      const std::string name = processor_name();
+      told["device_name"] = name;
+      return tensor::write_trace(
+          file_, *recorder_, {group_.rank(), group_.size(), name}, told.dump());
+    }
+    const tensor::KinetoTrace trace(kineto_file());
+    told["device_name"] = trace.device_name();
+    trace.write(file_, *recorder_, group_.rank(), group_.size(), told.dump());
+    fs::remove(kineto_file());
+  }
+
+  const comm::Group& group_;
+  const RunConfig& config_;
+  const RecordingOptions& options_;
+  const fs::path file_;
+  std::optional<tensor::MemoryWatch> watch_;
+  std::optional<RecordedRun> run_;
+  std::optional<tensor::Recorder> recorder_;
+};
+
+}  // namespace
+
+fs::path file_of_rank(const fs::path& file, int rank, int ranks) {
+  if (ranks == 1) return file;
+  std::string name = file.filename().string();
+  name.insert(name.rfind(".json"), concat(".rank", rank));
+  return file.parent_path() / name;
+}
+
+void record(const comm::Group& group, const RunConfig& config,
+            const RecordingOptions& options) {
+  from_root(group, [&] {
+    check_recording(options, config);
+    return std::string();
+  });
+  Recording(group, config, options).make();
+  comm::barrier(group);
+  if (options.out)
+    *options.out << fmt::format("{} steps of {} ranks in {}\n", options.steps,
+                                group.size(), options.file.string());
+}
+
+}  // namespace sheaf::train
