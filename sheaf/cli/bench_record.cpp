@@ -14,6 +14,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/process.hpp"
+#include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -43,7 +44,7 @@ std::string lines_of(const Table& rows, const std::string& command_line) {
   Table full(columns);
   for (std::vector<Cell> cells : rows.rows()) {
     cells.insert(cells.end(),
-                 {processor_name(), ::sysconf(_SC_NPROCESSORS_ONLN),
+                 {topo::processor_name(), ::sysconf(_SC_NPROCESSORS_ONLN),
                   command_line, current_commit(), utc_now()});
     full.add_row(cells);
   }
@@ -61,14 +62,6 @@ void append_text(const std::string& path, std::string_view text) {
 }
 
 }  // namespace
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0)
-      return std::string(trim(line.substr(line.find(':') + 1)));
-  return "unknown";
-}
 
 const std::string& current_commit() {
   static const std::string commit =

@@ -19,6 +19,4 @@ void check_appendable(const std::string& path);
 // its repository is not there. Starts a process, so call it before MPI runs.
 const std::string& current_commit();
 
-std::string processor_name();  // as the system says it, or "unknown"
-
 }  // namespace sheaf::cli

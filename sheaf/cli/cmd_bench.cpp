@@ -10,6 +10,7 @@
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/cli/placement.hpp"
 #include "sheaf/cli/process.hpp"
+#include "sheaf/cli/torch_program.hpp"
 #include "sheaf/comm/transport.hpp"
 #include "sheaf/comm/world.hpp"
 #include "sheaf/topo/host.hpp"
@@ -98,6 +99,27 @@ void run_bench(const CLI::App& command, BenchArguments& arguments) {
   be_a_rank(arguments.launch, job);
 }
 
+// On one device, by the program that has libtorch.
+void add_cast_subcommand(CLI::App& bench) {
+  struct CastOptions {
+    std::string device = "cpu", machine, format = "text";
+  };
+  auto options = std::make_shared<CastOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "cast", "Measure casts between types of numbers on a device");
+  command->add_option("--device", options->device, "cpu or cuda");
+  command->add_option("--machine", options->machine,
+                      "machine.json that gets the result; others stay in it");
+  command->add_option("--format", options->format, "text, csv or json");
+  command->callback([options] {
+    std::vector<std::string> words{"cast", "--device", options->device,
+                                   "--format", options->format};
+    if (!options->machine.empty())
+      words.insert(words.end(), {"--machine", options->machine});
+    become_torch_program(words);
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -105,7 +127,10 @@ void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "bench", "Measure collectives, and compare with MPI and Gloo");
   add_bench_options(*command, *arguments);
-  command->callback([arguments, command] { run_bench(*command, *arguments); });
+  add_cast_subcommand(*command);
+  command->callback([arguments, command] {
+    if (command->get_subcommands().empty()) run_bench(*command, *arguments);
+  });
 }
 
 }  // namespace sheaf::cli

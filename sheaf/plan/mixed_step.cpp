@@ -236,8 +236,7 @@ CastCosts casts_of(const Recorded& recorded, const CastCosts& known) {
       hosts.push_back(host_ns(profile, one));
     }
   }
-  for (const auto& [pair, list] : samples)
-    if (!costs.pairs.contains(pair)) costs.pairs[pair] = cost_of(list);
+  for (const auto& [pair, list] : samples) costs.pairs[pair] = cost_of(list);
   if (!hosts.empty()) costs.host_ns = median(hosts);
   return costs;
 }

@@ -2,11 +2,13 @@
 
 #include <hwloc.h>
 
+#include <fstream>
 #include <memory>
 #include <type_traits>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/host.hpp"
+#include "sheaf/base/text.hpp"
 
 namespace sheaf::topo {
 namespace {
@@ -73,6 +75,14 @@ HostInfo detect_host() {
   host.memory_bytes = static_cast<std::int64_t>(
       hwloc_get_root_obj(topology.get())->total_memory);
   return host;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("model name", 0) == 0)
+      return std::string(trim(line.substr(line.find(':') + 1)));
+  return "unknown";
 }
 
 }  // namespace sheaf::topo

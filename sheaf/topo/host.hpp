@@ -31,4 +31,6 @@ struct HostInfo {
 // cgroup that allows two cores has two. IoError when hwloc cannot look.
 HostInfo detect_host();
 
+std::string processor_name();  // as the system says it, or "unknown"
+
 }  // namespace sheaf::topo

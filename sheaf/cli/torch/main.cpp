@@ -32,6 +32,7 @@ int run(CLI::App& app, int argc, char** argv) {
 int main(int argc, char** argv) {
   CLI::App app{"The part of sheaf that needs libtorch", "sheaf"};
   app.require_subcommand(1);
+  sheaf::cli::add_cast_command(app);
   sheaf::cli::add_data_command(app);
   sheaf::cli::add_sweep_plan_command(app);
   sheaf::cli::add_trace_rank_command(app);

@@ -5,6 +5,7 @@
 
 namespace sheaf::cli {
 
+void add_cast_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_sweep_plan_command(CLI::App& app);
 void add_trace_rank_command(CLI::App& app);
