@@ -69,6 +69,8 @@ void PlanInputs::add_to(CLI::App& command) {
   command.add_option("--topology", topology,
                      "ranks on a host x hosts, as 4x3; else one host");
   command.add_option("--bucket", bucket, "bytes of an exchange; else 25M");
+  command.add_option("--exchange", exchange,
+                     "what workers exchange: gradients, half or dad");
   command.add_option("--operators", operators,
                      "YAML that declares operators which torch does not have");
 }
@@ -103,6 +105,7 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
   if (!inputs.bucket.empty())
     cluster.exchange.buckets.bytes =
         static_cast<std::int64_t>(parse_bytes(inputs.bucket));
+  cluster.exchange.kind = plan::parse_exchange(inputs.exchange);
   share_cores(cluster);
   return cluster;
 }

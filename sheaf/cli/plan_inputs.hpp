@@ -16,12 +16,13 @@ struct PlanInputs {
   std::vector<int> workers;  // of each kind of device; none: one
   std::string topology;      // "4x3"
   std::string bucket;        // bytes
-  std::string operators;     // a file of custom ones
+  std::string exchange = "gradients";
+  std::string operators;  // a file of custom ones
 
   void add_to(CLI::App& command);
   bool describes_workers() const {
     return !workers.empty() || !topology.empty() || !machine.empty() ||
-           !bucket.empty();
+           !bucket.empty() || exchange != "gradients";
   }
 };
 

@@ -29,18 +29,23 @@ StepGraph step_of(const Cluster& cluster, std::size_t kind,
   step = change_step(std::move(step), worker.recorded->graph(), worker.change);
   step = slowed(std::move(step), worker.slowdown);
   if (cluster.workers() == 1) return step;
-  return with_exchange(std::move(step), worker.recorded->base(),
-                       cluster.exchange);
+  ExchangeOptions exchange = cluster.exchange;
+  exchange.workers = cluster.workers();
+  return with_exchange(std::move(step), worker.recorded->base(), exchange);
 }
 
 std::vector<std::int64_t> collective_times(const Cluster& cluster,
                                            const StepGraph& step) {
   std::vector<std::int64_t> times;
-  for (const double bytes : collective_bytes(step))
+  const auto bytes = collective_bytes(step);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto kind = step.collectives[i].name == "all_gather"
+                          ? topo::Collective::kAllGather
+                          : topo::Collective::kAllReduce;
     times.push_back(static_cast<std::int64_t>(
-        1e3 * topo::predict_us(topo::Collective::kAllReduce,
-                               topo::Algorithm::kAuto, cluster.machine,
-                               cluster.placement, bytes)));
+        1e3 * topo::predict_us(kind, topo::Algorithm::kAuto, cluster.machine,
+                               cluster.placement, bytes[i])));
+  }
   return times;
 }
 

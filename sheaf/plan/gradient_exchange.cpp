@@ -9,6 +9,34 @@ namespace {
 
 using At = std::size_t;
 
+// What dAD does with a model's layers that are products.
+struct FactorWork {
+  double bytes = 0;               // of one worker's inputs and deltas
+  std::int64_t weight_bytes = 0;  // whose gradients are not exchanged
+  double ns = 0;                  // of these gradients, with its own rows
+};
+
+// Inputs (rows x in) and deltas (rows x out) make the gradient of a weight
+// (in x out): half of the backward pass, but for a first layer all of it.
+FactorWork factors_of(const StepProfile& profile,
+                      const std::vector<double>& backward_ns) {
+  FactorWork work;
+  for (At i = 0; i < profile.graph.slots.size(); ++i) {
+    const Slot& slot = profile.graph.slots[i];
+    const bool is_product = slot.op == "aten::linear" ||
+                            slot.op == "aten::addmm" || slot.op == "aten::mm" ||
+                            slot.op == "aten::matmul";
+    if (!is_product || slot.weight_elements == 0 || slot.out_shape.empty())
+      continue;
+    const auto out = static_cast<double>(slot.out_shape.back());
+    const double rows = elements_of(slot.out_shape) / out;
+    work.bytes += 4 * rows * (slot.weight_elements / out + out);
+    work.weight_bytes += static_cast<std::int64_t>(4 * slot.weight_elements);
+    work.ns += backward_ns[i] * (slot.inputs.empty() ? 1 : 0.5);
+  }
+  return work;
+}
+
 class ExchangeMaker {
  public:
   ExchangeMaker(StepGraph step, const StepProfile& profile,
@@ -22,7 +50,10 @@ class ExchangeMaker {
     for (auto one = profile.model.parameters.rbegin();
          one != profile.model.parameters.rend(); ++one)
       bytes_.push_back(one->elements * 4);
-    buckets_ = bucket_bytes(bytes_, options.buckets);
+    if (options.kind == ExchangeKind::kFactors)
+      factors_ = factors_of(profile, backward_work(profile));
+    else
+      buckets_ = bucket_bytes(bytes_, options.buckets);
     is_device_ = step_.streams > 0;
     stream_ = static_cast<std::uint32_t>(step_.streams);
   }
@@ -87,8 +118,12 @@ class ExchangeMaker {
     }
   }
   void start_bucket(std::vector<ThreadMark>& marks) {
+    const int bytes = options_.kind == ExchangeKind::kHalf ? 8 : 4;
+    start({"all_reduce", buckets_[next_++] / bytes, {}}, marks);
+  }
+  void start(Collective collective, std::vector<ThreadMark>& marks) {
     const auto number = static_cast<std::int32_t>(step_.collectives.size());
-    step_.collectives.push_back({"all_reduce", buckets_[next_++] / 4, {}});
+    step_.collectives.push_back(std::move(collective));
     ThreadMark mark;
     mark.kind = ThreadMark::Kind::kLaunch;
     mark.call_ns = options_.launch_ns;
@@ -115,7 +150,38 @@ class ExchangeMaker {
   // What is left; then the optimiser waits for the averages.
   void finish(std::vector<ThreadMark>& marks) {
     while (next_ < buckets_.size()) start_bucket(marks);
+    if (options_.kind == ExchangeKind::kFactors) exchange_factors(marks);
     if (!is_device_) wait(marks);
+  }
+  void exchange_factors(std::vector<ThreadMark>& marks) {
+    std::int64_t rest = -factors_.weight_bytes;
+    for (const std::int64_t bytes : bytes_) rest += bytes;
+    start({"all_gather",
+           static_cast<std::int64_t>(factors_.bytes * options_.workers / 4),
+           {}},
+          marks);
+    if (rest > 0) start({"all_reduce", rest / 4, {}}, marks);
+    wait(marks);
+    ThreadMark products;
+    products.cpu_ns =
+        static_cast<std::int64_t>(factors_.ns * (options_.workers - 1));
+    marks.push_back(products);
+  }
+  // By slot; of the device, or of the thread where there is none.
+  std::vector<double> backward_work(const StepProfile& profile) const {
+    std::vector<double> work(profile.graph.slots.size());
+    for (const auto& thread : step_.threads)
+      for (const ThreadMark& mark : thread) {
+        if (mark.part == kNone || mark.part % 2 == 0) continue;
+        double ns = static_cast<double>(mark.cpu_ns + mark.call_ns);
+        if (step_.streams > 0)
+          ns = mark.kernel == kNone
+                   ? 0
+                   : static_cast<double>(
+                         step_.kernels[static_cast<At>(mark.kernel)].ns);
+        work[static_cast<At>(mark.part / 2)] += ns;
+      }
+    return work;
   }
   // Its first kernel is the first of none of the model's parts after them.
   void let_optimizer_wait() {
@@ -141,6 +207,7 @@ class ExchangeMaker {
   std::vector<int> gradients_;         // by side
   std::vector<std::int64_t> bytes_;    // of gradients, as they come
   std::vector<std::int64_t> buckets_;  // bytes
+  FactorWork factors_;
   bool is_device_ = false;
   std::uint32_t stream_ = 0;
   std::vector<std::int64_t> last_mark_;  // by side
@@ -153,6 +220,14 @@ class ExchangeMaker {
 };
 
 }  // namespace
+
+ExchangeKind parse_exchange(const std::string& text) {
+  if (text == "gradients") return ExchangeKind::kGradients;
+  if (text == "half") return ExchangeKind::kHalf;
+  if (text == "dad") return ExchangeKind::kFactors;
+  throw UsageError(concat("there is no exchange \"", text,
+                          "\"; there are gradients, half and dad"));
+}
 
 StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const ExchangeOptions& options) {

@@ -48,6 +48,21 @@ TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
   EXPECT_GT(each, some);
 }
 
+// fc is 5 x 100,000 with one row; its input does not come from outside.
+TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
+  ExchangeOptions options;
+  options.kind = ExchangeKind::kFactors;
+  options.workers = 4;
+  const StepGraph with = with_exchange(step_, recorded_.base(), options);
+  ASSERT_EQ(with.collectives.size(), 2u);
+  EXPECT_EQ(with.collectives[0].name, "all_gather");
+  EXPECT_EQ(with.collectives[0].elements, 4 * (100000 + 5));
+  EXPECT_EQ(with.collectives[1].elements, 1000);
+  options.kind = ExchangeKind::kHalf;
+  const StepGraph half = with_exchange(step_, recorded_.base(), options);
+  EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2e3}));
+}
+
 TEST_F(GradientExchange, WaitsForTheLastRank) {
   Cluster cluster;
   WorkerKind fast{&recorded_, casts_of(recorded_), 3, 1, {}};
