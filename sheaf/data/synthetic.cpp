@@ -82,8 +82,10 @@ Batch SyntheticDataset::get(std::span<const std::int64_t> indices,
                             Random& random) const {
   const Sizes image(options_.shape.begin() + !options_.shape.empty(),
                     options_.shape.end());
-  return get_boxes(indices, {image, std::vector<Corner>(indices.size())},
-                   random);
+  Batch batch =
+      get_boxes(indices, {image, std::vector<Corner>(indices.size())}, random);
+  if (options_.is_tokens) batch.data = batch.data.to(at::kLong) + 1;
+  return batch;
 }
 
 Batch SyntheticDataset::get_boxes(std::span<const std::int64_t> indices,

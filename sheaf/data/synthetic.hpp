@@ -12,7 +12,8 @@ struct SyntheticOptions {
   std::int64_t examples = 10000;
   std::int64_t classes = 10;
   std::vector<std::int64_t> shape = {1, 28, 28};
-  double noise = 0.5;  // share of an example that is noise, 0 to 1
+  double noise = 0.5;      // share of an example that is noise, 0 to 1
+  bool is_tokens = false;  // whole numbers from 1 to 256 in place of bytes
   std::uint64_t seed = 0;
   // The number of the first example. A test set has the seed of the training
   // set, so the same classes, and begins where that ends.

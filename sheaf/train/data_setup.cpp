@@ -107,6 +107,7 @@ Pair synthetic(const RunConfig& config) {
   options.classes = reader.whole("classes", options.classes);
   options.shape = reader.wholes("shape", options.shape);
   options.noise = reader.number("noise", options.noise);
+  options.is_tokens = reader.whole("tokens", 0) != 0;
   options.seed = static_cast<std::uint64_t>(reader.whole("seed", 0));
   data::SyntheticOptions test = options;
   test.examples = reader.whole("test_examples", options.examples / 5);
