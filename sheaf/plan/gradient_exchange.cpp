@@ -54,7 +54,7 @@ class ExchangeMaker {
       factors_ = factors_of(profile, backward_work(profile));
     else
       buckets_ = bucket_bytes(bytes_, options.buckets);
-    is_device_ = step_.streams > 0;
+    is_device_ = step_.has_device;
     stream_ = static_cast<std::uint32_t>(step_.streams);
   }
 
@@ -174,7 +174,7 @@ class ExchangeMaker {
       for (const ThreadMark& mark : thread) {
         if (mark.part == kNone || mark.part % 2 == 0) continue;
         double ns = static_cast<double>(mark.cpu_ns + mark.call_ns);
-        if (step_.streams > 0)
+        if (step_.has_device)
           ns = mark.kernel == kNone
                    ? 0
                    : static_cast<double>(

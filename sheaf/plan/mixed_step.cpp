@@ -39,6 +39,7 @@ class Mixer {
     for (At i = 0; i < from.threads.size(); ++i)
       new_mark_[i].assign(from.threads[i].size(), 0);
     result_.streams = from.streams;
+    result_.has_device = from.has_device;
     result_.collectives = from.collectives;
     result_.measured_ns = from.measured_ns;
     for (const Stretch& one : base_.stretches) add(one);
@@ -108,7 +109,7 @@ class Mixer {
   void add_cast(std::int64_t ns, std::uint32_t thread, std::int32_t side) {
     ThreadMark mark;
     mark.part = side;
-    if (result_.streams == 0) {
+    if (!result_.has_device) {
       mark.cpu_ns = ns;
       result_.threads[thread].push_back(mark);
       return;
@@ -190,7 +191,7 @@ double work_ns(const StepProfile& profile, const Stretch& one) {
       device += static_cast<double>(
           profile.step.kernels[static_cast<At>(marks[i].kernel)].ns);
   }
-  return profile.step.streams > 0 ? device : host;
+  return profile.step.has_device ? device : host;
 }
 
 double host_ns(const StepProfile& profile, const Stretch& one) {

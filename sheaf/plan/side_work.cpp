@@ -6,7 +6,7 @@ namespace {
 using At = std::size_t;
 
 double mark_ns(const StepGraph& step, const ThreadMark& mark) {
-  if (step.streams == 0) return static_cast<double>(mark.cpu_ns + mark.call_ns);
+  if (!step.has_device) return static_cast<double>(mark.cpu_ns + mark.call_ns);
   if (mark.kernel == kNone) return 0;
   const KernelTask& task = step.kernels[static_cast<At>(mark.kernel)];
   return task.collective == kNone ? static_cast<double>(task.ns + task.gap_ns)

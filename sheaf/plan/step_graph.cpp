@@ -45,6 +45,8 @@ class GraphMaker {
   StepGraph make() {
     graph_.measured_ns = step_.span.ns();
     graph_.streams = step_.streams.size();
+    for (const TracedKernel& kernel : step_.kernels)
+      graph_.has_device |= !kernel.is_on_host;
     graph_.threads.resize(step_.threads.size());
     ends_.resize(step_.threads.size());
     match_kernels();
@@ -168,10 +170,16 @@ class GraphMaker {
   void add_call(const Busy& busy, Add add) {
     const auto call = static_cast<std::size_t>(busy.call);
     ThreadMark mark;
-    if (kernel_of_call_[call] != kNone) {
+    mark.kernel = kernel_of_call_[call];
+    if (mark.kernel != kNone) {
       mark.kind = ThreadMark::Kind::kLaunch;
-      mark.kernel = kernel_of_call_[call];
       mark.call_ns = call_ns(call);
+      if (is_on_host(mark.kernel)) {  // launched, and awaited right away
+        mark.call_ns = 0;
+        add(mark, {busy.span.begin_ns, busy.span.begin_ns});
+        mark = {};
+        mark.kind = ThreadMark::Kind::kWaitAll;
+      }
     } else if (is_wait(call)) {
       mark.kind = ThreadMark::Kind::kWaitAll;
       mark.call_ns = std::min(busy.span.ns(), kTypicalCallNs);
@@ -179,6 +187,10 @@ class GraphMaker {
       return;  // as computing
     }
     add(mark, busy.span);
+  }
+
+  bool is_on_host(std::int32_t kernel) const {
+    return traced_[static_cast<std::size_t>(kernel)]->is_on_host;
   }
 
   // A thread that was idle went on because of the last thing that another
@@ -222,6 +234,10 @@ class GraphMaker {
               ? std::numeric_limits<std::int64_t>::min()
               : traced_[static_cast<std::size_t>(before)]->span.end_ns;
       const std::int64_t launched = launches_[i]->span.begin_ns;
+      if (traced_[i]->is_on_host) {
+        has_gap[i] = has_latency[i] = true;
+        continue;
+      }
       if (free_at > launches_[i]->span.end_ns) {
         task.gap_ns = begin - free_at;
         has_gap[i] = task.gap_ns >= 0 && task.gap_ns < kLargestGapNs;

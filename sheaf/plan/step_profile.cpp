@@ -214,7 +214,7 @@ class ProfileMaker {
   }
 
   void follow_memory() {
-    const bool is_device = !step_.kernels.empty();
+    const bool is_device = profile_.step.has_device;
     auto& list = profile_.memory;
     std::map<std::uint64_t, std::size_t> open;
     for (const TracedMemory& one : step_.memory) {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kStepName = "ProfilerStep";
 constexpr std::string_view kMemoryName = "[memory]";
 
-enum class Kind { kOperator, kCall, kKernel, kScope, kOther };
+enum class Kind { kOperator, kCall, kKernel, kScope, kCollective, kOther };
 
 // Old and new spellings.
 Kind kind_of(std::string_view category) {
@@ -25,6 +25,7 @@ Kind kind_of(std::string_view category) {
       category == "gpu_memset" || category == "Memset")
     return Kind::kKernel;
   if (category == "user_annotation") return Kind::kScope;
+  if (category == "collective") return Kind::kCollective;
   return Kind::kOther;
 }
 
@@ -108,6 +109,10 @@ class Loader {
                                   trace_.names.number_of(event.name),
                                   place_of(step->threads, thread_of(event))});
         break;
+      case Kind::kCollective:
+        if (StepTrace* step = step_at(event.start_ns))
+          add_collective(*step, event);
+        break;
       case Kind::kOther:
         break;
     }
@@ -172,6 +177,17 @@ class Loader {
                           place_of(step.threads, thread_of(event)),
                           event.correlation, 0});
   }
+  // One that a thread has done: it launches and awaits it.
+  void add_collective(StepTrace& step, const RawEvent& event) {
+    const std::int64_t number = -2 - collectives_++;
+    add_call(step, event);
+    step.calls.back().correlation = number;
+    TracedKernel kernel = kernel_of(event);
+    kernel.correlation = number;
+    kernel.is_on_host = true;
+    kernel.stream = place_of(step.streams, "collectives");
+    step.kernels.push_back(kernel);
+  }
   // Launched by then, less ended by then.
   void count_queued() {
     std::unordered_map<std::int64_t, std::int64_t> end_of;
@@ -214,6 +230,7 @@ class Loader {
   };
   Trace& trace_;
   std::vector<Waiting> waiting_;
+  std::int64_t collectives_ = 0;
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ struct TracedKernel {
   std::int64_t bytes = -1;     // of a copy
   std::int64_t elements = -1;  // of a collective
   std::uint32_t collective = 0;
+  bool is_on_host = false;  // a collective that a thread has done itself
 };
 
 // What a program has named: "sheaf::layer conv1 bf16".

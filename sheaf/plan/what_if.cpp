@@ -21,12 +21,12 @@ double factor_of(const ThreadMark& mark, const ModelGraph& graph,
 StepGraph change_step(StepGraph step, const ModelGraph& graph,
                       const WhatIf& change) {
   if (!change.is_any()) return step;
-  const bool has_device = step.streams > 0;
   for (auto& thread : step.threads)
     for (ThreadMark& mark : thread) {
       const double factor = factor_of(mark, graph, change);
-      if (!has_device) scale(mark.cpu_ns, factor);
-      if (mark.kernel != kNone)
+      if (!step.has_device)
+        scale(mark.cpu_ns, factor);
+      else if (mark.kernel != kNone)
         scale(step.kernels[static_cast<std::size_t>(mark.kernel)].ns, factor);
     }
   return step;

@@ -184,5 +184,35 @@ TEST(Replay, CollectivesWaitForTheLastRank) {
       {"1 collectives", "another one's 0", "one run"});
 }
 
+// Collectives of threads, as Sheaf's own traces have them: the first rank
+// computes for longer now, and the second one waits for it.
+TEST(Replay, CollectivesOfThreadsWaitForTheLastRank) {
+  const auto rank = [](double begin) {
+    TraceText text;
+    text.step(1, 0, 500);
+    text.op("aten::a", 1, 10, begin - 20);
+    text.add("collective", "all_reduce", 1, begin, 400 - begin,
+             "\"Collective name\": \"all_reduce\", \"In msg nelems\": 8");
+    text.op("aten::b", 1, 410, 80);
+    const Trace trace = read_steps(text.write());
+    return make_graph(trace.steps[0], trace.names);
+  };
+  StepGraph first = rank(390);
+  const StepGraph second = rank(200);
+  ASSERT_EQ(first.collectives.size(), 1u);
+  EXPECT_EQ(first.collectives[0].elements, 8);
+  EXPECT_FALSE(first.has_device);
+  const auto step_us = [&] {
+    std::vector<Replay> ranks(2);
+    const auto together = Replay::run_together(
+        ranks, {&first, &second}, [](std::size_t) { return 10'000; });
+    EXPECT_EQ(together.step_ns[0], together.step_ns[1]);
+    return 1e-3 * static_cast<double>(together.step_ns[0]);
+  };
+  EXPECT_NEAR(step_us(), 500, 1);
+  first.threads[0][0].cpu_ns += 100'000;
+  EXPECT_NEAR(step_us(), 600, 1);
+}
+
 }  // namespace
 }  // namespace sheaf::plan
