@@ -48,7 +48,8 @@ class MemoryReporter final : public Base {
                     .device_type = static_cast<int>(device.type()),
                     .device = device.has_index() ? device.index() : -1});
   }
-  bool memoryProfilingEnabled() const override { return true; }
+  bool memoryProfilingEnabled() const override { return is_on_; }
+  void set_on(bool is_on) { is_on_ = is_on; }
 
   std::int64_t total(std::size_t type) const { return totals_.at(type).load(); }
   std::int64_t take_peak(std::size_t type) {
@@ -56,6 +57,7 @@ class MemoryReporter final : public Base {
   }
 
  private:
+  std::atomic<bool> is_on_{true};
   // The CPU and CUDA come first; threads of one step take turns.
   std::array<std::atomic<std::int64_t>, 2> totals_{};
   std::array<std::atomic<std::int64_t>, 2> peaks_{};
@@ -76,6 +78,8 @@ std::int64_t MemoryWatch::allocated(c10::DeviceType device) const {
 std::int64_t MemoryWatch::take_peak(c10::DeviceType device) {
   return state_->reporter->take_peak(static_cast<std::size_t>(device));
 }
+
+void MemoryWatch::set_on(bool is_on) { state_->reporter->set_on(is_on); }
 
 struct PhasePeaks::Callbacks {
   static thread_local PhasePeaks* current;

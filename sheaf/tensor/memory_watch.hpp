@@ -21,12 +21,27 @@ class MemoryWatch {
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
+  // While it lives, nothing is seen. For what other threads have allocated:
+  // libtorch warns of memory that a watch has not seen come.
+  class [[nodiscard]] Pause {
+   public:
+    explicit Pause(MemoryWatch& watch) : watch_(watch) { watch.set_on(false); }
+    ~Pause() { watch_.set_on(true); }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    MemoryWatch& watch_;
+  };
+
   // Bytes that are allocated; 0 before the first allocation or release.
   std::int64_t allocated(c10::DeviceType device) const;
   // The most of it since the last call.
   std::int64_t take_peak(c10::DeviceType device);
 
  private:
+  void set_on(bool is_on);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -48,8 +48,9 @@ std::string processor_name() {
 // The run, as far as steps need it.
 class RecordedRun {
  public:
-  RecordedRun(const comm::Group& group, const RunConfig& config)
-      : group_(group) {
+  RecordedRun(const comm::Group& group, const RunConfig& config,
+              std::optional<tensor::MemoryWatch>& watch)
+      : group_(group), watch_(watch) {
     set_threads(config, group);
     samples_ = sample_ranks(config, group);
     Model model;
@@ -82,8 +83,7 @@ class RecordedRun {
     const tensor::Scope whole(concat("ProfilerStep#", step_));
     {
       const tensor::Scope phase("sheaf::phase data");
-      if (*next_ != loader_->end()) ++*next_;
-      if (*next_ == loader_->end()) next_ = loader_->begin();
+      go_on();
     }
     Metrics metrics(0);
     data::Batch& batch = **next_;
@@ -94,7 +94,16 @@ class RecordedRun {
     comm::all_reduce(group_, sums, {.name = "batch"});
   }
 
+  // Threads of the loader have made the batch that is left, and the next one.
+  void go_on() {
+    std::optional<tensor::MemoryWatch::Pause> pause;
+    if (watch_) pause.emplace(*watch_);
+    if (*next_ != loader_->end()) ++*next_;
+    if (*next_ == loader_->end()) next_ = loader_->begin();
+  }
+
   const comm::Group& group_;
+  std::optional<tensor::MemoryWatch>& watch_;
   comm::Group samples_;
   DataSets sets_;
   std::optional<data::Loader> loader_;
@@ -117,8 +126,15 @@ class Recording {
         file_(file_of_rank(options.file, group.rank(), group.size())) {
     // From the first tensor on, so that all of them count.
     if (!is_on_gpu()) watch_.emplace();
-    run_.emplace(group, config);
+    run_.emplace(group, config, watch_);
   }
+  ~Recording() {
+    std::optional<tensor::MemoryWatch::Pause> pause;
+    if (watch_) pause.emplace(*watch_);
+    run_.reset();
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
 
   void make() {
     run_->steps(is_on_gpu() ? options_.warmup - 1 : options_.warmup);
