@@ -100,13 +100,16 @@ class Search {
     if (is_layer) step.result = result_of(choice);
     bool is_first = true;
     for (const SlotInput& input : one.inputs) {
-      const Precision given = type_in(state, static_cast<At>(input.slot));
-      if (!is_told)
+      const auto from = static_cast<At>(input.slot);
+      const Precision given = type_in(state, from);
+      const bool decides = decides_type(slots_[from]);
+      if (!is_told && decides) {
         step.result =
             is_first || given == step.result ? given : Precision::kF32;
-      is_first = false;
+        is_first = false;
+      }
       types.casts.push_back({false, given, step.result});
-      if (!is_told || given == step.result) continue;
+      if (!is_told || !decides || given == step.result) continue;
       step.ns += casts_.of(given, step.result).of(input.elements) +
                  casts_.of(step.result, given).of(input.elements);
       step.bytes += input.elements * bytes_of(step.result);

@@ -97,6 +97,7 @@ class ProfileMaker {
                             seen[node.op]++);
       node.inputs.push_back(static_cast<std::int32_t>(model.nodes.size()) - 1);
       node.type = Precision::kF32;
+      node.out_shapes = {{0}};  // not known
       model.nodes.push_back(std::move(node));
     }
     return model;

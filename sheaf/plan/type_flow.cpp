@@ -8,20 +8,25 @@ Precision promoted(Precision a, Precision b) {
   return a == b ? a : Precision::kF32;
 }
 
-SlotTypes types_of(const Slot& slot, const std::vector<SlotTypes>& before,
-                   bool is_f32_only, const PrecisionPlan& plan) {
+SlotTypes types_of(const std::vector<Slot>& slots, std::size_t number,
+                   const std::vector<SlotTypes>& before, bool is_f32_only,
+                   const PrecisionPlan& plan) {
+  const Slot& slot = slots[number];
   SlotTypes types;
   const bool is_layer = !slot.layer.empty();
   const bool is_told = is_layer || is_f32_only;
   bool is_first = true;
   if (is_layer) types.result = result_of(plan.of(slot.layer));
   for (const SlotInput& input : slot.inputs) {
-    const Precision given = before[static_cast<std::size_t>(input.slot)].result;
-    if (!is_told)
+    const auto from = static_cast<std::size_t>(input.slot);
+    const Precision given = before[from].result;
+    const bool decides = decides_type(slots[from]);
+    if (!is_told && decides) {
       types.result = is_first ? given : promoted(types.result, given);
-    is_first = false;
+      is_first = false;
+    }
     types.casts.push_back(
-        {is_told && given != types.result, given, types.result});
+        {is_told && decides && given != types.result, given, types.result});
   }
   return types;
 }
@@ -48,6 +53,10 @@ int bytes_of(Precision type) {
                                               : 2;
 }
 
+bool decides_type(const Slot& producer) {
+  return producer.type.has_value() && !producer.out_shape.empty();
+}
+
 std::vector<bool> find_f32_only(const std::vector<const ModelGraph*>& graphs) {
   std::vector<bool> is_only(graphs[0]->slots.size());
   for (const ModelGraph* graph : graphs)
@@ -69,7 +78,7 @@ std::vector<SlotTypes> flow_types(const ModelGraph& graph,
                                   const PrecisionPlan& plan) {
   std::vector<SlotTypes> types;
   for (std::size_t i = 0; i < graph.slots.size(); ++i)
-    types.push_back(types_of(graph.slots[i], types, is_f32_only[i], plan));
+    types.push_back(types_of(graph.slots, i, types, is_f32_only[i], plan));
   return types;
 }
 

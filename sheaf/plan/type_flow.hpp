@@ -23,6 +23,10 @@ struct SlotTypes {
   std::vector<Cast> casts;
 };
 
+// Whether a result decides on the type of what is made of it: whole numbers,
+// truth values and single numbers do not.
+bool decides_type(const Slot& producer);
+
 // Which operators compute in f32 whatever comes, as traces with layers of
 // lower precision show; traces of one model.
 std::vector<bool> find_f32_only(const std::vector<const ModelGraph*>& graphs);
