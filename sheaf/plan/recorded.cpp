@@ -14,10 +14,12 @@ constexpr Precision kHighestFirst[] = {Precision::kF32, Precision::kTf32,
 bool takes(const StepProfile& profile, std::size_t slot,
            const SlotTypes& types) {
   const auto& inputs = profile.graph.slots[slot].inputs;
-  for (std::size_t i = 0; i < std::min(inputs.size(), types.casts.size()); ++i)
-    if (profile.graph.slots[static_cast<std::size_t>(inputs[i].slot)].type !=
-        types.casts[i].from)
-      return false;
+  for (std::size_t i = 0; i < std::min(inputs.size(), types.casts.size());
+       ++i) {
+    const Slot& from =
+        profile.graph.slots[static_cast<std::size_t>(inputs[i].slot)];
+    if (decides_type(from) && from.type != types.casts[i].from) return false;
+  }
   return true;
 }
 
