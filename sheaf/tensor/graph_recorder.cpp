@@ -111,7 +111,8 @@ struct GraphRecorder::State {
     std::int32_t node =
         -1;  // of an operator: its own, or that of the one around
     bool is_outermost = false;
-    bool is_told = true;  // what it takes
+    bool is_told = true;   // what it takes, by it or by one around it
+    bool is_part = false;  // of one that has not told
     std::vector<at::Tensor> written;
     std::optional<Product> product;
   };
@@ -195,8 +196,9 @@ void GraphRecorder::State::begin_operator(const at::RecordFunction& call) {
       open.rbegin(), open.rend(), [](const Frame& f) { return f.is_operator; });
   if (around != open.rend()) {
     frame.node = around->node;
-    frame.is_told = around->is_told;
-    if (frame.node >= 0 && !frame.is_told) begin_node(call, frame);
+    frame.is_part = frame.node >= 0 && !around->is_told;
+    frame.is_told = around->is_told || !call.inputs().empty();
+    if (frame.is_part) begin_node(call, frame);
   } else if (is_in_forward()) {
     frame.is_outermost = true;
     frame.is_told = !call.inputs().empty();
@@ -267,12 +269,11 @@ void GraphRecorder::State::end(const at::RecordFunction& call) {
 void GraphRecorder::State::end_operator(const at::RecordFunction& call,
                                         Frame& frame) {
   GraphNode& node = nodes[static_cast<std::size_t>(frame.node)];
-  const bool is_made_here = frame.is_outermost || !frame.is_told;
+  const bool is_made_here = frame.is_outermost || frame.is_part;
   for (const c10::IValue& output : call.outputs())
     for_each_tensor(output, [&](const at::Tensor& tensor) {
       if (is_made_here) set_maker(tensor, frame.node);
-      if (is_made_here && frame.is_outermost)
-        node.out.push_back(tensor.sizes().vec());
+      if (frame.is_outermost) node.out.push_back(tensor.sizes().vec());
       if (node.type.empty()) node.type = type_name(tensor);
       if (!frame.product) return;
       frame.product->outputs += tensor.numel();

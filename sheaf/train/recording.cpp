@@ -7,6 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/precision.hpp"
 #include "sheaf/tensor/kineto_trace.hpp"
 #include "sheaf/tensor/recorder_kineto.hpp"
 #include "sheaf/tensor/scope.hpp"
@@ -64,6 +65,7 @@ class RecordedRun {
     };
     from_root(group, prepare);
     if (group.rank() != 0) prepare();
+    name_layers(model);
     learner_.emplace(config, std::move(model), group);
     learner_->set_training(true);
     schedule_.emplace(config, loader_->batches());
@@ -94,6 +96,16 @@ class RecordedRun {
     comm::all_reduce(group_, sums, {.name = "batch"});
   }
 
+  // A plan, even one that changes nothing, makes the scopes of layers.
+  void name_layers(Model& model) {
+    model.forward = [this, module = model.module,
+                     forward = model.forward](const torch::Tensor& input) {
+      if (!precision_) precision_.emplace(*module, plan::PrecisionPlan{});
+      const auto scope = precision_->forward_scope();
+      return forward(input);
+    };
+  }
+
   // Threads of the loader have made the batch that is left, and the next one.
   void go_on() {
     std::optional<tensor::MemoryWatch::Pause> pause;
@@ -108,6 +120,7 @@ class RecordedRun {
   DataSets sets_;
   std::optional<data::Loader> loader_;
   std::optional<data::Loader::Iterator> next_;
+  std::optional<parallel::MixedPrecision> precision_;
   std::optional<Learner> learner_;
   std::optional<Schedule> schedule_;
   std::int64_t step_ = 0;

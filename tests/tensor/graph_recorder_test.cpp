@@ -111,8 +111,9 @@ TEST_F(RecordedGraph, LayersAndTheirCasts) {
     at::Tensor a;
     {
       const Scope layer("sheaf::layer a.b bf16");
-      a = torch::mm(x_.to(torch::kBFloat16),
-                    torch::ones({3, 2}).to(torch::kBFloat16));
+      const at::Tensor input = x_.to(torch::kBFloat16);
+      const at::Tensor weight = torch::ones({3, 2}).to(torch::kBFloat16);
+      a = torch::mm(input, weight);
     }
     torch::relu(a);
   });
