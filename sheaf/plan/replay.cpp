@@ -58,8 +58,23 @@ class Replay::Run {
   }
   void pass_collective(std::int64_t end) {
     const ThreadMark& mark = step_.threads[stopped_][next_[stopped_]];
-    end_kernel(static_cast<std::size_t>(mark.kernel), end);
+    const auto kernel = static_cast<std::size_t>(mark.kernel);
+    came_.push_back({kernel, ready_ns()});
+    end_kernel(kernel, end);
     go_on(stopped_, stopped_ns_ + mark.call_ns);
+  }
+
+  // Of a step that is over.
+  ReplayTimes take_times() {
+    ReplayTimes times;
+    times.step = {state_.now_ns_, now()};
+    times.marks = std::move(times_);
+    for (std::size_t i = 0; i < kernel_end_.size(); ++i)
+      times.kernels.push_back(
+          {kernel_end_[i] - step_.kernels[i].ns, kernel_end_[i]});
+    for (const auto& [kernel, ready] : came_)
+      times.kernels[kernel].begin_ns = ready;
+    return times;
   }
 
  private:
@@ -136,19 +151,22 @@ class Replay::Run {
   std::vector<std::int64_t> kernel_end_;
   std::size_t stopped_ = 0;      // thread, at a collective
   std::int64_t stopped_ns_ = 0;  // when it launches it
+  // Collectives' kernels, and when this rank was ready for them.
+  std::vector<std::pair<std::size_t, std::int64_t>> came_;
 };
 
-std::int64_t Replay::run(const StepGraph& step) {
+std::int64_t Replay::run(const StepGraph& step, ReplayTimes* times) {
   const std::int64_t begin = now_ns_;
   Run run(*this, step);
   run.advance(/*stops_at_collectives=*/false);
+  if (times != nullptr) *times = run.take_times();
   now_ns_ = run.now();
   return now_ns_ - begin;
 }
 
 Replay::Together Replay::run_together(
     std::vector<Replay>& ranks, const std::vector<const StepGraph*>& steps,
-    const CollectiveNs& ns) {
+    const CollectiveNs& ns, std::vector<ReplayTimes>* times) {
   SHEAF_CHECK(ranks.size() == steps.size(), ranks.size(), " ranks and ",
               steps.size(), " steps");
   for (const StepGraph* step : steps)
@@ -174,8 +192,10 @@ Replay::Together Replay::run_together(
       runs[i].pass_collective(end);
     }
   }
+  if (times != nullptr) times->assign(runs.size(), {});
   for (std::size_t i = 0; i < runs.size(); ++i) {
     runs[i].advance(/*stops_at_collectives=*/true);
+    if (times != nullptr) (*times)[i] = runs[i].take_times();
     result.step_ns[i] = runs[i].now() - ranks[i].now_ns_;
     ranks[i].now_ns_ = runs[i].now();
   }

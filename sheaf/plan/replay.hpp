@@ -15,6 +15,14 @@ struct ReplayOptions {
   std::size_t queue = 1022;
 };
 
+// When everything in a step happened, by a clock that all ranks share.
+struct ReplayTimes {
+  Span step;                                     // on the step's own thread
+  std::vector<std::vector<std::int64_t>> marks;  // their ends, by thread
+  // Of a collective from when this rank has come to it.
+  std::vector<Span> kernels;
+};
+
 // Steps one after the other: what streams have not done by the end of a step
 // is there in the next.
 class Replay {
@@ -22,7 +30,7 @@ class Replay {
   explicit Replay(ReplayOptions options = {}) : options_(options) {}
 
   // The time from its begin to its end on the step's own thread.
-  std::int64_t run(const StepGraph& step);
+  std::int64_t run(const StepGraph& step, ReplayTimes* times = nullptr);
 
   // A step of many ranks at once: collectives begin when the last rank has
   // come to them, and end everywhere `ns` later. UsageError when they do not
@@ -34,7 +42,8 @@ class Replay {
   using CollectiveNs = std::function<std::int64_t(std::size_t number)>;
   static Together run_together(std::vector<Replay>& ranks,
                                const std::vector<const StepGraph*>& steps,
-                               const CollectiveNs& ns);
+                               const CollectiveNs& ns,
+                               std::vector<ReplayTimes>* times = nullptr);
 
   // When the streams will have done everything, from the last step's end.
   std::int64_t backlog_ns() const;

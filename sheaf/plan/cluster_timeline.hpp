@@ -1,0 +1,26 @@
+#pragma once
+// A predicted step in full: what each kind of worker does when, and what
+// decides the time.
+
+#include "sheaf/plan/cluster.hpp"
+#include "sheaf/plan/critical_path.hpp"
+
+namespace sheaf::plan {
+
+struct ClusterTimeline {
+  std::vector<StepGraph> steps;    // by kind
+  std::vector<ReplayTimes> times;  // by kind
+  std::vector<PathPiece> path;     // ranks are kinds
+};
+
+// The step of predict_step().
+ClusterTimeline predict_timeline(const Cluster& cluster,
+                                 const std::vector<PrecisionPlan>& plans);
+
+// By thread and mark of mix_step()'s result, and of what is made of it: which
+// are casts. A slot whose marks are not what the traces say has none.
+using MarkFlags = std::vector<std::vector<bool>>;
+MarkFlags find_casts(const Recorded& recorded, const PrecisionPlan& plan,
+                     const StepGraph& mixed);
+
+}  // namespace sheaf::plan
