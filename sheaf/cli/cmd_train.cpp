@@ -16,6 +16,7 @@ constexpr const char* kTrainFooter =
     "Examples:\n"
     "  sheaf train examples/fashion_mnist.yaml -n 2\n"
     "  sheaf train a.yaml -n 2 --set optimizer.learning_rate=0.1\n"
+    "  sheaf train a.yaml -n 2 --plan plan.json\n"
     "  sheaf train a.yaml -n 4 --resume --output runs/a-001\n"
     "SIGTERM and Ctrl-C save a checkpoint first. Exit code: that of the rank\n"
     "that failed first; 128+n after signal n; 2 for a mistake in the command\n"
@@ -26,6 +27,7 @@ struct TrainArguments {
   std::string config;
   std::vector<std::string> sets;
   std::string output;
+  std::string plan;
   bool is_resumed = false;
   bool prints_config = false;
   bool explains = false;
@@ -45,6 +47,9 @@ void add_training_options(CLI::App& command, TrainArguments& arguments) {
   command.add_option("--output", arguments.output,
                      "Folder of the run; else output.folder, or "
                      "runs/<name>-<number>");
+  command.add_option("--plan", arguments.plan,
+                     "File with the precision of each layer, as sheaf plan "
+                     "writes it; goes before the description's plan");
   command.add_flag("--resume", arguments.is_resumed,
                    "Go on from the folder's latest checkpoint");
   command.add_flag("--print-config", arguments.prints_config,
@@ -57,6 +62,8 @@ std::vector<std::string> rank_words(const TrainArguments& arguments) {
   std::vector<std::string> words{"train", arguments.config};
   for (const std::string& set : arguments.sets)
     words.insert(words.end(), {"--set", set});
+  if (!arguments.plan.empty())
+    words.insert(words.end(), {"--plan", arguments.plan});
   if (!arguments.output.empty())
     words.insert(words.end(), {"--output", arguments.output});
   if (arguments.is_resumed) words.push_back("--resume");

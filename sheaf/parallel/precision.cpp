@@ -81,7 +81,21 @@ std::string user_of(const PrecisionPlan& plan, Precision precision) {
   return "layers that it does not name";
 }
 
+void check_precisions(const PrecisionPlan& plan, const at::Device& device) {
+  for (const Precision precision : precisions_of(plan)) {
+    const std::string reason = why_not(precision, device);
+    SHEAF_CHECK(reason.empty(), "the plan wants ", plan::to_string(precision),
+                " for ", user_of(plan, precision), ": ", reason);
+  }
+}
+
 }  // namespace
+
+void check_plan(const torch::nn::Module& module, const PrecisionPlan& plan,
+                const torch::Device& device) {
+  check_layers(LayerNames(module), plan);
+  check_precisions(plan, device);
+}
 
 std::vector<std::string> layers_of(const torch::nn::Module& module) {
   return LayerNames(module).layers();
@@ -93,11 +107,7 @@ MixedPrecision::MixedPrecision(torch::nn::Module& module, PrecisionPlan plan,
           LayerNames(module), std::move(plan), options, device_of(module)})) {
   avoid_broken_kernels();
   check_layers(setting_->names, setting_->plan);
-  for (const Precision precision : precisions_of(setting_->plan)) {
-    const std::string reason = why_not(precision, setting_->device);
-    SHEAF_CHECK(reason.empty(), "the plan wants ", plan::to_string(precision),
-                " for ", user_of(setting_->plan, precision), ": ", reason);
-  }
+  check_precisions(setting_->plan, setting_->device);
 }
 
 MixedPrecision::~MixedPrecision() = default;

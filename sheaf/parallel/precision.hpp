@@ -25,6 +25,11 @@ struct PrecisionSetting;
 // stay in f32, are not among them. A weight that layers share is listed once.
 std::vector<std::string> layers_of(const torch::nn::Module& module);
 
+// UsageError for layers that the module has not, with names that are near, and
+// for precisions that the device has not.
+void check_plan(const torch::nn::Module& module,
+                const plan::PrecisionPlan& plan, const torch::Device& device);
+
 struct MixedPrecisionOptions {
   // int8: a scale for each of the weight's outputs; else one for all of it.
   bool scales_by_channel = true;
@@ -32,9 +37,8 @@ struct MixedPrecisionOptions {
 
 class MixedPrecision {
  public:
-  // Parameters are f32, and on the device of the passes. UsageError for layers
-  // that the module has not, with names that are near, and for precisions that
-  // the device has not. The module must outlive it.
+  // Parameters are f32, and on the device of the passes; else, and for what
+  // check_plan() finds, UsageError. The module must outlive it.
   MixedPrecision(torch::nn::Module& module, plan::PrecisionPlan plan,
                  const MixedPrecisionOptions& options = {});
   ~MixedPrecision();

@@ -21,7 +21,7 @@ bool can_int8(const OperatorRule& rule, const c10::IValue* arguments,
 // Its arguments, in f16, are on the stack, and make room for the result, in
 // f16.
 void multiply_int8(const c10::OperatorHandle& op, const OperatorRule& rule,
-                   std::size_t weight, const MixedPrecisionOptions& options,
+                   const MixedPrecisionOptions& options,
                    torch::jit::Stack& stack);
 
 }  // namespace sheaf::parallel

@@ -201,7 +201,7 @@ void PrecisionPass::multiply(const c10::OperatorHandle& op,
                              const OperatorRule& rule, const Layer& layer,
                              torch::jit::Stack& stack) {
   if (layer.precision == Precision::kInt8)
-    return multiply_int8(op, rule, layer.weight, setting_.options, stack);
+    return multiply_int8(op, rule, setting_.options, stack);
   const bool is_f32 = type_of(layer.precision) == at::kFloat;
   if (!is_f32 || !setting_.device.is_cuda()) {
     op.callBoxed(&stack);

@@ -101,10 +101,21 @@ void check_strategy(const RunConfig& config) {
   }
 }
 
+void check_plan_use(const RunConfig& config) {
+  if (config.plan.empty()) return;
+  SHEAF_CHECK(config.precision == "f32", config.where("precision"),
+              "precision is ", config.precision, ", and the plan ", config.plan,
+              " says what layers compute in; leave precision out, or plan");
+  SHEAF_CHECK(config.parallel.strategy != "spatial", config.where("plan"),
+              "a plan is not for strategy: spatial, whose layers compute in "
+              "one precision; leave plan out, or set parallel.strategy=data");
+}
+
 void check_values(const RunConfig& config) {
   check_network(config);
   check_optimizer(config);
   check_strategy(config);
+  check_plan_use(config);
   SHEAF_CHECK(config.accumulate <= config.global_batch,
               config.where("accumulate"), "accumulate is ", config.accumulate,
               ", more than the ", config.global_batch,

@@ -135,6 +135,7 @@ struct RunConfig {
   double clip_norm = 0;            // 0: no clipping
   std::int64_t seed = 0;
   std::string precision = "f32";
+  std::string plan;  // file with the precisions of layers; empty: none
   std::string device = "cpu";
   int threads = 0;  // of each rank; 0: the host's cores / its ranks
   ParallelConfig parallel;

@@ -138,6 +138,7 @@ void visit(Visitor& visitor, RunConfig& config) {
   visitor.field("clip_norm", config.clip_norm, Range{});
   visitor.field("seed", config.seed, Range{});
   visitor.choice("precision", config.precision, {"f32", "f64", "bf16"});
+  visitor.field("plan", config.plan);
   visitor.choice("device", config.device, {"cpu", "cuda"});
   visitor.field("threads", config.threads, Range{0, 4096});
   visitor.section("parallel", config.parallel);

@@ -85,6 +85,7 @@ Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
   SHEAF_CHECK(!parameters_.empty(), config.where("network"),
               "the network has no parameters to train");
   optimizer_ = make_optimizer(config.optimizer, tensors_of(parameters_));
+  if (!config.plan.empty()) use_plan();
 }
 
 Tensor Learner::images_of(const data::Batch& batch, std::int64_t first,
@@ -130,10 +131,10 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
            std::max(1.0, size);
   }
   const Tensor wanted = target.to(torch::kLong);
-  // Sums are taken in f32 where the network computes in bf16.
-  const Tensor exact = output.scalar_type() == torch::kBFloat16
-                           ? output.to(torch::kFloat)
-                           : output;
+  // Sums are taken in f32 where the network computes in less.
+  const bool is_low = output.scalar_type() == torch::kBFloat16 ||
+                      output.scalar_type() == torch::kHalf;
+  const Tensor exact = is_low ? output.to(torch::kFloat) : output;
   if (config_.loss == "nll")
     return torch::nll_loss(exact, wanted, {}, torch::Reduction::Sum);
   return F::cross_entropy(exact, wanted,
@@ -142,6 +143,8 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
 
 Tensor Learner::forward(const Piece& piece, Tensor& output) {
   const Autocast autocast(device_.type(), config_.precision == "bf16");
+  std::optional<parallel::MixedPrecision::Scope> scope;
+  if (precision_) scope.emplace(*precision_);
   {
     const tensor::Scope phase("sheaf::phase forward");
     if (parallel_) parallel_->before_forward();
@@ -188,6 +191,7 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
     }
     const tensor::Scope phase("sheaf::phase loss");
     loss = sum * piece.weight;
+    if (scale_) loss = scale_->scaled(loss);
   }
   times.forward += watch.lap();
   {
@@ -235,9 +239,11 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
   const TraceSpan span(trace_, "optimizer", "train");
   // What has no gradient is left alone, by weight decay and momentum, too.
   for (Tensor& parameter : resting_) parameter.mutable_grad().reset();
-  clip();
-  set_learning_rate(*optimizer_, learning_rate);
-  step_optimizer();
+  if (!scale_ || scale_->unscale(tensors_of(parameters_), group_)) {
+    clip();
+    set_learning_rate(*optimizer_, learning_rate);
+    step_optimizer();
+  }
   times.optimizer = watch.lap();
   return times;
 }
@@ -299,6 +305,8 @@ void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
   if (rows == 0) return;
   const torch::NoGradGuard no_grad;
   const Autocast autocast(device_.type(), config_.precision == "bf16");
+  std::optional<parallel::MixedPrecision::Scope> scope;
+  if (precision_) scope.emplace(*precision_);
   const Piece piece = piece_of(batch, 0, rows);
   const Tensor output = model_.forward(piece.data);
   add_to(metrics, piece, output, loss_sum(output, piece.target).item<double>());

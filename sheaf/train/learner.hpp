@@ -12,6 +12,8 @@
 #include "sheaf/data/dataset.hpp"
 #include "sheaf/parallel/dad_parallel.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/parallel/loss_scale.hpp"
+#include "sheaf/parallel/precision.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/config.hpp"
@@ -67,8 +69,8 @@ class Learner {
   // Only what falls to a shard; see share_of(). Buffers, which may differ
   // between ranks, are the first's.
   void save_share_to(TrainState& state, int shard, int shards) const;
-  // Puts in what a compressed exchange has held back, all ranks' on rank 0.
-  // All ranks call it; without compression it does nothing.
+  // Puts in what a compressed exchange has held back, all ranks' on rank 0, and
+  // the scale of the loss. All ranks call it; without them it does nothing.
   void gather_exchange(TrainState& state) const;
   void load_from(const TrainState& state);
   void load_weights(const NamedTensors& weights);
@@ -90,6 +92,7 @@ class Learner {
   };
 
   void make_parallel(TraceWriter* trace);
+  void use_plan();
   // As the network gets them: this rank's tiles, or what it cuts them from.
   torch::Tensor images_of(const data::Batch& batch, std::int64_t first,
                           std::int64_t rows) const;
@@ -121,6 +124,8 @@ class Learner {
   NamedTensors parameters_;             // each tensor once
   std::vector<torch::Tensor> resting_;  // those that stay
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<parallel::MixedPrecision> precision_;  // with a plan
+  std::optional<parallel::LossScale> scale_;  // where the plan needs one
 };
 
 }  // namespace sheaf::train

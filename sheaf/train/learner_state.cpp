@@ -7,6 +7,9 @@ namespace sheaf::train {
 
 using torch::Tensor;
 
+// Among what the exchange keeps.
+constexpr const char* kLossScale = "loss_scale";
+
 void Learner::save_to(TrainState& state) const {
   state.weights = tensor::state_dict(*model_.module);
   state.optimizer = optimizer_state(*optimizer_, parameters_);
@@ -46,10 +49,15 @@ void Learner::load_from(const TrainState& state) {
   load_weights(state.weights);
   load_optimizer_state(*optimizer_, parameters_, state.optimizer);
   if (parallel_) parallel_->load_state(state.exchange);
+  for (const auto& [name, tensor] : state.exchange)
+    if (scale_ && name == kLossScale) scale_->load(tensor);
 }
 
 void Learner::gather_exchange(TrainState& state) const {
   if (parallel_) state.exchange = parallel_->gather_state();
+  if (!scale_) return;
+  if (!parallel_) state.exchange.clear();
+  state.exchange.emplace_back(kLossScale, scale_->state());
 }
 
 }  // namespace sheaf::train

@@ -1,5 +1,6 @@
 // The strategy that a run description asks for.
 #include "sheaf/train/learner.hpp"
+#include "sheaf/train/plan_setup.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -80,6 +81,11 @@ void Learner::make_parallel(TraceWriter* trace) {
   }
   parallel_ = std::make_unique<parallel::DataParallelCore>(model_.module,
                                                            group_, options);
+}
+
+void Learner::use_plan() {
+  precision_.emplace(*model_.module, plan_for_all(config_, group_));
+  if (precision_->needs_loss_scale()) scale_.emplace();
 }
 
 }  // namespace sheaf::train

@@ -7,6 +7,7 @@
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/plan_setup.hpp"
 #include "sheaf/train/trainer_run.hpp"
 
 namespace sheaf::train {
@@ -68,6 +69,7 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
     model = options.model ? *options.model : make_model(config);
     stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
     check_stack();
+    if (is_first()) check_plan(config, *model.module);
     open_loaders();
     return std::string();
   };

@@ -19,15 +19,25 @@ struct TrainRankArguments {
   std::string config;
   std::vector<std::string> sets;
   std::string output;
+  std::string plan;
   bool is_resumed = false;
   bool prints_config = false;
   bool explains = false;
   std::string progress_place;
 };
 
+// Quoted, for the value is YAML and the name of a file may be anything.
+std::string plan_setting(const std::string& file) {
+  std::string quoted;
+  for (const char c : file) quoted += c == '\'' ? "''" : std::string(1, c);
+  return "plan='" + quoted + "'";
+}
+
 train::RunConfig read(const TrainRankArguments& arguments) {
+  std::vector<std::string> sets = arguments.sets;
+  if (!arguments.plan.empty()) sets.push_back(plan_setting(arguments.plan));
   train::RunConfig config =
-      train::complete(train::read_config(arguments.config, arguments.sets));
+      train::complete(train::read_config(arguments.config, sets));
   if (!arguments.output.empty()) config.output.folder = arguments.output;
   return config;
 }
@@ -98,6 +108,7 @@ void add_train_rank_command(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   command->add_option("--output", arguments->output);
+  command->add_option("--plan", arguments->plan);
   command->add_flag("--resume", arguments->is_resumed);
   command->add_flag("--print-config", arguments->prints_config);
   command->add_flag("--explain", arguments->explains);

@@ -1,0 +1,20 @@
+#pragma once
+// The plan of precisions that a run description names.
+
+#include <torch/nn/module.h>
+
+#include "sheaf/comm/group.hpp"
+#include "sheaf/plan/precision_plan.hpp"
+#include "sheaf/train/config.hpp"
+
+namespace sheaf::train {
+
+// Reads it and sees whether the network can be run so, on one rank. IoError
+// and UsageError say what is wrong with it. Without a plan it does nothing.
+void check_plan(const RunConfig& config, const torch::nn::Module& module);
+
+// Rank 0 reads the file, so that other hosts need not have it; all call it.
+plan::PrecisionPlan plan_for_all(const RunConfig& config,
+                                 const comm::Group& group);
+
+}  // namespace sheaf::train
