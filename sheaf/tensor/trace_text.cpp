@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <chrono>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/table.hpp"
@@ -159,21 +160,30 @@ class EventWriter {
         call.bytes);
   }
 
-  // What the engine evaluates has the number of the node that it calls.
+  // What the engine evaluates has the number of the node that it calls; hooks
+  // may come before that.
+  static const RecordedEvent& numbered(const RecordedThread& thread,
+                                       std::size_t i) {
+    const RecordedEvent& event = thread.events[i];
+    const std::string_view name = thread.names[event.name];
+    if (event.sequence >= 0 || !name.starts_with(kEngine)) return event;
+    for (++i; i < thread.events.size(); ++i) {
+      const RecordedEvent& inner = thread.events[i];
+      if (inner.begin_ns >= event.end_ns) break;
+      if (inner.kind == EventKind::kBackward &&
+          thread.names[inner.name] == name.substr(kEngine.size()))
+        return inner;
+    }
+    return event;
+  }
+
   void add_operator(const RecordedThread& thread, std::size_t i) {
     const RecordedEvent& event = thread.events[i];
-    const RecordedEvent* numbered = &event;
-    const bool has_next = i + 1 < thread.events.size();
-    if (event.sequence < 0 && has_next &&
-        thread.names[event.name].starts_with(kEngine)) {
-      const RecordedEvent& next = thread.events[i + 1];
-      if (next.kind == EventKind::kBackward && next.begin_ns < event.end_ns)
-        numbered = &next;
-    }
+    const RecordedEvent& node = numbered(thread, i);
     const char* comma = "";
-    if (numbered->sequence >= 0) {
-      put(R"("Sequence number": {}, "Fwd thread id": {})", numbered->sequence,
-          numbered->forward_thread);
+    if (node.sequence >= 0) {
+      put(R"("Sequence number": {}, "Fwd thread id": {})", node.sequence,
+          node.forward_thread);
       comma = ", ";
     }
     if (event.detail < 0) return;

@@ -103,6 +103,18 @@ TEST_F(TracedLayer, TheFileIsInTheProfilersWords) {
   EXPECT_FALSE(taking["args"].contains("Sequence number"));
 }
 
+TEST_F(TracedLayer, HooksBeforeANodeDoNotHideItsNumber) {
+  const at::Tensor product = torch::mm(torch::ones({4, 3}), weight_);
+  product.register_hook([](const at::Tensor& delta) { return delta * 2; });
+  Recorder recorder;
+  product.sum().backward();
+  recorder.stop();
+  const Json trace = written(recorder);
+  for (const Json& event : trace["traceEvents"])
+    if (event["name"] == "autograd::engine::evaluate_function: MmBackward0")
+      EXPECT_TRUE(event["args"].contains("Sequence number"));
+}
+
 TEST_F(TracedLayer, PackedFilesHoldTheSame) {
   Recorder recorder;
   compute();
