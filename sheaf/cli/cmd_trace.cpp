@@ -13,6 +13,7 @@ constexpr const char* kTraceFooter =
     "  sheaf trace examples/fashion_mnist.yaml -o lenet.json.gz\n"
     "  sheaf trace a.yaml -n 2 --steps 5 -o a.json   a.rank0.json, "
     "a.rank1.json\n"
+    "  sheaf trace a.yaml --precision bf16 -o bf16.json.gz\n"
     "Each rank writes what it did in the steps after the warm-up: operators,\n"
     "kernels, exchanges, allocations, and statistics of the layers. sheaf\n"
     "predict reads it, and so does Perfetto. docs/trace.md describes the file.";
@@ -22,6 +23,7 @@ struct TraceArguments {
   std::string config;
   std::vector<std::string> sets;
   std::string output;
+  std::string plan;
   int warmup = 5;
   int steps = 3;
 };
@@ -42,6 +44,13 @@ void add_tracing_options(CLI::App& command, TraceArguments& arguments) {
                   "The trace, .json or .json.gz; of several ranks each has its "
                   "own, such as a.rank1.json.gz")
       ->required();
+  CLI::Option* plan = command.add_option(
+      "--plan", arguments.plan, "Under this plan, as sheaf plan writes it");
+  command
+      .add_option("--precision", arguments.plan,
+                  "With all layers in f32 (which is the default), tf32, bf16, "
+                  "f16 or int8")
+      ->excludes(plan);
   command
       .add_option("--warmup", arguments.warmup,
                   "Steps before those that are recorded")
@@ -55,6 +64,8 @@ std::vector<std::string> traced_words(const TraceArguments& arguments) {
                                  "-o",       arguments.output,
                                  "--warmup", std::to_string(arguments.warmup),
                                  "--steps",  std::to_string(arguments.steps)};
+  if (!arguments.plan.empty())
+    words.insert(words.end(), {"--plan", arguments.plan});
   for (const std::string& set : arguments.sets)
     words.insert(words.end(), {"--set", set});
   return words;

@@ -413,6 +413,13 @@ int capability(int device) {
   return 10 * major + minor;
 }
 
+std::string device_name(int device) {
+  cudaDeviceProp properties;
+  return cudaGetDeviceProperties(&properties, device) == cudaSuccess
+             ? properties.name
+             : "";
+}
+
 void amax(const void* from, Type type, std::size_t count, float* result,
           Stream stream) {
   check(cudaMemsetAsync(result, 0, sizeof(float), native(stream)), "amax");

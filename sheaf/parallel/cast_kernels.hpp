@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace sheaf::parallel::cast_kernels {
 
@@ -20,6 +21,8 @@ enum class Type { kF32, kF16, kBf16 };
 bool are_built();
 // Such as 90, of a device; 0 where it is not known.
 int capability(int device);
+// Such as "NVIDIA H200"; "" where it is not known.
+std::string device_name(int device);
 // The device's stream that libtorch uses on this thread.
 Stream current_stream(int device);
 

@@ -15,6 +15,7 @@ namespace {
 
 bool are_built() { return false; }
 int capability(int) { return 0; }
+std::string device_name(int) { return ""; }
 Stream current_stream(int) { refuse(); }
 void amax(const void*, Type, std::size_t, float*, Stream) { refuse(); }
 void amax_rows(const void*, Type, std::int64_t, std::int64_t, float*, Stream) {

@@ -1,11 +1,11 @@
 #include "sheaf/plan/precision_plan.hpp"
 
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -32,13 +32,20 @@ Precision parse_precision(const std::string& text) {
                           "\"; there are f32, tf32, bf16, f16 and int8"));
 }
 
-PrecisionPlan read_precision_plan(const std::filesystem::path& path,
-                                  const std::string& device) {
-  std::ifstream file(path);
-  if (!file) throw IoError(concat("cannot read the plan ", path.string()));
+std::string read_plan_text(const std::filesystem::path& name) {
+  for (const auto& [precision, known] : kPrecisions)
+    if (name == known)
+      return concat("{\"precision\": {\"other\": \"", known,
+                    "\", \"layers\": {}}}");
+  return read_file(name.string());
+}
+
+PrecisionPlan parse_precision_plan(const std::string& text,
+                                   const std::string& name,
+                                   const std::string& device) {
   PrecisionPlan plan;
   try {
-    const auto json = nlohmann::json::parse(file);
+    const auto json = nlohmann::json::parse(text);
     nlohmann::json precision = json.at("precision");
     for (const auto& one : json.value("devices", nlohmann::json::array()))
       if (!device.empty() && one.at("device") == device)
@@ -47,11 +54,16 @@ PrecisionPlan read_precision_plan(const std::filesystem::path& path,
     for (const auto& [layer, one] : precision.at("layers").items())
       plan.layers[layer] = parse_precision(one.get<std::string>());
   } catch (const nlohmann::json::exception& error) {
-    throw IoError(concat(path.string(), " is no plan: ", error.what()));
+    throw IoError(concat(name, " is no plan: ", error.what()));
   } catch (const UsageError& error) {
-    throw IoError(concat(path.string(), ": ", error.what()));
+    throw IoError(concat(name, ": ", error.what()));
   }
   return plan;
+}
+
+PrecisionPlan read_precision_plan(const std::filesystem::path& name,
+                                  const std::string& device) {
+  return parse_precision_plan(read_plan_text(name), name.string(), device);
 }
 
 }  // namespace sheaf::plan

@@ -33,8 +33,13 @@ struct PrecisionPlan {
 // {"conv1": "bf16", …}}, "devices": [{"device": NAME, "precision": …}, …]};
 // those of the device of this name if there are, and what else the file holds
 // is left alone. IoError with the file's name for one that is damaged or no
-// plan.
-PrecisionPlan read_precision_plan(const std::filesystem::path& path,
+// plan. `name` instead of a file may be a precision: that of all layers.
+PrecisionPlan read_precision_plan(const std::filesystem::path& name,
                                   const std::string& device = "");
+// The same in two steps, for those who read it for others.
+std::string read_plan_text(const std::filesystem::path& name);
+PrecisionPlan parse_precision_plan(const std::string& text,
+                                   const std::string& name,
+                                   const std::string& device = "");
 
 }  // namespace sheaf::plan

@@ -49,6 +49,11 @@ class Learner {
   StepTimes train_step(const data::Batch& batch, std::int64_t step,
                        double learning_rate, Metrics& metrics);
 
+  // In which layers compute; null: all as their weights.
+  const plan::PrecisionPlan* plan() const {
+    return precision_ ? &precision_->plan() : nullptr;
+  }
+
   // This rank's part of a batch as the network gets it, and what a row counts
   // in sums whose mean over ranks is taken.
   std::pair<torch::Tensor, double> input_of(const data::Batch& batch) const;

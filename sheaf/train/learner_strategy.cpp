@@ -84,7 +84,7 @@ void Learner::make_parallel(TraceWriter* trace) {
 }
 
 void Learner::use_plan() {
-  precision_.emplace(*model_.module, plan_for_all(config_, group_));
+  precision_.emplace(*model_.module, plan_for_all(config_, group_, device_));
   if (precision_->needs_loss_scale()) scale_.emplace();
 }
 

@@ -13,8 +13,13 @@ namespace sheaf::train {
 // and UsageError say what is wrong with it. Without a plan it does nothing.
 void check_plan(const RunConfig& config, const torch::nn::Module& module);
 
-// Rank 0 reads the file, so that other hosts need not have it; all call it.
+// What the plan says for this rank's device. Rank 0 reads the file, so that
+// other hosts need not have it; all call it.
 plan::PrecisionPlan plan_for_all(const RunConfig& config,
-                                 const comm::Group& group);
+                                 const comm::Group& group,
+                                 const torch::Device& device);
+
+// As its maker calls it: "NVIDIA H200".
+std::string name_of(const torch::Device& device);
 
 }  // namespace sheaf::train

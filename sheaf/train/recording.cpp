@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <ostream>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
-#include "sheaf/parallel/precision.hpp"
 #include "sheaf/tensor/kineto_trace.hpp"
 #include "sheaf/tensor/recorder_kineto.hpp"
 #include "sheaf/tensor/scope.hpp"
 #include "sheaf/tensor/trace_text.hpp"
+#include "sheaf/topo/host.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/recording_report.hpp"
@@ -36,14 +35,19 @@ void check_recording(const RecordingOptions& options, const RunConfig& config) {
               tensor::why_no_kineto(), "; set device=cpu");
 }
 
-std::string processor_name() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != line.npos)
-      return line.substr(colon + 2);
-  }
-  return "CPU";
+// A plan, even one that changes nothing, makes the scopes of layers.
+RunConfig with_layers(RunConfig config) {
+  if (config.plan.empty() && config.precision == "f32" &&
+      config.parallel.strategy != "spatial")
+    config.plan = "f32";
+  return config;
+}
+
+// Of all layers, or "plan".
+std::string precision_of(const Learner& learner, const RunConfig& config) {
+  const plan::PrecisionPlan* plan = learner.plan();
+  if (plan == nullptr) return config.precision;
+  return plan->layers.empty() ? plan::to_string(plan->other) : "plan";
 }
 
 // The run, as far as steps need it.
@@ -65,7 +69,6 @@ class RecordedRun {
     };
     from_root(group, prepare);
     if (group.rank() != 0) prepare();
-    name_layers(model);
     learner_.emplace(config, std::move(model), group);
     learner_->set_training(true);
     schedule_.emplace(config, loader_->batches());
@@ -96,16 +99,6 @@ class RecordedRun {
     comm::all_reduce(group_, sums, {.name = "batch"});
   }
 
-  // A plan, even one that changes nothing, makes the scopes of layers.
-  void name_layers(Model& model) {
-    model.forward = [this, module = model.module,
-                     forward = model.forward](const torch::Tensor& input) {
-      if (!precision_) precision_.emplace(*module, plan::PrecisionPlan{});
-      const auto scope = precision_->forward_scope();
-      return forward(input);
-    };
-  }
-
   // Threads of the loader have made the batch that is left, and the next one.
   void go_on() {
     std::optional<tensor::MemoryWatch::Pause> pause;
@@ -120,7 +113,6 @@ class RecordedRun {
   DataSets sets_;
   std::optional<data::Loader> loader_;
   std::optional<data::Loader::Iterator> next_;
-  std::optional<parallel::MixedPrecision> precision_;
   std::optional<Learner> learner_;
   std::optional<Schedule> schedule_;
   std::int64_t step_ = 0;
@@ -187,7 +179,7 @@ class Recording {
                 {"batch", run_->rows()},
                 {"device", config_.device},
                 {"device_name", ""},
-                {"precision", config_.precision},
+                {"precision", precision_of(run_->learner(), config_)},
                 {"threads", torch::get_num_threads()}};
     const torch::nn::Module& module = run_->learner().module();
     Report nodes, memory;
@@ -211,7 +203,7 @@ class Recording {
 
   void write(Report& told) {
     if (!is_on_gpu()) {
-      const std::string name = processor_name();
+      const std::string name = topo::processor_name();
       told["device_name"] = name;
       return tensor::write_trace(
           file_, *recorder_, {group_.rank(), group_.size(), name}, told.dump());
@@ -246,7 +238,8 @@ void record(const comm::Group& group, const RunConfig& config,
     check_recording(options, config);
     return std::string();
   });
-  Recording(group, config, options).make();
+  const RunConfig complete = with_layers(config);
+  Recording(group, complete, options).make();
   comm::barrier(group);
   if (options.out)
     *options.out << fmt::format("{} steps of {} ranks in {}\n", options.steps,

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/comm/world.hpp"
 #include "sheaf/train/from_root.hpp"
@@ -16,15 +17,17 @@ struct TraceRankArguments {
   std::vector<std::string> sets;
   train::RecordingOptions recording;
   std::string output;
+  std::string plan;
 };
 
 // Rank 0 reads the file, so that other hosts need not have it.
 train::RunConfig read_traced(const comm::Group& group,
                              const TraceRankArguments& arguments) {
+  std::vector<std::string> sets = arguments.sets;
+  if (!arguments.plan.empty()) sets.push_back(plan_setting(arguments.plan));
   train::RunConfig mine;
   const std::string text = train::from_root(group, [&] {
-    mine =
-        train::complete(train::read_config(arguments.config, arguments.sets));
+    mine = train::complete(train::read_config(arguments.config, sets));
     return train::print_config(mine);
   });
   return group.rank() == 0 ? mine : train::parse_config(text, "rank 0's text");
@@ -50,6 +53,7 @@ void add_trace_rank_command(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   command->add_option("-o", arguments->output)->required();
+  command->add_option("--plan", arguments->plan);
   command->add_option("--warmup", arguments->recording.warmup);
   command->add_option("--steps", arguments->recording.steps);
   command->callback([arguments] { trace_rank(*arguments); });

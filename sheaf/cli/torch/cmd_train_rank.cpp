@@ -4,6 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/comm/transport.hpp"
 #include "sheaf/comm/world.hpp"
@@ -25,13 +26,6 @@ struct TrainRankArguments {
   bool explains = false;
   std::string progress_place;
 };
-
-// Quoted, for the value is YAML and the name of a file may be anything.
-std::string plan_setting(const std::string& file) {
-  std::string quoted;
-  for (const char c : file) quoted += c == '\'' ? "''" : std::string(1, c);
-  return "plan='" + quoted + "'";
-}
 
 train::RunConfig read(const TrainRankArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
