@@ -270,11 +270,14 @@ void GraphRecorder::State::end_operator(const at::RecordFunction& call,
                                         Frame& frame) {
   GraphNode& node = nodes[static_cast<std::size_t>(frame.node)];
   const bool is_made_here = frame.is_outermost || frame.is_part;
+  bool is_first = true;
   for (const c10::IValue& output : call.outputs())
     for_each_tensor(output, [&](const at::Tensor& tensor) {
       if (is_made_here) set_maker(tensor, frame.node);
       if (frame.is_outermost) node.out.push_back(tensor.sizes().vec());
-      if (node.type.empty()) node.type = type_name(tensor);
+      // Of parts the last one, unless the operator itself tells.
+      if (is_made_here && std::exchange(is_first, false))
+        node.type = type_name(tensor);
       if (!frame.product) return;
       frame.product->outputs += tensor.numel();
       listen_to(tensor, frame.product->layer);

@@ -126,6 +126,17 @@ TEST_F(RecordedGraph, LayersAndTheirCasts) {
   EXPECT_EQ(nodes[4].inputs, (Inputs{3}));
 }
 
+// Operators within make results of other types.
+TEST_F(RecordedGraph, TypesAreThoseOfTheOperatorItself) {
+  const auto& nodes = nodes_of([&] {
+    const at::Tensor images = torch::ones({2, 3, 4, 4});
+    torch::batch_norm(images, torch::ones(3), torch::zeros(3), torch::zeros(3),
+                      torch::ones(3), /*training=*/true, 0.1, 1e-5, false);
+  });
+  EXPECT_EQ(nodes.back().op, "aten::batch_norm");
+  EXPECT_EQ(nodes.back().type, "f32");
+}
+
 // An operator that is told of without what it takes, as one that is opened.
 TEST_F(RecordedGraph, PartsTellForAnOperatorThatDoesNot) {
   const auto& nodes = nodes_of([&] {
