@@ -1,7 +1,7 @@
 """Plans that were never traced: predicted against measured.
 
 usage: mixed.py SHEAF OUT MODEL.yaml... [--precisions f32,bf16,int8]
-                [--plans 5] [--set key=value]...
+                [--plans 5] [--device cuda] [--set key=value]...
 Traces each model with all layers in each precision, makes plans, predicts
 them, runs them, and prints a table; the traces and plans stay in OUT.
 """
@@ -38,7 +38,7 @@ class Model:
         command = [self.arguments.sheaf, "trace", self.config, "-n", "1", "-o",
                    path, "--warmup", str(self.arguments.warmup), "--steps",
                    str(self.arguments.steps), *options]
-        for one in self.arguments.set:
+        for one in [f"device={self.arguments.device}", *self.arguments.set]:
             command += ["--set", one]
         run(command)
         return path
@@ -79,7 +79,8 @@ class Model:
             json.dump({"precision": precision}, file)
         table = rows(run([self.arguments.sheaf, "plan", "compare", "--plan",
                           plan, "--measured", measured, *self.traces,
-                          "--format", "json"]))
+                          "--machine", self.arguments.machine, "--format",
+                          "json"]))
         step, memory = table[0], table[1]
         print(f"{self.name:9} {label:16} step {step['predicted']:9.2f} "
               f"{step['measured']:9.2f} ms {step['error_percent']:6.2f} %   "
@@ -108,9 +109,13 @@ def main():
     parser.add_argument("--plans", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--set", action="append", default=[])
     arguments = parser.parse_args()
     os.makedirs(arguments.out, exist_ok=True)
+    arguments.machine = os.path.join(arguments.out, "machine.json")
+    run([arguments.sheaf, "bench", "cast", "--device", arguments.device,
+         "--machine", arguments.machine])
     errors = []
     for config in arguments.configs:
         model = Model(arguments, config)

@@ -6,8 +6,9 @@
 namespace sheaf::plan {
 namespace {
 
-// Of a device with some 200 GB/s, until something is measured.
-constexpr double kNsPerByte = 0.005;
+// Of a GPU with 1 TB/s and of a core with 10 GB/s, until one is measured.
+constexpr double kDeviceNsPerByte = 0.001;
+constexpr double kCoreNsPerByte = 0.1;
 
 int bytes_moved(Precision from, Precision to) {
   return bytes_of(from) + bytes_of(to);
@@ -26,7 +27,8 @@ CastCost fit_cast(const std::vector<CastSample>& samples) {
 CastCost CastCosts::of(Precision from, Precision to) const {
   if (const auto found = pairs.find({from, to}); found != pairs.end())
     return found->second;
-  if (pairs.empty()) return {kNsPerByte * bytes_moved(from, to), 2000};
+  const double usual = has_device ? kDeviceNsPerByte : kCoreNsPerByte;
+  if (pairs.empty()) return {usual * bytes_moved(from, to), 2000};
   const auto& [pair, cost] = *pairs.begin();
   const double ratio = static_cast<double>(bytes_moved(from, to)) /
                        bytes_moved(pair.first, pair.second);

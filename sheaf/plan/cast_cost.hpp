@@ -28,8 +28,10 @@ CastCost fit_cast(const std::vector<CastSample>& samples);
 struct CastCosts {
   std::map<std::pair<Precision, Precision>, CastCost> pairs;
   double host_ns = 12'000;  // of a thread that starts one on a device
+  bool has_device = true;   // else a core computes
 
-  // Of a pair that was not measured that of the like number of bytes.
+  // Of a pair that was not measured by another one and their bytes; where none
+  // was, what is usual.
   CastCost of(Precision from, Precision to) const;
 };
 

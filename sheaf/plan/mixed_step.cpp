@@ -1,6 +1,7 @@
 #include "sheaf/plan/mixed_step.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
@@ -202,16 +203,20 @@ double host_ns(const StepProfile& profile, const Stretch& one) {
   return host;
 }
 
-// Where sizes are too few or too alike for a line, what is above a small start
-// is for elements.
-CastCost cost_of(const std::vector<CastSample>& samples) {
+// Below this a cast's time tells of its start only.
+constexpr double kTellingElements = 1e5;
+
+// What casts in a trace tell: a line where sizes allow one, else by the
+// largest one.
+std::optional<CastCost> cost_of(const std::vector<CastSample>& samples) {
+  const auto largest = *std::max_element(
+      samples.begin(), samples.end(),
+      [](const auto& a, const auto& b) { return a.elements < b.elements; });
+  if (largest.elements < kTellingElements) return std::nullopt;
   try {
     return fit_cast(samples);
   } catch (const UsageError&) {
-    std::vector<double> times;
-    for (const CastSample& one : samples)
-      times.push_back(one.ns / one.elements);
-    return {median(times), 0};
+    return CastCost{largest.ns / largest.elements, 0};
   }
 }
 
@@ -237,7 +242,10 @@ CastCosts casts_of(const Recorded& recorded, const CastCosts& known) {
       hosts.push_back(host_ns(profile, one));
     }
   }
-  for (const auto& [pair, list] : samples) costs.pairs[pair] = cost_of(list);
+  for (const auto& [pair, list] : samples)
+    if (const auto cost = cost_of(list); cost && !costs.pairs.contains(pair))
+      costs.pairs[pair] = *cost;
+  costs.has_device = recorded.base().step.has_device;
   if (!hosts.empty()) costs.host_ns = median(hosts);
   return costs;
 }

@@ -54,7 +54,7 @@ class Recorded {
   std::vector<bool> is_f32_only_;
 };
 
-// Costs of casts: those that the traces have, else `known` ones.
+// Costs of casts: `known` ones, else as the traces have them.
 CastCosts casts_of(const Recorded& recorded, const CastCosts& known = {});
 
 StepGraph mix_step(const Recorded& recorded, const PrecisionPlan& plan,
