@@ -13,6 +13,8 @@
 #include "sheaf/parallel/dad_parallel.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/gradients.hpp"
+#include "sheaf/parallel/loss_scale.hpp"
+#include "sheaf/parallel/precision.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "sheaf/tensor/collectives.hpp"
@@ -86,10 +88,15 @@ using parallel::DadParallel;
 using parallel::DataParallel;
 using parallel::DataParallelOptions;
 using parallel::forget_gradients;
+using parallel::layers_of;
+using parallel::LossScale;
 using parallel::make_half_exchange;
 using parallel::make_power_sgd_exchange;
+using parallel::MixedPrecision;
 using parallel::seed_rank;
 using parallel::use_sync_batch_norm;
+using plan::Precision;
+using plan::PrecisionPlan;
 using spatial::SpatialOptions;
 using spatial::SpatialParallel;
 #else

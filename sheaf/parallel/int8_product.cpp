@@ -3,10 +3,12 @@
 #include <ATen/Functions.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/cast_kernels.hpp"
@@ -159,7 +161,9 @@ at::Tensor linear_forward(const at::Tensor& x, const at::Tensor& weight,
   return y;
 }
 
-using OptionalTensor = c10::optional<at::Tensor>;
+// libtorch's own, or std's: that depends on its version.
+using OptionalTensor =
+    decltype(std::declval<c10::IValue&>().toOptional<at::Tensor>());
 
 // Undefined tensors cannot be given to functions.
 OptionalTensor given(const at::Tensor& bias) {
@@ -379,6 +383,7 @@ bool has_integer_product() {
 
 at::Tensor int8_linear(const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, bool scales_by_channel) {
+  const c10::DeviceGuard on_device(x.device());
   const Told told("sheaf::int8_linear", next_gradient_node());
   return Int8Linear::apply(x, weight, given(bias), scales_by_channel);
 }
@@ -392,6 +397,7 @@ std::int64_t unfolded_elements(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor int8_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, const ConvGeometry& geometry,
                        bool scales_by_channel) {
+  const c10::DeviceGuard on_device(x.device());
   const Told told("sheaf::int8_conv2d", next_gradient_node());
   return Int8Conv2d::apply(x, weight, given(bias), geometry, scales_by_channel);
 }

@@ -357,7 +357,7 @@ TEST_F(PrecisionOnCuda, EveryPrecisionIsNearF32) {
   }
 }
 
-// Which setting a layer's backward() sees: told by a hook on its weight.
+// The same bits as libtorch's own setting gives, forward and backward.
 TEST_F(PrecisionOnCuda, Tf32IsOfSingleLayersInBackwardToo) {
   const Tf32Flags outside(false);
   torch::nn::Sequential net(torch::nn::Linear(256, 256),

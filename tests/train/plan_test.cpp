@@ -57,7 +57,7 @@ TEST(Plan, LeNetLearnsUnderAPlan) {
   const TemporaryFolder folder;
   const auto plan = write_plan(folder, "bf16", "");
   const std::vector<std::string> sets{
-      "network={name: lenet}",
+      "network={name: lenet, arguments: {classes: 3}}",
       "data.arguments={examples: 96, test_examples: 48, classes: 3, shape: "
       "[1, 28, 28]}",
       "optimizer={name: adam, learning_rate: 0.002}", "global_batch=16",
