@@ -11,7 +11,9 @@
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/cli/plan_compare.hpp"
 #include "sheaf/cli/plan_inputs.hpp"
+#include "sheaf/cli/plan_report.hpp"
 #include "sheaf/plan/plan_file.hpp"
+#include "sheaf/report/page.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -21,6 +23,7 @@ constexpr const char* kPlanFooter =
     "  sheaf plan f32.json bf16.json --memory 12G -o plan.json\n"
     "  sheaf plan v100.f32.json t4.f32.json t4.f16.json --workers 4,4 \\\n"
     "    --topology 4x2 --machine machine.json\n"
+    "  sheaf plan f32.json bf16.json --report plan.html\n"
     "  sheaf plan graph f32.json --format dot > model.dot\n"
     "  sheaf train run.yaml --plan plan.json\n"
     "Traces come from sheaf trace CONFIG --precision …";
@@ -34,6 +37,8 @@ struct PlanArguments {
   std::string indicator = "variance";
   std::string output = "plan.json";
   std::string format = "text";
+  std::string report;    // a page's file
+  std::string measured;  // a trace of the plan, for the page
 };
 
 double in_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
@@ -109,18 +114,35 @@ void print_layers(const plan::Cluster& cluster,
   }
 }
 
+// "" where none is asked for.
+std::string page_of_plan(const PlanArguments& arguments,
+                         const plan::Cluster& cluster,
+                         const plan::ChosenPlan& chosen) {
+  if (arguments.report.empty()) return "";
+  return report::plan_page(plan_report(
+      {&cluster, &chosen, plan::parse_indicator(arguments.indicator),
+       arguments.measured}));
+}
+
 void make_plan(const PlanArguments& arguments) {
   const TableFormat format = parse_table_format(arguments.format);
   const plan::PlannerOptions options = options_of(arguments);
+  SHEAF_CHECK(arguments.measured.empty() || !arguments.report.empty(),
+              "--measured is for a page; give --report plan.html, too, or use "
+              "sheaf plan compare");
+  if (!arguments.report.empty()) report::check_echarts();
   std::deque<plan::Recorded> recorded;
   const plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
   const plan::ChosenPlan chosen = plan::choose_plan(cluster, options);
+  const std::string page = page_of_plan(arguments, cluster, chosen);
   write_file_atomically(arguments.output, plan_text(cluster, chosen));
+  if (!page.empty()) write_file_atomically(arguments.report, page);
   print_steps(chosen, format);
   if (format != TableFormat::kText) return;
   print_layers(cluster, chosen);
   fmt::print("\nThe plan is in {}. Run it: sheaf train CONFIG --plan {}\n",
              arguments.output, arguments.output);
+  if (!page.empty()) fmt::print("The page is in {}.\n", arguments.report);
 }
 
 void print_graph(const std::string& trace, const std::string& format) {
@@ -169,6 +191,10 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--indicator", arguments->indicator,
                       "variance, published, weight or hessian");
   command->add_option("-o,--output", arguments->output, "the plan's file");
+  command->add_option("--report", arguments->report,
+                      "a page with charts of the plan: plan.html");
+  command->add_option("--measured", arguments->measured,
+                      "a trace of the plan, for the page");
   command->add_option("--format", arguments->format, "text, csv or json");
   command->callback([arguments, command] {
     if (command->get_subcommands().empty()) make_plan(*arguments);

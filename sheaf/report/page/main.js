@@ -1,18 +1,4 @@
-// Light and dark; and the page in its order.
-
-const prefersDark = matchMedia('(prefers-color-scheme: dark)');
-const button = document.getElementById('theme');
-let chosen = null;  // by the button; null: as the system says
-
-function showTheme() {
-  const name = chosen ?? (prefersDark.matches ? 'dark' : 'light');
-  theme = THEMES[name];
-  document.documentElement.dataset.theme = name;
-  button.textContent = name === 'dark' ? 'Light' : 'Dark';
-  for (const dot of document.querySelectorAll('.dot'))
-    dot.style.background = colourAt(Number(dot.dataset.colour));
-  for (const card of cards) card.draw();
-}
+// The page in its order.
 
 addRuns();
 addLearning();
@@ -22,13 +8,4 @@ addBytes();
 addRanks();
 addTimeline();
 addConfig();
-button.addEventListener('click', () => {
-  chosen = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark';
-  showTheme();
-});
-prefersDark.addEventListener('change', showTheme);
-const watcher = new ResizeObserver(() => {
-  for (const card of cards) card.chart.resize();
-});
-watcher.observe(page);
-showTheme();
+showPage();

@@ -1,0 +1,21 @@
+#pragma once
+// The page about a plan: `sheaf plan … --report plan.html`.
+
+#include <string>
+
+#include "sheaf/plan/planner.hpp"
+#include "sheaf/report/plan_page.hpp"
+
+namespace sheaf::cli {
+
+struct PlanReport {
+  const plan::Cluster* cluster = nullptr;
+  const plan::ChosenPlan* chosen = nullptr;
+  plan::IndicatorKind indicator = plan::IndicatorKind::kVariance;
+  std::string measured;  // a trace of the plan; "": none
+};
+
+// UsageError where the trace is of another model; IoError as read_profile().
+report::PlanPage plan_report(const PlanReport& report);
+
+}  // namespace sheaf::cli

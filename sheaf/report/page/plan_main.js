@@ -1,0 +1,9 @@
+// The page in its order.
+
+addSteps();
+addTradeOff();
+addLayers();
+addPlanTimeline();
+addPath();
+addGraph();
+showPage();
