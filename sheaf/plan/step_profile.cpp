@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/statistics.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -253,6 +254,52 @@ class ProfileMaker {
   std::vector<Cut> cuts_;  // by thread, then by time
 };
 
+bool are_alike(const StepGraph& a, const StepGraph& b) {
+  if (a.threads.size() != b.threads.size() ||
+      a.kernels.size() != b.kernels.size())
+    return false;
+  for (std::size_t i = 0; i < a.threads.size(); ++i) {
+    const bool is_same = std::equal(
+        a.threads[i].begin(), a.threads[i].end(), b.threads[i].begin(),
+        b.threads[i].end(), [](const ThreadMark& x, const ThreadMark& y) {
+          return x.kind == y.kind && x.part == y.part && x.kernel == y.kernel &&
+                 x.other_thread == y.other_thread;
+        });
+    if (!is_same) return false;
+  }
+  return true;
+}
+
+// What something took in most steps: `get(graph)` is that time.
+template <class Get>
+void take_median(std::vector<StepGraph*>& graphs, Get get) {
+  std::vector<double> times;
+  for (StepGraph* graph : graphs)
+    times.push_back(static_cast<double>(get(*graph)));
+  get(*graphs[0]) = static_cast<std::int64_t>(median(times));
+}
+
+// One step is here and there disturbed, most are not.
+void smooth(StepGraph& step, std::vector<StepGraph>& others) {
+  std::vector<StepGraph*> graphs{&step};
+  for (StepGraph& other : others)
+    if (are_alike(step, other)) graphs.push_back(&other);
+  if (graphs.size() < 3) return;
+  for (std::size_t t = 0; t < step.threads.size(); ++t)
+    for (std::size_t i = 0; i < step.threads[t].size(); ++i) {
+      take_median(graphs, [&](StepGraph& graph) -> std::int64_t& {
+        return graph.threads[t][i].cpu_ns;
+      });
+      take_median(graphs, [&](StepGraph& graph) -> std::int64_t& {
+        return graph.threads[t][i].delay_ns;
+      });
+    }
+  for (std::size_t k = 0; k < step.kernels.size(); ++k)
+    take_median(graphs, [&](StepGraph& graph) -> std::int64_t& {
+      return graph.kernels[k].ns;
+    });
+}
+
 std::size_t typical_step(const Trace& trace) {
   std::vector<std::pair<std::int64_t, std::size_t>> times;
   for (std::size_t i = 0; i < trace.steps.size(); ++i)
@@ -272,7 +319,17 @@ StepProfile make_profile(const Trace& trace, std::size_t step,
 StepProfile read_profile(const std::filesystem::path& path,
                          const CustomOperators& custom) {
   const Trace trace = read_steps(path);
-  return make_profile(trace, typical_step(trace), path.string(), custom);
+  const std::size_t typical = typical_step(trace);
+  StepProfile profile = make_profile(trace, typical, path.string(), custom);
+  std::vector<StepGraph> others;
+  for (std::size_t i = 0; i < trace.steps.size(); ++i) try {
+      if (i != typical)
+        others.push_back(make_profile(trace, i, path.string(), custom).step);
+    } catch (const UsageError&) {
+      // A step that is not like the model tells nothing here.
+    }
+  smooth(profile.step, others);
+  return profile;
 }
 
 }  // namespace sheaf::plan

@@ -60,7 +60,8 @@ struct StepProfile {
   std::vector<std::string> notes;
 };
 
-// The step of the trace whose time is the median. IoError as read_steps(), and
+// The step of the trace whose time is the median, with what each thing took in
+// the median of the steps that are like it. IoError as read_steps(), and
 // for a trace that does not tell its model; UsageError where events and model
 // do not belong together.
 StepProfile read_profile(const std::filesystem::path& path,
