@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace sheaf::plan {
 namespace {
@@ -74,29 +75,45 @@ class SlotMaker {
       slot.weight_elements = static_cast<double>(found->second);
     for (std::size_t i = first; i <= last; ++i) graph_.slot_of_node[i] = self;
     for (std::size_t i = first; i <= last; ++i) add_inputs(i, slot);
+    for (std::size_t i = first; i <= last; ++i) number_cast(i, slot);
     slot.depth = depth_of(slot);
     graph_.depth = std::max(graph_.depth, slot.depth);
     graph_.slots.push_back(std::move(slot));
   }
 
-  void add_inputs(std::size_t node, Slot& slot) {
-    for (std::size_t k = 0; k < nodes_[node].inputs.size(); ++k) {
-      const std::int32_t from = nodes_[node].inputs[k];
-      if (from < 0) continue;
-      const std::int32_t producer =
-          graph_.slot_of_node[static_cast<std::size_t>(from)];
-      if (producer == graph_.slot_of_node[node]) continue;
-      SlotInput input{producer, k < nodes_[node].in_shapes.size()
-                                    ? elements_of(nodes_[node].in_shapes[k])
-                                    : 0};
-      auto at = std::find(slot.inputs.begin(), slot.inputs.end(), input);
-      if (at == slot.inputs.end())
-        at = slot.inputs.insert(slot.inputs.end(), input);
-      if (!is_cast(nodes_[node])) continue;
-      graph_.cast_of_node[node] =
-          static_cast<std::int32_t>(at - slot.inputs.begin());
-      slot.has_cast = true;
-    }
+  // What node `node` takes from another slot at argument `k`.
+  std::optional<SlotInput> input_of(std::size_t node, std::size_t k) const {
+    const std::int32_t from = nodes_[node].inputs[k];
+    if (from < 0) return std::nullopt;
+    const std::int32_t producer =
+        graph_.slot_of_node[static_cast<std::size_t>(from)];
+    if (producer == graph_.slot_of_node[node]) return std::nullopt;
+    const auto& shapes = nodes_[node].in_shapes;
+    return SlotInput{producer, k < shapes.size() ? elements_of(shapes[k]) : 0};
+  }
+  // By producers: casts change the order of arguments.
+  void add_inputs(std::size_t node, Slot& slot) const {
+    for (std::size_t k = 0; k < nodes_[node].inputs.size(); ++k)
+      if (const auto input = input_of(node, k))
+        if (std::find(slot.inputs.begin(), slot.inputs.end(), *input) ==
+            slot.inputs.end())
+          slot.inputs.push_back(*input);
+    std::sort(slot.inputs.begin(), slot.inputs.end(),
+              [](const SlotInput& a, const SlotInput& b) {
+                return std::pair(a.slot, a.elements) <
+                       std::pair(b.slot, b.elements);
+              });
+  }
+  void number_cast(std::size_t node, Slot& slot) {
+    if (!is_cast(nodes_[node])) return;
+    for (std::size_t k = 0; k < nodes_[node].inputs.size(); ++k)
+      if (const auto input = input_of(node, k)) {
+        const auto at =
+            std::find(slot.inputs.begin(), slot.inputs.end(), *input);
+        graph_.cast_of_node[node] =
+            static_cast<std::int32_t>(at - slot.inputs.begin());
+        slot.has_cast = true;
+      }
   }
 
   std::int32_t depth_of(const Slot& slot) const {

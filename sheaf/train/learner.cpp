@@ -191,12 +191,12 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
     }
     const tensor::Scope phase("sheaf::phase loss");
     loss = sum * piece.weight;
-    if (scale_) loss = scale_->scaled(loss);
   }
   times.forward += watch.lap();
   {
     const TraceSpan span(trace_, "backward", "train");
     const tensor::Scope phase("sheaf::phase backward");
+    if (scale_) loss = scale_->scaled(loss);
     loss.backward();
   }
   times.backward += watch.lap();

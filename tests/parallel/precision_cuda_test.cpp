@@ -225,7 +225,7 @@ TEST_F(CastKernels, DequantiseScalesAndAdds) {
   for (const std::int64_t columns : {5, 8, 40, 64})
     for (const std::int64_t pixels : {0, 49, 64})
       for (const bool by_column : {false, true}) {
-        const std::int64_t rows = 3 * std::max<std::int64_t>(pixels, 50);
+        const std::int64_t rows = pixels > 0 ? 3 * pixels : 150;
         const std::int64_t stride = (columns + 7) / 8 * 8;
         const at::Tensor sums =
             at::randint(-5000, 5000, {rows, stride}, on_device(at::kInt));
@@ -271,9 +271,9 @@ TEST_F(CastKernels, LinearLayersInInt8) {
   for (const std::int64_t rows : {1, 16, 40, 333})
     for (const bool by_channel : {false, true}) {
       const auto options = on_device(at::kHalf).requires_grad(true);
-      const at::Tensor x = at::randn({rows, 70}, options);
-      const at::Tensor w = at::randn({51, 70}, options);
-      const at::Tensor b = at::randn({51}, options);
+      const at::Tensor x = torch::randn({rows, 70}, options);
+      const at::Tensor w = torch::randn({51, 70}, options);
+      const at::Tensor b = torch::randn({51}, options);
       const at::Tensor y = int8_linear(x, w, b, by_channel);
       const at::Tensor exact = torch::linear(x, w, b);
       EXPECT_EQ(y.scalar_type(), at::kHalf);
@@ -302,8 +302,8 @@ TEST_F(CastKernels, ConvolutionsInInt8) {
         x.requires_grad_();
         const auto options = on_device(at::kHalf).requires_grad(true);
         const at::Tensor w =
-            at::randn({one.out, one.in, one.kernel, one.kernel}, options);
-        const at::Tensor b = at::randn({one.out}, options);
+            torch::randn({one.out, one.in, one.kernel, one.kernel}, options);
+        const at::Tensor b = torch::randn({one.out}, options);
         const ConvGeometry geometry{{one.stride, one.stride},
                                     {one.padding, one.padding},
                                     {one.dilation, one.dilation}};
