@@ -1,6 +1,7 @@
 // Peak memory of a plan by liveness: every allocation of the traces lives from
 // the part that made it to the part that gave it back.
 #include <algorithm>
+#include <map>
 
 #include "sheaf/plan/mixed_step.hpp"
 
@@ -34,8 +35,14 @@ class MemoryMixer {
 
  private:
   void add_profile(const StepProfile& profile) {
+    const auto results = results_of(profile);
     for (const MemoryEvent& event : profile.memory_events) {
       const Allocation& one = profile.memory[event.allocation];
+      const auto result = results.find(event.allocation);
+      if (result != results.end()) {
+        if (!event.is_end) add_result(result->second, one.bytes);
+        continue;
+      }
       if (one.born == kBeforeAll || one.born == kAfterAll) {
         if (&profile == &recorded_.base()) add_outer(profile, one, event);
         continue;
@@ -48,6 +55,21 @@ class MemoryMixer {
       else if (one.died != kAfterAll)
         give_back(profile, one);
     }
+  }
+  // The results of slots that this profile stands for, by allocation.
+  std::map<At, At> results_of(const StepProfile& profile) const {
+    std::map<At, At> results;
+    for (At slot = 0; slot < sources_.size(); ++slot)
+      if (sources_[slot] == &profile &&
+          recorded_.lifetimes().root(slot) == static_cast<std::int32_t>(slot))
+        if (const auto found = Lifetimes::result_in(profile, slot))
+          results[*found] = slot;
+    return results;
+  }
+  // It lives as long as the plan needs it, whatever it did in the trace.
+  void add_result(At slot, std::int64_t bytes) {
+    sides_[2 * slot].changes.push_back(bytes);
+    sides_[recorded_.lifetimes().last_side(slot, types_)].freed_at_end += bytes;
   }
   void give_back(const StepProfile& profile, const Allocation& one) {
     const Part& died = profile.parts[static_cast<At>(one.died)];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sheaf/plan/cast_cost.hpp"
+#include "sheaf/plan/lifetimes.hpp"
 #include "sheaf/plan/step_profile.hpp"
 #include "sheaf/plan/type_flow.hpp"
 
@@ -41,6 +42,7 @@ class Recorded {
   }
   const StepProfile& of(Precision precision) const;
   const std::vector<bool>& is_f32_only() const { return is_f32_only_; }
+  const Lifetimes& lifetimes() const { return lifetimes_; }
 
   std::vector<SlotTypes> types_under(const PrecisionPlan& plan) const;
   // The trace from which a slot's work is taken.
@@ -52,6 +54,7 @@ class Recorded {
   std::vector<const StepProfile*> order_;
   std::map<Precision, const StepProfile*> by_precision_;
   std::vector<bool> is_f32_only_;
+  Lifetimes lifetimes_;
 };
 
 // Costs of casts: `known` ones, else as the traces have them.

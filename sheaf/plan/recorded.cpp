@@ -59,6 +59,7 @@ Recorded::Recorded(std::vector<StepProfile> profiles)
     graphs.push_back(&profile->graph);
   }
   is_f32_only_ = find_f32_only(graphs);
+  lifetimes_ = Lifetimes(order_);
 }
 
 std::vector<Precision> Recorded::precisions() const {
