@@ -143,16 +143,19 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
 
 Tensor Learner::forward(const Piece& piece, Tensor& output) {
   const Autocast autocast(device_.type(), config_.precision == "bf16");
-  std::optional<parallel::MixedPrecision::Scope> scope;
-  if (precision_) scope.emplace(*precision_);
   {
     const tensor::Scope phase("sheaf::phase forward");
     if (parallel_) parallel_->before_forward();
-    output = model_.forward(piece.data);
+    {
+      const auto scope = plan_scope();
+      output = model_.forward(piece.data);
+    }
     if (parallel_) parallel_->after_forward({&output});
   }
   const tensor::Scope phase("sheaf::phase loss");
+  auto scope = plan_scope();
   const Tensor sum = loss_sum(output, piece.target);
+  scope.reset();
   return resting_.empty() ? sum : sum + nothing(resting_);
 }
 
@@ -305,9 +308,8 @@ void Learner::evaluate(const data::Batch& batch, Metrics& metrics) {
   if (rows == 0) return;
   const torch::NoGradGuard no_grad;
   const Autocast autocast(device_.type(), config_.precision == "bf16");
-  std::optional<parallel::MixedPrecision::Scope> scope;
-  if (precision_) scope.emplace(*precision_);
   const Piece piece = piece_of(batch, 0, rows);
+  const auto scope = plan_scope();
   const Tensor output = model_.forward(piece.data);
   add_to(metrics, piece, output, loss_sum(output, piece.target).item<double>());
 }

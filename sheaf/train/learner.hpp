@@ -98,6 +98,8 @@ class Learner {
 
   void make_parallel(TraceWriter* trace);
   void use_plan();
+  // For operators that go by the plan; null without one.
+  std::unique_ptr<parallel::MixedPrecision::Scope> plan_scope();
   // As the network gets them: this rank's tiles, or what it cuts them from.
   torch::Tensor images_of(const data::Batch& batch, std::int64_t first,
                           std::int64_t rows) const;

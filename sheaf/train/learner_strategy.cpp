@@ -83,6 +83,11 @@ void Learner::make_parallel(TraceWriter* trace) {
                                                            group_, options);
 }
 
+std::unique_ptr<parallel::MixedPrecision::Scope> Learner::plan_scope() {
+  using Scope = parallel::MixedPrecision::Scope;
+  return precision_ ? std::make_unique<Scope>(*precision_) : nullptr;
+}
+
 void Learner::use_plan() {
   precision_.emplace(*model_.module, plan_for_all(config_, group_, device_));
   if (precision_->needs_loss_scale()) scale_.emplace();

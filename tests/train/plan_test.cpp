@@ -57,11 +57,13 @@ TEST(Plan, LeNetLearnsUnderAPlan) {
   const TemporaryFolder folder;
   const auto plan = write_plan(folder, "bf16", "");
   const std::vector<std::string> sets{
-      "network={name: lenet, arguments: {classes: 3}}",
-      "data.arguments={examples: 96, test_examples: 48, classes: 3, shape: "
-      "[1, 28, 28]}",
-      "optimizer={name: adam, learning_rate: 0.002}", "global_batch=16",
-      "epochs=6"};
+      "network={name: lenet, arguments: {classes: 3, image_size: 16}}",
+      "data.arguments={examples: 240, test_examples: 60, classes: 3, shape: "
+      "[1, 16, 16]}",
+      "optimizer={name: adam, learning_rate: 0.005}",
+      "schedule={name: constant}",
+      "global_batch=16",
+      "epochs=10"};
   with_one_rank([&](const comm::Group& group) {
     const auto f32 = run_in(group, folder.path() / "a", small_run(sets));
     auto planned = sets;
