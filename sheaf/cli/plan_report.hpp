@@ -12,7 +12,7 @@ struct PlanReport {
   const plan::Cluster* cluster = nullptr;
   const plan::ChosenPlan* chosen = nullptr;
   plan::IndicatorKind indicator = plan::IndicatorKind::kVariance;
-  std::string measured;  // a trace of the plan; "": none
+  std::string measured{};  // a trace of the plan; "": none
 };
 
 // UsageError where the trace is of another model; IoError as read_profile().

@@ -70,9 +70,18 @@ function drawEdge(ways) {
   };
 }
 
-// The end of a name tells more than its begin.
-const tail = (text, most) =>
-  text.length <= most ? text : '…' + text.slice(text.length - most + 1);
+// The end of a name tells more than its begin: of "encoder.layer.0.query"
+// "e.layer.0.query" is left, or "e.l.0.query", or "…0.query".
+function fitted(text, most) {
+  const words = text.split('.');
+  for (let i = 0; i + 1 < words.length; ++i) {
+    if (words.join('.').length <= most) break;
+    if (!/^\d/.test(words[i])) words[i] = words[i].slice(0, 1);
+  }
+  const short = words.join('.');
+  return short.length <= most ? short :
+    '…' + short.slice(short.length - most + 1);
+}
 
 function drawNode(parameters, api) {
   const number = api.value(2);
@@ -81,7 +90,7 @@ function drawNode(parameters, api) {
   const [x, y] = api.coord([api.value(0), api.value(1)]);
   const [width, height] = api.size([0.88, 0.74]);
   const size = Math.max(7, Math.min(15, height * 0.6));
-  const text = tail(shortName(node), Math.max(3,
+  const text = fitted(shortName(node), Math.max(3,
     Math.floor((width - 6) / (size * (node.is_layer ? 0.62 : 0.56)))));
   return {type: 'group', children: [
     {type: 'rect', shape: {x: x - width / 2, y: y - height / 2, width, height,

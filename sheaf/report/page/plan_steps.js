@@ -31,7 +31,8 @@ function pointsOf(name, points, colour, more) {
           ...more};
 }
 
-function tradeOffOption() {
+function tradeOffOption({show}) {
+  const isWay = show === 'way';
   const kept = data.trade_offs.filter((one) => one.is_kept);
   const refused = data.trade_offs.filter((one) => !one.is_kept);
   const others = data.steps.filter((one) => !one.is_chosen &&
@@ -51,7 +52,8 @@ function tradeOffOption() {
       symbolSize: 12, ...named}),
     pointsOf('chosen', chosenSteps, colourAt(2), {symbol: 'pin',
       symbolSize: 26, ...named}),
-  ].filter((one) => one.data.length > 0);
+  ].filter((one) => one.data.length > 0 &&
+    !(isWay && one.name === 'other plans'));
   return {
     legend: {data: series.map((one) => one.name)},
     tooltip: {formatter: ({data: {value, label}, seriesName}) => head(label) +
@@ -61,7 +63,7 @@ function tradeOffOption() {
     xAxis: xAxisOf('step, ms', {scale: true, min: null, max: null,
       axisLabel: {showMinLabel: true, showMaxLabel: true},
       splitLine: {lineStyle: {color: theme.grid}}}),
-    yAxis: yAxisOf('indicator', '', {min: 0}),
+    yAxis: yAxisOf('indicator', '', isWay ? {scale: true} : {min: 0}),
     series,
   };
 }
@@ -72,5 +74,7 @@ function addTradeOff() {
     text: 'From the fastest plan, layers get precision back one by one, the ' +
       'most sensitive first. What makes the step too slow, or needs too much ' +
       'memory, is refused.',
+    controls: [['show', [['all', 'with other plans'],
+                         ['way', 'the way alone']]]],
     height: () => 380, option: tradeOffOption});
 }

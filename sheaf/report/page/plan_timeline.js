@@ -53,7 +53,7 @@ const stepEnds = () => ({silent: true, symbol: 'none', animation: false,
           formatter: ({data: {text}}) => text},
   data: data.timelines.map((one, i) => ({xAxis: one.step_ms,
     text: `${one.name} ${numberText(one.step_ms)} ms`,
-    label: {position: i === 0 ? 'end' : 'start'}}))});
+    label: {position: i === 0 ? 'end' : 'start', align: 'right'}}))});
 
 function planTimelineOption({show}) {
   const rows = timelineRows();
