@@ -107,6 +107,7 @@ async function checkTimeline(page) {
   const faint = path.data.flat().filter((bar) => bar.value[4] < 1);
   expect(faint.length > 0 && faint.every((bar) => !bar.value[3]),
          'what is not on the path is faint');
+  expectEqual(await range(), [start, end], 'it stays enlarged');
 }
 
 async function checkGraph(page, nodes) {

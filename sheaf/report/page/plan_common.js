@@ -38,3 +38,10 @@ const zoomStyle = () => ({borderColor: theme.edge, textStyle: {
   color: theme.faint}, dataBackground: {lineStyle: {opacity: 0},
   areaStyle: {opacity: 0}}, fillerColor: theme.edge + '66',
   brushSelect: false, showDetail: false});
+
+// What a chart shows of its axes stays when it is drawn again.
+function keepZoom(id, zooms) {
+  const now = cards.find((card) => card.id === id)?.chart.getOption()?.dataZoom;
+  return zooms.map((one, i) => now?.[i] ?
+    {...one, start: now[i].start, end: now[i].end} : one);
+}

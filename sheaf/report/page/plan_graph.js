@@ -70,14 +70,16 @@ function drawEdge(ways) {
   };
 }
 
-// The end of a name tells more than its begin: of "encoder.layer.0.query"
-// "e.layer.0.query" is left, or "e.l.0.query", or "…0.query".
+// Words before the last are shortened, from the left, as far as needed: of
+// "layer1.0.downsample.0" "laye1.0.down.0" is left.
 function fitted(text, most) {
   const words = text.split('.');
-  for (let i = 0; i + 1 < words.length; ++i) {
-    if (words.join('.').length <= most) break;
-    if (!/^\d/.test(words[i])) words[i] = words[i].slice(0, 1);
-  }
+  for (const letters of [4, 1])
+    for (let i = 0; i + 1 < words.length; ++i) {
+      if (words.join('.').length <= most) return words.join('.');
+      words[i] = words[i].replace(/^([a-z_]*?)(\d*)$/i,
+        (_, word, digits) => word.slice(0, letters) + digits);
+    }
   const short = words.join('.');
   return short.length <= most ? short :
     '…' + short.slice(short.length - most + 1);
@@ -135,10 +137,10 @@ function graphOption({device}) {
     grid: {left: 6, right: shown < 1 ? 34 : 6, top: 40, bottom: 10},
     xAxis: {...hidden, min: -0.65, max: layout.width - 0.35},
     yAxis: {...hidden, inverse: true, min: -0.9, max: layout.height},
-    dataZoom: [{...inner, xAxisIndex: 0},
+    dataZoom: keepZoom('graph', [{...inner, xAxisIndex: 0},
       {...inner, yAxisIndex: 0, start: 0, end: 100 * Math.min(1, shown)},
       ...(shown < 1 ? [{type: 'slider', yAxisIndex: 0, width: 16, right: 6,
-        filterMode: 'none', ...zoomStyle()}] : [])],
+        filterMode: 'none', ...zoomStyle()}] : [])]),
     series: [
       {name: 'edges', type: 'custom', silent: true, clip: true,
        renderItem: drawEdge(ways), itemStyle: {color: theme.faint},
@@ -191,11 +193,8 @@ function addGraph() {
   section.querySelector('select')?.addEventListener('change', say);
   chart.on('click', ({seriesName, value}) => {
     if (seriesName === 'edges') return;
-    const zoom = chart.getOption().dataZoom.map(({start, end}) =>
-      ({start, end}));
     picked = picked === value[2] ? null : value[2];
     say();
     draw();
-    chart.setOption({dataZoom: zoom});
   });
 }

@@ -42,10 +42,10 @@ function layersOption({device, show}) {
                                       data.precisions)},
     grid: {left: 12, right: 22, top: 56, bottom: isLong ? 44 : 8,
            containLabel: true},
-    dataZoom: isLong ? [
+    dataZoom: isLong ? keepZoom('layers', [
       {type: 'slider', height: 18, bottom: 6, ...zoomStyle()},
       {type: 'inside', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true,
-       moveOnMouseWheel: false}] : [],
+       moveOnMouseWheel: false}]) : [],
     xAxis: {type: 'category', data: layers.map((layer) => layer.name),
       axisLabel: {rotate: 45, color: theme.text, fontSize: 11, width: 130,
                   overflow: 'truncate', hideOverlap: true}},

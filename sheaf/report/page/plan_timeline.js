@@ -53,7 +53,7 @@ const stepEnds = () => ({silent: true, symbol: 'none', animation: false,
           formatter: ({data: {text}}) => text},
   data: data.timelines.map((one, i) => ({xAxis: one.step_ms,
     text: `${one.name} ${numberText(one.step_ms)} ms`,
-    label: {position: i === 0 ? 'end' : 'start', align: 'right'}}))});
+    label: {position: 'start', align: 'right', offset: [0, -14 * i]}}))});
 
 function planTimelineOption({show}) {
   const rows = timelineRows();
@@ -72,13 +72,13 @@ function planTimelineOption({show}) {
       '' : head(label) + `${encode(seriesName)}, ${encode(of)}` +
       `<div>${numberText(value[2])} ms, from ${numberText(value[1])} ms</div>` +
       (value[3] ? '<div>on the critical path</div>' : '')},
-    grid: {left: 12, right: 30, top: 62, bottom: 84, containLabel: true},
-    dataZoom: [
+    grid: {left: 12, right: 30, top: 72, bottom: 84, containLabel: true},
+    dataZoom: keepZoom('timeline', [
       {type: 'slider', height: 18, bottom: 10, filterMode: 'weakFilter',
        ...zoomStyle()},
       {type: 'inside', filterMode: 'weakFilter', zoomOnMouseWheel: 'ctrl',
-       moveOnMouseWheel: false}],
-    xAxis: xAxisOf('ms since the step began', {min: 0, max: last,
+       moveOnMouseWheel: false}]),
+    xAxis: xAxisOf('ms since the step began', {min: 0, max: 1.005 * last,
       splitLine: {lineStyle: {color: theme.grid}}}),
     yAxis: {type: 'category', inverse: true,
       data: rows.map((row) => row.label),
@@ -92,16 +92,19 @@ function addPlanTimeline() {
   const names = data.timelines.map((one) => one.name).join(' and ');
   const leftOut = data.timelines.reduce((sum, one) => sum + one.left_out, 0);
   const hasPath = data.timelines.some((one) => one.bars.some((bar) => bar[5]));
+  const isAhead = data.timelines.some((one) => one.bars.some((bar) =>
+    bar[1] + bar[2] > 1.001 * one.step_ms));
   const rows = timelineRows().length;
   addCard({id: 'timeline', title: 'One step', isWide: true,
-    text: `As ${names}. ` + (hasPath ? 'Bars with a dark edge below are on ' +
+    text: `As ${names}. ` + (hasPath ? 'Bars with an edge below are on ' +
       'the critical path, which decides the time. ' : '') +
-      'Kernels may end after the thread has ended its step. Ctrl and the ' +
-      'wheel, two fingers, or the bar below enlarge it.' + (leftOut ?
+      (isAhead ? 'Kernels end after the thread has ended its step. ' : '') +
+      'Ctrl and the wheel, two fingers, or the bar below enlarge it.' +
+      (leftOut ?
       ` The ${leftOut} shortest bars are left out.` : ''),
     controls: hasPath ? [['show', [['all', 'everything'],
                                    ['path', 'critical path']]]] : [],
-    height: () => 170 + 36 * rows, option: planTimelineOption});
+    height: () => 180 + 36 * rows, option: planTimelineOption});
 }
 
 function pathOption() {
