@@ -1,5 +1,6 @@
 #include "sheaf/comm/heap.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 #include "sheaf/base/error.hpp"
@@ -23,15 +24,13 @@ Heap::Heap(std::size_t bytes, std::size_t reserved)
 }
 
 std::byte* Heap::allocate(std::size_t bytes, bool commit) {
-  const bool is_large = bytes >= kLargeBlock;
-  const std::size_t size = round_up(bytes ? bytes : 1, kCacheLine);
-  std::size_t offset = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    offset = take(size, is_large ? kLargeBlock : kCacheLine);
-  }
-  std::byte* block = segment_.data() + offset;
-  if (commit && !segment_.commit(offset, size)) {
+  const auto offset = take(bytes, /*spare=*/0);
+  if (!offset)
+    throw UsageError(concat("the arena of this rank (", segment_.size(),
+                            " bytes) has no room for ", bytes,
+                            " more; set SHEAF_ARENA_BYTES higher"));
+  std::byte* block = segment_.data() + *offset;
+  if (commit && !this->commit(*offset, bytes)) {
     free(block);
     throw UsageError(concat("the host has no ", bytes,
                             " bytes of shared memory left; use smaller "
@@ -40,8 +39,22 @@ std::byte* Heap::allocate(std::size_t bytes, bool commit) {
   return block;
 }
 
-// First fit. Caller holds the lock.
-std::size_t Heap::take(std::size_t bytes, std::size_t alignment) {
+std::byte* Heap::try_allocate(std::size_t bytes, std::size_t spare) {
+  const auto offset = take(bytes, spare);
+  if (!offset) return nullptr;
+  std::byte* block = segment_.data() + *offset;
+  if (commit(*offset, bytes)) return block;
+  free(block);
+  return nullptr;
+}
+
+// First fit: low addresses, behind which there is memory, are used again.
+std::optional<std::size_t> Heap::take(std::size_t wanted, std::size_t spare) {
+  const std::size_t alignment =
+      wanted >= kLargeBlock ? kLargeBlock : kCacheLine;
+  const std::size_t bytes = round_up(wanted ? wanted : 1, kCacheLine);
+  const std::lock_guard lock(mutex_);
+  if (used_bytes_ + bytes + spare > segment_.size()) return std::nullopt;
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [begin, length] = *it;
     const std::size_t at = round_up(begin, alignment);
@@ -51,11 +64,53 @@ std::size_t Heap::take(std::size_t bytes, std::size_t alignment) {
     if (begin + length > at + bytes)
       free_[at + bytes] = begin + length - at - bytes;
     used_[at] = bytes;
+    used_bytes_ += bytes;
     return at;
   }
-  throw UsageError(concat("the arena of this rank (", segment_.size(),
-                          " bytes) has no room for ", bytes,
-                          " more; set SHEAF_ARENA_BYTES higher"));
+  return std::nullopt;
+}
+
+// Asking the kernel takes long even where all is there, so that is noted.
+bool Heap::commit(std::size_t offset, std::size_t bytes) {
+  std::unique_lock lock(mutex_);
+  const auto parts = bare_parts(offset, offset + bytes);
+  lock.unlock();
+  for (const auto& [begin, end] : parts)
+    if (!segment_.commit(begin, end - begin)) return false;
+  if (parts.empty()) return true;
+  lock.lock();
+  note_committed(offset, offset + bytes);
+  return true;
+}
+
+// Caller holds the lock, as for the next one.
+std::vector<std::pair<std::size_t, std::size_t>> Heap::bare_parts(
+    std::size_t begin, std::size_t end) const {
+  std::vector<std::pair<std::size_t, std::size_t>> parts;
+  auto next = committed_.upper_bound(begin);
+  if (next != committed_.begin())
+    begin = std::max(begin, std::prev(next)->second);
+  for (; begin < end; ++next) {
+    const bool is_last = next == committed_.end() || next->first >= end;
+    const std::size_t until = is_last ? end : next->first;
+    if (begin < until) parts.emplace_back(begin, until);
+    if (is_last) break;
+    begin = next->second;
+  }
+  return parts;
+}
+
+void Heap::note_committed(std::size_t begin, std::size_t end) {
+  auto next = committed_.upper_bound(begin);
+  if (next != committed_.begin() && std::prev(next)->second >= begin) {
+    --next;
+    begin = next->first;
+  }
+  while (next != committed_.end() && next->first <= end) {
+    end = std::max(end, next->second);
+    next = committed_.erase(next);
+  }
+  committed_[begin] = end;
 }
 
 void Heap::free(std::byte* block) noexcept {
@@ -65,6 +120,7 @@ void Heap::free(std::byte* block) noexcept {
   if (used == used_.end()) return;
   auto [begin, length] = *used;
   used_.erase(used);
+  used_bytes_ -= length;
   auto next = free_.lower_bound(begin);
   if (next != free_.end() && next->first == begin + length) {
     length += next->second;
@@ -78,6 +134,27 @@ void Heap::free(std::byte* block) noexcept {
     }
   }
   free_[begin] = length;
+}
+
+void Heap::trim() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [begin, length] : free_) {
+    auto it = committed_.upper_bound(begin);
+    if (it != committed_.begin()) --it;
+    while (it != committed_.end() && it->first < begin + length) {
+      const auto [from, until] = *it;
+      const std::size_t low = std::max(from, begin);
+      const std::size_t high = std::min(until, begin + length);
+      if (low >= high) {
+        ++it;
+        continue;
+      }
+      segment_.release(low, high - low);
+      it = committed_.erase(it);
+      if (from < low) committed_[from] = low;
+      if (high < until) it = committed_.emplace(high, until).first;
+    }
+  }
 }
 
 }  // namespace sheaf::comm

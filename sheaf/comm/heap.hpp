@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "sheaf/comm/segment.hpp"
 
@@ -22,15 +25,27 @@ class Heap {
   // pages). With `commit`, memory stands behind it at once; UsageError when
   // the host has not enough. Without, memory is taken as it is touched.
   std::byte* allocate(std::size_t bytes, bool commit = true);
+  // The same, committed; but null where less than `spare` bytes of the heap
+  // would be left, or the host has not enough.
+  std::byte* try_allocate(std::size_t bytes, std::size_t spare);
+  // Memory stays behind it, for the next block there.
   void free(std::byte* block) noexcept;
+  // Gives the memory behind all that is free back to the host.
+  void trim() noexcept;
 
  private:
-  std::size_t take(std::size_t bytes, std::size_t alignment);
+  std::optional<std::size_t> take(std::size_t bytes, std::size_t spare);
+  bool commit(std::size_t offset, std::size_t bytes);
+  std::vector<std::pair<std::size_t, std::size_t>> bare_parts(
+      std::size_t begin, std::size_t end) const;
+  void note_committed(std::size_t begin, std::size_t end);
 
   std::mutex mutex_;
   Segment segment_;
   std::map<std::size_t, std::size_t> free_;  // offset -> bytes, never adjacent
   std::map<std::size_t, std::size_t> used_;
+  std::size_t used_bytes_ = 0;
+  std::map<std::size_t, std::size_t> committed_;  // begin -> end, likewise
 };
 
 }  // namespace sheaf::comm

@@ -77,7 +77,7 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
                              std::size_t arena_bytes) {
   const int me = transport_->rank();
   const int ranks = transport_->size();
-  memory_ = std::make_unique<HostMemory>(heap_bytes(arena_bytes, ranks));
+  memory_ = std::make_shared<HostMemory>(heap_bytes(arena_bytes, ranks));
   Card mine;
   const std::string name = host ? *host : host_name();
   const std::string key =

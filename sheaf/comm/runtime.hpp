@@ -57,6 +57,8 @@ class Runtime {
 
   Transport& transport() { return *transport_; }
   HostMemory& memory() { return *memory_; }
+  // For those whose blocks may outlive all groups.
+  const std::shared_ptr<HostMemory>& shared_memory() const { return memory_; }
   Mailroom& mailroom() { return *mailroom_; }
 
   // The newest operation of a rank of the world, as far as it is known here.
@@ -91,7 +93,7 @@ class Runtime {
   std::unique_ptr<Transport> transport_;
   topo::Options options_;
   topo::Machine machine_;
-  std::unique_ptr<HostMemory> memory_;
+  std::shared_ptr<HostMemory> memory_;
   Layout layout_;
   std::vector<std::string> host_names_;
   std::unique_ptr<Mailroom> mailroom_;

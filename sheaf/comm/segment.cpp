@@ -160,6 +160,12 @@ bool Segment::commit(std::size_t offset, std::size_t bytes) {
   return true;
 }
 
+void Segment::release(std::size_t offset, std::size_t bytes) noexcept {
+  // Where the kernel cannot, it stays taken.
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(offset), static_cast<off_t>(bytes));
+}
+
 void Segment::lock_as_owner() {
   auto lock = whole_file(F_WRLCK);
   if (fcntl(fd_, F_OFD_SETLK, &lock) != 0)

@@ -36,6 +36,8 @@ class Segment {
   // Makes sure that memory stands behind a range, so that touching it later
   // cannot fault. False when the host has no more.
   bool commit(std::size_t offset, std::size_t bytes);
+  // Gives the memory behind a range back to the host; it is zero afterwards.
+  void release(std::size_t offset, std::size_t bytes) noexcept;
 
   // The owner holds a lock for as long as it lives; the kernel drops it when
   // the process ends in any way.

@@ -88,11 +88,14 @@ void HaloExchange::post(Handle& handle, const Box& whole,
                   element_bytes_);
         lines.send(handle.round_, i, view.planes());
       }
+      const std::int64_t bytes = view.planes() * box.volume() *
+                                 static_cast<std::int64_t>(element_bytes_);
+      if (is_shared && lines.is_inside_host(i)) handle.bytes_in_place_ += bytes;
       ++counters_.messages;
-      counters_.bytes_sent += view.planes() * box.volume() *
-                              static_cast<std::int64_t>(element_bytes_);
+      counters_.bytes_sent += bytes;
     }
   });
+  counters_.bytes_in_place += handle.bytes_in_place_;
   lines.pump(handle.round_);
 }
 
@@ -117,14 +120,27 @@ void HaloExchange::collect(const Handle& handle,
                               static_cast<std::int64_t>(element_bytes_);
     }
     lines.end(handle.round_);
-    lines.wait_read(watch, handle.round_);
+    if (handle.bytes_in_place_ > 0 && handle.reads_ == Reads::kAwaited)
+      lines.wait_read(watch, handle.round_);
   });
   ++counters_.exchanges;
 }
 
-HaloExchange::Handle HaloExchange::start(const ConstView& tile) {
+bool HaloExchange::Handle::is_read() const {
+  return bytes_in_place_ == 0 || lines_->is_read(round_);
+}
+
+void HaloExchange::wait_read(const Handle& handle) {
+  if (handle.is_read()) return;
+  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+    handle.lines_->wait_read(watch, handle.round_);
+  });
+}
+
+HaloExchange::Handle HaloExchange::start(const ConstView& tile, Reads reads) {
   check_view(tile, plan_.tile, "tile");
   Handle handle = begin(forward_, /*is_adjoint=*/false, tile);
+  handle.reads_ = reads;
   post(handle, plan_.tile, plan_.sends);
   return handle;
 }
@@ -169,11 +185,13 @@ void HaloExchange::place(const Box& box, const ConstView& message,
   }
 }
 
-HaloExchange::Handle HaloExchange::start_adjoint(const ConstView& wanted) {
+HaloExchange::Handle HaloExchange::start_adjoint(const ConstView& wanted,
+                                                 Reads reads) {
   check_view(wanted, plan_.wanted, "wanted box");
   SHEAF_CHECK(is_float(dtype_), "halos of ", name_of(dtype_),
               " cannot be added; gradients are f64, f32, f16 or bf16");
   Handle handle = begin(adjoint_, /*is_adjoint=*/true, wanted);
+  handle.reads_ = reads;
   post(handle, plan_.wanted, plan_.receives);
   return handle;
 }

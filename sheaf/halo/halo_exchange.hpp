@@ -22,8 +22,9 @@ struct HaloCounters {
   std::int64_t exchanges = 0;  // forward and adjoint, finished
   std::int64_t messages = 0;   // sent to other ranks
   std::int64_t bytes_sent = 0;
-  std::int64_t bytes_read = 0;  // of what others sent
-  std::int64_t wait_ns = 0;     // until it was here
+  std::int64_t bytes_in_place = 0;  // of them, read where they lay
+  std::int64_t bytes_read = 0;      // of what others sent
+  std::int64_t wait_ns = 0;         // until it was here
 };
 
 // A part of the wanted box and where it is to go.
@@ -35,6 +36,10 @@ struct Patch {
 // What is written: all, or only what comes from other ranks, where the rank's
 // own part is in its place already or not wanted.
 enum class Part { kAll, kHalo };
+
+// Where others read a tile in place: whether finish() waits until they have, or
+// its caller will.
+enum class Reads { kAwaited, kLater };
 
 class HaloExchange {
  public:
@@ -49,21 +54,28 @@ class HaloExchange {
    public:
     Handle() = default;
 
+    // Of what was sent: so much is read where it lies.
+    std::int64_t bytes_in_place() const { return bytes_in_place_; }
+    // Whether the others have read that.
+    bool is_read() const;
+
    private:
     friend class HaloExchange;
     std::shared_ptr<Lines> lines_;
     std::uint32_t round_ = 0;
     bool is_adjoint_ = false;
+    Reads reads_ = Reads::kAwaited;
     ConstView view_{};
+    std::int64_t bytes_in_place_ = 0;
   };
 
   // Sends what others want of the tile: packed, but a tile in the arena (see
   // Group::allocate) is read by the others of the host where it lies. All ranks
   // of the group start the same exchanges in the same order, with as many
-  // samples and channels. The tile stays alive and unchanged until finish(). Of
-  // one direction two exchanges may be under way; they are finished in the
-  // order started.
-  Handle start(const ConstView& tile);
+  // samples and channels. The tile stays alive and unchanged until finish(), or
+  // with kLater until the handle is_read(). Of one direction two exchanges may
+  // be under way; they are finished in the order started.
+  Handle start(const ConstView& tile, Reads reads = Reads::kAwaited);
   // Brings what others sent, and this rank's own part, to the view of the
   // wanted box; or to some parts of it, which may overlap. Where the tile is
   // read in place, returns when those who want some of it have read it; ranks
@@ -74,7 +86,7 @@ class HaloExchange {
 
   // The adjoint: sends the halos of a gradient of the wanted box to their
   // owners. As for start().
-  Handle start_adjoint(const ConstView& wanted);
+  Handle start_adjoint(const ConstView& wanted, Reads reads = Reads::kAwaited);
   // The gradient of the tile: what this rank has of it itself, then the others'
   // added in the order of ranks; zero where nobody wanted it. With kHalo the
   // others' are added to what is there. f64, f32, f16, bf16.
@@ -82,6 +94,8 @@ class HaloExchange {
 
   // Lets messages between hosts move on; whether all are here.
   bool poll(const Handle& handle);
+  // Of a finished exchange: returns when the others have read in place.
+  void wait_read(const Handle& handle);
 
   const HaloPlan& plan() const { return plan_; }
   DType dtype() const { return dtype_; }

@@ -22,7 +22,6 @@ std::uint32_t Lines::begin(std::int64_t planes) {
               "the first before a third is started");
   SHEAF_ASSERT(planes <= capacity_, planes, " planes");
   ++begun_;
-  is_in_place_[begun_ % 2] = false;
   for (Receiver& receiver : receivers_)
     if (!receiver.is_local)
       receiver.works[begun_ % 2] = irecv(
@@ -92,12 +91,16 @@ void Lines::send_in_place(HaloWatch& watch, std::uint32_t round,
       part.planes(), /*is_packed=*/false,
       group_.core().runtime().memory().offset(part.data), part.outer_stride,
       part.stride};
-  is_in_place_[round % 2] = true;
   comm::publish(state.sent, state.sent_sleepers, round);
 }
 
+bool Lines::is_read(std::uint32_t round) const {
+  for (const Sender& sender : senders_)
+    if (sender.state && !sender.state->taken.has_reached(round)) return false;
+  return true;
+}
+
 void Lines::wait_read(HaloWatch& watch, std::uint32_t round) {
-  if (!is_in_place_[round % 2]) return;
   for (Sender& sender : senders_) {
     if (!sender.state) continue;
     watch.set_awaited(sender.peer);

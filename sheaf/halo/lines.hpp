@@ -64,7 +64,9 @@ class Lines {
   ConstView wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
                  std::array<std::int64_t, 2> outer, const Box& box);
   void end(std::uint32_t round);
-  // After end(): returns when others have read what was sent in place.
+  // After end(): whether others of this host have read what was sent, or
+  // returns when they have.
+  bool is_read(std::uint32_t round) const;
   void wait_read(HaloWatch& watch, std::uint32_t round);
 
  private:
@@ -92,7 +94,6 @@ class Lines {
   Block* block_ = nullptr;  // in this rank's arena
   std::vector<Sender> senders_;
   std::vector<Receiver> receivers_;
-  std::array<bool, 2> is_in_place_{};  // by round
 };
 
 }  // namespace sheaf::halo

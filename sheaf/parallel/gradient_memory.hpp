@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
+#include "sheaf/tensor/memory_source.hpp"
 
 namespace sheaf::parallel {
 
@@ -30,6 +31,7 @@ class GradientMemory {
 
  private:
   std::shared_ptr<Shelf> shelf_;
+  tensor::SourceId id_;
 };
 
 }  // namespace sheaf::parallel

@@ -30,6 +30,37 @@ const Operations& operations() {
   return table;
 }
 
+at::Tensor any_split(Call& call) {
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    if (const at::Tensor given = call.tensor(i); is_split(given)) return given;
+    if (call[i].isTensorList())
+      for (const at::Tensor& one : call[i].toTensorVector())
+        if (is_split(one)) return one;
+  }
+  return {};
+}
+
+// Neighbours may still be reading what the operation is to write.
+void wait_for_readers(Call& call, Tiles& tiles) {
+  if (tiles.lent().is_empty()) return;
+  const auto& arguments = call.op().schema().arguments();
+  for (std::size_t i = 0; i < call.count(); ++i)
+    if (const auto* alias = arguments[i].alias_info();
+        alias && alias->isWrite())
+      if (const at::Tensor given = call.tensor(i); is_split(given))
+        tiles.lent().wait_for(local_of(given));
+}
+
+void carry_out(Call& call, Operation operation) {
+  const CallName name(call);
+  const at::Tensor given = any_split(call);
+  if (!given.defined()) return operation(call);
+  const std::shared_ptr<Tiles> tiles = split_of(given).tiles;
+  wait_for_readers(call, *tiles);
+  const TileMemory::Use use(tiles->memory());
+  operation(call);
+}
+
 // Operations that libtorch makes of others are taken apart, and their parts
 // come here again.
 void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -37,8 +68,7 @@ void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   Call call(op, *stack);
   const auto found = operations().find(call.name());
   if (found != operations().end()) {
-    const CallName name(call);
-    found->second(call);
+    carry_out(call, found->second);
   } else if (op.hasKernelForDispatchKey(
                  c10::DispatchKey::CompositeImplicitAutograd)) {
     op.redispatchBoxed(keys.remove(kDispatchKey), stack);
@@ -91,13 +121,9 @@ void Call::refuse(const std::string& reason) {
 }
 
 at::Tensor first_split(Call& call) {
-  for (std::size_t i = 0; i < call.count(); ++i) {
-    if (const at::Tensor given = call.tensor(i); is_split(given)) return given;
-    if (call[i].isTensorList())
-      for (const at::Tensor& one : call[i].toTensorVector())
-        if (is_split(one)) return one;
-  }
-  call.refuse("none of its tensors is split");
+  const at::Tensor given = any_split(call);
+  if (!given.defined()) call.refuse("none of its tensors is split");
+  return given;
 }
 
 at::Tensor recut(const at::Tensor& local, const Split& from, const Split& to) {

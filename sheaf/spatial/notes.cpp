@@ -45,14 +45,15 @@ std::string widest_halo(const Split& split, const Needs& needs) {
 
 void note_halo(const Split& split, const Needs& needs,
                const halo::HaloPlan& plan, const at::Tensor& plain,
-               const std::string& operation, bool is_overlapped) {
+               const std::string& operation, std::int64_t bytes_in_place,
+               bool is_overlapped) {
   if (!split.tiles->is_heard()) return;
   const std::int64_t planes = plain.size(0) * plain.size(1);
   split.tiles->tell({operation, split.text(), widest_halo(split, needs),
                      static_cast<std::int64_t>(plan.sends.size()),
                      plan.sent_volume() * planes *
                          static_cast<std::int64_t>(plain.element_size()),
-                     is_overlapped});
+                     bytes_in_place, is_overlapped});
 }
 
 void note_sum(const Tiles& tiles, const at::Tensor& summed,
@@ -63,7 +64,7 @@ void note_sum(const Tiles& tiles, const at::Tensor& summed,
 void note_sums(const Tiles& tiles, std::int64_t sums, std::int64_t bytes,
                const std::string& operation) {
   if (!tiles.is_heard()) return;
-  tiles.tell({operation, "", "sum of all ranks", sums, bytes, false});
+  tiles.tell({operation, "", "sum of all ranks", sums, bytes, 0, false});
 }
 
 }  // namespace sheaf::spatial

@@ -33,7 +33,8 @@ std::string widest_halo(const Split& split, const Needs& needs);
 // If somebody listens.
 void note_halo(const Split& split, const Needs& needs,
                const halo::HaloPlan& plan, const at::Tensor& plain,
-               const std::string& operation, bool is_overlapped);
+               const std::string& operation, std::int64_t bytes_in_place,
+               bool is_overlapped);
 void note_sum(const Tiles& tiles, const at::Tensor& summed,
               const std::string& operation);
 void note_sums(const Tiles& tiles, std::int64_t sums, std::int64_t bytes,

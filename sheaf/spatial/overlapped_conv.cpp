@@ -80,7 +80,7 @@ class GradientHalo {
             task.plan.output.layout, boxes_of(needs_),
             tensor::dtype_of(dy.scalar_type()))),
         dy_(dy),
-        handle_(exchange_.start(view_of(dy))) {}
+        handle_(task.input.tiles->lent().start(exchange_, dy)) {}
 
   void finish(const at::Tensor& dx, const at::Tensor& weight,
               const std::string& name) {
@@ -94,7 +94,9 @@ class GradientHalo {
       patches.push_back({box, view_of(bands.back())});
     }
     exchange_.finish(handle_, patches, halo::Part::kHalo);
-    note_halo(task_.plan.output, needs_, plan, dy_, name, true);
+    task_.input.tiles->lent().keep(exchange_, handle_, dy_);
+    note_halo(task_.plan.output, needs_, plan, dy_, name,
+              handle_.bytes_in_place(), true);
     for (std::size_t i = 0; i < bands.size(); ++i)
       add_from_others(dx, bands[i], patches[i].box, weight, task_);
   }
@@ -117,7 +119,7 @@ struct OverlappedConvolution
         tiles.exchange(task->input.layout, boxes_of(task->plan.needs),
                        tensor::dtype_of(local.scalar_type()));
     const at::Tensor tile = local.contiguous();
-    const auto handle = exchange.start(view_of(tile));
+    const auto handle = tiles.lent().start(exchange, tile);
     const HomeTile home(*task);
     const at::Tensor base = home.has_any() ? home.input(tile) : tile;
     const halo::Box outputs = task->own_outputs();
@@ -129,8 +131,10 @@ struct OverlappedConvolution
             : convolve(base, weight, bias, *task, home.padding());
     const std::vector<Band> bands = bands_of(*task, tile);
     exchange.finish(handle, patches_of(bands));
+    tiles.lent().keep(exchange, handle, tile);
     const std::string name = CallName::text(tiles);
-    note_halo(task->input, task->plan.needs, exchange.plan(), tile, name, true);
+    note_halo(task->input, task->plan.needs, exchange.plan(), tile, name,
+              handle.bytes_in_place(), true);
     variable_list saved{base, weight};
     for (const Band& band : bands) {
       part_at(result, band.outputs, outputs, task->axes())
@@ -149,6 +153,7 @@ struct OverlappedConvolution
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const ConvolutionTask& task = kept<ConvolutionTask>(context);
+    task.input.tiles->memory().use_in_backward();
     const auto saved = context->get_saved_variables();
     const at::Tensor& weight = saved[1];
     const at::Tensor dy = gradients[0].contiguous();

@@ -81,11 +81,12 @@ struct HaloTask {
 };
 
 // What came goes back.
-void note_adjoint(const HaloTask& task, const at::Tensor& plain) {
+void note_adjoint(const HaloTask& task, const at::Tensor& plain,
+                  std::int64_t bytes_in_place) {
   halo::HaloPlan back = task.exchange->plan();
   std::swap(back.sends, back.receives);
   note_halo(task.split, task.all_needs, back, plain, task.name + ", backward",
-            false);
+            bytes_in_place, false);
 }
 
 struct WithHalo : torch::autograd::Function<WithHalo> {
@@ -94,22 +95,28 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
     HaloTask task = *given;
     task.sizes = plain.sizes().vec();
     const at::Tensor tile = plain.contiguous();
-    const auto handle = task.exchange->start(view_of(tile));
+    LentTiles& lent = task.tiles->lent();
+    const auto handle = lent.start(*task.exchange, tile);
     const at::Tensor result = grown_tile(tile, task.needs, task.fill);
     task.exchange->finish(handle, view_of(inside_of(result, task.needs)));
+    lent.keep(*task.exchange, handle, tile);
     note_halo(task.split, task.all_needs, task.exchange->plan(), plain,
-              task.name, false);
+              task.name, handle.bytes_in_place(), false);
     keep(context, std::move(task));
     return result;
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const HaloTask& task = kept<HaloTask>(context);
+    task.tiles->memory().use_in_backward();
+    LentTiles& lent = task.tiles->lent();
     const at::Tensor wanted = inside_of(gradients[0], task.needs);
-    const auto handle = task.exchange->start_adjoint(view_of(wanted));
+    const auto handle = lent.start_adjoint(*task.exchange, wanted);
     const at::Tensor gradient = at::empty(task.sizes, wanted.options());
     task.exchange->finish_adjoint(handle, view_of(gradient));
-    if (task.tiles->is_heard()) note_adjoint(task, gradient);
+    lent.keep(*task.exchange, handle, wanted);
+    if (task.tiles->is_heard())
+      note_adjoint(task, gradient, handle.bytes_in_place());
     return {gradient, {}};
   }
 };
@@ -158,6 +165,7 @@ struct SumOverTiles : torch::autograd::Function<SumOverTiles> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const SumTask& task = kept<SumTask>(context);
+    task.tiles->memory().use_in_backward();
     return {sum_of(gradients[0], *task.tiles, task.name + ", backward"), {}};
   }
 };
@@ -192,6 +200,7 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const Split& split = kept<Split>(context);
+    split.tiles->memory().use_in_backward();
     const at::Tensor whole =
         sum_of(gradients[0], *split.tiles, "gather, backward");
     return {part_in(whole, split, split.tiles->rank()).contiguous(), {}};

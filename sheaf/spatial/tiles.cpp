@@ -12,6 +12,7 @@ Tiles::Tiles(const comm::Group& group, const halo::Grid& grid,
     : group_(group),
       grid_(grid),
       is_overlapping_(overlap != parallel::Overlap::kOff),
+      memory_(group),
       exchanges_(group) {
   halo::check_fits(grid, group.size());
   use_split_operations();
@@ -29,6 +30,7 @@ SpatialStats Tiles::counted() const {
   sum.halo_exchanges = counters.exchanges;
   sum.halo_messages = counters.messages;
   sum.halo_bytes = counters.bytes_sent;
+  sum.halo_bytes_in_place = counters.bytes_in_place;
   sum.halo_bytes_read = counters.bytes_read;
   sum.wait_ms = static_cast<double>(counters.wait_ns) * 1e-6;
   return sum;
@@ -39,6 +41,7 @@ SpatialStats Tiles::stats() const {
   sum.halo_exchanges -= before_.halo_exchanges;
   sum.halo_messages -= before_.halo_messages;
   sum.halo_bytes -= before_.halo_bytes;
+  sum.halo_bytes_in_place -= before_.halo_bytes_in_place;
   sum.halo_bytes_read -= before_.halo_bytes_read;
   sum.reductions -= before_.reductions;
   sum.reduced_bytes -= before_.reduced_bytes;

@@ -12,14 +12,17 @@
 #include "sheaf/comm/group.hpp"
 #include "sheaf/halo/halo_cache.hpp"
 #include "sheaf/parallel/reducer.hpp"
+#include "sheaf/spatial/lent_tiles.hpp"
+#include "sheaf/spatial/tile_memory.hpp"
 
 namespace sheaf::spatial {
 
 // Of one rank in the last step, or since reset_stats().
 struct SpatialStats {
   std::int64_t halo_exchanges = 0;
-  std::int64_t halo_messages = 0;  // sent
-  std::int64_t halo_bytes = 0;     // sent
+  std::int64_t halo_messages = 0;        // sent
+  std::int64_t halo_bytes = 0;           // sent
+  std::int64_t halo_bytes_in_place = 0;  // of them, read where they lay
   std::int64_t halo_bytes_read = 0;
   std::int64_t reductions = 0;  // all-reduces and gathers
   std::int64_t reduced_bytes = 0;
@@ -33,6 +36,7 @@ struct ExchangeNote {
   std::string halo;           // the widest of any rank, low and high by axis
   std::int64_t messages = 0;  // sent by this rank
   std::int64_t bytes = 0;
+  std::int64_t bytes_in_place = 0;  // of them, read by others where they lie
   bool is_overlapped = false;
 };
 
@@ -63,6 +67,10 @@ class Tiles {
                                DType dtype) {
     return exchanges_.get(layout, needs, dtype);
   }
+
+  // Where operations make their results, and which of them are being read.
+  const TileMemory& memory() const { return memory_; }
+  LentTiles& lent() { return lent_; }
 
   // The same number on all ranks, another one each time. All ranks call it.
   std::uint64_t next_seed() { return seed_++; }
@@ -101,7 +109,9 @@ class Tiles {
   comm::Group group_;
   halo::Grid grid_;
   bool is_overlapping_;
+  TileMemory memory_;
   halo::HaloCache exchanges_;
+  LentTiles lent_;  // ends first
   std::uint64_t seed_ = 0;
   Listener listener_;
   WeightNames names_;

@@ -17,11 +17,13 @@ void print_notes(const std::vector<spatial::ExchangeNote>& notes,
                {.name = "halo", .align = Align::kLeft},
                {.name = "messages"},
                {.name = "bytes"},
+               {.name = "in place"},
                {.name = "overlap", .align = Align::kLeft}});
   std::int64_t messages = 0, bytes = 0;
   for (const spatial::ExchangeNote& note : notes) {
     table.add_row({note.operation, note.cuts, note.halo, note.messages,
-                   note.bytes, note.is_overlapped ? "yes" : "no"});
+                   note.bytes, note.bytes_in_place,
+                   note.is_overlapped ? "yes" : "no"});
     messages += note.messages;
     bytes += note.bytes;
   }

@@ -1,7 +1,9 @@
 #include "sheaf/comm/heap.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -68,6 +70,76 @@ TEST(Heap, SaysWhatToDoWhenItIsFull) {
   expect_throws<UsageError>([&] { heap.allocate(16 * kMiB); },
                             {"SHEAF_ARENA_BYTES"});
   heap.allocate(kMiB);  // it still serves
+}
+
+TEST(Heap, LeavesASpareToThoseWhoNeedIt) {
+  Heap heap(16 * kMiB, kReserved);
+  EXPECT_EQ(heap.try_allocate(13 * kMiB, /*spare=*/4 * kMiB), nullptr);
+  std::byte* const first = heap.try_allocate(6 * kMiB, 4 * kMiB);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(heap.try_allocate(7 * kMiB, 4 * kMiB), nullptr);
+  EXPECT_NE(heap.allocate(7 * kMiB), nullptr);
+  EXPECT_EQ(heap.try_allocate(kMiB, 4 * kMiB), nullptr);
+  heap.free(first);
+  EXPECT_EQ(heap.try_allocate(kMiB, 4 * kMiB), heap.segment().data() + 4096);
+}
+
+// Bytes of memory behind the heap.
+std::size_t held_by(const Heap& heap) {
+  struct stat status {};
+  EXPECT_EQ(fstat(heap.segment().fd(), &status), 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+TEST(Heap, KeepsMemoryUntilItIsTrimmed) {
+  Heap heap(32 * kMiB, kReserved);
+  std::byte* const low = heap.allocate(2 * kMiB);
+  std::byte* const middle = heap.allocate(4 * kMiB);
+  std::byte* const high = heap.allocate(2 * kMiB);
+  std::memset(low, 1, 2 * kMiB);
+  std::memset(middle, 2, 4 * kMiB);
+  std::memset(high, 3, 2 * kMiB);
+  const std::size_t all = held_by(heap);
+  heap.free(middle);
+  EXPECT_EQ(held_by(heap), all);
+  // Part of it is used again, the rest goes.
+  std::byte* const again = heap.allocate(2 * kMiB);
+  EXPECT_EQ(again, middle);
+  EXPECT_EQ(held_by(heap), all);
+  heap.trim();
+  EXPECT_EQ(held_by(heap), all - 2 * kMiB);
+  for (std::size_t i = 0; i < 2 * kMiB; i += 1000) {
+    EXPECT_EQ(low[i], std::byte{1});
+    EXPECT_EQ(again[i], std::byte{2});
+    EXPECT_EQ(high[i], std::byte{3});
+  }
+  heap.free(again);
+  EXPECT_EQ(heap.allocate(4 * kMiB), middle);
+  EXPECT_EQ(held_by(heap), all);
+}
+
+// Whatever was committed before, a block has memory behind all of it.
+TEST(Heap, CommitsWhatIsMissing) {
+  Heap heap(64 * kMiB, kReserved);
+  std::minstd_rand random(3);
+  std::vector<std::byte*> blocks;
+  std::size_t most = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::size_t bytes = 1 + random() % (kMiB / 2);
+    std::byte* const block = heap.allocate(bytes);
+    blocks.push_back(block);
+    most = std::max(most, place(heap, block) + bytes);
+    EXPECT_GE(held_by(heap), i == 0 ? bytes : 0);
+    const std::size_t held = held_by(heap);
+    std::memset(block, 1, bytes);
+    EXPECT_EQ(held_by(heap), held) << "touching took memory";
+    if (random() % 3 == 0) continue;
+    std::swap(blocks[random() % blocks.size()], blocks.back());
+    heap.free(blocks.back());
+    blocks.pop_back();
+    if (random() % 10 == 0) heap.trim();
+  }
+  EXPECT_LE(held_by(heap), most + kMiB);
 }
 
 TEST(Heap, FreeOfAnythingElseDoesNothing) {

@@ -3,6 +3,7 @@
 // the image as a whole. The same for ranks as threads and as processes.
 
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/group_core.hpp"
 #include "sheaf/halo/halo_exchange.hpp"
 #include "tests/halo/random_case.hpp"
 #include "tests/halo/tile.hpp"
@@ -115,6 +116,16 @@ inline void check_adjointness(const comm::Group& group,
   EXPECT_EQ(sums[0], sums[1]);
 }
 
+// Places of messages between ranks of a host.
+inline std::int64_t volume_in_host(const comm::Group& group,
+                                   const std::vector<HaloMessage>& messages) {
+  std::int64_t volume = 0;
+  for (const HaloMessage& message : messages)
+    if (group.core().layout().is_local(message.peer))
+      volume += message.box.volume();
+  return volume;
+}
+
 template <class T>
 void check_exchange(const comm::Group& group, const ExchangeCase& test) {
   HaloExchange exchange(group, plan_of(test, group.rank()), dtype_of<T>);
@@ -128,6 +139,11 @@ void check_exchange(const comm::Group& group, const ExchangeCase& test) {
   EXPECT_EQ(counters.exchanges, 2);
   EXPECT_EQ(counters.bytes_sent, bytes);
   EXPECT_EQ(counters.bytes_read, bytes);
+  EXPECT_EQ(counters.bytes_in_place,
+            test.is_in_arena ? static_cast<std::int64_t>(sizeof(T)) * planes *
+                                   (volume_in_host(group, plan.sends) +
+                                    volume_in_host(group, plan.receives))
+                             : 0);
   EXPECT_EQ(counters.messages, static_cast<std::int64_t>(plan.sends.size() +
                                                          plan.receives.size()));
 }

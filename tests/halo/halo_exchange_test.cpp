@@ -220,6 +220,33 @@ TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
   });
 }
 
+// A rank that will wait later goes on though nobody has read its tile.
+TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
+  ExchangeCase test;
+  test.layout = Layout::balanced(Grid::parse("2"), {10});
+  test.needs.assign(2, test.layout.whole());
+  test.is_in_arena = true;
+  std::latch is_finished(1);
+  run_threads(2, [&](const Group& group) {
+    HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF32);
+    Tile<float> tile = image_tile<float>(test, group);
+    Tile<float> got(exchange.plan().wanted, {1, 1}, Order::kPlain);
+    const auto handle = exchange.start(
+        tile.view(), group.rank() == 0 ? Reads::kLater : Reads::kAwaited);
+    EXPECT_EQ(handle.bytes_in_place(), 5 * 4);
+    if (group.rank() == 1) is_finished.wait();
+    exchange.finish(handle, got.view());
+    EXPECT_TRUE(got.holds(
+        [&](const Place& place) { return exact_value(place, test.salt); }));
+    if (group.rank() == 1) return;
+    EXPECT_FALSE(handle.is_read());
+    is_finished.count_down();
+    exchange.wait_read(handle);
+    EXPECT_TRUE(handle.is_read());
+    tile.fill([](const Place&) { return 55.0; });
+  });
+}
+
 // The sum has one order: halves of the last bit come out the same.
 TEST(HaloExchange, AddsInTheOrderOfRanks) {
   const Layout layout(Grid::parse("4"), {Cuts({0, 0, 1, 1, 1})});

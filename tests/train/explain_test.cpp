@@ -48,7 +48,7 @@ std::string traffic_in(const std::string& text, const std::string& operation) {
     std::istringstream words(line);
     std::vector<std::string> all;
     for (std::string word; words >> word;) all.push_back(word);
-    return all[all.size() - 3] + " " + all[all.size() - 2];
+    return all[all.size() - 4] + " " + all[all.size() - 3];
   }
   return "no " + operation + " in\n" + text;
 }
