@@ -123,9 +123,10 @@ int main(int argc, char** argv) {
       "{{\"grid\": \"{}\", \"step_ms\": {:.1f}, \"best_ms\": {:.1f}, "
       "\"alone_ms\": {:.1f}, \"best_alone_ms\": {:.1f}, \"peak_mib\": {:.0f}, "
       "\"peak_above_start_mib\": {:.0f}, "
-      "\"halo_exchanges\": {}, \"halo_kib\": {:.1f}, \"wait_ms\": {:.2f}}}\n",
+      "\"halo_exchanges\": {}, \"halo_kib\": {:.1f}, "
+      "\"in_place_kib\": {:.1f}, \"wait_ms\": {:.2f}}}\n",
       options.grid, times[times.size() / 2], times.front(),
       alone[alone.size() / 2], alone.front(), peak[0], peak[1],
       stats.halo_exchanges, static_cast<double>(stats.halo_bytes) / 1024,
-      stats.wait_ms);
+      static_cast<double>(stats.halo_bytes_in_place) / 1024, stats.wait_ms);
 }

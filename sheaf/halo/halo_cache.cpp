@@ -30,6 +30,7 @@ HaloCounters HaloCache::counters() const {
     sum.exchanges += counters.exchanges;
     sum.messages += counters.messages;
     sum.bytes_sent += counters.bytes_sent;
+    sum.bytes_in_place += counters.bytes_in_place;
     sum.bytes_read += counters.bytes_read;
     sum.wait_ns += counters.wait_ns;
   }
