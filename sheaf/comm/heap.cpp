@@ -41,33 +41,50 @@ std::byte* Heap::allocate(std::size_t bytes, bool commit) {
 
 std::byte* Heap::try_allocate(std::size_t bytes, std::size_t spare) {
   const auto offset = take(bytes, spare);
-  if (!offset) return nullptr;
-  std::byte* block = segment_.data() + *offset;
-  if (commit(*offset, bytes)) return block;
-  free(block);
-  return nullptr;
+  return offset ? segment_.data() + *offset : nullptr;
 }
 
-// First fit: low addresses, behind which there is memory, are used again.
 std::optional<std::size_t> Heap::take(std::size_t wanted, std::size_t spare) {
   const std::size_t alignment =
       wanted >= kLargeBlock ? kLargeBlock : kCacheLine;
   const std::size_t bytes = round_up(wanted ? wanted : 1, kCacheLine);
   const std::lock_guard lock(mutex_);
-  if (used_bytes_ + bytes + spare > segment_.size()) return std::nullopt;
-  for (auto it = free_.begin(); it != free_.end(); ++it) {
-    const auto [begin, length] = *it;
-    const std::size_t at = round_up(begin, alignment);
-    if (at - begin + bytes > length) continue;
-    free_.erase(it);
-    if (at > begin) free_[begin] = at - begin;
-    if (begin + length > at + bytes)
-      free_[at + bytes] = begin + length - at - bytes;
-    used_[at] = bytes;
-    used_bytes_ += bytes;
-    return at;
+  if (spare > 0) largest_ = std::max(largest_, bytes);
+  const std::size_t at = spare > 0 && bytes < largest_ / 4
+                             ? last_fit(bytes, alignment, spare)
+                             : first_fit(bytes, alignment, spare);
+  if (at == 0) return std::nullopt;
+  const auto it = std::prev(free_.upper_bound(at));
+  const auto [begin, length] = *it;
+  free_.erase(it);
+  if (at > begin) free_[begin] = at - begin;
+  if (begin + length > at + bytes)
+    free_[at + bytes] = begin + length - at - bytes;
+  used_[at] = bytes;
+  return at;
+}
+
+// Caller holds the lock, as for the next ones. 0, where the header is: none.
+std::size_t Heap::first_fit(std::size_t bytes, std::size_t alignment,
+                            std::size_t spare) const {
+  for (const auto& [begin, length] : free_) {
+    const std::size_t at = round_up(std::max(begin, spare), alignment);
+    if (at + bytes <= begin + length) return at;
   }
-  return std::nullopt;
+  return 0;
+}
+
+// For blocks that are small beside others: one that stays would keep a large
+// one from fitting where another was.
+std::size_t Heap::last_fit(std::size_t bytes, std::size_t alignment,
+                           std::size_t spare) const {
+  for (auto it = free_.rbegin(); it != free_.rend(); ++it) {
+    const std::size_t end = it->first + it->second;
+    if (bytes > end) continue;
+    const std::size_t at = (end - bytes) / alignment * alignment;
+    if (at >= std::max(it->first, spare)) return at;
+  }
+  return 0;
 }
 
 // Asking the kernel takes long even where all is there, so that is noted.
@@ -83,7 +100,6 @@ bool Heap::commit(std::size_t offset, std::size_t bytes) {
   return true;
 }
 
-// Caller holds the lock, as for the next one.
 std::vector<std::pair<std::size_t, std::size_t>> Heap::bare_parts(
     std::size_t begin, std::size_t end) const {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
@@ -120,7 +136,6 @@ void Heap::free(std::byte* block) noexcept {
   if (used == used_.end()) return;
   auto [begin, length] = *used;
   used_.erase(used);
-  used_bytes_ -= length;
   auto next = free_.lower_bound(begin);
   if (next != free_.end() && next->first == begin + length) {
     length += next->second;
@@ -139,21 +154,23 @@ void Heap::free(std::byte* block) noexcept {
 void Heap::trim() noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& [begin, length] : free_) {
-    auto it = committed_.upper_bound(begin);
-    if (it != committed_.begin()) --it;
-    while (it != committed_.end() && it->first < begin + length) {
-      const auto [from, until] = *it;
-      const std::size_t low = std::max(from, begin);
-      const std::size_t high = std::min(until, begin + length);
-      if (low >= high) {
-        ++it;
-        continue;
-      }
-      segment_.release(low, high - low);
-      it = committed_.erase(it);
-      if (from < low) committed_[from] = low;
-      if (high < until) it = committed_.emplace(high, until).first;
+    segment_.release(begin, length);
+    forget_committed(begin, begin + length);
+  }
+}
+
+void Heap::forget_committed(std::size_t begin, std::size_t end) {
+  auto it = committed_.upper_bound(begin);
+  if (it != committed_.begin()) --it;
+  while (it != committed_.end() && it->first < end) {
+    const auto [from, until] = *it;
+    if (until <= begin) {
+      ++it;
+      continue;
     }
+    it = committed_.erase(it);
+    if (from < begin) committed_[from] = begin;
+    if (end < until) it = committed_.emplace(end, until).first;
   }
 }
 

@@ -74,14 +74,38 @@ TEST(Heap, SaysWhatToDoWhenItIsFull) {
 
 TEST(Heap, LeavesASpareToThoseWhoNeedIt) {
   Heap heap(16 * kMiB, kReserved);
-  EXPECT_EQ(heap.try_allocate(13 * kMiB, /*spare=*/4 * kMiB), nullptr);
-  std::byte* const first = heap.try_allocate(6 * kMiB, 4 * kMiB);
+  const auto try_to = [&](std::size_t bytes) {
+    return heap.try_allocate(bytes, /*spare=*/4 * kMiB);
+  };
+  EXPECT_EQ(try_to(13 * kMiB), nullptr);
+  std::byte* const first = try_to(6 * kMiB);
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(heap.try_allocate(7 * kMiB, 4 * kMiB), nullptr);
-  EXPECT_NE(heap.allocate(7 * kMiB), nullptr);
-  EXPECT_EQ(heap.try_allocate(kMiB, 4 * kMiB), nullptr);
+  EXPECT_EQ(place(heap, first), 4 * kMiB);
+  EXPECT_EQ(try_to(7 * kMiB), nullptr);
+  EXPECT_EQ(place(heap, try_to(6 * kMiB)), 10 * kMiB);
+  EXPECT_EQ(try_to(1), nullptr);
+  EXPECT_EQ(place(heap, heap.allocate(2 * kMiB)), 2 * kMiB);
   heap.free(first);
-  EXPECT_EQ(heap.try_allocate(kMiB, 4 * kMiB), heap.segment().data() + 4096);
+  EXPECT_EQ(try_to(6 * kMiB), first);
+}
+
+// A small block does not go where a large one was, and will be again.
+TEST(Heap, KeepsPlacesForBlocksOfTheirSize) {
+  Heap heap(256 * kMiB, kReserved);
+  const auto make = [&](std::size_t bytes) {
+    return heap.try_allocate(bytes, /*spare=*/64 * kMiB);
+  };
+  std::byte* const first = make(32 * kMiB);
+  std::byte* const second = make(32 * kMiB);
+  heap.free(first);
+  std::byte* const small = make(kMiB / 4);
+  EXPECT_EQ(place(heap, small), 256 * kMiB - kMiB / 4);
+  EXPECT_EQ(make(32 * kMiB), first);
+  heap.free(small);
+  EXPECT_EQ(make(kMiB / 4), small);
+  heap.free(second);
+  EXPECT_EQ(make(16 * kMiB), second);
+  EXPECT_EQ(make(16 * kMiB), second + 16 * kMiB);
 }
 
 // Bytes of memory behind the heap.

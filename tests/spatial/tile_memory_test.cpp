@@ -130,12 +130,17 @@ TEST_F(TileMemoryTest, BetweenHostsHalosArePacked) {
   });
 }
 
+// All of the arena that tiles may take.
+std::byte* fill(comm::Heap& heap) {
+  const std::size_t quarter = heap.segment().size() / 4;
+  return heap.try_allocate(3 * quarter, quarter);
+}
+
 // Without room all is as it was before there was an arena for tiles.
 TEST_F(TileMemoryTest, AFullArenaIsLeftToExchanges) {
   comm::run_threads(2, [](const comm::Group& group) {
     comm::Heap& heap = group.core().runtime().memory().heap();
-    std::byte* const most =
-        heap.allocate(heap.segment().size() / 8 * 7, /*commit=*/false);
+    std::byte* const most = fill(heap);
     const auto tiles = tiles_of(group, "2x1");
     for (const ExchangeNote& note : notes_of({}, tiles))
       EXPECT_EQ(note.bytes_in_place, 0);
@@ -158,7 +163,7 @@ TEST_F(TileMemoryTest, OneRankMayHaveNoRoom) {
   comm::run_threads(3, [&](const comm::Group& group) {
     comm::Heap& heap = group.core().runtime().memory().heap();
     if (group.rank() == 1)
-      heap.allocate(heap.segment().size() / 8 * 7, /*commit=*/false);
+      fill(heap);
     const auto tiles = tiles_of(group, "3x1");
     expect_same(layers, wanted, tiles, at::kDouble, 1e-12);
     EXPECT_EQ(tiles->stats().halo_bytes_in_place > 0, group.rank() != 1);
