@@ -62,8 +62,11 @@ std::size_t TileMemory::set_smallest(std::size_t bytes) {
   return smallest_tile.exchange(bytes);
 }
 
+// What forward needed for a moment goes back to the host first: some gradients
+// take large buffers of their own, elsewhere.
 void TileMemory::use_in_backward() const {
   if (id_ == 0 || tensor::source_in_use(SourceKind::kTiles) == id_) return;
+  source_->trim();
   tensor::use_source(SourceKind::kTiles, id_);
   parallel::at_end_of_backward(
       [] { tensor::use_source(SourceKind::kTiles, 0); });

@@ -162,8 +162,7 @@ TEST_F(TileMemoryTest, OneRankMayHaveNoRoom) {
   const Results wanted = alone(layers, at::kDouble);
   comm::run_threads(3, [&](const comm::Group& group) {
     comm::Heap& heap = group.core().runtime().memory().heap();
-    if (group.rank() == 1)
-      fill(heap);
+    if (group.rank() == 1) fill(heap);
     const auto tiles = tiles_of(group, "3x1");
     expect_same(layers, wanted, tiles, at::kDouble, 1e-12);
     EXPECT_EQ(tiles->stats().halo_bytes_in_place > 0, group.rank() != 1);
