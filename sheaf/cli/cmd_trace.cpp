@@ -50,7 +50,8 @@ void add_tracing_options(CLI::App& command, TraceArguments& arguments) {
       .add_option("--precision", arguments.plan,
                   "With all layers in f32 (which is the default), tf32, bf16, "
                   "f16 or int8")
-      ->excludes(plan);
+      ->excludes(plan)
+      ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16", "int8"}));
   command
       .add_option("--warmup", arguments.warmup,
                   "Steps before those that are recorded")

@@ -1,7 +1,5 @@
 #include "sheaf/train/recording.hpp"
 
-#include <fmt/format.h>
-
 #include <ostream>
 
 #include "sheaf/base/error.hpp"
@@ -241,9 +239,12 @@ void record(const comm::Group& group, const RunConfig& config,
   const RunConfig complete = with_layers(config);
   Recording(group, complete, options).make();
   comm::barrier(group);
-  if (options.out)
-    *options.out << fmt::format("{} steps of {} ranks in {}\n", options.steps,
-                                group.size(), options.file.string());
+  if (!options.out) return;
+  *options.out << "recorded " << options.steps << " steps in "
+               << file_of_rank(options.file, 0, group.size()).string();
+  if (group.size() > 1)
+    *options.out << " and those of " << group.size() - 1 << " more ranks";
+  *options.out << std::endl;
 }
 
 }  // namespace sheaf::train

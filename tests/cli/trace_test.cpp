@@ -202,12 +202,42 @@ TEST_P(TraceCommand, RanksTellTheirExchanges) {
   EXPECT_FALSE(fs::exists(file("a.json")));
 }
 
+TEST_P(TraceCommand, LayersInAnotherPrecisionHaveCasts) {
+  const RunResult result =
+      record("mlp.yaml", "a.json", {"--precision", "bf16"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json trace = trace_in("a.json");
+  EXPECT_EQ(trace["sheaf"]["precision"], "bf16");
+  TraceWords nodes;
+  int low = 0;
+  for (const Json& node : trace["sheaf"]["nodes"]) {
+    nodes.push_back(node["op"]);
+    low += node["op"] == "aten::addmm" && node["type"] == "bf16";
+  }
+  EXPECT_EQ(low, 2);
+  EXPECT_GE(std::count(nodes.begin(), nodes.end(), "aten::to"), 6);
+  EXPECT_EQ(nodes, operators_of(trace, "ProfilerStep#2"));
+  expect_understood(plan::read_steps(file("a.json")));
+  write_file(file("plan.json"),
+             R"({"version": 1, "precision": {"layers": {"0": "bf16"}}})");
+  ASSERT_EQ(record("mlp.yaml", "b.json", {"--plan", file("plan.json")}).code,
+            0);
+  EXPECT_EQ(trace_in("b.json")["sheaf"]["precision"], "plan");
+}
+
 TEST_P(TraceCommand, MistakesAreTold) {
-  const RunResult result = record("mlp.yaml", "a.txt");
+  const auto code_of = [&](const std::string& output, TraceWords more) {
+    more.insert(more.end(), {"-n", "1"});
+    return record("mlp.yaml", output, more).code;
+  };
+  const RunResult result = record("mlp.yaml", "a.txt", {"-n", "1"});
   EXPECT_EQ(result.code, 2);
   EXPECT_NE(result.err.find(".json.gz"), std::string::npos) << result.err;
-  EXPECT_EQ(record("mlp.yaml", "a.json", {"--set", "epoch=1"}).code, 2);
-  EXPECT_NE(record("mlp.yaml", "none/a.json").code, 0);
+  EXPECT_EQ(code_of("a.json", {"--set", "epoch=1"}), 2);
+  EXPECT_EQ(code_of("a.json", {"--precision", "f33"}), 2);
+  EXPECT_EQ(code_of("a.json", {"--precision", "bf16", "--plan", "x"}), 2);
+  EXPECT_EQ(code_of("a.json", {"--steps", "0"}), 2);
+  EXPECT_NE(code_of("none/a.json", {}), 0);
   EXPECT_FALSE(fs::exists(file("a.json")));
 }
 
