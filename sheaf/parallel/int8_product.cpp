@@ -185,17 +185,27 @@ struct Int8Linear : torch::autograd::Function<Int8Linear> {
                             const at::Tensor& weight,
                             const OptionalTensor& bias, bool by_channel) {
     context->save_for_backward({x, weight});
-    return linear_forward(x.contiguous(), weight.contiguous(),
-                          bias_of(context, bias), by_channel);
+    auto sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    // No view: what works on it in place need not know how it was made.
+    return at::_unsafe_view(
+        linear_forward(rows_of(x).contiguous(), weight.contiguous(),
+                       bias_of(context, bias), by_channel),
+        sizes);
+  }
+  static at::Tensor rows_of(const at::Tensor& x) {
+    return x.reshape({-1, x.size(-1)});
   }
 
   static variable_list backward(AutogradContext* context,
                                 const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor& delta = gradients[0];
+    const at::Tensor delta = rows_of(gradients[0]);
     variable_list results(4);
-    if (context->needs_input_grad(0)) results[0] = delta.mm(saved[1]);
-    if (context->needs_input_grad(1)) results[1] = delta.t().mm(saved[0]);
+    if (context->needs_input_grad(0))
+      results[0] = delta.mm(saved[1]).view(saved[0].sizes());
+    if (context->needs_input_grad(1))
+      results[1] = delta.t().mm(rows_of(saved[0]));
     if (needs_bias(context)) results[2] = delta.sum(0);
     return results;
   }

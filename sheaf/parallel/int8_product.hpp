@@ -15,8 +15,8 @@ namespace sheaf::parallel {
 // Whether libtorch has the product of int8 matrices.
 bool has_integer_product();
 
-// x: rows x in; weight: out x in; bias: of out elements, or undefined. All in
-// f16 on one CUDA device.
+// x: any axes, the last one in; weight: out x in; bias: of out elements, or
+// undefined. All in f16 on one CUDA device.
 at::Tensor int8_linear(const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, bool scales_by_channel);
 

@@ -55,17 +55,6 @@ at::Tensor bias_in(const c10::IValue& value) {
   return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
-// x of any axes; the last becomes the outputs.
-at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
-                      const at::Tensor& bias, bool by_channel) {
-  if (x.dim() == 2) return int8_linear(x, weight, bias, by_channel);
-  auto sizes = x.sizes().vec();
-  const at::Tensor y =
-      int8_linear(x.reshape({-1, x.size(-1)}), weight, bias, by_channel);
-  sizes.back() = y.size(1);
-  return y.view(sizes);
-}
-
 at::Tensor result_of(const OperatorRule& rule, const c10::IValue* arguments,
                      bool by_channel) {
   const at::Tensor& first = arguments[0].toTensor();
@@ -74,10 +63,10 @@ at::Tensor result_of(const OperatorRule& rule, const c10::IValue* arguments,
     return int8_conv2d(first, second, bias_in(arguments[2]),
                        *geometry_of(arguments), by_channel);
   if (rule.label == "linear")
-    return product_of(first, second, bias_in(arguments[2]), by_channel);
+    return int8_linear(first, second, bias_in(arguments[2]), by_channel);
   if (rule.label == "addmm")
-    return product_of(second, arguments[2].toTensor().t(), first, by_channel);
-  return product_of(first, second.t(), {}, by_channel);
+    return int8_linear(second, arguments[2].toTensor().t(), first, by_channel);
+  return int8_linear(first, second.t(), {}, by_channel);
 }
 
 }  // namespace

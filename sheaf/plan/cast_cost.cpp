@@ -27,6 +27,10 @@ CastCost fit_cast(const std::vector<CastSample>& samples) {
 CastCost CastCosts::of(Precision from, Precision to) const {
   if (const auto found = pairs.find({from, to}); found != pairs.end())
     return found->second;
+  // Between types of two bytes torch does not go faster than to f32.
+  if (const auto found = pairs.find({from, Precision::kF32});
+      found != pairs.end() && to != Precision::kInt8)
+    return found->second;
   const double usual = has_device ? kDeviceNsPerByte : kCoreNsPerByte;
   if (pairs.empty()) return {usual * bytes_moved(from, to), 2000};
   const auto& [pair, cost] = *pairs.begin();

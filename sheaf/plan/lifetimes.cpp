@@ -86,6 +86,8 @@ void Lifetimes::learn(const StepProfile& profile) {
         profile.parts[static_cast<At>(profile.memory[*found].died)];
     const auto by = static_cast<At>(died.slot);
     if (!died.is_backward) {
+      for (const At member : members_[i])
+        lets_result_go_.insert(graph_->slots[member].op);
       if (place_[2 * by] > place_[scope_end_[i]]) scope_end_[i] = 2 * by;
       for (Use& use : uses_[i])
         use.lets_go |= !has_cast(profile, use.slot, use.input);
@@ -100,6 +102,14 @@ void Lifetimes::learn(const StepProfile& profile) {
   }
 }
 
+bool Lifetimes::lets_go(std::size_t slot, std::size_t input) const {
+  const auto from = graph_->slots[slot].inputs[input].slot;
+  const auto& uses = uses_[static_cast<At>(root_[static_cast<At>(from)])];
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return use.slot == slot && use.input == input && use.lets_go;
+  });
+}
+
 std::size_t Lifetimes::last_side(std::size_t root,
                                  const std::vector<SlotTypes>& types) const {
   At last = scope_end_[root];
@@ -108,7 +118,9 @@ std::size_t Lifetimes::last_side(std::size_t root,
   };
   for (const At member : members_[root]) {
     hold(2 * member);
-    if (keeps_result_.contains(graph_->slots[member].op)) hold(2 * member + 1);
+    const std::string& op = graph_->slots[member].op;
+    if (keeps_result_.contains(op) && !lets_result_go_.contains(op))
+      hold(2 * member + 1);
   }
   for (const Use& use : uses_[root]) {
     hold(2 * use.slot);

@@ -28,6 +28,9 @@ class Lifetimes {
   std::size_t last_side(std::size_t root,
                         const std::vector<SlotTypes>& types) const;
 
+  // Whether a slot works on a copy of this input, and so does not keep it.
+  bool lets_go(std::size_t slot, std::size_t input) const;
+
   // In a profile's memory: the result of this slot.
   static std::optional<std::size_t> result_in(const StepProfile& profile,
                                               std::size_t slot);
@@ -50,6 +53,7 @@ class Lifetimes {
   std::vector<std::size_t> scope_end_;  // by root: a side forward, as programs
                                         // keep what they have named
   std::set<std::string> keeps_result_;  // operators, until their backward pass
+  std::set<std::string> lets_result_go_;  // once, so they do not need it
   std::set<std::string> keeps_input_;
 };
 

@@ -20,7 +20,9 @@ struct SideMemory {
 class MemoryMixer {
  public:
   MemoryMixer(const Recorded& recorded, const PrecisionPlan& plan)
-      : recorded_(recorded), types_(recorded.types_under(plan)) {
+      : recorded_(recorded),
+        frame_(recorded.frame_of(plan)),
+        types_(recorded.types_under(plan)) {
     for (At slot = 0; slot < types_.size(); ++slot)
       sources_.push_back(&recorded.source_of(slot, types_[slot], plan));
     sides_.resize(2 * types_.size());
@@ -44,7 +46,7 @@ class MemoryMixer {
         continue;
       }
       if (one.born == kBeforeAll || one.born == kAfterAll) {
-        if (&profile == &recorded_.base()) add_outer(profile, one, event);
+        if (&profile == &frame_) add_outer(profile, one, event);
         continue;
       }
       const Part& born = profile.parts[static_cast<At>(one.born)];
@@ -106,7 +108,9 @@ class MemoryMixer {
             bytes_of(cast.to));
         auto& changes = sides_[2 * slot].changes;
         changes.insert(changes.begin(), bytes);
-        sides_[2 * slot + 1].freed_at_end += bytes;
+        const At last =
+            recorded_.lifetimes().lets_go(slot, i) ? 2 * slot : 2 * slot + 1;
+        sides_[last].freed_at_end += bytes;
       }
   }
   bool has_cast(At slot, At input) const {
@@ -119,7 +123,7 @@ class MemoryMixer {
 
   PhaseMemory follow() const {
     PhaseMemory memory;
-    std::int64_t now = recorded_.model().bytes_before;
+    std::int64_t now = frame_.model.bytes_before;
     std::vector<bool> is_done(sides_.size());
     for (const Part& part : recorded_.base().parts) {
       const At side = side_of(part);
@@ -135,6 +139,7 @@ class MemoryMixer {
   }
 
   const Recorded& recorded_;
+  const StepProfile& frame_;
   std::vector<SlotTypes> types_;
   std::vector<const StepProfile*> sources_;
   std::vector<SideMemory> sides_;

@@ -24,7 +24,7 @@ class Mixer {
  public:
   Mixer(const Recorded& recorded, const PrecisionPlan& plan,
         const CastCosts& casts)
-      : recorded_(recorded), base_(recorded.base()), casts_(casts) {
+      : recorded_(recorded), base_(recorded.frame_of(plan)), casts_(casts) {
     types_ = recorded.types_under(plan);
     for (At slot = 0; slot < types_.size(); ++slot)
       sources_.push_back(&recorded.source_of(slot, types_[slot], plan));
@@ -88,6 +88,8 @@ class Mixer {
     }
     if (is_backward && !stretches.empty())
       add_missing(slot, has_cast, is_backward, thread);
+    if (!takes(source, slot, types_[slot]))
+      add_promotions(slot, is_backward, thread);
   }
   bool is_needed(At slot, std::int32_t cast) const {
     const auto at = static_cast<At>(cast);
@@ -105,6 +107,37 @@ class Mixer {
       const CastCost cost = is_backward ? casts_.of(cast.to, cast.from)
                                         : casts_.of(cast.from, cast.to);
       add_cast(static_cast<std::int64_t>(cost.of(elements)), thread, side);
+    }
+  }
+  // Unlike types meet in f32: forward within the operator, which takes longer
+  // for it, backward by casts.
+  void add_promotions(At slot, bool is_backward, std::uint32_t thread) {
+    const Slot& one = recorded_.graph().slots[slot];
+    for (At i = 0; i < types_[slot].casts.size(); ++i) {
+      const SlotTypes::Cast& cast = types_[slot].casts[i];
+      if (!cast.is_promoted) continue;
+      const double elements = one.inputs[i].elements;
+      const auto side =
+          static_cast<std::int32_t>(2 * slot + (is_backward ? 1 : 0));
+      if (is_backward)
+        add_cast(static_cast<std::int64_t>(
+                     casts_.of(cast.to, cast.from).of(elements)),
+                 thread, side);
+      else if (!result_.threads[thread].empty())
+        lengthen(casts_.of(cast.from, cast.to).ns_per_element * elements / 2,
+                 thread);
+    }
+  }
+  // What the thread has done or launched last.
+  void lengthen(double ns, std::uint32_t thread) {
+    auto& marks = result_.threads[thread];
+    for (auto mark = marks.rbegin(); mark != marks.rend(); ++mark) {
+      if (result_.has_device && mark->kernel == kNone) continue;
+      std::int64_t& time =
+          result_.has_device ? result_.kernels[static_cast<At>(mark->kernel)].ns
+                             : mark->cpu_ns;
+      time += static_cast<std::int64_t>(ns);
+      return;
     }
   }
   void add_cast(std::int64_t ns, std::uint32_t thread, std::int32_t side) {

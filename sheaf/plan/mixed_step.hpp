@@ -24,6 +24,10 @@ struct PhaseMemory {
 // UsageError says where they differ.
 void check_one_model(const StepProfile& a, const StepProfile& b);
 
+// Whether a slot got in this trace what it gets under the plan.
+bool takes(const StepProfile& profile, std::size_t slot,
+           const SlotTypes& types);
+
 // Traces of one model on one device, in each of which all layers have the same
 // precision.
 class Recorded {
@@ -36,6 +40,9 @@ class Recorded {
   const TracedModel& model() const { return base().model; }
   // The trace with the highest precision.
   const StepProfile& base() const { return *order_[0]; }
+  // The trace whose data loading and optimiser a run of this plan has: losses
+  // are scaled where layers are in f16 or int8.
+  const StepProfile& frame_of(const PrecisionPlan& plan) const;
   std::vector<Precision> precisions() const;  // highest first
   bool has(Precision precision) const {
     return by_precision_.contains(precision);

@@ -13,6 +13,9 @@ constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "AccumulateGrad";
 constexpr std::string_view kCopyBack = "ddp.reducer::copy_bucket_to_grad";
 
+// An operator may make so many nodes more than it tells of.
+constexpr std::int64_t kFurtherNodes = 1;
+
 bool is_engine(const std::string& name) {
   return name.compare(0, kEngine.size(), kEngine) == 0;
 }
@@ -111,8 +114,9 @@ class Mapper {
   void match(std::size_t i) {
     const std::int64_t number = step_.operators[i].sequence;
     if (number < 0) return match_by_name(i);
-    const auto found = forward_.find(number);
-    if (found == forward_.end())
+    // What works in place makes a second node, whose number nobody tells.
+    auto found = forward_.upper_bound(number);
+    if (found == forward_.begin() || (--found)->first < number - kFurtherNodes)
       return fail(
           i, concat("no forward operator of the step has its number ", number));
     map_.source[i] = found->second;
@@ -158,7 +162,7 @@ class Mapper {
   OperatorMap map_;
   std::vector<int> depth_;
   std::vector<bool> is_backward_;
-  std::unordered_map<std::int64_t, std::int32_t> forward_;
+  std::map<std::int64_t, std::int32_t> forward_;
   std::map<std::string, std::string> forward_name_;  // by backward name
   std::map<std::string, std::vector<std::int32_t>> by_name_;
 };

@@ -10,7 +10,8 @@ constexpr Precision kHighestFirst[] = {Precision::kF32, Precision::kTf32,
                                        Precision::kBf16, Precision::kF16,
                                        Precision::kInt8};
 
-// Whether the slot got there what it gets now.
+}  // namespace
+
 bool takes(const StepProfile& profile, std::size_t slot,
            const SlotTypes& types) {
   const auto& inputs = profile.graph.slots[slot].inputs;
@@ -22,8 +23,6 @@ bool takes(const StepProfile& profile, std::size_t slot,
   }
   return true;
 }
-
-}  // namespace
 
 void check_one_model(const StepProfile& a, const StepProfile& b) {
   const auto& ours = a.graph.slots;
@@ -67,6 +66,15 @@ std::vector<Precision> Recorded::precisions() const {
   for (const StepProfile* profile : order_)
     list.push_back(profile->model.precision);
   return list;
+}
+
+const StepProfile& Recorded::frame_of(const PrecisionPlan& plan) const {
+  for (const Slot& slot : graph().slots) {
+    if (slot.layer.empty()) continue;
+    const Precision one = plan.of(slot.layer);
+    if (result_of(one) == Precision::kF16 && has(one)) return of(one);
+  }
+  return base();
 }
 
 const StepProfile& Recorded::of(Precision precision) const {

@@ -28,6 +28,13 @@ SlotTypes types_of(const std::vector<Slot>& slots, std::size_t number,
     types.casts.push_back(
         {is_told && decides && given != types.result, given, types.result});
   }
+  for (std::size_t i = 0; !is_told && i < types.casts.size(); ++i) {
+    SlotTypes::Cast& cast = types.casts[i];
+    cast.to = types.result;
+    cast.is_promoted =
+        decides_type(slots[static_cast<std::size_t>(slot.inputs[i].slot)]) &&
+        cast.from != types.result;
+  }
   return types;
 }
 

@@ -19,6 +19,7 @@ struct SlotTypes {
     bool is_needed = false;
     Precision from = Precision::kF32;
     Precision to = Precision::kF32;
+    bool is_promoted = false;  // the operator takes it as it is, and gives f32
   };
   std::vector<Cast> casts;
 };

@@ -72,7 +72,7 @@ TEST(MixedStep, PredictsPlansThatWereNeverTraced) {
           const auto plan = plan_of({{"conv1", a}, {"conv2", b}, {"fc", c}});
           const ModelTrace truth(small_model(), plan, false, host_us);
           const double predicted = replayed(mix_step(recorded, plan, casts));
-          EXPECT_NEAR(predicted / truth.step_us(), 1, 0.02)
+          EXPECT_NEAR(predicted / truth.step_us(), 1, 0.03)
               << to_string(a) << " " << to_string(b) << " " << to_string(c)
               << " " << host_us;
           EXPECT_EQ(mix_memory(recorded, plan).peak(), truth.peak_bytes())

@@ -122,8 +122,32 @@ class ModelTrace {
 
   double kernel_us(const Node& node) const {
     const ModelOperator& one = model_[node.of];
-    if (node.cast < 0) return low_us(one, node.type);
-    return cast_us(node.from, node.type, elements_in(node));
+    if (node.cast >= 0) return cast_us(node.from, node.type, elements_in(node));
+    double us = low_us(one, node.type);
+    for (const auto& [given, elements] : meetings(node))
+      us += (cast_us(given, node.type, elements) - 2) / 2;
+    return us;
+  }
+  // Inputs of other types than the result's: forward the operator is slower
+  // for them, backward each gets its own type back.
+  std::vector<std::pair<Precision, double>> meetings(const Node& node) const {
+    std::vector<std::pair<Precision, double>> list;
+    const ModelOperator& one = model_[node.of];
+    if (!one.layer.empty() || one.is_f32_only || node.cast >= 0) return list;
+    for (const int from : one.inputs) {
+      const auto at = static_cast<std::size_t>(from);
+      if (types_[at] != node.type)
+        list.emplace_back(types_[at], model_[at].elements);
+    }
+    return list;
+  }
+  std::vector<double> backward_us(const Node& node) const {
+    if (node.cast >= 0)
+      return {cast_us(node.type, node.from, elements_in(node))};
+    std::vector<double> list{2 * low_us(model_[node.of], node.type)};
+    for (const auto& [given, elements] : meetings(node))
+      list.push_back(cast_us(node.type, given, elements));
+    return list;
   }
   double elements_in(const Node& node) const {
     const auto from =
@@ -135,15 +159,19 @@ class ModelTrace {
            (node.cast < 0 ? model_[node.of].elements : elements_in(node));
   }
 
-  // Operators of the host, each with one kernel; backward takes twice as long.
-  void operation(const std::string& name, int thread, double kernel,
-                 int sequence) {
-    text_.op(name, thread, now_, host_us_, sequence);
-    const double launch = now_ + host_us_ / 2;
-    device_ = std::max(device_ + 1, launch + 6);
-    text_.kernel(thread, launch, 7, device_, kernel, 4);
-    device_ += kernel;
-    now_ += host_us_ + 2;
+  // Operators of the host, with a kernel each; backward takes twice as long.
+  void operation(const std::string& name, int thread,
+                 const std::vector<double>& kernels, int sequence) {
+    text_.op(name, thread, now_, host_us_ * static_cast<double>(kernels.size()),
+             sequence);
+    for (const double kernel : kernels) {
+      const double launch = now_ + host_us_ / 2;
+      device_ = std::max(device_ + 1, launch + 6);
+      text_.kernel(thread, launch, 7, device_, kernel, 4);
+      device_ += kernel;
+      now_ += host_us_;
+    }
+    now_ += 2;
   }
   void memory(int thread, std::uint64_t address, double change) {
     bytes_ += static_cast<std::int64_t>(change);
@@ -160,7 +188,7 @@ class ModelTrace {
     for (const Node& node : nodes_) {
       memory(1, node.address, bytes(node));
       operation(node.cast < 0 ? model_[node.of].op : "aten::to", 1,
-                kernel_us(node), node.sequence);
+                {kernel_us(node)}, node.sequence);
     }
     text_.add("user_annotation", "sheaf::phase forward", 1, forward,
               now_ - forward);
@@ -168,9 +196,7 @@ class ModelTrace {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
       operation(
           concat("autograd::engine::evaluate_function: Of", node->sequence), 2,
-          node->cast < 0 ? 2 * kernel_us(*node)
-                         : cast_us(node->type, node->from, elements_in(*node)),
-          node->sequence);
+          backward_us(*node), node->sequence);
       if (node->cast < 0 &&
           (model_[node->of].layer == "conv1" || model_[node->of].layer == "fc"))
         text_.op(

@@ -15,6 +15,7 @@
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/plan/cast_cost.hpp"
 #include "sheaf/plan/step_trace.hpp"
+#include "sheaf/plan/type_flow.hpp"
 #include "sheaf/tensor/recorder.hpp"
 #include "sheaf/tensor/recorder_kineto.hpp"
 #include "sheaf/tensor/scope.hpp"
@@ -37,6 +38,8 @@ struct CastArguments {
 // One size after the other, so that what else happens hits all of them.
 constexpr int kRepeats = 9;
 constexpr int kWarmUps = 3;
+constexpr Precision kTypes[] = {Precision::kF32, Precision::kBf16,
+                                Precision::kF16};
 
 at::ScalarType scalar_of(Precision type) {
   return type == Precision::kF32    ? at::kFloat
@@ -54,10 +57,9 @@ std::vector<OneCast> casts_to_make(bool is_gpu) {
   const int first = is_gpu ? 16 : 12, last = is_gpu ? 26 : 23;
   for (int repeat = 0; repeat < kRepeats; ++repeat)
     for (int bits = first; bits <= last; ++bits)
-      for (const Precision low : {Precision::kBf16, Precision::kF16}) {
-        list.push_back({Precision::kF32, low, std::int64_t{1} << bits});
-        list.push_back({low, Precision::kF32, std::int64_t{1} << bits});
-      }
+      for (const Precision from : kTypes)
+        for (const Precision to : kTypes)
+          if (from != to) list.push_back({from, to, std::int64_t{1} << bits});
   return list;
 }
 
@@ -183,7 +185,9 @@ void bench_cast(const CastArguments& arguments) {
                             plan::to_string(pair.second), cost.ns_per_element,
                             cost.ns});
     table.add_row({plan::to_string(pair.first), plan::to_string(pair.second),
-                   cost.ns_per_element, cost.ns, 6 / cost.ns_per_element});
+                   cost.ns_per_element, cost.ns,
+                   (plan::bytes_of(pair.first) + plan::bytes_of(pair.second)) /
+                       cost.ns_per_element});
   }
   if (!arguments.machine.empty()) keep(arguments.machine, device);
   if (format == TableFormat::kText)
