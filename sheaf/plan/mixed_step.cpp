@@ -39,11 +39,12 @@ class Mixer {
     new_mark_.resize(from.threads.size());
     for (At i = 0; i < from.threads.size(); ++i)
       new_mark_[i].assign(from.threads[i].size(), 0);
-    result_.streams = from.streams;
+    result_.stream_names = from.stream_names;
     result_.has_device = from.has_device;
     result_.collectives = from.collectives;
     result_.measured_ns = from.measured_ns;
     for (const Stretch& one : base_.stretches) add(one);
+    result_.streams = result_.stream_names.size();
     turn_references();
     return std::move(result_);
   }
@@ -167,7 +168,7 @@ class Mixer {
       const auto old = static_cast<At>(mark.kernel);
       mark.kernel = static_cast<std::int32_t>(result_.kernels.size());
       KernelTask task = from.step.kernels[old];
-      if (task.stream >= result_.streams) task.stream = 0;
+      task.stream = stream_named(from.step.stream_names[task.stream]);
       if (!task.after.empty())
         references_.push_back({mark.kernel, &from, std::move(task.after)});
       task.after.clear();
@@ -177,6 +178,14 @@ class Mixer {
     }
     if (&from != &base_) mark.other_thread = kNone;
     result_.threads[thread].push_back(mark);
+  }
+
+  std::uint32_t stream_named(const std::string& name) {
+    auto& names = result_.stream_names;
+    const auto found = std::find(names.begin(), names.end(), name);
+    const auto place = static_cast<std::uint32_t>(found - names.begin());
+    if (found == names.end()) names.push_back(name);
+    return place;
   }
 
   // To what has taken the place of a mark or kernel; what has none in this

@@ -133,7 +133,8 @@ class Replay::Run {
     return begin;
   }
   void end_kernel(std::size_t number, std::int64_t end) {
-    state_.free_ns_[step_.kernels[number].stream] = end;
+    std::int64_t& free = state_.free_ns_[step_.kernels[number].stream];
+    free = std::max(free, end);
     kernel_end_[number] = end;
     auto& queue = state_.unfinished_ns_;
     queue.insert(std::upper_bound(queue.begin(), queue.end(), end), end);

@@ -1,6 +1,7 @@
 #include "sheaf/plan/step_graph.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <unordered_map>
@@ -15,7 +16,8 @@ namespace {
 constexpr std::int32_t kFullQueue = 1000;
 // A thread that does nothing for so long may be waiting for another one.
 constexpr std::int64_t kIdleNs = 50'000;
-// Gaps between kernels are below this, unless something else was awaited.
+// Gaps between kernels are below this, unless something else was awaited; below
+// zero where one begins before the other has ended.
 constexpr std::int64_t kLargestGapNs = 20'000;
 // A kernel that begins so long after its launch has waited for others.
 constexpr std::int64_t kBehindNs = 10'000'000;
@@ -45,6 +47,7 @@ class GraphMaker {
   StepGraph make() {
     graph_.measured_ns = step_.span.ns();
     graph_.streams = step_.streams.size();
+    graph_.stream_names = step_.streams;
     for (const TracedKernel& kernel : step_.kernels)
       graph_.has_device |= !kernel.is_on_host;
     graph_.threads.resize(step_.threads.size());
@@ -240,7 +243,7 @@ class GraphMaker {
       }
       if (free_at > launches_[i]->span.end_ns) {
         task.gap_ns = begin - free_at;
-        has_gap[i] = task.gap_ns >= 0 && task.gap_ns < kLargestGapNs;
+        has_gap[i] = std::abs(task.gap_ns) < kLargestGapNs;
         if (has_gap[i]) gaps.push_back(static_cast<double>(task.gap_ns));
       } else if (begin - launched < kBehindNs) {
         task.latency_ns = std::max<std::int64_t>(0, begin - launched);

@@ -51,7 +51,8 @@ struct StepGraph {
   std::vector<std::vector<ThreadMark>> threads;  // the step's own is the first
   std::vector<KernelTask> kernels;               // in the order of launches
   std::size_t streams = 0;
-  bool has_device = false;  // else threads compute
+  std::vector<std::string> stream_names;  // of those that a trace has
+  bool has_device = false;                // else threads compute
   std::vector<Collective> collectives;
   std::int64_t measured_ns = 0;
   // What could not be matched, and why.

@@ -254,50 +254,63 @@ class ProfileMaker {
   std::vector<Cut> cuts_;  // by thread, then by time
 };
 
-bool are_alike(const StepGraph& a, const StepGraph& b) {
-  if (a.threads.size() != b.threads.size() ||
-      a.kernels.size() != b.kernels.size())
-    return false;
-  for (std::size_t i = 0; i < a.threads.size(); ++i) {
-    const bool is_same = std::equal(
-        a.threads[i].begin(), a.threads[i].end(), b.threads[i].begin(),
-        b.threads[i].end(), [](const ThreadMark& x, const ThreadMark& y) {
-          return x.kind == y.kind && x.part == y.part && x.kernel == y.kernel &&
-                 x.other_thread == y.other_thread;
-        });
-    if (!is_same) return false;
-  }
-  return true;
+using Marks = std::vector<ThreadMark>;
+
+bool are_alike(const Marks& a, const Marks& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const ThreadMark& x, const ThreadMark& y) {
+                      return x.kind == y.kind && x.part == y.part &&
+                             x.kernel == y.kernel;
+                    });
 }
 
-// What something took in most steps: `get(graph)` is that time.
-template <class Get>
-void take_median(std::vector<StepGraph*>& graphs, Get get) {
-  std::vector<double> times;
-  for (StepGraph* graph : graphs)
-    times.push_back(static_cast<double>(get(*graph)));
-  get(*graphs[0]) = static_cast<std::int64_t>(median(times));
+std::int64_t median_of(const std::vector<double>& times) {
+  return static_cast<std::int64_t>(median(times));
+}
+
+std::int64_t sum_of(const Marks& marks) {
+  std::int64_t sum = 0;
+  for (const ThreadMark& mark : marks) sum += mark.cpu_ns;
+  return sum;
+}
+
+// Each mark as in most steps, and their sum, too: hiccups fall on other marks
+// in each step, but they are there.
+void smooth(Marks& marks, const std::vector<const Marks*>& all) {
+  std::vector<double> sums;
+  for (const Marks* one : all)
+    sums.push_back(static_cast<double>(sum_of(*one)));
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    std::vector<double> times;
+    for (const Marks* one : all)
+      times.push_back(static_cast<double>((*one)[i].cpu_ns));
+    marks[i].cpu_ns = median_of(times);
+  }
+  const auto sum = static_cast<double>(sum_of(marks));
+  const double factor = sum > 0 ? median(sums) / sum : 1;
+  for (ThreadMark& mark : marks)
+    mark.cpu_ns =
+        static_cast<std::int64_t>(static_cast<double>(mark.cpu_ns) * factor);
 }
 
 // One step is here and there disturbed, most are not.
-void smooth(StepGraph& step, std::vector<StepGraph>& others) {
-  std::vector<StepGraph*> graphs{&step};
-  for (StepGraph& other : others)
-    if (are_alike(step, other)) graphs.push_back(&other);
-  if (graphs.size() < 3) return;
-  for (std::size_t t = 0; t < step.threads.size(); ++t)
-    for (std::size_t i = 0; i < step.threads[t].size(); ++i) {
-      take_median(graphs, [&](StepGraph& graph) -> std::int64_t& {
-        return graph.threads[t][i].cpu_ns;
-      });
-      take_median(graphs, [&](StepGraph& graph) -> std::int64_t& {
-        return graph.threads[t][i].delay_ns;
-      });
-    }
-  for (std::size_t k = 0; k < step.kernels.size(); ++k)
-    take_median(graphs, [&](StepGraph& graph) -> std::int64_t& {
-      return graph.kernels[k].ns;
-    });
+void smooth(StepGraph& step, const std::vector<StepGraph>& others) {
+  const StepGraph before = step;
+  for (std::size_t t = 0; t < step.threads.size(); ++t) {
+    std::vector<const Marks*> all{&before.threads[t]};
+    for (const StepGraph& other : others)
+      if (t < other.threads.size() &&
+          are_alike(before.threads[t], other.threads[t]))
+        all.push_back(&other.threads[t]);
+    if (all.size() >= 3) smooth(step.threads[t], all);
+  }
+  for (std::size_t k = 0; k < step.kernels.size(); ++k) {
+    std::vector<double> times{static_cast<double>(step.kernels[k].ns)};
+    for (const StepGraph& other : others)
+      if (other.kernels.size() == step.kernels.size())
+        times.push_back(static_cast<double>(other.kernels[k].ns));
+    step.kernels[k].ns = median_of(times);
+  }
 }
 
 std::size_t typical_step(const Trace& trace) {
