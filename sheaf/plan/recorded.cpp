@@ -37,6 +37,35 @@ void check_one_model(const StepProfile& a, const StepProfile& b) {
               theirs.size());
 }
 
+namespace {
+
+// An operator of our own need not tell what it takes and gives: the model's
+// others do. Casts are then of the same inputs in all traces.
+void complete(StepProfile& profile, const ModelGraph& model) {
+  for (Part& part : profile.parts) {
+    if (part.cast == kNone) continue;
+    const auto slot = static_cast<std::size_t>(part.slot);
+    const std::int32_t from = profile.graph.slots[slot]
+                                  .inputs[static_cast<std::size_t>(part.cast)]
+                                  .slot;
+    const auto& inputs = model.slots[slot].inputs;
+    const auto at =
+        std::find_if(inputs.begin(), inputs.end(),
+                     [&](const SlotInput& one) { return one.slot == from; });
+    part.cast = at == inputs.end()
+                    ? kNone
+                    : static_cast<std::int32_t>(at - inputs.begin());
+  }
+  for (std::size_t i = 0; i < model.slots.size(); ++i) {
+    Slot& slot = profile.graph.slots[i];
+    slot.inputs = model.slots[i].inputs;
+    slot.out_shape = model.slots[i].out_shape;
+    if (!slot.layer.empty()) slot.type = result_of(profile.model.precision);
+  }
+}
+
+}  // namespace
+
 Recorded::Recorded(std::vector<StepProfile> profiles)
     : profiles_(std::move(profiles)) {
   SHEAF_CHECK(!profiles_.empty(), "there is no trace to plan with");
@@ -52,11 +81,12 @@ Recorded::Recorded(std::vector<StepProfile> profiles)
   }
   for (const Precision one : kHighestFirst)
     if (has(one)) order_.push_back(by_precision_.at(one));
-  std::vector<const ModelGraph*> graphs;
-  for (const StepProfile* profile : order_) {
-    check_one_model(base(), *profile);
-    graphs.push_back(&profile->graph);
+  for (StepProfile& profile : profiles_) {
+    check_one_model(base(), profile);
+    if (&profile != &base()) complete(profile, base().graph);
   }
+  std::vector<const ModelGraph*> graphs;
+  for (const StepProfile* profile : order_) graphs.push_back(&profile->graph);
   is_f32_only_ = find_f32_only(graphs);
   lifetimes_ = Lifetimes(order_);
 }
