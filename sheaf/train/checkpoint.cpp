@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/train/checkpoint_state.hpp"
 #include "sheaf/train/durable.hpp"
@@ -33,7 +34,7 @@ void remove_unfinished(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder))
     if (begins_with(entry.path(), kUnfinished))
       leftovers.push_back(entry.path());
-  for (const fs::path& one : leftovers) fs::remove_all(one);
+  for (const fs::path& one : leftovers) remove_tree(one);
 }
 
 // What is on the disk afterwards.
@@ -159,14 +160,14 @@ void CheckpointFolder::remove(const fs::path& place) {
   const fs::path away =
       folder_ / (std::string(kUnfinished) + "old-" + place.filename().string());
   fs::rename(place, away);
-  fs::remove_all(away);
+  remove_tree(away);
 }
 
 void CheckpointFolder::set_aside_after(std::int64_t step) {
   with_io_errors([&] {
     for (const std::string& name : names())
       if (name > name_of(step)) {
-        fs::remove_all(folder_ / ("bad-" + name));
+        remove_tree(folder_ / ("bad-" + name));
         fs::rename(folder_ / name, folder_ / ("bad-" + name));
       }
   });

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/remove_tree.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -77,7 +78,7 @@ void replace_folder(const fs::path& draft, const fs::path& place) {
   const bool is_swapped = ::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD,
                                       place.c_str(), RENAME_EXCHANGE) == 0;
   if (is_swapped) {
-    fs::remove_all(draft);
+    remove_tree(draft);
     return;
   }
   // A file system that cannot swap: a crash between these leaves the draft.
@@ -86,7 +87,7 @@ void replace_folder(const fs::path& draft, const fs::path& place) {
   if (::rename(place.c_str(), away.c_str()) != 0 ||
       ::rename(draft.c_str(), place.c_str()) != 0)
     fail("write", place);
-  fs::remove_all(away);
+  remove_tree(away);
 }
 
 void replace_link(const fs::path& target, const fs::path& name) {
