@@ -2,6 +2,9 @@
 
 #include <ATen/Functions.h>
 
+#include <array>
+#include <optional>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/cast_kernels.hpp"
 #include "sheaf/parallel/int8_product.hpp"

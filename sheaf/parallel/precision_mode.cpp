@@ -12,6 +12,8 @@
 #include <ATen/record_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "sheaf/base/error.hpp"

@@ -3,6 +3,8 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/rnn.h>
 
+#include <algorithm>
+
 namespace sheaf::parallel {
 namespace {
 

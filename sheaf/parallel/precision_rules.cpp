@@ -1,5 +1,6 @@
 #include "sheaf/parallel/precision_rules.hpp"
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
