@@ -19,10 +19,14 @@ int remove_one(const char* path, const struct stat*, int, FTW*) {
 
 }  // namespace
 
+bool try_remove_tree(const std::filesystem::path& path) noexcept {
+  const int flags = FTW_DEPTH | FTW_PHYS;
+  return ::nftw(path.c_str(), remove_one, kOpenFolders, flags) == 0 ||
+         errno == ENOENT;
+}
+
 void remove_tree(const std::filesystem::path& path) {
-  if (::nftw(path.c_str(), remove_one, kOpenFolders, FTW_DEPTH | FTW_PHYS) == 0)
-    return;
-  if (errno != ENOENT)
+  if (!try_remove_tree(path))
     throw IoError(concat("cannot remove ", path.string(), ": ",
                          ::strerrordesc_np(errno)));
 }

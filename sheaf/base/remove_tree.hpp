@@ -10,5 +10,7 @@ namespace sheaf {
 // In place of std::filesystem::remove_all(): some builds of libtorch bring a
 // broken one along, which programs that link it call.
 void remove_tree(const std::filesystem::path& path);
+// Whether it is gone.
+bool try_remove_tree(const std::filesystem::path& path) noexcept;
 
 }  // namespace sheaf

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/catalog.hpp"
 #include "sheaf/data/catalog_files.hpp"
@@ -41,10 +42,7 @@ class WorkFolder {
                            error ? error.message() : std::strerror(errno)));
     path_ = name;
   }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
+  ~WorkFolder() { try_remove_tree(path_); }
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
   const fs::path& path() const { return path_; }

@@ -138,8 +138,8 @@ Indicator::Indicator(const TracedModel& model, const ModelGraph& graph,
   for (const auto& [name, statistics] : model.statistics)
     has_curvature |= statistics.curvature != 0;
   SHEAF_CHECK(kind != IndicatorKind::kHessian || has_curvature,
-              "the trace does not tell the curvature of the loss; record it "
-              "again: sheaf trace CONFIG --curvature");
+              "the trace does not tell the curvature of the loss, which sheaf "
+              "trace does not record yet; use --indicator variance");
   std::map<Precision, double> sums;
   for (const Slot& slot : graph.slots) {
     const auto found = model.statistics.find(slot.layer);

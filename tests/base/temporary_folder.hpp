@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/base/remove_tree.hpp"
+
 namespace sheaf {
 
 class TemporaryFolder {
@@ -19,10 +21,7 @@ class TemporaryFolder {
     if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp: " + name);
     path_ = name;
   }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~TemporaryFolder() { try_remove_tree(path_); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
