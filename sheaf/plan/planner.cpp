@@ -31,6 +31,7 @@ class Planner {
     explain();
     chosen_.step = predict_step(cluster_, chosen_.plans);
     chosen_.indicator = indicator_of(chosen_.plans);
+    prefer_uniform();
     return std::move(chosen_);
   }
 
@@ -79,7 +80,7 @@ class Planner {
       for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
         plans.push_back(uniform_plan(kind, one));
       UniformStep uniform{one, predict_step(cluster_, plans),
-                          indicator_of(plans), true};
+                          indicator_of(plans), true, plans};
       uniform.fits = fits(uniform.step);
       if (uniform.fits && (best_ns_ == 0 || uniform.step.ns < best_ns_)) {
         best_ns_ = uniform.step.ns;
@@ -174,6 +175,23 @@ class Planner {
                           static_cast<double>(chosen_.fastest.ns))
                 : std::string("need more memory than there is"));
       }
+    }
+  }
+
+  // Layer by layer one may stop at casts that are gone where all layers change.
+  void prefer_uniform() {
+    for (const UniformStep& one : chosen_.uniform) {
+      if (!one.fits || one.step.ns > limit_ns_ ||
+          one.indicator >= chosen_.indicator)
+        continue;
+      chosen_.plans = one.plans;
+      chosen_.step = one.step;
+      chosen_.indicator = one.indicator;
+      for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
+        for (const std::string& layer : layers_of(kind)) {
+          chosen_.plans[kind].layers[layer] = one.plans[kind].of(layer);
+          chosen_.reasons[kind][layer] = "all layers alike cost no more";
+        }
     }
   }
 

@@ -34,6 +34,7 @@ struct UniformStep {
   ClusterStep step;
   double indicator = 0;
   bool fits = true;
+  std::vector<PrecisionPlan> plans{};  // by kind
 };
 
 struct ChosenPlan {

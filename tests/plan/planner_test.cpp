@@ -115,6 +115,21 @@ TEST(Planner, WorkersThatWaitAnywayKeepTheirPrecision) {
   EXPECT_EQ(json["devices"].size(), 2u);
 }
 
+// One layer in f32 costs casts that all of them together do not.
+TEST(Planner, TakesAUniformPlanThatIsAsGood) {
+  auto model = chain(6);
+  for (ModelOperator& one : model) one.us = one.layer.empty() ? 1 : 2;
+  const Recorded recorded = record(model, {Precision::kF32, Precision::kBf16});
+  PlannerOptions options;
+  options.slack = 1;
+  const Cluster cluster = cluster_of(recorded);
+  const ChosenPlan chosen = choose_plan(cluster, options);
+  EXPECT_EQ(chosen.indicator, 0);
+  for (const UniformStep& one : chosen.uniform)
+    if (one.step.ns <= 2 * chosen.fastest.ns)
+      EXPECT_LE(chosen.indicator, one.indicator);
+}
+
 TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
   const Recorded recorded =
       record(small_model(), {Precision::kF32, Precision::kBf16});
