@@ -75,7 +75,6 @@ NamedStep::NamedStep(const plan::StepGraph& step,
 }
 
 NamedStep NamedStep::predicted(const plan::Recorded& recorded,
-                               const plan::PrecisionPlan& plan,
                                const plan::StepGraph& step,
                                const plan::ReplayTimes& times) {
   Sides sides;
@@ -85,7 +84,7 @@ NamedStep NamedStep::predicted(const plan::Recorded& recorded,
       sides.back().push_back(mark.part);
   }
   return {step, times, recorded.graph(), std::move(sides),
-          plan::find_casts(recorded, plan, step)};
+          plan::find_casts(step)};
 }
 
 NamedStep NamedStep::measured(const plan::MeasuredStep& measured) {

@@ -22,7 +22,6 @@ class NamedStep {
 
   // Of a predicted step, and of a recorded one.
   static NamedStep predicted(const plan::Recorded& recorded,
-                             const plan::PrecisionPlan& plan,
                              const plan::StepGraph& step,
                              const plan::ReplayTimes& times);
   static NamedStep measured(const plan::MeasuredStep& measured);

@@ -158,9 +158,9 @@ class ReportMaker {
     std::vector<NamedStep> steps;
     std::int64_t begin = std::numeric_limits<std::int64_t>::max();
     for (At kind = 0; kind < cluster_.kinds.size(); ++kind) {
-      steps.push_back(NamedStep::predicted(
-          *cluster_.kinds[kind].recorded, chosen_.plans[kind],
-          predicted.steps[kind], predicted.times[kind]));
+      steps.push_back(NamedStep::predicted(*cluster_.kinds[kind].recorded,
+                                           predicted.steps[kind],
+                                           predicted.times[kind]));
       begin = std::min(begin, predicted.times[kind].step.begin_ns);
     }
     add_path(predicted, steps);

@@ -22,6 +22,14 @@ StepGraph slowed(StepGraph step, double factor) {
   return step;
 }
 
+}  // namespace
+
+int Cluster::workers() const {
+  int sum = 0;
+  for (const WorkerKind& kind : kinds) sum += kind.count;
+  return sum;
+}
+
 StepGraph step_of(const Cluster& cluster, std::size_t kind,
                   const PrecisionPlan& plan) {
   const WorkerKind& worker = cluster.kinds[kind];
@@ -49,12 +57,22 @@ std::vector<std::int64_t> collective_times(const Cluster& cluster,
   return times;
 }
 
-}  // namespace
-
-int Cluster::workers() const {
-  int sum = 0;
-  for (const WorkerKind& kind : kinds) sum += kind.count;
-  return sum;
+Replay::Together replay_until_steady(const Cluster& cluster,
+                                     const std::vector<StepGraph>& graphs,
+                                     std::vector<ReplayTimes>* times) {
+  std::vector<const StepGraph*> steps;
+  for (const StepGraph& graph : graphs) steps.push_back(&graph);
+  std::vector<std::int64_t> ns;
+  if (cluster.workers() > 1) ns = collective_times(cluster, graphs[0]);
+  const auto ns_of = [&](std::size_t number) { return ns[number]; };
+  std::vector<Replay> ranks(steps.size());
+  auto together = Replay::run_together(ranks, steps, ns_of, times);
+  for (int step = 1; step < kMostSteps; ++step) {
+    const std::int64_t before = together.step_ns[0];
+    together = Replay::run_together(ranks, steps, ns_of, times);
+    if (std::abs(together.step_ns[0] - before) * 1000 < before) break;
+  }
+  return together;
 }
 
 ClusterStep predict_step(const Cluster& cluster,
@@ -67,20 +85,10 @@ ClusterStep predict_step(const Cluster& cluster,
     graphs.push_back(step_of(cluster, i, plans[i]));
     result.memory.push_back(mix_memory(*cluster.kinds[i].recorded, plans[i]));
   }
-  std::vector<const StepGraph*> steps;
-  for (const StepGraph& graph : graphs) steps.push_back(&graph);
-  std::vector<std::int64_t> times;
-  if (cluster.workers() > 1) times = collective_times(cluster, graphs[0]);
-  for (const std::int64_t ns : times) result.exchange_ns += ns;
-  std::vector<Replay> ranks(graphs.size());
-  const auto ns_of = [&](std::size_t number) { return times[number]; };
-  // A thread that runs ahead is stopped by full queues only after some steps.
-  Replay::Together together = Replay::run_together(ranks, steps, ns_of);
-  for (int step = 1; step < kMostSteps; ++step) {
-    const std::int64_t before = together.step_ns[0];
-    together = Replay::run_together(ranks, steps, ns_of);
-    if (std::abs(together.step_ns[0] - before) * 1000 < before) break;
-  }
+  if (cluster.workers() > 1)
+    for (const std::int64_t ns : collective_times(cluster, graphs[0]))
+      result.exchange_ns += ns;
+  const auto together = replay_until_steady(cluster, graphs);
   result.kind_ns = together.step_ns;
   result.waits_ns = together.waits_ns;
   result.ns =

@@ -31,6 +31,21 @@ struct Cluster {
   int workers() const;
 };
 
+// A step of workers of this kind, with the exchange.
+StepGraph step_of(const Cluster& cluster, std::size_t kind,
+                  const PrecisionPlan& plan);
+
+// Steps of all kinds, until one takes as long as the one before it: a thread
+// that runs ahead is stopped by full queues only after some. `times`, where
+// given, are those of the last one.
+Replay::Together replay_until_steady(const Cluster& cluster,
+                                     const std::vector<StepGraph>& steps,
+                                     std::vector<ReplayTimes>* times = nullptr);
+
+// What collectives of such a step take by the machine's formulas.
+std::vector<std::int64_t> collective_times(const Cluster& cluster,
+                                           const StepGraph& step);
+
 struct ClusterStep {
   std::int64_t ns = 0;                 // of the slowest kind
   std::vector<std::int64_t> kind_ns;   // by kind

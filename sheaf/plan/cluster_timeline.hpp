@@ -17,10 +17,8 @@ struct ClusterTimeline {
 ClusterTimeline predict_timeline(const Cluster& cluster,
                                  const std::vector<PrecisionPlan>& plans);
 
-// By thread and mark of mix_step()'s result, and of what is made of it: which
-// are casts. A slot whose marks are not what the traces say has none.
+// By thread and mark of such a step: which are casts.
 using MarkFlags = std::vector<std::vector<bool>>;
-MarkFlags find_casts(const Recorded& recorded, const PrecisionPlan& plan,
-                     const StepGraph& mixed);
+MarkFlags find_casts(const StepGraph& mixed);
 
 }  // namespace sheaf::plan

@@ -144,6 +144,7 @@ class Mixer {
   void add_cast(std::int64_t ns, std::uint32_t thread, std::int32_t side) {
     ThreadMark mark;
     mark.part = side;
+    mark.is_cast = true;
     if (!result_.has_device) {
       mark.cpu_ns = ns;
       result_.threads[thread].push_back(mark);
@@ -163,6 +164,8 @@ class Mixer {
 
   void copy(const StepProfile& from, ThreadMark mark, std::uint32_t thread,
             std::int32_t side) {
+    mark.is_cast = mark.part != kNone &&
+                   from.parts[static_cast<At>(mark.part)].cast != kNone;
     mark.part = side;
     if (mark.kernel != kNone) {
       const auto old = static_cast<At>(mark.kernel);

@@ -28,6 +28,7 @@ struct ThreadMark {
   std::int32_t other_mark = kNone;
   std::int64_t delay_ns = 0;
   std::int32_t part = kNone;  // that it belongs to
+  bool is_cast = false;       // in a step that was put together
 };
 
 struct KernelTask {

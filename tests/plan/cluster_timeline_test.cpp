@@ -60,8 +60,7 @@ TEST_F(Timelines, TakeWhatWasPredicted) {
 TEST_F(Timelines, KnowCasts) {
   const ClusterTimeline timeline =
       predict_timeline(cluster_of(1), {mixed_plan()});
-  const MarkFlags is_cast =
-      find_casts(recorded_, mixed_plan(), timeline.steps[0]);
+  const MarkFlags is_cast = find_casts(timeline.steps[0]);
   std::map<std::int32_t, int> kernels;  // casts, by side
   for (std::size_t thread = 0; thread < is_cast.size(); ++thread)
     for (std::size_t i = 0; i < is_cast[thread].size(); ++i) {
@@ -72,8 +71,7 @@ TEST_F(Timelines, KnowCasts) {
   EXPECT_EQ(kernels[2 * 2 + 1], 1);
   EXPECT_EQ(kernels[2 * 0], 0);
   const MarkFlags none =
-      find_casts(recorded_, uniform(Precision::kF32),
-                 mix_step(recorded_, uniform(Precision::kF32), {}));
+      find_casts(mix_step(recorded_, uniform(Precision::kF32), {}));
   for (const auto& thread : none)
     for (const bool flag : thread) EXPECT_FALSE(flag);
 }
