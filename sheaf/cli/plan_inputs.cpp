@@ -42,7 +42,8 @@ plan::CastCosts casts_on(const topo::Machine& machine,
   return costs;
 }
 
-// Workers without a GPU compute on cores, which they may have to share.
+// Workers without a GPU compute on cores, which they may have to share, with
+// their threads that load data, too.
 void share_cores(plan::Cluster& cluster) {
   const bool is_known = !cluster.machine.hosts.empty();
   if (!is_known) return;
@@ -50,7 +51,8 @@ void share_cores(plan::Cluster& cluster) {
   const double here = cluster.placement.ranks_per_host;
   for (plan::WorkerKind& kind : cluster.kinds) {
     if (kind.recorded->model().device != "cpu") continue;
-    kind.slowdown = std::max(1.0, here / cores);
+    kind.slowdown =
+        std::max(1.0, here * kind.recorded->model().busy_cores / cores);
     cluster.exchange.is_inline |= 2 * here > cores;
   }
 }

@@ -54,7 +54,8 @@ struct TracedModel {
   std::int64_t optimizer_bytes = 0;
   std::vector<ModelNode> nodes;
   std::map<std::string, LayerStatistics> statistics;
-  std::int64_t bytes_before = 0;             // allocated when a step begins
+  double busy_cores = 1;          // on average, those that load data included
+  std::int64_t bytes_before = 0;  // allocated when a step begins
   std::map<std::string, std::int64_t> peak;  // by phase
 };
 

@@ -1,5 +1,6 @@
 #include "sheaf/train/recording.hpp"
 
+#include <ctime>
 #include <ostream>
 
 #include "sheaf/base/error.hpp"
@@ -31,6 +32,13 @@ void check_recording(const RecordingOptions& options, const RunConfig& config) {
   SHEAF_CHECK(config.device == "cpu" || *tensor::why_no_kineto() == 0,
               config.where("device"), "device is ", config.device, ", and ",
               tensor::why_no_kineto(), "; set device=cpu");
+}
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 // A plan, even one that changes nothing, makes the scopes of layers.
@@ -157,7 +165,11 @@ class Recording {
   void record_steps(tensor::RecorderOptions options) {
     options.has_sizes = options_.has_sizes;
     recorder_.emplace(options);
+    const double wall = seconds_of(CLOCK_MONOTONIC);
+    const double busy = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     run_->steps(options_.steps);
+    busy_cores_ = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - busy) /
+                  (seconds_of(CLOCK_MONOTONIC) - wall);
     recorder_->stop();
   }
 
@@ -178,7 +190,8 @@ class Recording {
                 {"device", config_.device},
                 {"device_name", ""},
                 {"precision", precision_of(run_->learner(), config_)},
-                {"threads", torch::get_num_threads()}};
+                {"threads", torch::get_num_threads()},
+                {"busy_cores", busy_cores_}};
     const torch::nn::Module& module = run_->learner().module();
     Report nodes, memory;
     {
@@ -216,6 +229,7 @@ class Recording {
   const RunConfig& config_;
   const RecordingOptions& options_;
   const fs::path file_;
+  double busy_cores_ = 1;
   std::optional<tensor::MemoryWatch> watch_;
   std::optional<RecordedRun> run_;
   std::optional<tensor::Recorder> recorder_;
