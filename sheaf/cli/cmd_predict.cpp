@@ -154,6 +154,7 @@ void predict_what_if(const PredictArguments& arguments) {
   std::vector<plan::PrecisionPlan> plans;
   for (plan::WorkerKind& kind : cluster.kinds) {
     plans.push_back(plan_for(arguments, *kind.recorded));
+    kind.recorded->check_layers(plans.back());
     kind.change = arguments.change;
     const std::int64_t batch = kind.recorded->model().batch;
     SHEAF_CHECK(arguments.batch == 0 || batch > 0, kind.recorded->base().file,
@@ -217,12 +218,17 @@ void add_predict_command(CLI::App& app) {
   command->add_option("--plan", arguments->plan, "under this plan.json");
   command->add_option("--precision", arguments->precision,
                       "with all layers in this precision");
-  command->add_option("--batch", arguments->batch,
-                      "with so many samples (scaled)");
-  command->add_option("--compute", arguments->change.compute,
-                      "on a device that computes so many times as fast");
-  command->add_option("--bandwidth", arguments->change.memory,
-                      "with memory so many times as fast");
+  command
+      ->add_option("--batch", arguments->batch, "with so many samples (scaled)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--compute", arguments->change.compute,
+                   "on a device that computes so many times as fast")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--bandwidth", arguments->change.memory,
+                   "with memory so many times as fast")
+      ->check(CLI::PositiveNumber);
   command->add_option("--from", arguments->from,
                       "predict every step out of this one");
   command->add_option("--format", arguments->format, "text, csv or json");

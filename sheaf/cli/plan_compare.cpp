@@ -60,6 +60,7 @@ void compare(const CompareArguments& arguments) {
               " devices were given; compare wants those of one");
   const auto plan =
       plan::read_precision_plan(arguments.plan, recorded[0].base().device_name);
+  recorded[0].check_layers(plan);
   const plan::StepProfile measured = plan::read_profile(arguments.measured);
   plan::check_one_model(recorded[0].base(), measured);
   const plan::ClusterStep step = plan::predict_step(cluster, {plan});

@@ -51,8 +51,9 @@ void share_cores(plan::Cluster& cluster) {
   const double here = cluster.placement.ranks_per_host;
   for (plan::WorkerKind& kind : cluster.kinds) {
     if (kind.recorded->model().device != "cpu") continue;
-    kind.slowdown =
-        std::max(1.0, here * kind.recorded->model().busy_cores / cores);
+    // On a busy machine a worker may have got less than the core it needs.
+    const double busy = std::max(1.0, kind.recorded->model().busy_cores);
+    kind.slowdown = std::max(1.0, here * busy / cores);
     cluster.exchange.is_inline |= 2 * here > cores;
   }
 }

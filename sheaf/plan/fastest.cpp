@@ -90,38 +90,29 @@ class Search {
     double bytes = 0;
     Precision result = Precision::kF32;
   };
-  // As type_flow has it, for one slot.
   Step step_of(const State& state, At slot, Precision choice) const {
     const Slot& one = slots_[slot];
+    const SlotTypes types =
+        types_of(recorded_.graph(), slot, recorded_.is_f32_only()[slot], choice,
+                 [&](At from) { return type_in(state, from); });
     Step step;
-    SlotTypes types;
-    const bool is_layer = !one.layer.empty();
-    const bool is_told = is_layer || recorded_.is_f32_only()[slot];
-    if (is_layer) step.result = result_of(choice);
-    bool is_first = true;
-    for (const SlotInput& input : one.inputs) {
-      const auto from = static_cast<At>(input.slot);
-      const Precision given = type_in(state, from);
-      const bool decides = decides_type(slots_[from]);
-      if (!is_told && decides) {
-        step.result =
-            is_first || given == step.result ? given : Precision::kF32;
-        is_first = false;
-      }
-      types.casts.push_back({false, given, step.result});
-      if (!is_told || !decides || given == step.result) continue;
-      step.ns += casts_.of(given, step.result).of(input.elements) +
-                 casts_.of(step.result, given).of(input.elements);
-      step.bytes += input.elements * bytes_of(step.result);
+    step.result = types.result;
+    for (At i = 0; i < types.casts.size(); ++i) {
+      const SlotTypes::Cast& cast = types.casts[i];
+      if (!cast.is_needed) continue;
+      const double elements = one.inputs[i].elements;
+      step.ns += casts_.of(cast.from, cast.to).of(elements) +
+                 casts_.of(cast.to, cast.from).of(elements);
+      step.bytes += elements * bytes_of(cast.to);
     }
-    types.result = step.result;
     const StepProfile& source =
-        is_layer ? recorded_.of(choice)
-                 : recorded_.source_of(slot, types, options_.fixed);
+        one.layer.empty() ? recorded_.source_of(slot, types, options_.fixed)
+                          : recorded_.of(choice);
     step.ns += work_.ns(source, slot);
     step.bytes += work_.kept_bytes(source, slot);
     return step;
   }
+
   Precision type_in(const State& state, At slot) const {
     const auto found = std::lower_bound(live_.begin(), live_.end(), slot);
     return static_cast<Precision>(

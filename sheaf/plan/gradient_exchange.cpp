@@ -167,19 +167,13 @@ class ExchangeMaker {
         static_cast<std::int64_t>(factors_.ns * (options_.workers - 1));
     marks.push_back(products);
   }
-  // By slot; of the device, or of the thread where there is none.
   std::vector<double> backward_work(const StepProfile& profile) const {
     std::vector<double> work(profile.graph.slots.size());
     for (const auto& thread : step_.threads)
       for (const ThreadMark& mark : thread) {
         if (mark.part == kNone || mark.part % 2 == 0) continue;
-        double ns = static_cast<double>(mark.cpu_ns + mark.call_ns);
-        if (step_.has_device)
-          ns = mark.kernel == kNone
-                   ? 0
-                   : static_cast<double>(
-                         step_.kernels[static_cast<At>(mark.kernel)].ns);
-        work[static_cast<At>(mark.part / 2)] += ns;
+        work[static_cast<At>(mark.part / 2)] +=
+            static_cast<double>(work_ns(step_, mark));
       }
     return work;
   }

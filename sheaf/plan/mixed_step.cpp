@@ -227,25 +227,14 @@ class Mixer {
   std::vector<Reference> references_;
 };
 
-// Device time of the part, or that of the thread where there is no device.
-double work_ns(const StepProfile& profile, const Stretch& one) {
-  double device = 0, host = 0;
-  const auto& marks = profile.step.threads[one.thread];
-  for (At i = one.first; i < one.first + one.count; ++i) {
-    host += static_cast<double>(marks[i].cpu_ns + marks[i].call_ns);
-    if (marks[i].kernel != kNone)
-      device += static_cast<double>(
-          profile.step.kernels[static_cast<At>(marks[i].kernel)].ns);
-  }
-  return profile.step.has_device ? device : host;
-}
-
-double host_ns(const StepProfile& profile, const Stretch& one) {
-  double host = 0;
+// The sum over a part's marks.
+template <class Get>
+double sum_of(const StepProfile& profile, const Stretch& one, Get get) {
+  double sum = 0;
   const auto& marks = profile.step.threads[one.thread];
   for (At i = one.first; i < one.first + one.count; ++i)
-    host += static_cast<double>(marks[i].cpu_ns + marks[i].call_ns);
-  return host;
+    sum += static_cast<double>(get(marks[i]));
+  return sum;
 }
 
 // Below this a cast's time tells of its start only.
@@ -283,8 +272,15 @@ CastCosts casts_of(const Recorded& recorded, const CastCosts& known) {
       const Precision to =
           slot.layer.empty() ? Precision::kF32 : result_of(precision);
       if (!from || *from == to || input.elements <= 0) continue;
-      samples[{*from, to}].push_back({input.elements, work_ns(profile, one)});
-      hosts.push_back(host_ns(profile, one));
+      const auto work = [&](const ThreadMark& mark) {
+        return work_ns(profile.step, mark);
+      };
+      const auto host = [](const ThreadMark& mark) {
+        return mark.cpu_ns + mark.call_ns;
+      };
+      samples[{*from, to}].push_back(
+          {input.elements, sum_of(profile, one, work)});
+      hosts.push_back(sum_of(profile, one, host));
     }
   }
   for (const auto& [pair, list] : samples)

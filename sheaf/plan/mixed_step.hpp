@@ -51,6 +51,8 @@ class Recorded {
   const std::vector<bool>& is_f32_only() const { return is_f32_only_; }
   const Lifetimes& lifetimes() const { return lifetimes_; }
 
+  // UsageError for a layer that the model does not have.
+  void check_layers(const PrecisionPlan& plan) const;
   std::vector<SlotTypes> types_under(const PrecisionPlan& plan) const;
   // The trace from which a slot's work is taken.
   const StepProfile& source_of(std::size_t slot, const SlotTypes& types,

@@ -18,6 +18,7 @@ class Planner {
   Planner(const Cluster& cluster, const PlannerOptions& options)
       : cluster_(cluster), options_(options) {
     for (const WorkerKind& kind : cluster.kinds) {
+      kind.recorded->check_layers(options.fixed);
       indicators_.emplace_back(statistics_of(kind), kind.recorded->graph(),
                                options.indicator);
       precisions_.push_back(allowed(kind));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/plan/mixed_step.hpp"
 
 namespace sheaf::plan {
@@ -114,6 +115,17 @@ const StepProfile& Recorded::of(Precision precision) const {
               "; record one: sheaf trace CONFIG --precision ",
               to_string(precision));
   return *found->second;
+}
+
+void Recorded::check_layers(const PrecisionPlan& plan) const {
+  std::vector<std::string_view> known;
+  for (const Slot& slot : graph().slots)
+    if (!slot.layer.empty()) known.push_back(slot.layer);
+  for (const auto& [layer, precision] : plan.layers)
+    SHEAF_CHECK(std::find(known.begin(), known.end(), layer) != known.end(),
+                "the model has no layer '", layer, "'",
+                did_you_mean(layer, known), "; sheaf plan graph ", base().file,
+                " lists them");
 }
 
 std::vector<SlotTypes> Recorded::types_under(const PrecisionPlan& plan) const {

@@ -5,12 +5,12 @@ namespace {
 
 using At = std::size_t;
 
+// With what stands between kernels.
 double mark_ns(const StepGraph& step, const ThreadMark& mark) {
-  if (!step.has_device) return static_cast<double>(mark.cpu_ns + mark.call_ns);
-  if (mark.kernel == kNone) return 0;
-  const KernelTask& task = step.kernels[static_cast<At>(mark.kernel)];
-  return task.collective == kNone ? static_cast<double>(task.ns + task.gap_ns)
-                                  : 0;
+  const std::int64_t work = work_ns(step, mark);
+  if (!step.has_device || work == 0) return static_cast<double>(work);
+  return static_cast<double>(work +
+                             step.kernels[static_cast<At>(mark.kernel)].gap_ns);
 }
 
 // `slot_of(part)` is kNone for what is not to be counted.

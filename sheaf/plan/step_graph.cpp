@@ -315,6 +315,13 @@ class GraphMaker {
 
 }  // namespace
 
+std::int64_t work_ns(const StepGraph& step, const ThreadMark& mark) {
+  if (!step.has_device) return mark.cpu_ns + mark.call_ns;
+  if (mark.kernel == kNone) return 0;
+  const KernelTask& task = step.kernels[static_cast<std::size_t>(mark.kernel)];
+  return task.collective == kNone ? task.ns : 0;
+}
+
 StepGraph make_graph(const StepTrace& step, const Names& names,
                      const std::vector<Cut>& cuts) {
   return GraphMaker(step, names, cuts).make();

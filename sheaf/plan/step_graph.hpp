@@ -60,6 +60,10 @@ struct StepGraph {
   std::vector<std::string> notes;
 };
 
+// What a mark has the device do, collectives left out; of the thread itself
+// where there is no device.
+std::int64_t work_ns(const StepGraph& step, const ThreadMark& mark);
+
 // From this moment on the thread works on that part of the step.
 struct Cut {
   std::uint32_t thread = 0;

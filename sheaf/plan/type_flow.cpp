@@ -8,36 +8,6 @@ Precision promoted(Precision a, Precision b) {
   return a == b ? a : Precision::kF32;
 }
 
-SlotTypes types_of(const std::vector<Slot>& slots, std::size_t number,
-                   const std::vector<SlotTypes>& before, bool is_f32_only,
-                   const PrecisionPlan& plan) {
-  const Slot& slot = slots[number];
-  SlotTypes types;
-  const bool is_layer = !slot.layer.empty();
-  const bool is_told = is_layer || is_f32_only;
-  bool is_first = true;
-  if (is_layer) types.result = result_of(plan.of(slot.layer));
-  for (const SlotInput& input : slot.inputs) {
-    const auto from = static_cast<std::size_t>(input.slot);
-    const Precision given = before[from].result;
-    const bool decides = decides_type(slots[from]);
-    if (!is_told && decides) {
-      types.result = is_first ? given : promoted(types.result, given);
-      is_first = false;
-    }
-    types.casts.push_back(
-        {is_told && decides && given != types.result, given, types.result});
-  }
-  for (std::size_t i = 0; !is_told && i < types.casts.size(); ++i) {
-    SlotTypes::Cast& cast = types.casts[i];
-    cast.to = types.result;
-    cast.is_promoted =
-        decides_type(slots[static_cast<std::size_t>(slot.inputs[i].slot)]) &&
-        cast.from != types.result;
-  }
-  return types;
-}
-
 }  // namespace
 
 Precision result_of(Precision layer) {
@@ -80,12 +50,45 @@ std::vector<bool> find_f32_only(const std::vector<const ModelGraph*>& graphs) {
   return is_only;
 }
 
+SlotTypes types_of(const ModelGraph& graph, std::size_t number,
+                   bool is_f32_only, Precision choice,
+                   const GivenTypes& given_by) {
+  const auto& slots = graph.slots;
+  const Slot& slot = slots[number];
+  SlotTypes types;
+  const bool is_layer = !slot.layer.empty();
+  const bool is_told = is_layer || is_f32_only;
+  bool is_first = true;
+  if (is_layer) types.result = result_of(choice);
+  for (const SlotInput& input : slot.inputs) {
+    const auto from = static_cast<std::size_t>(input.slot);
+    const Precision given = given_by(from);
+    const bool decides = decides_type(slots[from]);
+    if (!is_told && decides) {
+      types.result = is_first ? given : promoted(types.result, given);
+      is_first = false;
+    }
+    types.casts.push_back(
+        {is_told && decides && given != types.result, given, types.result});
+  }
+  for (std::size_t i = 0; !is_told && i < types.casts.size(); ++i) {
+    SlotTypes::Cast& cast = types.casts[i];
+    cast.to = types.result;
+    cast.is_promoted =
+        decides_type(slots[static_cast<std::size_t>(slot.inputs[i].slot)]) &&
+        cast.from != types.result;
+  }
+  return types;
+}
+
 std::vector<SlotTypes> flow_types(const ModelGraph& graph,
                                   const std::vector<bool>& is_f32_only,
                                   const PrecisionPlan& plan) {
   std::vector<SlotTypes> types;
   for (std::size_t i = 0; i < graph.slots.size(); ++i)
-    types.push_back(types_of(graph.slots, i, types, is_f32_only[i], plan));
+    types.push_back(
+        types_of(graph, i, is_f32_only[i], plan.of(graph.slots[i].layer),
+                 [&](std::size_t from) { return types[from].result; }));
   return types;
 }
 

@@ -2,6 +2,7 @@
 // The types of all results under a plan: layers compute as they are told, the
 // operators behind them take what comes.
 
+#include <functional>
 #include <vector>
 
 #include "sheaf/plan/model_graph.hpp"
@@ -31,6 +32,12 @@ bool decides_type(const Slot& producer);
 // Which operators compute in f32 whatever comes, as traces with layers of
 // lower precision show; traces of one model.
 std::vector<bool> find_f32_only(const std::vector<const ModelGraph*>& graphs);
+
+// Of one slot, whose layer computes in `choice`; `given(slot)` is the type of a
+// producer's result.
+using GivenTypes = std::function<Precision(std::size_t slot)>;
+SlotTypes types_of(const ModelGraph& graph, std::size_t slot, bool is_f32_only,
+                   Precision choice, const GivenTypes& given);
 
 std::vector<SlotTypes> flow_types(const ModelGraph& graph,
                                   const std::vector<bool>& is_f32_only,

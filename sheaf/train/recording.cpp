@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/tensor/kineto_trace.hpp"
 #include "sheaf/tensor/recorder_kineto.hpp"
@@ -32,13 +33,6 @@ void check_recording(const RecordingOptions& options, const RunConfig& config) {
   SHEAF_CHECK(config.device == "cpu" || *tensor::why_no_kineto() == 0,
               config.where("device"), "device is ", config.device, ", and ",
               tensor::why_no_kineto(), "; set device=cpu");
-}
-
-double seconds_of(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 // A plan, even one that changes nothing, makes the scopes of layers.
@@ -165,11 +159,11 @@ class Recording {
   void record_steps(tensor::RecorderOptions options) {
     options.has_sizes = options_.has_sizes;
     recorder_.emplace(options);
-    const double wall = seconds_of(CLOCK_MONOTONIC);
-    const double busy = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    Stopwatch wall;
+    const std::clock_t busy = std::clock();  // of all threads
     run_->steps(options_.steps);
-    busy_cores_ = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - busy) /
-                  (seconds_of(CLOCK_MONOTONIC) - wall);
+    busy_cores_ = static_cast<double>(std::clock() - busy) / CLOCKS_PER_SEC /
+                  (1e-3 * wall.lap());
     recorder_->stop();
   }
 

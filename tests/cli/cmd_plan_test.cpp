@@ -66,6 +66,7 @@ TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
   is_told({"plan", f32_, "--workers", "4", "--topology", "2x3"}, "2x3");
   is_told({"plan", f32_, "--fix", "conv1"}, "LAYER=PRECISION");
   is_told({"plan", f32_, "--precisions", "f8"}, "no precision \"f8\"");
+  is_told({"plan", f32_, "--fix", "conv3=f32"}, "no layer 'conv3'");
 }
 
 TEST_F(PlanCommand, ComparesWithWhatAPlanTook) {
@@ -82,6 +83,18 @@ TEST_F(PlanCommand, ComparesWithWhatAPlanTook) {
   EXPECT_EQ(step["what"], "step");
   EXPECT_NEAR(step["measured"], run.step_us() * 1e-3, 1e-6);
   EXPECT_NEAR(step["error_percent"], 0, 2);
+}
+
+TEST_F(PlanCommand, PredictionsOfNothingAreTold) {
+  for (const char* option : {"--compute", "--bandwidth", "--batch"})
+    for (const char* number : {"0", "-3"})
+      EXPECT_EQ(call_sheaf({"predict", f32_, option, number}).code, 2)
+          << option << number;
+  std::ofstream(output()) << R"({"precision": {"layers": {"conv3": "bf16"}}})";
+  const CallOutcome shown =
+      call_sheaf({"predict", f32_, bf16_, "--plan", output()});
+  EXPECT_EQ(shown.code, 2);
+  EXPECT_TRUE(has(shown.err, "no layer 'conv3'")) << shown.err;
 }
 
 TEST_F(PlanCommand, PredictsMoreWorkers) {

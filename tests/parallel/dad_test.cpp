@@ -45,36 +45,6 @@ TEST(DadParallel, TrialsOfPlansAreExact) {
   expect_same(maker<SharedNetImpl>(), {.pieces = 2, .options = options}, 1e-12);
 }
 
-// How often the plan changes in 40 steps.
-int changes_of_plan(const Group& group, bool keeps_graphs) {
-  auto net = make_net(maker<MlpImpl>(), at::kDouble, 1);
-  DadParallel model(net, group,
-                    {.mode = DadMode::kAuto,
-                     .link = LinkModel{.ranks = group.size(), .latency_s = 1},
-                     .has_trials = true});
-  const Examples mine =
-      share_of(examples(1, kBatch, at::kDouble), group.rank(), group.size());
-  std::vector<at::Tensor> kept;
-  std::string plan;
-  int changes = -1;
-  for (int step = 0; step < 40; ++step) {
-    const at::Tensor loss = part_of_loss(model.forward(mine.data), mine, 5);
-    loss.backward();
-    if (keeps_graphs) kept.push_back(loss);
-    std::string now;
-    for (const DadRoute& one : model.routes()) now += one.route + " ";
-    changes += std::exchange(plan, now) != now;
-  }
-  return changes;
-}
-
-TEST(DadParallel, PlansAreTriedInTurns) {
-  run_threads(2, [](const Group& group) {
-    EXPECT_GE(changes_of_plan(group, false), 3);
-    EXPECT_EQ(changes_of_plan(group, true), 0) << "deltas would be lost";
-  });
-}
-
 TEST(DadParallel, SharedRareAndUnusedLayers) {
   expect_same(maker<SharedNetImpl>(), {}, 1e-12);
 }

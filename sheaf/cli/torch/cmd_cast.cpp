@@ -165,6 +165,7 @@ void bench_cast(const CastArguments& arguments) {
   const bool is_gpu = arguments.device == "cuda";
   SHEAF_CHECK(!is_gpu || torch::cuda::is_available(),
               "there is no GPU that libtorch can use; give --device cpu");
+  if (fs::exists(arguments.machine)) topo::load_machine(arguments.machine);
   if (!is_gpu) torch::set_num_threads(1);
   const std::vector<OneCast> casts = casts_to_make(is_gpu);
   const plan::Trace trace = record_casts(casts, is_gpu);
