@@ -5,6 +5,7 @@
 // any rank, and what it has sent in a step.
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
 
@@ -25,6 +26,7 @@ struct Options {
   int batch = 1;
   int steps = 5;
   bool alone = false;
+  bool keep_memory = false;
   std::string overlap = "auto";
 };
 
@@ -40,6 +42,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--overlap", options.overlap, "on, off, or as it pays: auto");
   app.add_flag("--alone", options.alone,
                "also the tile as an image of its own, in turns");
+  app.add_flag("--keep-memory", options.keep_memory,
+               "malloc gives nothing back to the system: no fresh pages in "
+               "any step, also where libtorch computes alone");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -61,6 +66,11 @@ torch::nn::Sequential make_network(const Options& options) {
   return net;
 }
 
+void keep_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 double peak_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -72,6 +82,7 @@ double peak_mib() {
 int main(int argc, char** argv) {
   const auto world = sheaf::init(argc, argv);
   const Options options = parse(argc, argv);
+  if (options.keep_memory) keep_memory();
   torch::set_num_threads(1);
   auto net = make_network(options);
   sheaf::SpatialOptions spatial{.grid = options.grid};

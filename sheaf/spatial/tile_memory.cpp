@@ -37,15 +37,11 @@ class TileMemory::Source final : public tensor::MemorySource {
   const std::shared_ptr<comm::HostMemory> host_;
 };
 
-TileMemory::TileMemory(const comm::Group& group) {
-  if (group.local_size() == 1) return;
-  source_ = std::make_shared<Source>(group.core().runtime().shared_memory());
-  id_ = tensor::add_source(source_);
-}
+TileMemory::TileMemory(const comm::Group& group)
+    : source_(std::make_shared<Source>(group.core().runtime().shared_memory())),
+      id_(tensor::add_source(source_)) {}
 
-TileMemory::~TileMemory() {
-  if (source_) source_->trim();
-}
+TileMemory::~TileMemory() { source_->trim(); }
 
 TileMemory::Use::Use(const TileMemory& memory)
     : before_(tensor::use_source(SourceKind::kTiles, memory.id_)) {
@@ -65,7 +61,7 @@ std::size_t TileMemory::set_smallest(std::size_t bytes) {
 // What forward needed for a moment goes back to the host first: some gradients
 // take large buffers of their own, elsewhere.
 void TileMemory::use_in_backward() const {
-  if (id_ == 0 || tensor::source_in_use(SourceKind::kTiles) == id_) return;
+  if (tensor::source_in_use(SourceKind::kTiles) == id_) return;
   source_->trim();
   tensor::use_source(SourceKind::kTiles, id_);
   parallel::at_end_of_backward(

@@ -1,6 +1,8 @@
 #pragma once
 // Memory of the arena for what operations on split tensors make, so that
-// neighbours of the host read it where it lies.
+// neighbours of the host read it where it lies. A rank that is alone on its
+// host gains as well: libtorch's allocator fetches large tensors from the
+// system anew in each step, page by page, and the arena keeps its pages.
 
 #include <memory>
 
@@ -11,7 +13,6 @@ namespace sheaf::spatial {
 
 class TileMemory {
  public:
-  // Where a rank is alone on its host, everything stays as it was.
   explicit TileMemory(const comm::Group& group);
   ~TileMemory();
   TileMemory(const TileMemory&) = delete;
@@ -38,8 +39,8 @@ class TileMemory {
 
  private:
   class Source;
-  std::shared_ptr<Source> source_;  // null: alone
-  tensor::SourceId id_ = 0;
+  const std::shared_ptr<Source> source_;
+  const tensor::SourceId id_;
 };
 
 }  // namespace sheaf::spatial
