@@ -159,6 +159,13 @@ void Heap::trim() noexcept {
   }
 }
 
+std::size_t Heap::bytes_in_use() const noexcept {
+  const std::lock_guard lock(mutex_);
+  std::size_t sum = 0;
+  for (const auto& [begin, length] : used_) sum += length;
+  return sum;
+}
+
 void Heap::forget_committed(std::size_t begin, std::size_t end) {
   auto it = committed_.upper_bound(begin);
   if (it != committed_.begin()) --it;

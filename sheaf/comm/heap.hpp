@@ -32,6 +32,7 @@ class Heap {
   void free(std::byte* block) noexcept;
   // Gives the memory behind all that is free back to the host.
   void trim() noexcept;
+  std::size_t bytes_in_use() const noexcept;
 
  private:
   std::optional<std::size_t> take(std::size_t bytes, std::size_t spare);
@@ -45,7 +46,7 @@ class Heap {
   void note_committed(std::size_t begin, std::size_t end);
   void forget_committed(std::size_t begin, std::size_t end);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Segment segment_;
   std::map<std::size_t, std::size_t> free_;  // offset -> bytes, never adjacent
   std::map<std::size_t, std::size_t> used_;

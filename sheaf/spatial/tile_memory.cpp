@@ -12,6 +12,9 @@ using tensor::SourceKind;
 
 // Below, packing costs less than what comes with a block.
 std::atomic<std::size_t> smallest_tile = std::size_t{64} << 10;
+// Up to here, what a pass leaves costs the host less than fetching it again
+// costs the next pass.
+constexpr std::size_t kKeptBetweenPasses = std::size_t{64} << 20;
 
 thread_local int uses = 0;  // that live on this thread
 
@@ -32,6 +35,9 @@ class TileMemory::Source final : public tensor::MemorySource {
     return {block, [host = host_](std::byte* at) { host->heap().free(at); }};
   }
   void trim() { host_->heap().trim(); }
+  bool holds_much() const {
+    return host_->heap().bytes_in_use() > kKeptBetweenPasses;
+  }
 
  private:
   const std::shared_ptr<comm::HostMemory> host_;
@@ -62,7 +68,7 @@ std::size_t TileMemory::set_smallest(std::size_t bytes) {
 // take large buffers of their own, elsewhere.
 void TileMemory::use_in_backward() const {
   if (tensor::source_in_use(SourceKind::kTiles) == id_) return;
-  source_->trim();
+  if (source_->holds_much()) source_->trim();
   tensor::use_source(SourceKind::kTiles, id_);
   parallel::at_end_of_backward(
       [] { tensor::use_source(SourceKind::kTiles, 0); });
