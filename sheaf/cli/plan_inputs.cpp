@@ -53,7 +53,9 @@ void share_cores(plan::Cluster& cluster) {
     if (kind.recorded->model().device != "cpu") continue;
     // On a busy machine a worker may have got less than the core it needs.
     const double busy = std::max(1.0, kind.recorded->model().busy_cores);
-    kind.slowdown = std::max(1.0, here * busy / cores);
+    kind.slowdown =
+        std::max(1.0, here * busy / cores) *
+        plan::wait_for_slowest(kind.recorded->base(), cluster.workers());
     cluster.exchange.is_inline |= 2 * here > cores;
   }
 }

@@ -1,6 +1,7 @@
 #include "sheaf/plan/step_profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -342,7 +343,16 @@ StepProfile read_profile(const std::filesystem::path& path,
       // A step that is not like the model tells nothing here.
     }
   smooth(profile.step, others);
+  for (const StepTrace& step : trace.steps)
+    profile.step_ns.push_back(static_cast<double>(step.span.ns()));
   return profile;
+}
+
+// All of n steps are below the p-quantile with a probability of p^n.
+double wait_for_slowest(const StepProfile& profile, int workers) {
+  if (profile.step_ns.empty()) return 1;
+  const double percent = 100 * std::pow(0.5, 1.0 / workers);
+  return percentile(profile.step_ns, percent) / median(profile.step_ns);
 }
 
 }  // namespace sheaf::plan

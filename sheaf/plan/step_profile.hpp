@@ -57,6 +57,7 @@ struct StepProfile {
   std::vector<Stretch> stretches;  // of all threads, by thread
   std::vector<Allocation> memory;
   std::vector<MemoryEvent> memory_events;  // in the order of time
+  std::vector<double> step_ns;             // of all steps of the trace
   std::vector<std::string> notes;
 };
 
@@ -66,6 +67,11 @@ struct StepProfile {
 // do not belong together.
 StepProfile read_profile(const std::filesystem::path& path,
                          const CustomOperators& custom = {});
+// Workers that exchange wait for the slowest of them in each step: how many
+// times as long as a worker's usual step that one's is, in the median. Of steps
+// that hiccup independently of each other, as the recorded ones did.
+double wait_for_slowest(const StepProfile& profile, int workers);
+
 StepProfile make_profile(const Trace& trace, std::size_t step,
                          const std::string& file,
                          const CustomOperators& custom = {});
