@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/freed_memory.hpp"
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/train/from_root.hpp"
@@ -30,6 +31,7 @@ int run(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  sheaf::keep_freed_memory();
   CLI::App app{"The part of sheaf that needs libtorch", "sheaf"};
   app.require_subcommand(1);
   sheaf::cli::add_cast_command(app);
