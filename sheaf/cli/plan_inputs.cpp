@@ -49,12 +49,16 @@ void share_cores(plan::Cluster& cluster) {
   if (!is_known) return;
   const double cores = cluster.machine.hosts[0].cores;
   const double here = cluster.placement.ranks_per_host;
+  // Of all workers together, each host has its part of each kind.
+  double busy = 0;
+  for (const plan::WorkerKind& kind : cluster.kinds)
+    // On a busy machine a worker may have got less than the core it needs.
+    busy += kind.count * std::max(1.0, kind.recorded->model().busy_cores);
+  busy *= here / cluster.workers();
   for (plan::WorkerKind& kind : cluster.kinds) {
     if (kind.recorded->model().device != "cpu") continue;
-    // On a busy machine a worker may have got less than the core it needs.
-    const double busy = std::max(1.0, kind.recorded->model().busy_cores);
     kind.slowdown =
-        std::max(1.0, here * busy / cores) *
+        std::max(1.0, busy / cores) *
         plan::wait_for_slowest(kind.recorded->base(), cluster.workers());
     cluster.exchange.is_inline |= 2 * here > cores;
   }

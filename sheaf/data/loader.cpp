@@ -32,7 +32,8 @@ SamplerOptions sampler_options(const LoaderOptions& options,
           .shuffle = options.shuffle,
           .drop_last = options.drop_last,
           .order = options.order,
-          .sites = options.sites};
+          .sites = options.sites,
+          .shares = options.shares};
 }
 
 std::shared_ptr<const Dataset> checked(std::shared_ptr<const Dataset> dataset) {

@@ -31,6 +31,7 @@ struct LoaderOptions {
   bool drop_last = false;
   Order order = Order::kSheaf;
   Sites sites = {};
+  std::vector<std::int64_t> shares = {};  // as SamplerOptions has them
   TransformPtr transform = nullptr;
   // Bytes that are left after the transform become float32 from 0 to 1.
   bool to_float = true;

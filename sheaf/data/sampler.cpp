@@ -30,8 +30,24 @@ std::vector<std::int64_t> python_permutation(std::int64_t size,
   return {first, first + size};
 }
 
+void check_shares(int rank, int ranks, const SamplerOptions& options) {
+  const auto& shares = options.shares;
+  if (shares.empty()) return;
+  SHEAF_CHECK(shares.size() == static_cast<std::size_t>(ranks), "rank ", rank,
+              ": shares for ", shares.size(), " ranks, and there are ", ranks,
+              "; give one for each");
+  const auto least = *std::min_element(shares.begin(), shares.end());
+  const auto all =
+      std::accumulate(shares.begin(), shares.end(), std::int64_t{});
+  SHEAF_CHECK(least >= 0 && all > 0, "rank ", rank, ": a share of ", least,
+              " of ", all, "; shares are 0 or more, and one is above 0");
+  SHEAF_CHECK(options.order == Order::kSheaf && !options.sites, "rank ", rank,
+              ": unlike shares need Order::kSheaf and no sites");
+}
+
 void check(std::int64_t size, int rank, int ranks,
            const SamplerOptions& options) {
+  check_shares(rank, ranks, options);
   SHEAF_CHECK(size >= 0, "a sampler of ", size, " examples");
   SHEAF_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank ", rank, " of ",
               ranks, " ranks; ranks are counted from 0");
@@ -119,6 +135,15 @@ Sampler::Range Sampler::global_range(std::int64_t batch) const {
 Sampler::Range Sampler::share_range(std::int64_t batch) const {
   const Range range = global_range(batch);
   const std::int64_t count = range.end - range.begin;
+  if (!options_.shares.empty()) {
+    const auto first = options_.shares.begin();
+    const auto up_to = [&](std::ptrdiff_t rank) {
+      return std::accumulate(first, first + rank, std::int64_t{0});
+    };
+    const std::int64_t all = up_to(ranks_);
+    return {range.begin + count * up_to(rank_) / all,
+            range.begin + count * up_to(rank_ + 1) / all};
+  }
   const std::int64_t least = count / ranks_;
   const std::int64_t larger = count % ranks_;  // the first ranks have one more
   const std::int64_t begin =

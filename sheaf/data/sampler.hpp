@@ -33,6 +33,9 @@ struct SamplerOptions {
   Order order = Order::kSheaf;
   std::int64_t epoch = 0;
   Sites sites = {};  // none: shares as above
+  // Parts of a global batch, of each rank; none: equal ones. With {3, 1} rank 0
+  // takes three quarters, down to whole rows.
+  std::vector<std::int64_t> shares = {};
 };
 
 // The order of an epoch: a permutation of 0 to size-1 that is a function of

@@ -32,18 +32,27 @@ at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter) {
 
 }  // namespace
 
-Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members)
+Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
+               bool is_staged)
     : members_(std::move(members)) {
   std::int64_t elements = 0;
   for (const BucketMember& member : members_)
     if (!member.is_exchanged_alone)
       elements += aligned(member.parameter.numel());
+  // As many as a rank has that exchanges it where it is.
+  if (members_.size() == 1 && elements > 0)
+    elements = members_[0].parameter.numel();
   gradients_.resize(members_.size());
   if (elements == 0) return;
   const at::Tensor& first = members_[0].parameter;
   shared_ = tensor::empty_shared(group, {elements}, first.scalar_type());
   shared_.zero_();
-  block_ = first.device().is_cpu() ? shared_ : shared_.to(first.device());
+  block_ = shared_;
+  if (is_staged || !first.device().is_cpu()) {
+    block_ = shared_.to(first.device(), shared_.scalar_type(),
+                        /*non_blocking=*/false, /*copy=*/true);
+    staging_ = std::make_unique<Staging>(block_, shared_);
+  }
   // To autograd they are tensors of their own: it lets nobody detach views,
   // which optimisers do.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

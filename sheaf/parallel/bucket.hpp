@@ -5,9 +5,11 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
+#include "sheaf/parallel/staging.hpp"
 
 namespace sheaf::parallel {
 
@@ -19,7 +21,10 @@ struct BucketMember {
 
 class Bucket {
  public:
-  Bucket(const comm::Group& group, std::vector<BucketMember> members);
+  // `is_staged`: the block is apart from what the network takes, which it is
+  // anyway on a device.
+  Bucket(const comm::Group& group, std::vector<BucketMember> members,
+         bool is_staged = false);
 
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
@@ -42,6 +47,8 @@ class Bucket {
   // What the network reads and writes: the block itself on the CPU, otherwise
   // memory in the arena that stands for it.
   const at::Tensor& shared() const { return shared_; }
+  // Between the two; null where they are one.
+  Staging* staging() const { return staging_.get(); }
   // The memory of members outside of the block, each as one row of elements.
   std::vector<at::Tensor> outside() const;
   std::int64_t bytes() const;
@@ -50,6 +57,7 @@ class Bucket {
   std::vector<BucketMember> members_;
   at::Tensor shared_;
   at::Tensor block_;
+  std::unique_ptr<Staging> staging_;
   std::vector<at::Tensor> gradients_;  // views, or what put() was given
 };
 

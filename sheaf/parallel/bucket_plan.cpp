@@ -11,8 +11,7 @@ struct Open {
 };
 
 bool share_a_bucket(const BucketItem& a, const BucketItem& b) {
-  return a.type == b.type && a.device == b.device && !a.goes_alone &&
-         !b.goes_alone;
+  return a.type == b.type && a.home == b.home && !a.goes_alone && !b.goes_alone;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace sheaf::parallel {
 struct BucketItem {
   std::size_t bytes = 0;
   at::ScalarType type = at::kFloat;
-  at::Device device = at::kCPU;
+  int home = 0;  // Home::number
   bool goes_alone = false;
 };
 
@@ -21,7 +21,7 @@ struct BucketCaps {
   std::size_t bytes = std::size_t{25} << 20;
 };
 
-// Fills buckets in the given order of items; each holds one type and device,
+// Fills buckets in the given order of items; each holds one type and home,
 // and at most its cap unless a single item is larger. The first bucket is
 // small, so that the exchange starts early; buckets come in the order in which
 // they are complete. Returns indices of items.

@@ -10,6 +10,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/parameter_use.hpp"
@@ -160,6 +161,7 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   NamedTensors all = state.parameters;
   all.insert(all.end(), state.buffers.begin(), state.buffers.end());
   check_same_shapes(state.group, all);
+  check_like_homes(state.group, module->parameters(), "DadParallel");
   broadcast_tensors(state.group, all);
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor, is_sparse] : state.reduced)

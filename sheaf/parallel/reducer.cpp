@@ -17,19 +17,6 @@ namespace {
 // Below this, gathering gradients costs less than a message of their own.
 constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
 
-bool is_large(const at::Tensor& parameter) {
-  return parameter.device().is_cpu() && parameter.nbytes() >= kLargeBytes;
-}
-
-// Of parameters whose gradients stay where they are made.
-std::vector<std::size_t> large_sizes(
-    const std::vector<ReducedParameter>& parameters) {
-  std::vector<std::size_t> sizes;
-  for (const auto& [name, tensor, is_sparse] : parameters)
-    if (!is_sparse && is_large(tensor)) sizes.push_back(tensor.nbytes());
-  return sizes;
-}
-
 }  // namespace
 
 // Where every core computes, an exchange beside it only takes cores away.
@@ -54,14 +41,14 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   kept_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
   has_more_.resize(parameters_.size());
+  find_homes();
   // Gradients come in about the reverse order of the layers.
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   make_buckets(order);
   std::vector<at::Tensor> tensors;
   for (const auto& parameter : parameters_) tensors.push_back(parameter.tensor);
-  if (const auto sizes = large_sizes(parameters_);
-      options_.exchange->takes_outside() && !sizes.empty())
+  if (const auto sizes = sizes_in_place(); !sizes.empty())
     memory_ = std::make_unique<GradientMemory>(group_, sizes);
   hooks_ = std::make_unique<GradientHooks>(
       tensors, [this](std::size_t index) { on_gradient(index); });
@@ -75,13 +62,47 @@ Reducer::~Reducer() {
   }
 }
 
+// Buckets are the same on all ranks, whichever devices they have.
+void Reducer::find_homes() {
+  std::vector<HomeCode> mine;
+  for (const auto& parameter : parameters_)
+    mine.push_back(options_.is_staged ? 1
+                                      : home_code(parameter.tensor.device()));
+  homes_ = agree_on_homes(group_, mine);
+}
+
+bool Reducer::is_on_host(std::size_t index) const {
+  return parameters_[index].tensor.device().is_cpu() && !options_.is_staged;
+}
+
+// A bucket of its own, so that a rank on the CPU can leave it where it is.
+bool Reducer::goes_alone(std::size_t index) const {
+  const auto& [name, tensor, is_sparse] = parameters_[index];
+  return is_sparse ||
+         (options_.exchange->takes_outside() && !homes_[index].is_device &&
+          tensor.nbytes() >= kLargeBytes);
+}
+
+bool Reducer::is_exchanged_in_place(std::size_t index) const {
+  return goes_alone(index) &&
+         (parameters_[index].is_sparse || is_on_host(index));
+}
+
+// Of gradients that stay where they are made.
+std::vector<std::size_t> Reducer::sizes_in_place() const {
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (!parameters_[i].is_sparse && is_exchanged_in_place(i))
+      sizes.push_back(parameters_[i].tensor.nbytes());
+  return sizes;
+}
+
 void Reducer::make_buckets(const std::vector<std::size_t>& order) {
   std::vector<BucketItem> items;
-  for (const auto& [name, tensor, is_sparse] : parameters_)
-    items.push_back({static_cast<std::size_t>(tensor.nbytes()),
-                     tensor.scalar_type(), tensor.device(),
-                     is_sparse || (options_.exchange->takes_outside() &&
-                                   is_large(tensor))});
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    items.push_back({parameters_[i].tensor.nbytes(),
+                     parameters_[i].tensor.scalar_type(), homes_[i].number,
+                     goes_alone(i)});
   buckets_.clear();
   places_.resize(parameters_.size());
   for (const auto& members : plan_buckets(items, order, options_.caps)) {
@@ -89,9 +110,10 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
     for (const std::size_t index : members) {
       places_[index] = {buckets_.size(), list.size()};
       list.push_back(
-          {parameters_[index].tensor, index, items[index].goes_alone});
+          {parameters_[index].tensor, index, is_exchanged_in_place(index)});
     }
-    buckets_.push_back(std::make_unique<Bucket>(group_, std::move(list)));
+    buckets_.push_back(
+        std::make_unique<Bucket>(group_, std::move(list), options_.is_staged));
   }
   pending_.resize(buckets_.size());
 }
@@ -170,6 +192,7 @@ void Reducer::launch_complete() {
 }
 
 void Reducer::launch(std::size_t bucket) {
+  if (Staging* const staging = buckets_[bucket]->staging()) staging->mark();
   if (is_overlapping_) worker_.add([this, bucket] { exchange(bucket); });
 }
 
@@ -180,7 +203,7 @@ void Reducer::exchange(std::size_t index) {
   const at::NoGradGuard no_grad;
   if (parameters_[bucket.members()[0].index].is_sparse)
     average_sparse(bucket);
-  else if (bucket.members()[0].parameter.device().is_cpu())
+  else if (bucket.staging() == nullptr)
     stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
   else
     average_on_device(bucket);
@@ -190,15 +213,18 @@ void Reducer::exchange(std::size_t index) {
 
 void Reducer::average_on_device(Bucket& bucket) {
   const at::Tensor& block = bucket.block();
-  if (tensor::nccl::is_enabled(group_) && options_.exchange->takes_outside()) {
+  // NCCL knows no ranks without a GPU.
+  const bool is_nccl = tensor::nccl::is_enabled(group_) && block.is_cuda() &&
+                       homes_[bucket.members()[0].index].is_device;
+  if (is_nccl && options_.exchange->takes_outside()) {
     tensor::all_reduce(group_, block, {.op = comm::ReduceOp::kSum});
     block.div_(divisor_);
     stats_.bytes += bucket.bytes();
     return;
   }
-  bucket.shared().copy_(block);
+  bucket.staging()->to_host();
   stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
-  block.copy_(bucket.shared());
+  bucket.staging()->to_device();
 }
 
 void Reducer::average_sparse(Bucket& bucket) {

@@ -19,6 +19,7 @@
 #include "sheaf/parallel/exchange.hpp"
 #include "sheaf/parallel/gradient_hooks.hpp"
 #include "sheaf/parallel/gradient_memory.hpp"
+#include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/worker.hpp"
 
 namespace sheaf::parallel {
@@ -40,6 +41,8 @@ struct ReducerOptions {
   Overlap overlap = Overlap::kAuto;
   std::shared_ptr<BucketExchange> exchange = {};  // null: as they are
   TraceWriter* trace = nullptr;                   // a row for the buckets
+  // This rank's gradients go as those on a device do, wherever they are.
+  bool is_staged = false;
 };
 
 // Since the last reset_stats().
@@ -54,7 +57,8 @@ struct ExchangeStats {
 
 class Reducer {
  public:
-  // All ranks of the group call it, with the same parameters.
+  // All ranks of the group call it, with the same parameters, on devices of
+  // their own.
   Reducer(std::vector<ReducedParameter> parameters, const comm::Group& group,
           ReducerOptions options);
   ~Reducer();
@@ -103,6 +107,11 @@ class Reducer {
   };
   enum class State : std::uint8_t { kWaiting, kReady, kUnused };
 
+  void find_homes();
+  bool is_on_host(std::size_t index) const;
+  bool goes_alone(std::size_t index) const;
+  bool is_exchanged_in_place(std::size_t index) const;
+  std::vector<std::size_t> sizes_in_place() const;
   void make_buckets(const std::vector<std::size_t>& order);
   void begin_pass();
   void on_gradient(std::size_t index);
@@ -130,6 +139,7 @@ class Reducer {
   std::function<void()> before_pass_;
   std::function<void()> opener_;
 
+  std::vector<Home> homes_;  // by parameter
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Place> places_;         // by parameter
   std::vector<std::size_t> pending_;  // members to come, by bucket

@@ -5,6 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/gradient_hooks.hpp"
 #include "sheaf/parallel/gradients.hpp"
+#include "sheaf/parallel/homes.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -44,6 +45,7 @@ SpatialParallelCore::SpatialParallelCore(
     : DataParallelCore(module, group, with_kept(module, options)),
       wrapped_(module),
       first_axis_(options.first_axis) {
+  parallel::check_like_homes(group, module->parameters(), "SpatialParallel");
   const halo::Grid grid = halo::Grid::parse(options.grid);
   const int samples = check_samples(group, grid, options.samples);
   sample_group_ = group.rank() / grid.ranks();

@@ -160,7 +160,9 @@ bool run(const Group& group, const at::Tensor& data, const char* call,
   try {
     comm::barrier(group, same);
   } catch (const MismatchError& error) {
-    throw MismatchError(concat(error.what(), "\n  here: ", name));
+    throw MismatchError(concat(error.what(), "\n  here: ", name,
+                               "; where some ranks have the tensor on the CPU, "
+                               "choose backend gloo or mpi"));
   }
   const int device = data.get_device();
   Communicator& communicator = communicator_of(group, device);

@@ -1,5 +1,6 @@
 #include "sheaf/train/config.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -111,8 +112,39 @@ void check_plan_use(const RunConfig& config) {
               "one precision; leave plan out, or set parallel.strategy=data");
 }
 
+// What is computed by the formulas of one device differs on another in the
+// last bits, and dAD's ways and cut images count on the same.
+void check_devices(const RunConfig& config) {
+  if (!config.has_unlike_devices()) return;
+  SHEAF_CHECK(config.parallel.strategy == "data", config.where("device"),
+              "device is [", join(config.devices, ", "),
+              "], and parallel.strategy is ", config.parallel.strategy,
+              ", for which all ranks compute on the same kind; set "
+              "parallel.strategy=data, or device=cpu or cuda");
+  SHEAF_CHECK(config.check_weights_every == 0,
+              config.where("check_weights_every"),
+              "check_weights_every compares bits, in which the weights of "
+              "unlike devices differ, for they round differently; leave it "
+              "out, or set device=cpu or cuda");
+}
+
+void check_shares(const RunConfig& config) {
+  if (config.shares.size() == 1) return;
+  SHEAF_CHECK(std::any_of(config.shares.begin(), config.shares.end(),
+                          [](std::int64_t one) { return one > 0; }),
+              config.where("shares"),
+              "shares are all 0; one rank at least must take rows");
+  SHEAF_CHECK(
+      config.data.sites == "shared" && config.parallel.strategy != "spatial",
+      config.where("shares"),
+      "shares are for ranks that take any rows, and not for "
+      "data.sites: by_class nor strategy: spatial; leave them out");
+}
+
 void check_values(const RunConfig& config) {
+  check_shares(config);
   check_network(config);
+  check_devices(config);
   check_optimizer(config);
   check_strategy(config);
   check_plan_use(config);
@@ -141,6 +173,23 @@ std::string RunConfig::where(const std::string& key) const {
     path = dot == std::string::npos ? "" : path.substr(0, dot);
   }
   return "";
+}
+
+bool RunConfig::has_unlike_devices() const {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const auto& one) { return one != devices[0]; });
+}
+
+void RunConfig::check_ranks(int ranks) const {
+  const auto check = [&](const char* key, std::size_t entries) {
+    SHEAF_CHECK(entries == 1 || entries == static_cast<std::size_t>(ranks),
+                where(key), key, " lists ", entries, " ranks, and there are ",
+                ranks, "; give one value for all, or one for each rank, or -n ",
+                entries);
+  };
+  check("device", devices.size());
+  check("threads", threads.size());
+  check("shares", shares.size());
 }
 
 RunConfig parse_config(const std::string& text, const std::string& name,

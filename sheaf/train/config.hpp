@@ -131,19 +131,34 @@ struct RunConfig {
   ScheduleConfig schedule;
   std::int64_t epochs = 1;
   std::int64_t global_batch = 64;  // rows of one step, over all ranks
-  int accumulate = 1;              // pieces in which a rank takes its share
-  double clip_norm = 0;            // 0: no clipping
+  // Parts of a global batch that ranks take; one number: all the same.
+  std::vector<std::int64_t> shares{1};
+  int accumulate = 1;    // pieces in which a rank takes its share
+  double clip_norm = 0;  // 0: no clipping
   std::int64_t seed = 0;
   std::string precision = "f32";
   std::string plan;  // file with the precisions of layers; empty: none
-  std::string device = "cpu";
-  int threads = 0;  // of each rank; 0: the host's cores / its ranks
+  // One for all ranks, or one for each.
+  std::vector<std::string> devices{"cpu"};
+  std::vector<std::int64_t> threads{0};  // 0: the host's cores / its ranks
   ParallelConfig parallel;
   DadConfig dad;
   PretrainingConfig pretraining;
   OutputConfig output;
   EarlyStoppingConfig early_stopping;
   std::int64_t check_weights_every = 0;  // steps; 0: never
+
+  const std::string& device_of(int rank) const {
+    return devices.size() == 1 ? devices[0]
+                               : devices.at(static_cast<std::size_t>(rank));
+  }
+  std::int64_t threads_of(int rank) const {
+    return threads.size() == 1 ? threads[0]
+                               : threads.at(static_cast<std::size_t>(rank));
+  }
+  bool has_unlike_devices() const;
+  // UsageError where a list has not one entry for each of so many ranks.
+  void check_ranks(int ranks) const;
 
   // Where each key was given: "a.yaml:7" or "--set". Not printed.
   std::map<std::string, std::string> origins;

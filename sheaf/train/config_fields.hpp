@@ -134,13 +134,14 @@ void visit(Visitor& visitor, RunConfig& config) {
   visitor.section("schedule", config.schedule);
   visitor.field("epochs", config.epochs, kFromOne);
   visitor.field("global_batch", config.global_batch, kFromOne);
+  visitor.numbers("shares", config.shares, Range{0, 1 << 30});
   visitor.field("accumulate", config.accumulate, kFromOne);
   visitor.field("clip_norm", config.clip_norm, Range{});
   visitor.field("seed", config.seed, Range{});
   visitor.choice("precision", config.precision, {"f32", "f64", "bf16"});
   visitor.field("plan", config.plan);
-  visitor.choice("device", config.device, {"cpu", "cuda"});
-  visitor.field("threads", config.threads, Range{0, 4096});
+  visitor.choices("device", config.devices, {"cpu", "cuda"});
+  visitor.numbers("threads", config.threads, Range{0, 4096});
   visitor.section("parallel", config.parallel);
   visitor.section("dad", config.dad);
   visitor.section("pretraining", config.pretraining);

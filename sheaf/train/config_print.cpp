@@ -34,6 +34,18 @@ class ConfigPrinter {
               std::initializer_list<std::string_view>) {
     field(key, value);
   }
+  void choices(std::string_view key, const std::vector<std::string>& values,
+               std::initializer_list<std::string_view>) {
+    write_key(key);
+    write_argument({values, values.size() > 1});
+  }
+  void numbers(std::string_view key, const std::vector<std::int64_t>& values,
+               const Range&) {
+    std::vector<std::string> texts;
+    for (const std::int64_t value : values)
+      texts.push_back(fmt::format("{}", value));
+    choices(key, texts, {});
+  }
 
   void items(std::string_view key, const std::vector<Item>& items) {
     write_key(key);

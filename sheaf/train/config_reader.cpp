@@ -142,15 +142,48 @@ std::int64_t ConfigReader::whole_number(std::string_view key,
 
 void ConfigReader::choice(std::string_view key, std::string& value,
                           std::initializer_list<std::string_view> names) {
-  const YAML::Node node = find(key);
-  if (!node) return;
+  if (const auto node = find(key)) value = chosen(key, node, names);
+}
+
+std::string ConfigReader::chosen(
+    std::string_view key, const YAML::Node& node,
+    std::initializer_list<std::string_view> names) const {
   const std::vector<std::string_view> list(names);
   const std::string text = scalar(key, node, "one of " + join(list, ", "));
   const bool is_known = std::find(list.begin(), list.end(), text) != list.end();
   SHEAF_CHECK(is_known, at(node), full(key), " is '", text, "'",
               did_you_mean(text, list), "; it must be one of ",
               join(list, ", "));
-  value = text;
+  return text;
+}
+
+std::vector<YAML::Node> ConfigReader::one_or_more(
+    std::string_view key, const YAML::Node& node) const {
+  if (!node.IsSequence()) return {node};
+  SHEAF_CHECK(node.size() > 0, at(node), full(key),
+              " is an empty list; give one value, or one for each rank");
+  return {node.begin(), node.end()};
+}
+
+void ConfigReader::choices(std::string_view key,
+                           std::vector<std::string>& values,
+                           std::initializer_list<std::string_view> names) {
+  const YAML::Node node = find(key);
+  if (!node) return;
+  values.clear();
+  for (const YAML::Node& one : one_or_more(key, node))
+    values.push_back(chosen(key, one, names));
+}
+
+void ConfigReader::numbers(std::string_view key,
+                           std::vector<std::int64_t>& values,
+                           const Range& range) {
+  const YAML::Node node = find(key);
+  if (!node) return;
+  values.clear();
+  for (const YAML::Node& one : one_or_more(key, node))
+    values.push_back(whole_number(key, one, range,
+                                  std::numeric_limits<std::int64_t>::max()));
 }
 
 void ConfigReader::items(std::string_view key, std::vector<Item>& items) {

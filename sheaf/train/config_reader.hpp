@@ -41,6 +41,11 @@ class ConfigReader {
   }
   void choice(std::string_view key, std::string& value,
               std::initializer_list<std::string_view> names);
+  // One value, or a list of them.
+  void choices(std::string_view key, std::vector<std::string>& values,
+               std::initializer_list<std::string_view> names);
+  void numbers(std::string_view key, std::vector<std::int64_t>& values,
+               const Range& range);
   void items(std::string_view key, std::vector<Item>& items);
   void arguments(std::string_view key, Arguments& arguments);
 
@@ -67,6 +72,10 @@ class ConfigReader {
   std::string full(std::string_view key) const;
   std::string scalar(std::string_view key, const YAML::Node& node,
                      std::string_view wanted) const;
+  std::string chosen(std::string_view key, const YAML::Node& node,
+                     std::initializer_list<std::string_view> names) const;
+  std::vector<YAML::Node> one_or_more(std::string_view key,
+                                      const YAML::Node& node) const;
   void check_range(std::string_view key, const YAML::Node& node, double value,
                    const Range& range) const;
   Item read_item(std::string_view key, const YAML::Node& node) const;

@@ -2,6 +2,7 @@
 
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/train/device_setup.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/trainer.hpp"
 #include "sheaf/train/trainer_run.hpp"
@@ -49,6 +50,7 @@ void print_routes(const std::vector<parallel::DadRoute>& routes,
 
 void explain(const comm::Group& group, const RunConfig& config,
              std::ostream& out) {
+  device_of_rank(config, group);  // tells what is wrong with it
   const DataSets sets = open_data(config);
   const comm::Group samples = sample_ranks(config, group);
   data::Loader loader(sets.train, samples,

@@ -5,27 +5,19 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/random.hpp"
+#include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/scope.hpp"
 #include "sheaf/train/autocast.hpp"
+#include "sheaf/train/device_setup.hpp"
 
 namespace sheaf::train {
 namespace {
 
 namespace F = torch::nn::functional;
 using torch::Tensor;
-
-torch::Device device_for(const RunConfig& config, const comm::Group& group) {
-  if (config.device == "cpu") return torch::kCPU;
-  SHEAF_CHECK(torch::cuda::is_available(), config.where("device"),
-              "device is cuda, and there is none that libtorch can use; set "
-              "device=cpu");
-  const int count = static_cast<int>(torch::cuda::device_count());
-  const int index = group.local_rank() % count;
-  return {torch::kCUDA, static_cast<torch::DeviceIndex>(index)};
-}
 
 // Parameters that a module holds under two names are stepped once.
 NamedTensors distinct_parameters(const torch::nn::Module& module) {
@@ -74,7 +66,7 @@ Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
       model_(std::move(model)),
       group_(group),
       trace_(trace),
-      device_(device_for(config, group)),
+      device_(device_of_rank(config, group)),
       type_(config.precision == "f64" ? torch::kDouble : torch::kFloat),
       samples_(sample_ranks(config, group)) {
   model_.module->to(device_, type_);
@@ -318,6 +310,11 @@ std::vector<parallel::DadRoute> Learner::routes() const {
   const auto* dad =
       dynamic_cast<const parallel::DadParallelCore*>(parallel_.get());
   return dad ? dad->routes() : std::vector<parallel::DadRoute>{};
+}
+
+void Learner::share_weights() {
+  if (config_.has_unlike_devices())
+    parallel::broadcast_tensors(group_, parameters_);
 }
 
 void Learner::check_weights() const {

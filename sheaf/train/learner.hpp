@@ -80,6 +80,10 @@ class Learner {
   void load_from(const TrainState& state);
   void load_weights(const NamedTensors& weights);
 
+  // Unlike devices round differently: where there are any, the weights become
+  // rank 0's again. All ranks call it.
+  void share_weights();
+
   // CheckError when the ranks' weights differ in a bit.
   void check_weights() const;
 

@@ -1,4 +1,5 @@
 // The strategy that a run description asks for.
+#include "sheaf/comm/collectives.hpp"
 #include "sheaf/train/learner.hpp"
 #include "sheaf/train/plan_setup.hpp"
 
@@ -90,7 +91,10 @@ std::unique_ptr<parallel::MixedPrecision::Scope> Learner::plan_scope() {
 
 void Learner::use_plan() {
   precision_.emplace(*model_.module, plan_for_all(config_, group_, device_));
-  if (precision_->needs_loss_scale()) scale_.emplace();
+  // Gradients of a rank without need are added to those of one with it.
+  std::vector<std::int32_t> needing{precision_->needs_loss_scale() ? 1 : 0};
+  comm::all_reduce(group_, needing, {.name = "loss scale of the plan"});
+  if (needing[0] > 0) scale_.emplace();
 }
 
 }  // namespace sheaf::train

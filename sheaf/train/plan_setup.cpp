@@ -10,16 +10,30 @@
 
 namespace sheaf::train {
 
-void check_plan(const RunConfig& config, const torch::nn::Module& module) {
+void check_plan(const RunConfig& config, const torch::nn::Module& module,
+                const comm::Group& group, const torch::Device& device) {
   if (config.plan.empty()) return;
-  const auto plan = plan::read_precision_plan(
-      config.plan, name_of(torch::Device(config.device)));
-  try {
-    parallel::check_plan(module, plan, torch::Device(config.device));
-  } catch (const UsageError& error) {
-    throw UsageError(
-        concat(config.where("plan"), config.plan, ": ", error.what()));
-  }
+  const auto check = [&](const std::string& text) {
+    try {
+      parallel::check_plan(
+          module,
+          plan::parse_precision_plan(text, config.plan, name_of(device)),
+          device);
+    } catch (const UsageError& error) {
+      throw UsageError(
+          concat(config.where("plan"), config.plan, ": ", error.what()));
+    }
+  };
+  // First on rank 0, so that what is wrong for all is told once.
+  const std::string text = from_root(group, [&] {
+    const std::string read = plan::read_plan_text(config.plan);
+    check(read);
+    return read;
+  });
+  from_all(group, 0, [&] {
+    check(text);
+    return std::vector<std::int64_t>{};
+  });
 }
 
 plan::PrecisionPlan plan_for_all(const RunConfig& config,

@@ -9,9 +9,11 @@
 
 namespace sheaf::train {
 
-// Reads it and sees whether the network can be run so, on one rank. IoError
-// and UsageError say what is wrong with it. Without a plan it does nothing.
-void check_plan(const RunConfig& config, const torch::nn::Module& module);
+// Rank 0 reads it, and each sees whether its device can run the network so.
+// IoError and UsageError say what is wrong, on one rank or more, and the others
+// throw FailedOnRoot. All call it; without a plan it does nothing.
+void check_plan(const RunConfig& config, const torch::nn::Module& module,
+                const comm::Group& group, const torch::Device& device);
 
 // What the plan says for this rank's device. Rank 0 reads the file, so that
 // other hosts need not have it; all call it.

@@ -11,6 +11,7 @@
 #include "sheaf/tensor/scope.hpp"
 #include "sheaf/tensor/trace_text.hpp"
 #include "sheaf/topo/host.hpp"
+#include "sheaf/train/device_setup.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/recording_report.hpp"
@@ -30,9 +31,13 @@ void check_recording(const RecordingOptions& options, const RunConfig& config) {
               " steps after a warm-up of ", options.warmup,
               " cannot be recorded; give --steps 1 or more and --warmup 0 or "
               "more");
-  SHEAF_CHECK(config.device == "cpu" || *tensor::why_no_kineto() == 0,
-              config.where("device"), "device is ", config.device, ", and ",
-              tensor::why_no_kineto(), "; set device=cpu");
+}
+
+void check_kineto(const comm::Group& group, const RunConfig& config) {
+  SHEAF_CHECK(
+      config.device_of(group.rank()) == "cpu" || *tensor::why_no_kineto() == 0,
+      config.where("device"), "device is cuda for rank ", group.rank(),
+      ", and ", tensor::why_no_kineto(), "; set device=cpu");
 }
 
 // A plan, even one that changes nothing, makes the scopes of layers.
@@ -150,7 +155,10 @@ class Recording {
   }
 
  private:
-  bool is_on_gpu() const { return config_.device == "cuda"; }
+  const std::string& device_name() const {
+    return config_.device_of(group_.rank());
+  }
+  bool is_on_gpu() const { return device_name() == "cuda"; }
   torch::DeviceType device() const {
     return is_on_gpu() ? torch::kCUDA : torch::kCPU;
   }
@@ -158,6 +166,8 @@ class Recording {
 
   void record_steps(tensor::RecorderOptions options) {
     options.has_sizes = options_.has_sizes;
+    // Kineto takes its time to start; no rank is to record that of another.
+    comm::barrier(group_);
     recorder_.emplace(options);
     Stopwatch wall;
     const std::clock_t busy = std::clock();  // of all threads
@@ -181,7 +191,7 @@ class Recording {
     Report told{{"version", 1},
                 {"model", config_.network.name},
                 {"batch", run_->rows()},
-                {"device", config_.device},
+                {"device", device_name()},
                 {"device_name", ""},
                 {"precision", precision_of(run_->learner(), config_)},
                 {"threads", torch::get_num_threads()},
@@ -242,8 +252,15 @@ void record(const comm::Group& group, const RunConfig& config,
             const RecordingOptions& options) {
   from_root(group, [&] {
     check_recording(options, config);
+    config.check_ranks(group.size());
+    check_kineto(group, config);
     return std::string();
   });
+  from_all(group, 0, [&] {
+    check_kineto(group, config);
+    return std::vector<std::int64_t>{};
+  });
+  device_of_rank(config, group);  // tells what is wrong with it
   const RunConfig complete = with_layers(config);
   Recording(group, complete, options).make();
   comm::barrier(group);

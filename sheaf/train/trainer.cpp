@@ -5,6 +5,7 @@
 
 #include "sheaf/base/atomic_file.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/device_setup.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/plan_setup.hpp"
@@ -21,7 +22,8 @@ void set_threads(const RunConfig& config, const comm::Group& group) {
   const int cores =
       static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int share = std::max(1, cores / group.local_size());
-  torch::set_num_threads(config.threads > 0 ? config.threads : share);
+  const auto wanted = static_cast<int>(config.threads_of(group.rank()));
+  torch::set_num_threads(wanted > 0 ? wanted : share);
   // Moments of weights that are no longer used shrink until they are denormal
   // numbers, with which processors compute many times slower.
   at::globalContext().setFlushDenormal(true);
@@ -38,7 +40,8 @@ data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
   options.shuffle = is_training;
   if (is_training && config.data.sites == "by_class")
     options.sites = sites_by_class(*sets.train, samples.size());
-  options.pin_memory = config.device == "cuda";
+  if (config.shares.size() > 1) options.shares = config.shares;
+  options.pin_memory = config.device_of(group.rank()) == "cuda";
   options.transform = is_training ? sets.transform : sets.evaluation_transform;
   options.tile = tile_of(config, group);
   return options;
@@ -58,6 +61,7 @@ std::string_view name_of(Ending ending) noexcept {
 TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
                        const TrainOptions& options)
     : group_(group), config_(config), options_(options) {
+  const torch::Device device = device_of_rank(config, group);
   set_threads(config, group);
   check_strategy();
   samples_ = sample_ranks(config, group);
@@ -69,12 +73,12 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
     model = options.model ? *options.model : make_model(config);
     stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
     check_stack();
-    if (is_first()) check_plan(config, *model.module);
     open_loaders();
     return std::string();
   };
   from_root(group, prepare);
   if (!is_first()) prepare();
+  check_plan(config, *model.module, group, device);
   open_folder();
   if (config.output.trace) {
     const std::string name =
@@ -180,6 +184,7 @@ bool TrainerRun::train_epoch() {
     metrics.go_on_with(state_.metric_sums);
   state_.metric_sums.clear();
   learner_->set_training(true);
+  learner_->share_weights();
   choose_learners();
   epoch_times_ = {};
   train_loader_->set_epoch(state_.epoch);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "sheaf/base/error.hpp"
 #include "tests/data/made_files.hpp"
 #include "tests/support/python.hpp"
 
@@ -41,6 +42,23 @@ Indices global_batch(std::int64_t size, int ranks, std::int64_t batch,
   EXPECT_EQ(static_cast<std::int64_t>(all.size()),
             Sampler(size, 0, ranks, options).global_size(batch));
   return all;
+}
+
+TEST(Sampler, RanksMayTakeUnlikeShares) {
+  SamplerOptions options{.global_batch = 8, .shares = {5, 0, 3}};
+  EXPECT_EQ(Sampler(22, 0, 3, options).share(0).size(), 5u);
+  EXPECT_EQ(Sampler(22, 1, 3, options).share(0).size(), 0u);
+  EXPECT_EQ(Sampler(22, 2, 3, options).share(0).size(), 3u);
+  EXPECT_EQ(Sampler(22, 2, 3, options).share(2).size(), 3u);  // of 6
+  const SamplerOptions equal{.global_batch = 8};
+  for (const std::int64_t batch : {0, 1, 2})
+    EXPECT_EQ(global_batch(22, 3, batch, options),
+              global_batch(22, 3, batch, equal));
+  EXPECT_THROW(Sampler(22, 0, 2, options), UsageError);
+  options.shares = {1, -1, 3};
+  EXPECT_THROW(Sampler(22, 0, 3, options), UsageError);
+  options.shares = {0, 0, 0};
+  EXPECT_THROW(Sampler(22, 0, 3, options), UsageError);
 }
 
 TEST(EpochOrder, IsAPermutation) {

@@ -72,6 +72,41 @@ TEST(Config, APrintedOneReadsBackTheSame) {
   EXPECT_EQ(back.network.layers, parse_config(kWhole, "a.yaml").network.layers);
 }
 
+TEST(Config, RanksMayHaveDevicesOfTheirOwn) {
+  const RunConfig one = parse_config("device: cuda\nthreads: 3", "a.yaml");
+  EXPECT_EQ(one.device_of(5), "cuda");
+  EXPECT_EQ(one.threads_of(5), 3);
+  EXPECT_FALSE(one.has_unlike_devices());
+  one.check_ranks(7);
+  const Overrides sets{"device=[cuda,cpu]", "threads=[2, 13]"};
+  const RunConfig two = parse_config("device: cpu", "a.yaml", sets);
+  EXPECT_EQ(two.device_of(0), "cuda");
+  EXPECT_EQ(two.device_of(1), "cpu");
+  EXPECT_EQ(two.threads_of(1), 13);
+  EXPECT_TRUE(two.has_unlike_devices());
+  two.check_ranks(2);
+  const RunConfig back = parse_config(print_config(two), "b.yaml");
+  EXPECT_EQ(back.devices, two.devices);
+  EXPECT_EQ(back.threads, two.threads);
+}
+
+TEST(Config, WrongDevicesAreTold) {
+  EXPECT_HAS(error_of("device: [cuda, cup]"), "did you mean 'cpu'?");
+  EXPECT_HAS(error_of("device: []"), "device is an empty list");
+  EXPECT_HAS(error_of("device: [[cpu]]"), "device is a list");
+  EXPECT_HAS(error_of("threads: [1, -1]"), "from 0 to 4096");
+  EXPECT_HAS(error_of("device: [cuda, cpu]\nparallel: {strategy: dad}"),
+             "device is [cuda, cpu], and parallel.strategy is dad");
+  EXPECT_HAS(error_of("device: [cuda, cpu]\ncheck_weights_every: 5"),
+             "a.yaml:2: check_weights_every compares bits");
+  EXPECT_HAS(error_of("shares: [0, 0]"), "shares are all 0");
+  EXPECT_HAS(error_of("shares: [1, 2]\ndata: {sites: by_class}"), "by_class");
+  parse_config("device: [cpu, cpu]\nparallel: {strategy: dad}", "a.yaml");
+  const RunConfig two = parse_config("epochs: 1\ndevice: [cpu, cpu]", "a.yaml");
+  EXPECT_HAS(sheaf::error_of<UsageError>([&] { two.check_ranks(3); }),
+             "a.yaml:2: device lists 2 ranks, and there are 3");
+}
+
 TEST(Config, AWordStandsForAName) {
   const RunConfig config =
       parse_config("network: mlp\noptimizer: adamw\n", "a.yaml");
