@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_recording(const RecordingOptions& options, const RunConfig& config) {
+void check_recording(const RecordingOptions& options) {
   const std::string name = options.file.filename().string();
   SHEAF_CHECK(name.ends_with(".json") || name.ends_with(".json.gz"),
               "the file of a trace ends in .json or .json.gz, and '", name,
@@ -251,7 +251,7 @@ fs::path file_of_rank(const fs::path& file, int rank, int ranks) {
 void record(const comm::Group& group, const RunConfig& config,
             const RecordingOptions& options) {
   from_root(group, [&] {
-    check_recording(options, config);
+    check_recording(options);
     config.check_ranks(group.size());
     check_kineto(group, config);
     return std::string();
