@@ -101,7 +101,7 @@ class Bench:
     def sets(self, **values):
         words = []
         given = [f"{key}={value}" for key, value in values.items()]
-        for one in [*given, *self.arguments.set]:
+        for one in [*self.arguments.set, *given]:
             words += ["--set", one]
         return words
 
