@@ -6,7 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/world.hpp"
-#include "sheaf/parallel/reducer.hpp"
+#include "tests/parallel/staged_training.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::parallel {
@@ -14,6 +14,7 @@ namespace {
 
 using comm::Group;
 using comm::run_threads;
+using test::train_staged;
 
 TEST(Homes, AreOneWhereAllRanksHaveParametersTogether) {
   // Two ranks, four parameters: on the first all but one are on cuda:0.
@@ -50,43 +51,6 @@ TEST(Homes, UnlikeOnesAreTold) {
         {"DadParallel needs the module on the same kind", "DataParallel"});
     check_like_homes(group, {at::empty({2})}, "DadParallel");
   });
-}
-
-// Small, large with a size that is no multiple of a cache line, small.
-std::vector<ReducedParameter> three_parameters() {
-  std::vector<ReducedParameter> list;
-  for (const int size : {7, 257 * 257, 33})
-    list.push_back(
-        {concat("w", size), torch::ones({size}).set_requires_grad(true)});
-  return list;
-}
-
-double one_pass(Reducer& reducer, std::vector<ReducedParameter>& parameters,
-                double factor) {
-  reducer.before_forward();
-  at::Tensor loss = torch::zeros({});
-  for (auto& one : parameters) {
-    one.tensor.mutable_grad().reset();
-    loss = loss + (one.tensor * factor).sum();
-  }
-  loss.backward();
-  double largest = 0;
-  for (const auto& one : parameters)
-    largest =
-        std::max(largest, (one.tensor.grad() - 2).abs().max().item<double>());
-  return largest;
-}
-
-// Ranks 1, 2 and 3 give as many: 2 on average, exactly, also in 16 bits.
-void train_staged(const Group& group, bool is_staged, ReducerOptions options,
-                  std::size_t buckets) {
-  auto parameters = three_parameters();
-  options.is_staged = is_staged;
-  Reducer reducer(parameters, group, options);
-  for (int pass = 0; pass < 3; ++pass) {
-    EXPECT_EQ(one_pass(reducer, parameters, group.rank() + 1), 0);
-    EXPECT_EQ(reducer.bucket_count(), buckets);
-  }
 }
 
 TEST(UnlikeDevices, RanksThatStageAndRanksThatDoNotAgree) {
