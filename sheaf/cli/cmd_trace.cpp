@@ -14,6 +14,7 @@ constexpr const char* kTraceFooter =
     "  sheaf trace a.yaml -n 2 --steps 5 -o a.json   a.rank0.json, "
     "a.rank1.json\n"
     "  sheaf trace a.yaml --precision bf16 -o bf16.json.gz\n"
+    "  sheaf trace a.yaml --curvature 100 -o f32.json.gz\n"
     "Each rank writes what it did in the steps after the warm-up: operators,\n"
     "kernels, exchanges, allocations, and statistics of the layers. sheaf\n"
     "predict reads it, and so does Perfetto. docs/trace.md describes the file.";
@@ -26,6 +27,7 @@ struct TraceArguments {
   std::string plan;
   int warmup = 5;
   int steps = 3;
+  int curvature = 0;
 };
 
 void add_tracing_options(CLI::App& command, TraceArguments& arguments) {
@@ -58,6 +60,12 @@ void add_tracing_options(CLI::App& command, TraceArguments& arguments) {
       ->capture_default_str();
   command.add_option("--steps", arguments.steps, "Steps to record")
       ->capture_default_str();
+  command
+      .add_option("--curvature", arguments.curvature,
+                  "Also estimate, by so many samples, how curved the loss is "
+                  "in each layer's weight, for sheaf plan --indicator hessian; "
+                  "0: do not")
+      ->capture_default_str();
 }
 
 std::vector<std::string> traced_words(const TraceArguments& arguments) {
@@ -65,6 +73,9 @@ std::vector<std::string> traced_words(const TraceArguments& arguments) {
                                  "-o",       arguments.output,
                                  "--warmup", std::to_string(arguments.warmup),
                                  "--steps",  std::to_string(arguments.steps)};
+  if (arguments.curvature != 0)
+    words.insert(words.end(),
+                 {"--curvature", std::to_string(arguments.curvature)});
   if (!arguments.plan.empty())
     words.insert(words.end(), {"--plan", arguments.plan});
   for (const std::string& set : arguments.sets)

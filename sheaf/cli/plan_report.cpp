@@ -93,11 +93,11 @@ class ReportMaker {
     page_.steps.push_back(std::move(row));
   }
 
-  // Any trace of the model has the statistics.
+  // Any trace of the model will do that has them.
   const plan::TracedModel& statistics() const {
     for (const plan::WorkerKind& kind : cluster_.kinds)
       for (const plan::Precision one : kind.recorded->precisions())
-        if (!kind.recorded->of(one).model.statistics.empty())
+        if (has_statistics(kind.recorded->of(one).model, report_.indicator))
           return kind.recorded->of(one).model;
     return cluster_.kinds[0].recorded->model();
   }

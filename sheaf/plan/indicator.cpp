@@ -129,26 +129,37 @@ IndicatorKind parse_indicator(const std::string& text) {
                           "hessian"));
 }
 
+bool has_statistics(const TracedModel& model, IndicatorKind kind) {
+  if (kind != IndicatorKind::kHessian) return !model.statistics.empty();
+  return std::any_of(model.statistics.begin(), model.statistics.end(),
+                     [](const auto& one) { return one.second.curvature != 0; });
+}
+
 Indicator::Indicator(const TracedModel& model, const ModelGraph& graph,
                      IndicatorKind kind) {
   SHEAF_CHECK(!model.statistics.empty(),
               "the trace has no statistics of layers; record it again: sheaf "
               "trace CONFIG");
-  bool has_curvature = false;
-  for (const auto& [name, statistics] : model.statistics)
-    has_curvature |= statistics.curvature != 0;
-  SHEAF_CHECK(kind != IndicatorKind::kHessian || has_curvature,
-              "the trace does not tell the curvature of the loss, which sheaf "
-              "trace does not record yet; use --indicator variance");
+  SHEAF_CHECK(has_statistics(model, kind),
+              "the trace does not tell the curvature of the loss; record it "
+              "again with sheaf trace CONFIG --curvature 100, or use "
+              "--indicator variance");
+  // Statistics are sums over a layer's calls, which are slots.
+  std::map<std::string, double> calls;
+  for (const Slot& slot : graph.slots) calls[slot.layer] += 1;
   std::map<Precision, double> sums;
   for (const Slot& slot : graph.slots) {
     const auto found = model.statistics.find(slot.layer);
     if (slot.layer.empty() || found == model.statistics.end() ||
         found->second.weight.elements == 0)
       continue;
-    for (const Precision one : kLower)
-      sums[one] += values_[slot.layer][one] +=
-          value_of(found->second, one, slot.depth, graph.depth, kind);
+    for (const Precision one : kLower) {
+      const double value =
+          value_of(found->second, one, slot.depth, graph.depth, kind) /
+          calls[slot.layer];
+      values_[slot.layer][one] += value;
+      sums[one] += value;
+    }
   }
   const auto known =
       static_cast<double>(std::max<std::size_t>(1, values_.size()));

@@ -18,6 +18,9 @@ enum class IndicatorKind {
 // "variance", "published", "weight", "hessian"; UsageError for another text.
 IndicatorKind parse_indicator(const std::string& text);
 
+// Whether the trace tells what an indicator of this kind needs.
+bool has_statistics(const TracedModel& model, IndicatorKind kind);
+
 class Indicator {
  public:
   // UsageError where the model has no statistics, or none of this kind.

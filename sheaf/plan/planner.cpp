@@ -40,10 +40,11 @@ class Planner {
   // Any kind's will do: they are of the same model.
   const TracedModel& statistics_of(const WorkerKind& kind) const {
     for (const Precision one : kind.recorded->precisions())
-      if (!kind.recorded->of(one).model.statistics.empty())
+      if (has_statistics(kind.recorded->of(one).model, options_.indicator))
         return kind.recorded->of(one).model;
     for (const WorkerKind& other : cluster_.kinds)
-      if (&other != &kind && !other.recorded->model().statistics.empty())
+      if (&other != &kind &&
+          has_statistics(other.recorded->model(), options_.indicator))
         return other.recorded->model();
     return kind.recorded->model();
   }

@@ -110,6 +110,13 @@ Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
           ranks / static_cast<double>(batch.global_size)};
 }
 
+// Every rank cuts its share in as many, and none of them is empty unless the
+// share is.
+std::int64_t Learner::parts_of(const data::Batch& batch) const {
+  return std::clamp<std::int64_t>(batch.global_size / samples_.size(), 1,
+                                  config_.accumulate);
+}
+
 Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
   // A network may make something else than an image of its images.
   const bool is_apart = spatial::is_split(given) && !spatial::is_split(output);
@@ -217,10 +224,7 @@ StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
   StepTimes times;
   seed_step(config_.seed, step, samples_.rank());
   parallel::forget_gradients(*model_.module);
-  // Every rank cuts its share in as many pieces, and none of them is empty
-  // unless the share is.
-  const std::int64_t pieces = std::clamp<std::int64_t>(
-      batch.global_size / samples_.size(), 1, config_.accumulate);
+  const std::int64_t pieces = parts_of(batch);
   const std::int64_t rows = batch.size();
   for (std::int64_t i = 0; i < pieces; ++i) {
     std::optional<parallel::Strategy::NoSync> guard;

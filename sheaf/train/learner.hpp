@@ -17,6 +17,7 @@
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/config.hpp"
+#include "sheaf/train/curvature.hpp"
 #include "sheaf/train/metrics.hpp"
 #include "sheaf/train/step_times.hpp"
 
@@ -65,6 +66,13 @@ class Learner {
   // What a step on cut images exchanges; it is made, too.
   std::vector<spatial::ExchangeNote> notes_of_step(const data::Batch& batch);
 
+  // How curved the loss of a step on this batch is in each of the weights, as
+  // the network is now, computed in their type whatever the plan says. Nothing
+  // changes. All ranks call it. UsageError where layers exchange something.
+  std::vector<Curvature> curvature(const data::Batch& batch,
+                                   const std::vector<torch::Tensor>& weights,
+                                   int samples);
+
   // Adds the batch to the metrics, changing nothing else.
   void evaluate(const data::Batch& batch, Metrics& metrics);
 
@@ -111,6 +119,8 @@ class Learner {
                            std::int64_t rows) const;
   Piece piece_of(const data::Batch& batch, std::int64_t first,
                  std::int64_t rows) const;
+  // In how many pieces a step takes this rank's share.
+  std::int64_t parts_of(const data::Batch& batch) const;
   torch::Tensor loss_sum(const torch::Tensor& output,
                          const torch::Tensor& target) const;
   torch::Tensor forward(const Piece& piece, torch::Tensor& output);

@@ -22,7 +22,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_recording(const RecordingOptions& options) {
+// A plan, even one that changes nothing, makes the scopes of layers.
+RunConfig with_layers(RunConfig config) {
+  if (config.plan.empty() && config.precision == "f32" &&
+      config.parallel.strategy != "spatial")
+    config.plan = "f32";
+  return config;
+}
+
+void check_curvature(int samples, const RunConfig& config) {
+  SHEAF_CHECK(samples >= 0, "--curvature ", samples,
+              " is no number of samples; give 1 or more, or 0 for none");
+  SHEAF_CHECK(samples == 0 || !with_layers(config).plan.empty(),
+              "--curvature is told by layer, and a run with precision: ",
+              config.precision, " and strategy: ", config.parallel.strategy,
+              " does not tell its layers; use precision: f32, and --precision "
+              "for the layers', and another strategy than spatial");
+}
+
+void check_recording(const RecordingOptions& options, const RunConfig& config) {
+  check_curvature(options.curvature, config);
   const std::string name = options.file.filename().string();
   SHEAF_CHECK(name.ends_with(".json") || name.ends_with(".json.gz"),
               "the file of a trace ends in .json or .json.gz, and '", name,
@@ -38,14 +57,6 @@ void check_kineto(const comm::Group& group, const RunConfig& config) {
       config.device_of(group.rank()) == "cpu" || *tensor::why_no_kineto() == 0,
       config.where("device"), "device is cuda for rank ", group.rank(),
       ", and ", tensor::why_no_kineto(), "; set device=cpu");
-}
-
-// A plan, even one that changes nothing, makes the scopes of layers.
-RunConfig with_layers(RunConfig config) {
-  if (config.plan.empty() && config.precision == "f32" &&
-      config.parallel.strategy != "spatial")
-    config.plan = "f32";
-  return config;
 }
 
 // Of all layers, or "plan".
@@ -82,6 +93,11 @@ class RecordedRun {
 
   void steps(int count) {
     for (int i = 0; i < count; ++i) step();
+  }
+
+  // Of the last step's batch.
+  void add_curvature(int samples, Report& layers) {
+    report_curvature(*learner_, **next_, samples, layers);
   }
 
   const Learner& learner() const { return *learner_; }
@@ -213,6 +229,8 @@ class Recording {
     told["nodes"] = std::move(nodes);
     told["layers"] = report_layers(module, layers);
     told["memory"] = std::move(memory);
+    if (options_.curvature > 0)
+      run_->add_curvature(options_.curvature, told["layers"]);
     return told;
   }
 

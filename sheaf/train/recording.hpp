@@ -13,6 +13,7 @@ struct RecordingOptions {
   std::filesystem::path file;  // ".json" or ".json.gz"
   int warmup = 5;              // steps before those that are recorded
   int steps = 3;
+  int curvature = 0;            // samples of it; 0: it is not told
   bool has_sizes = true;        // of the operators' inputs
   std::ostream* out = nullptr;  // a line for people
 };

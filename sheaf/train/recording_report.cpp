@@ -17,12 +17,15 @@ std::string layer_of_parameter(const std::string& name,
   return layers.contains(around) ? around : "";
 }
 
+bool is_weight_of(const std::string& parameter, const std::string& layer) {
+  return parameter == layer || parameter == layer + ".weight";
+}
+
 tensor::Statistics gradient_of(const torch::nn::Module& module,
                                const std::string& layer) {
   tensor::Statistics result;
   for (const auto& entry : module.named_parameters())
-    if (entry.key() == layer || entry.key() == layer + ".weight")
-      result.add(entry.value().grad());
+    if (is_weight_of(entry.key(), layer)) result.add(entry.value().grad());
   return result;
 }
 
@@ -79,6 +82,25 @@ Report report_memory(const tensor::PhasePeaks& peaks) {
   for (const char* phase : {"backward", "exchange"}) raise("backward", phase);
   for (const char* phase : {"clip", "optimizer"}) raise("optimizer", phase);
   return {{"before", peaks.before()}, {"peak", most}};
+}
+
+void report_curvature(Learner& learner, const data::Batch& batch, int samples,
+                      Report& layers) {
+  std::vector<std::string> names;
+  std::vector<torch::Tensor> weights;
+  const auto parameters = learner.module().named_parameters();
+  for (const auto& [layer, told] : layers.items())
+    for (const auto& entry : parameters)
+      if (is_weight_of(entry.key(), layer) && entry.value().requires_grad()) {
+        names.push_back(layer);
+        weights.push_back(entry.value());
+      }
+  const auto values = learner.curvature(batch, weights, samples);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Report& statistics = layers[names[i]]["statistics"];
+    statistics["curvature"] = values[i].trace;
+    statistics["curvature_error"] = values[i].error;
+  }
 }
 
 Report report_optimizer(const Learner& learner, const RunConfig& config) {

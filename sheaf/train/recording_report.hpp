@@ -21,6 +21,9 @@ Report report_parameters(const torch::nn::Module& module,
 // With the gradients that the module's weights have now.
 Report report_layers(const torch::nn::Module& module, const LayerTable& layers);
 Report report_memory(const tensor::PhasePeaks& peaks);
+// Adds it to the statistics of the layers with a weight. All ranks call it.
+void report_curvature(Learner& learner, const data::Batch& batch, int samples,
+                      Report& layers);
 // All ranks call it.
 Report report_optimizer(const Learner& learner, const RunConfig& config);
 

@@ -225,6 +225,34 @@ TEST_P(TraceCommand, LayersInAnotherPrecisionHaveCasts) {
   EXPECT_EQ(trace_in("b.json")["sheaf"]["precision"], "plan");
 }
 
+TEST_P(TraceCommand, TellsTheCurvatureThatPlansGoBy) {
+  ASSERT_EQ(record("lenet.yaml", "bf16.json", {"--precision", "bf16"}).code, 0);
+  ASSERT_EQ(record("lenet.yaml", "plain.json").code, 0);
+  const RunResult result =
+      record("lenet.yaml", "f32.json", {"--curvature", "20"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const Json trace = trace_in("f32.json");
+  for (const auto& [name, layer] : trace["sheaf"]["layers"].items()) {
+    EXPECT_NE(layer["statistics"]["curvature"], 0) << name;
+    EXPECT_GT(layer["statistics"]["curvature_error"], 0) << name;
+  }
+  EXPECT_EQ(operators_of(trace, "ProfilerStep#2"),
+            operators_of(trace_in("plain.json"), "ProfilerStep#2"));
+  EXPECT_EQ(trace["sheaf"]["memory"],
+            trace_in("plain.json")["sheaf"]["memory"]);
+  const auto plan_with = [&](const char* name) {
+    return run({"plan", file(name), file("bf16.json"), "--indicator", "hessian",
+                "-o", file("plan.json")});
+  };
+  const RunResult planned = plan_with("f32.json");
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_TRUE(fs::exists(file("plan.json")));
+  const RunResult refused = plan_with("plain.json");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--curvature"), std::string::npos) << refused.err;
+}
+
 TEST_P(TraceCommand, MistakesAreTold) {
   const auto code_of = [&](const std::string& output, TraceWords more) {
     more.insert(more.end(), {"-n", "1"});
@@ -237,6 +265,9 @@ TEST_P(TraceCommand, MistakesAreTold) {
   EXPECT_EQ(code_of("a.json", {"--precision", "f33"}), 2);
   EXPECT_EQ(code_of("a.json", {"--precision", "bf16", "--plan", "x"}), 2);
   EXPECT_EQ(code_of("a.json", {"--steps", "0"}), 2);
+  EXPECT_EQ(code_of("a.json", {"--curvature", "-1"}), 2);
+  EXPECT_EQ(code_of("a.json", {"--curvature", "1", "--set", "precision=bf16"}),
+            2);
   EXPECT_NE(code_of("none/a.json", {}), 0);
   EXPECT_FALSE(fs::exists(file("a.json")));
 }

@@ -143,38 +143,5 @@ TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
                             {"none of the precisions"});
 }
 
-TEST(Indicator, GrowsAsPrecisionFalls) {
-  const Recorded recorded = record(small_model(), {Precision::kF32});
-  for (const auto kind : {IndicatorKind::kVariance, IndicatorKind::kPublished,
-                          IndicatorKind::kWeight}) {
-    const Indicator indicator(recorded.model(), recorded.graph(), kind);
-    EXPECT_EQ(indicator.of("conv1", Precision::kF32), 0);
-    EXPECT_GT(indicator.of("conv1", Precision::kF16), 0);
-    EXPECT_GT(indicator.of("conv1", Precision::kBf16),
-              indicator.of("conv1", Precision::kF16));
-  }
-  expect_throws<UsageError>(
-      [&] {
-        Indicator(recorded.model(), recorded.graph(), IndicatorKind::kHessian);
-      },
-      {"curvature"});
-  expect_throws<UsageError>([] { parse_indicator("other"); }, {"variance"});
-}
-
-// The published formula, by hand: conv1's statistics in model_trace.hpp.
-TEST(Indicator, HasThePublishedValues) {
-  const Recorded recorded = record(small_model(), {Precision::kF32});
-  const Indicator indicator(recorded.model(), recorded.graph(),
-                            IndicatorKind::kPublished);
-  const double n_w = std::sqrt(300.0), n_v = std::sqrt(1000.0), n_g = 1;
-  const double s_v = 4 / 127.0, s_w = 1 / 127.0;
-  const double forward = (n_w * s_v * s_v * 1000 + n_v * s_w * s_w * 100) / 6;
-  // frexp(sqrt(sqrt(1000) / 1000)) has the exponent -2.
-  const double backward =
-      (n_g * s_v * s_v * 1000 + n_v * 16 * std::pow(2, -18) * 1000) / 6;
-  EXPECT_NEAR(indicator.of("conv1", Precision::kInt8),
-              4 * (3 - 1) * forward + 1 * backward, 1e-9);
-}
-
 }  // namespace
 }  // namespace sheaf::plan

@@ -56,6 +56,7 @@ void add_trace_rank_command(CLI::App& app) {
   command->add_option("--plan", arguments->plan);
   command->add_option("--warmup", arguments->recording.warmup);
   command->add_option("--steps", arguments->recording.steps);
+  command->add_option("--curvature", arguments->recording.curvature);
   command->callback([arguments] { trace_rank(*arguments); });
 }
 
