@@ -69,6 +69,29 @@ void check_layers(const LayerNames& names, const PrecisionPlan& plan) {
   }
 }
 
+bool has_counted(const PrecisionPlan& plan) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(),
+                     [](const auto& one) { return is_counted(one.first); });
+}
+
+// "matmul#0 to matmul#5, bmm#0".
+std::string text_of(const std::map<std::string, int>& products) {
+  std::vector<std::string> parts;
+  for (const auto& [label, count] : products)
+    parts.push_back(count == 1
+                        ? label + "#0"
+                        : concat(label, "#0 to ", label, "#", count - 1));
+  return parts.empty() ? "none at all" : join(parts, ", ");
+}
+
+bool has_product(const std::map<std::string, int>& products,
+                 const std::string& name) {
+  for (const auto& [label, count] : products)
+    for (int i = 0; i < count; ++i)
+      if (name == concat(label, "#", i)) return true;
+  return false;
+}
+
 std::set<Precision> precisions_of(const PrecisionPlan& plan) {
   std::set<Precision> result{plan.other};
   for (const auto& [layer, precision] : plan.layers) result.insert(precision);
@@ -108,14 +131,30 @@ MixedPrecision::MixedPrecision(torch::nn::Module& module, PrecisionPlan plan,
   avoid_broken_kernels();
   check_layers(setting_->names, setting_->plan);
   check_precisions(setting_->plan, setting_->device);
+  setting_->is_unchecked = has_counted(setting_->plan);
+}
+
+void MixedPrecision::check_products() const {
+  for (const auto& [layer, precision] : setting_->plan.layers)
+    SHEAF_CHECK(!is_counted(layer) || has_product(setting_->products, layer),
+                "the plan names '", layer,
+                "', and the module's forward pass has had no such product of "
+                "activations; it has had ",
+                text_of(setting_->products), "; name one of these, or none");
 }
 
 MixedPrecision::~MixedPrecision() = default;
 MixedPrecision::MixedPrecision(MixedPrecision&&) noexcept = default;
 MixedPrecision& MixedPrecision::operator=(MixedPrecision&&) noexcept = default;
 
-MixedPrecision::Scope::Scope(MixedPrecision& precision)
-    : pass_(std::make_unique<PrecisionPass>(*precision.setting_)) {}
+MixedPrecision::Scope::Scope(MixedPrecision& precision) {
+  PrecisionSetting& setting = *precision.setting_;
+  if (setting.is_unchecked && setting.has_trained) {
+    precision.check_products();
+    setting.is_unchecked = false;
+  }
+  pass_ = std::make_unique<PrecisionPass>(setting);
+}
 MixedPrecision::Scope::~Scope() = default;
 
 const PrecisionPlan& MixedPrecision::plan() const { return setting_->plan; }

@@ -47,7 +47,8 @@ class MixedPrecision {
 
   // While it lives, operators of this thread go by the plan. It is to end, on
   // the thread that made it, before backward(), which needs none. Products of
-  // activations are counted anew by each.
+  // activations are counted anew by each. The first one after a pass with
+  // gradients does check_products().
   class [[nodiscard]] Scope {
    public:
     explicit Scope(MixedPrecision& precision);
@@ -59,6 +60,10 @@ class MixedPrecision {
     std::unique_ptr<PrecisionPass> pass_;
   };
   Scope forward_scope() { return Scope(*this); }
+
+  // UsageError for products of activations ("matmul#9") that the plan names and
+  // no pass has had, with those that there were.
+  void check_products() const;
 
   const plan::PrecisionPlan& plan() const;
   // Whether gradients may be too small for a layer's type; see LossScale.

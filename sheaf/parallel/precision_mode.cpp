@@ -13,10 +13,12 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/parallel/precision_casts.hpp"
 #include "sheaf/parallel/precision_flags.hpp"
 #include "sheaf/parallel/precision_int8.hpp"
@@ -92,6 +94,7 @@ PrecisionPass::PrecisionPass(PrecisionSetting& setting)
       outer_(passing),
       records_(outer_ ? outer_->records_ : at::isRecordFunctionEnabled()),
       has_gradients_(at::GradMode::is_enabled()),
+      exceptions_(std::uncaught_exceptions()),
       included_(kModeKey) {
   setting.names.find_storages();
   if (!outer_) at::enableRecordFunction(false);
@@ -101,6 +104,14 @@ PrecisionPass::PrecisionPass(PrecisionSetting& setting)
 PrecisionPass::~PrecisionPass() {
   passing = outer_;
   if (!outer_) at::enableRecordFunction(records_);
+  if (!setting_.is_unchecked) return;
+  for (const auto& [label, count] : counts_) {
+    int& most = setting_.products[label];
+    most = std::max(most, count);
+  }
+  // One that was broken off may have missed some.
+  setting_.has_trained |=
+      has_gradients_ && std::uncaught_exceptions() == exceptions_;
 }
 
 void PrecisionPass::perform(const c10::OperatorHandle& op,
@@ -160,8 +171,24 @@ PrecisionPass::Layer PrecisionPass::layer_of(const OperatorRule& rule,
   if (!layer.has_weight)
     layer.name = concat(rule.label, "#", counts_[rule.label]++);
   layer.precision = setting_.plan.of(layer.name);
+  const Precision wanted = layer.precision;
   layer.precision = granted(rule, arguments, layer);
+  if (wanted == Precision::kInt8 && layer.precision != wanted)
+    tell_once(rule, layer);
   return layer;
+}
+
+// A plan for all layers is not meant for products of activations.
+void PrecisionPass::tell_once(const OperatorRule& rule, const Layer& layer) {
+  if (!setting_.told.insert(layer.name).second) return;
+  const bool is_meant =
+      layer.has_weight || setting_.plan.layers.contains(layer.name);
+  const char* const done = plan::to_string(layer.precision);
+  log_message(is_meant ? LogLevel::kWarn : LogLevel::kInfo,
+              "the plan wants int8 for the layer {}, a {}, which is computed "
+              "in {}: int8 is there for linear layers, products with a weight "
+              "and conv2d without groups",
+              fmt::make_format_args(layer.name, rule.label, done));
 }
 
 // What is not there for a kind of layer is done in the next type that is.

@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "sheaf/parallel/precision.hpp"
@@ -19,6 +20,13 @@ struct PrecisionSetting {
   plan::PrecisionPlan plan;
   MixedPrecisionOptions options;
   at::Device device = at::kCPU;
+  // How many products of activations a pass has had at most, by operator.
+  std::map<std::string, int> products = {};
+  // Whether the plan's names of such products are still to be looked for, and
+  // whether a pass with gradients has ended.
+  bool is_unchecked = false;
+  bool has_trained = false;
+  std::set<std::string> told = {};  // layers that int8 is not there for
 };
 
 class PrecisionPass {
@@ -44,6 +52,8 @@ class PrecisionPass {
   plan::Precision granted(const OperatorRule& rule,
                           const c10::IValue* arguments,
                           const Layer& layer) const;
+  // That a layer is not computed in int8, though the plan says so.
+  void tell_once(const OperatorRule& rule, const Layer& layer);
   void product(const c10::OperatorHandle& op, const OperatorRule& rule,
                torch::jit::Stack& stack);
   void multiply(const c10::OperatorHandle& op, const OperatorRule& rule,
@@ -57,10 +67,11 @@ class PrecisionPass {
   void open(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
             torch::jit::Stack& stack);
 
-  const PrecisionSetting& setting_;
+  PrecisionSetting& setting_;
   PrecisionPass* const outer_;  // of a module around this one
   const bool records_;          // whether observers are to be told
   const bool has_gradients_;
+  const int exceptions_;  // that were under way
   std::map<std::string, int> counts_;
   c10::impl::IncludeDispatchKeyGuard included_;
 };

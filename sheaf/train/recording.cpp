@@ -269,7 +269,7 @@ fs::path file_of_rank(const fs::path& file, int rank, int ranks) {
 void record(const comm::Group& group, const RunConfig& config,
             const RecordingOptions& options) {
   from_root(group, [&] {
-    check_recording(options);
+    check_recording(options, config);
     config.check_ranks(group.size());
     check_kineto(group, config);
     return std::string();

@@ -420,5 +420,26 @@ TEST_F(PrecisionOnCuda, WeightsOfIntegersAreTrained) {
   EXPECT_LT(last, 0.3 * first);
 }
 
+TEST_F(PrecisionOnCuda, GroupsInInt8AreToldOnceAndDoneInF16) {
+  if (!kernels::are_built()) GTEST_SKIP() << "built without kernels";
+  torch::nn::Sequential net(
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).groups(8)),
+      torch::nn::Conv2d(8, 8, 1));
+  net->to(at::kCUDA);
+  const at::Tensor x = torch::randn({4, 8, 6, 6}, at::kCUDA);
+  const PrecisionPlan mixed{{{"0", Precision::kF16}}, Precision::kInt8};
+  const auto f16 = results_under(net, mixed, x);
+  MixedPrecision precision(*net, every_layer(Precision::kInt8));
+  testing::internal::CaptureStderr();
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto scope = precision.forward_scope();
+    EXPECT_TRUE(net->forward(x).equal(f16[0]));
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  const std::size_t first = told.find("int8 for the layer 0, a conv2d");
+  EXPECT_NE(first, told.npos) << told;
+  EXPECT_EQ(told.find("int8 for the layer", first + 1), told.npos) << told;
+}
+
 }  // namespace
 }  // namespace sheaf::parallel

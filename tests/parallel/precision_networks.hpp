@@ -14,6 +14,30 @@ namespace sheaf::parallel::test {
 using plan::Precision;
 using plan::PrecisionPlan;
 
+inline constexpr auto kLow = at::kBFloat16;
+inline constexpr auto kWide = at::kFloat;
+
+inline PrecisionPlan all_in(Precision precision) { return {{}, precision}; }
+
+inline at::Tensor low(const at::Tensor& tensor) { return tensor.to(kLow); }
+
+// A layer in bf16, by hand.
+inline at::Tensor low_linear(const torch::nn::Linear& layer,
+                             const at::Tensor& x) {
+  return torch::nn::functional::linear(low(x), low(layer->weight),
+                                       low(layer->bias));
+}
+
+// Old libtorchs' linear layers on more than two axes are a product, and a sum
+// behind it, which takes what it is given.
+inline at::Tensor low_product(torch::nn::Linear& layer, const at::Tensor& x) {
+  const bool is_sum = layer(x).grad_fn()->name() == "AddBackward0";
+  if (!is_sum) return low_linear(layer, x);
+  at::Tensor y = torch::matmul(low(x), low(layer->weight.t()));
+  y += layer->bias;
+  return y;
+}
+
 struct PlannedNetImpl : torch::nn::Module {
   PlannedNetImpl() {
     conv1 = register_module(

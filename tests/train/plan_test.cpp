@@ -97,6 +97,19 @@ TEST(Plan, MistakesAreToldBeforeThereIsAFolder) {
   });
 }
 
+// Only a forward pass can tell.
+TEST(Plan, ProductsThatNeverOccurAreToldInTheFirstStep) {
+  const TemporaryFolder folder;
+  const auto plan = write_plan(folder, "f32", "\"matmul#9\": \"bf16\"");
+  with_one_rank([&](const comm::Group& group) {
+    expect_throws<UsageError>(
+        [&] {
+          run_in(group, folder.path() / "run", small_run({"plan=" + plan}));
+        },
+        {"'matmul#9'", "none at all"});
+  });
+}
+
 TEST(Plan, GoesWithSomeSettingsOnly) {
   expect_throws<UsageError>(
       [] {
