@@ -1,6 +1,8 @@
-// sheaf plan: which precision each layer should have.
+// sheaf plan: which precision each layer should have, and what workers
+// exchange of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -34,6 +36,7 @@ struct PlanArguments {
   double slack_percent = 0;
   std::vector<std::string> precisions;
   std::vector<std::string> fixed;  // LAYER=PRECISION
+  std::vector<std::string> allowed;  // inexact exchanges
   std::string indicator = "variance";
   std::string output = "plan.json";
   std::string format = "text";
@@ -42,6 +45,25 @@ struct PlanArguments {
 };
 
 double in_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+// Those that --exchange tells, else exact ones and what is allowed beside them.
+void choose_ways(const PlanArguments& arguments,
+                 plan::PlannerOptions& options) {
+  SHEAF_CHECK(arguments.allowed.empty() || arguments.inputs.exchange.empty(),
+              "--allow is for ways that the planner chooses, and --exchange "
+              "tells it which; give one of them");
+  if (!arguments.inputs.exchange.empty()) options.exchange.reset();
+  for (const std::string& text : arguments.allowed) {
+    const plan::ExchangePlan one = plan::parse_exchange(text);
+    SHEAF_CHECK(one.layers.empty(), "--allow wants ways, such as rank-dad:4, ",
+                "not ", text);
+    auto& ways = options.exchange->ways;
+    if (std::find(ways.begin(), ways.end(), one.other) == ways.end())
+      ways.push_back(one.other);
+    if (one.other == plan::Exchange::kRankDad)
+      options.exchange->rank = one.rank;
+  }
+}
 
 plan::PlannerOptions options_of(const PlanArguments& arguments) {
   plan::PlannerOptions options;
@@ -61,6 +83,7 @@ plan::PlannerOptions options_of(const PlanArguments& arguments) {
         plan::parse_precision(text.substr(equals + 1));
   }
   options.indicator = plan::parse_indicator(arguments.indicator);
+  choose_ways(arguments, options);
   return options;
 }
 
@@ -114,6 +137,36 @@ void print_layers(const plan::Cluster& cluster,
   }
 }
 
+// The ways of layers that differ from the rest, or why none does.
+void print_exchange(const plan::Cluster& cluster,
+                    const plan::ChosenExchange& chosen) {
+  const plan::ExchangePlan& plan = chosen.plan;
+  fmt::print("\nexchange of {} workers: {}{}\n", cluster.workers(),
+             plan::text_of(plan, plan.other),
+             plan.layers.empty() ? " of all layers" : ", but for these layers");
+  if (!plan.layers.empty()) {
+    Table table({{.name = "layer", .align = Align::kLeft},
+                 {.name = "exchange", .align = Align::kLeft},
+                 {.name = "reason", .align = Align::kLeft}});
+    for (const std::string& layer : plan::factor_layer_names(
+             cluster.kinds[0].recorded->base())) {
+      if (!plan.layers.contains(layer)) continue;
+      const auto reason = chosen.reasons.find(layer);
+      table.add_row({layer, plan::text_of(plan, plan.of(layer)),
+                     reason == chosen.reasons.end() ? "as it was told"
+                                                    : reason->second});
+    }
+    table.print(std::cout, TableFormat::kText);
+  }
+  if (chosen.uniform.empty()) return;
+  fmt::print("{:.2f} ms a step; with one way for all layers that can take it:",
+             in_ms(chosen.ns));
+  for (const auto& [name, ns] : chosen.uniform)
+    fmt::print("{} {:.2f} ({})", name == chosen.uniform[0].first ? "" : ",",
+               in_ms(ns), name);
+  fmt::print("\n");
+}
+
 // "" where none is asked for.
 std::string page_of_plan(const PlanArguments& arguments,
                          const plan::Cluster& cluster,
@@ -132,14 +185,16 @@ void make_plan(const PlanArguments& arguments) {
               "sheaf plan compare");
   if (!arguments.report.empty()) report::check_echarts();
   std::deque<plan::Recorded> recorded;
-  const plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
   const plan::ChosenPlan chosen = plan::choose_plan(cluster, options);
+  cluster.exchange.ways = chosen.exchange.plan;
   const std::string page = page_of_plan(arguments, cluster, chosen);
   write_file_atomically(arguments.output, plan_text(cluster, chosen));
   if (!page.empty()) write_file_atomically(arguments.report, page);
   print_steps(chosen, format);
   if (format != TableFormat::kText) return;
   print_layers(cluster, chosen);
+  if (cluster.workers() > 1) print_exchange(cluster, chosen.exchange);
   fmt::print("\nThe plan is in {}. Run it: sheaf train CONFIG --plan {}\n",
              arguments.output, arguments.output);
   if (!page.empty()) fmt::print("The page is in {}.\n", arguments.report);
@@ -172,7 +227,7 @@ void add_graph_command(CLI::App& app) {
 void add_plan_command(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
-      "plan", "choose the precision of each layer from traces");
+      "plan", "choose the precision and the exchange of each layer");
   command->footer(kPlanFooter);
   add_graph_command(*command);
   add_compare_command(*command);
@@ -188,6 +243,11 @@ void add_plan_command(CLI::App& app) {
       ->delimiter(',');
   command->add_option("--fix", arguments->fixed,
                       "LAYER=PRECISION, for each that must not change");
+  command
+      ->add_option("--allow", arguments->allowed,
+                   "exchanges that change the step a little, too: half, "
+                   "rank-dad:4")
+      ->delimiter(',');
   command->add_option("--indicator", arguments->indicator,
                       "variance, published, weight or hessian");
   command->add_option("-o,--output", arguments->output, "the plan's file");

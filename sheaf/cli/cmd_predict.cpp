@@ -146,11 +146,39 @@ plan::PrecisionPlan plan_for(const PredictArguments& arguments,
   return plan;
 }
 
+// What a worker's messages are made of: whole buffers of all-reduces, and the
+// blocks of all workers that are gathered.
+double exchanged_mib(const plan::Cluster& cluster,
+                     const std::vector<plan::PrecisionPlan>& plans) {
+  if (cluster.workers() == 1) return 0;
+  double bytes = 0;
+  for (const double one :
+       plan::collective_bytes(plan::step_of(cluster, 0, plans)))
+    bytes += one;
+  return bytes / 1048576;
+}
+
+void tell_what_is_estimated(const PredictArguments& arguments,
+                            const plan::Cluster& cluster) {
+  if (arguments.change.compute != 1 || arguments.change.memory != 1 ||
+      arguments.batch > 0)
+    fmt::print(stderr,
+               "sheaf: scaled by rule, not measured: layers by computing, "
+               "the rest by memory\n");
+  const plan::ExchangePlan& ways = cluster.exchange.ways;
+  if (cluster.workers() > 1 &&
+      plan::to_string(ways).find("rank-dad") != std::string::npos)
+    fmt::print(stderr,
+               "sheaf: what making factors of low rank takes is estimated "
+               "from the products in the trace\n");
+}
+
 // One step that was not recorded.
 void predict_what_if(const PredictArguments& arguments) {
   const TableFormat format = parse_table_format(arguments.format);
   std::deque<plan::Recorded> recorded;
   plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  use_exchange_of(arguments.plan, arguments.inputs, cluster);
   std::vector<plan::PrecisionPlan> plans;
   for (plan::WorkerKind& kind : cluster.kinds) {
     plans.push_back(plan_for(arguments, *kind.recorded));
@@ -164,23 +192,23 @@ void predict_what_if(const PredictArguments& arguments) {
           static_cast<double>(arguments.batch) / static_cast<double>(batch);
   }
   const plan::ClusterStep step = plan::predict_step(cluster, plans);
+  const double exchanged = exchanged_mib(cluster, plans);
   Table table({{.name = "device", .align = Align::kLeft},
                {.name = "workers"},
                {.name = "recorded", .unit = "ms", .key = "measured_ms"},
                {.name = "predicted", .unit = "ms", .key = "predicted_ms"},
                {.name = "waits", .unit = "ms", .key = "waits_ms"},
+               {.name = "exchange", .unit = "ms", .key = "exchange_ms"},
+               {.name = "exchanged", .unit = "MiB", .key = "exchanged_mib"},
                {.name = "peak", .unit = "MiB", .key = "peak_mib"}});
   for (std::size_t i = 0; i < plans.size(); ++i)
     table.add_row({recorded[i].base().device_name, cluster.kinds[i].count,
                    ms_of(recorded[i].base().step.measured_ns),
                    ms_of(step.kind_ns[i]), ms_of(step.waits_ns[i]),
+                   ms_of(step.exchange_ns), exchanged,
                    static_cast<double>(step.memory[i].peak()) / 1048576});
   table.print(std::cout, format);
-  if (arguments.change.compute != 1 || arguments.change.memory != 1 ||
-      arguments.batch > 0)
-    fmt::print(stderr,
-               "sheaf: scaled by rule, not measured: layers by computing, "
-               "the rest by memory\n");
+  tell_what_is_estimated(arguments, cluster);
 }
 
 void predict(const PredictArguments& arguments) {

@@ -55,7 +55,8 @@ void add_operators(const plan::StepProfile& measured,
 void compare(const CompareArguments& arguments) {
   const TableFormat format = parse_table_format(arguments.format);
   std::deque<plan::Recorded> recorded;
-  const plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  use_exchange_of(arguments.plan, arguments.inputs, cluster);
   SHEAF_CHECK(recorded.size() == 1, "traces of ", recorded.size(),
               " devices were given; compare wants those of one");
   const auto plan =

@@ -64,6 +64,12 @@ void share_cores(plan::Cluster& cluster) {
   }
 }
 
+void use_ways(const plan::ExchangePlan& ways, plan::Cluster& cluster) {
+  for (const plan::WorkerKind& kind : cluster.kinds)
+    plan::check_ways(ways, kind.recorded->base());
+  cluster.exchange.ways = ways;
+}
+
 }  // namespace
 
 void PlanInputs::add_to(CLI::App& command) {
@@ -79,7 +85,8 @@ void PlanInputs::add_to(CLI::App& command) {
                      "ranks on a host x hosts, as 4x3; else one host");
   command.add_option("--bucket", bucket, "bytes of an exchange; else 25M");
   command.add_option("--exchange", exchange,
-                     "what workers exchange: gradients, half or dad");
+                     "what workers exchange: gradients, half, dad, edad or "
+                     "rank-dad:4, and that of some layers: gradients,fc1=dad");
   command.add_option("--operators", operators,
                      "YAML that declares operators which torch does not have");
 }
@@ -114,9 +121,18 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
   if (!inputs.bucket.empty())
     cluster.exchange.buckets.bytes =
         static_cast<std::int64_t>(parse_bytes(inputs.bucket));
-  cluster.exchange.kind = plan::parse_exchange(inputs.exchange);
+  if (!inputs.exchange.empty())
+    use_ways(plan::parse_exchange(inputs.exchange), cluster);
   share_cores(cluster);
   return cluster;
+}
+
+void use_exchange_of(const std::string& plan, const PlanInputs& inputs,
+                     plan::Cluster& cluster) {
+  if (plan.empty() || !inputs.exchange.empty()) return;
+  const auto ways =
+      plan::parse_exchange_of(plan::read_plan_text(plan), plan);
+  if (ways) use_ways(*ways, cluster);
 }
 
 }  // namespace sheaf::cli

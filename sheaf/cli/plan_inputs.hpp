@@ -16,18 +16,23 @@ struct PlanInputs {
   std::vector<int> workers;  // of each kind of device; none: one
   std::string topology;      // "4x3"
   std::string bucket;        // bytes
-  std::string exchange = "gradients";
+  std::string exchange;  // "gradients,fc1=dad"; "": not told
   std::string operators;  // a file of custom ones
 
   void add_to(CLI::App& command);
   bool describes_workers() const {
     return !workers.empty() || !topology.empty() || !machine.empty() ||
-           !bucket.empty() || exchange != "gradients";
+           !bucket.empty() || !exchange.empty();
   }
 };
 
 // The traces by device, and the workers; `recorded` holds what was read.
 plan::Cluster make_cluster(const PlanInputs& inputs,
                            std::deque<plan::Recorded>& recorded);
+
+// What workers exchange under a plan.json, where the inputs do not tell it and
+// the plan does.
+void use_exchange_of(const std::string& plan, const PlanInputs& inputs,
+                     plan::Cluster& cluster);
 
 }  // namespace sheaf::cli

@@ -131,6 +131,10 @@ class ReportMaker {
     row.precision = to_string(chosen_.plans[kind].of(slot.layer));
     const auto reason = chosen_.reasons[kind].find(slot.layer);
     if (reason != chosen_.reasons[kind].end()) row.reason = reason->second;
+    const plan::ExchangePlan& ways = chosen_.exchange.plan;
+    if (cluster_.workers() > 1 && ways.layers.contains(slot.layer))
+      row.reason += concat(row.reason.empty() ? "" : "; ", "exchanged by ",
+                           text_of(ways, ways.of(slot.layer)));
     return row;
   }
 

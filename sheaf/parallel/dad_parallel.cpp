@@ -45,7 +45,8 @@ RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
           .allows_low_rank = options.allows_low_rank,
           .skips_zeros = skips_zeros,
           .first_layer_gradient = options.first_layer_gradient,
-          .by_name = options.routes};
+          .by_name = options.routes,
+          .planned = options.planned};
 }
 
 FactorOptions factor_options(const DadOptions& options, bool skips_zeros) {
@@ -110,6 +111,7 @@ struct DadParallelCore::State {
     return {.caps = {std::min<std::size_t>(cap, 1 << 20), cap},
             .find_unused_parameters = options.find_unused_parameters,
             .overlap = options.overlap,
+            .exchange = options.exchange,
             .trace = options.trace};
   }
   // Both reducers begin and end each pass, on all ranks and in this order,

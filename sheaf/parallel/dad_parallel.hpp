@@ -44,6 +44,10 @@ struct DadOptions {
   std::optional<bool> skips_zeros = {};      // of ReLU; none: where it pays
   bool first_layer_gradient = false;         // keeps the data at home
   std::map<std::string, Route> routes = {};  // by name of the parameter
+  // The same, as a plan says; the two above go before it.
+  std::map<std::string, Route> planned = {};
+  // Of those that take gradients; null: as they are.
+  std::shared_ptr<BucketExchange> exchange = {};
   std::optional<LinkModel> link = {};        // none: it is measured
   // auto: plans that are predicted to be close are tried in the first steps;
   // none: unless the link is told. What low rank holds back is dropped when

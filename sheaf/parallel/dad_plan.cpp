@@ -45,6 +45,9 @@ std::optional<RouteChoice> told(const ParameterUse& use,
   if (use.takes_data && wishes.first_layer_gradient)
     return RouteChoice{Route::kGradient,
                        "first layer: its inputs are the data"};
+  if (const auto found = wishes.planned.find(use.name);
+      found != wishes.planned.end())
+    return RouteChoice{found->second, "as the plan says"};
   if (wishes.mode == DadMode::kAuto) return std::nullopt;
   if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
     return RouteChoice{Route::kRankDad, "rank-dad was asked for"};
@@ -209,11 +212,13 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
 std::vector<RouteCandidate> route_candidates(
     const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
     const LinkModel& link) {
-  for (const auto& [name, route] : wishes.by_name)
-    SHEAF_CHECK(std::any_of(uses.begin(), uses.end(),
-                            [&](const auto& use) { return use.name == name; }),
-                "a route is told for '", name,
-                "', which is no parameter of the module");
+  for (const auto* list : {&wishes.by_name, &wishes.planned})
+    for (const auto& [name, route] : *list)
+      SHEAF_CHECK(
+          std::any_of(uses.begin(), uses.end(),
+                      [&](const auto& use) { return use.name == name; }),
+          "a route is told for '", name,
+          "', which is no parameter of the module");
   std::vector<RouteChoice> choices(uses.size());
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < uses.size(); ++i) {

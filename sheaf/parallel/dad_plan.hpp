@@ -25,6 +25,7 @@ struct RouteWishes {
   bool skips_zeros = false;
   bool first_layer_gradient = false;
   std::map<std::string, Route> by_name = {};  // goes before all
+  std::map<std::string, Route> planned = {};  // before the mode
 };
 
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,

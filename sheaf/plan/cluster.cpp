@@ -30,16 +30,38 @@ int Cluster::workers() const {
   return sum;
 }
 
-StepGraph step_of(const Cluster& cluster, std::size_t kind,
-                  const PrecisionPlan& plan) {
+StepGraph step_alone(const Cluster& cluster, std::size_t kind,
+                     const PrecisionPlan& plan) {
   const WorkerKind& worker = cluster.kinds[kind];
   StepGraph step = mix_step(*worker.recorded, plan, worker.casts);
   step = change_step(std::move(step), worker.recorded->graph(), worker.change);
-  step = slowed(std::move(step), worker.slowdown);
-  if (cluster.workers() == 1) return step;
+  return slowed(std::move(step), worker.slowdown);
+}
+
+ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
+                            const std::vector<PrecisionPlan>& plans) {
   ExchangeOptions exchange = cluster.exchange;
+  const auto rows_of = [](const WorkerKind& worker) {
+    return static_cast<double>(worker.recorded->model().batch) *
+           worker.change.samples;
+  };
+  double rows = 0;
+  for (const WorkerKind& one : cluster.kinds) rows += one.count * rows_of(one);
+  const WorkerKind& worker = cluster.kinds[kind];
   exchange.workers = cluster.workers();
-  return with_exchange(std::move(step), worker.recorded->base(), exchange);
+  exchange.samples = worker.change.samples;
+  if (rows_of(worker) > 0) exchange.shares = rows / rows_of(worker);
+  exchange.ways =
+      ways_under(exchange.ways, worker.recorded->graph(), plans);
+  return exchange;
+}
+
+StepGraph step_of(const Cluster& cluster, std::size_t kind,
+                  const std::vector<PrecisionPlan>& plans) {
+  StepGraph step = step_alone(cluster, kind, plans[kind]);
+  if (cluster.workers() == 1) return step;
+  return with_exchange(std::move(step), cluster.kinds[kind].recorded->base(),
+                       exchange_of(cluster, kind, plans));
 }
 
 std::vector<std::int64_t> collective_times(const Cluster& cluster,
@@ -82,7 +104,7 @@ ClusterStep predict_step(const Cluster& cluster,
   std::vector<StepGraph> graphs;
   ClusterStep result;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    graphs.push_back(step_of(cluster, i, plans[i]));
+    graphs.push_back(step_of(cluster, i, plans));
     result.memory.push_back(mix_memory(*cluster.kinds[i].recorded, plans[i]));
   }
   if (cluster.workers() > 1)

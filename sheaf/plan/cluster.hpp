@@ -31,9 +31,14 @@ struct Cluster {
   int workers() const;
 };
 
-// A step of workers of this kind, with the exchange.
+// A step of workers of this kind, with the exchange; one plan for each kind.
 StepGraph step_of(const Cluster& cluster, std::size_t kind,
-                  const PrecisionPlan& plan);
+                  const std::vector<PrecisionPlan>& plans);
+// The same in two parts: what the worker does alone, and what is exchanged.
+StepGraph step_alone(const Cluster& cluster, std::size_t kind,
+                     const PrecisionPlan& plan);
+ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
+                            const std::vector<PrecisionPlan>& plans);
 
 // Steps of all kinds, until one takes as long as the one before it: a thread
 // that runs ahead is stopped by full queues only after some. `times`, where

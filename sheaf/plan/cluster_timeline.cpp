@@ -10,7 +10,7 @@ ClusterTimeline predict_timeline(const Cluster& cluster,
               cluster.kinds.size(), " kinds of workers");
   ClusterTimeline timeline;
   for (std::size_t i = 0; i < plans.size(); ++i)
-    timeline.steps.push_back(step_of(cluster, i, plans[i]));
+    timeline.steps.push_back(step_of(cluster, i, plans));
   replay_until_steady(cluster, timeline.steps, &timeline.times);
   std::vector<const StepGraph*> steps;
   for (const StepGraph& step : timeline.steps) steps.push_back(&step);

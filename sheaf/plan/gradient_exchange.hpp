@@ -3,22 +3,20 @@
 
 #include <vector>
 
+#include "sheaf/plan/exchange_plan.hpp"
+#include "sheaf/plan/factor_layers.hpp"
 #include "sheaf/plan/operator_map.hpp"
 #include "sheaf/plan/step_profile.hpp"
 
 namespace sheaf::plan {
 
-enum class ExchangeKind {
-  kGradients,  // averages of gradients, in f32
-  kHalf,       // the same in 16 bits
-  kFactors,    // dAD: inputs and deltas of products, gradients of the rest
-};
-// "gradients", "half", "dad"; UsageError for another text.
-ExchangeKind parse_exchange(const std::string& text);
-
 struct ExchangeOptions {
-  ExchangeKind kind = ExchangeKind::kGradients;
+  ExchangePlan ways;
   int workers = 2;
+  // Rows of all workers as a multiple of this one's, where they are unlike;
+  // 0: as many as there are workers.
+  double shares = 0;
+  double samples = 1;  // of this worker, as a multiple of the trace's
   BucketRule buckets;
   // The exchange needs the cores that compute, so nothing overlaps.
   bool is_inline = false;
@@ -27,11 +25,25 @@ struct ExchangeOptions {
 
 // A step of this profile's model (mixed or not) with an all-reduce for each
 // bucket as soon as its last gradient is there, and a wait for all of them
-// after backward; of factors an all-gather after backward, and then products
-// over the rows of all workers. A step that has collectives already is given
-// back as it is.
+// after backward. Of layers that send factors, inputs are gathered when their
+// product is done, deltas when backward has them, in parcels; the products
+// over the rows of all workers follow when all has come. A step that has
+// collectives already is given back as it is.
 StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const ExchangeOptions& options);
+// The same for those who do it often: `layers` are its factor_layers().
+StepGraph with_exchange(StepGraph step, const StepProfile& profile,
+                        const ExchangeOptions& options,
+                        const std::vector<FactorLayer>& layers);
+
+// The ways that layers take under precisions: a weight that any kind of worker
+// casts is no factor of a product that could be sent, so its gradient is.
+ExchangePlan ways_under(const ExchangePlan& ways, const ModelGraph& graph,
+                        const std::vector<PrecisionPlan>& plans);
+
+// UsageError for layers that the model does not have, and for factors of one
+// that is no product of matrices.
+void check_ways(const ExchangePlan& ways, const StepProfile& profile);
 
 // What each collective of the result takes there: the buffer of an all-reduce,
 // the blocks of all workers of an all-gather.

@@ -31,6 +31,19 @@ Json json_of(const ClusterStep& step, double indicator) {
           {"kinds", kinds}};
 }
 
+Json json_of(const ChosenExchange& chosen) {
+  const ExchangePlan& plan = chosen.plan;
+  Json layers = Json::object();
+  for (const auto& [layer, way] : plan.layers)
+    layers[layer] = text_of(plan, way);
+  Json uniform = Json::object();
+  for (const auto& [name, ns] : chosen.uniform) uniform[name] = ms(ns);
+  return {{"default", text_of(plan, plan.other)},
+          {"layers", layers},
+          {"reasons", chosen.reasons},
+          {"uniform_step_ms", uniform}};
+}
+
 Json way_of(const ChosenPlan& chosen) {
   Json list = Json::array();
   for (const TradeOff& one : chosen.way)
@@ -56,7 +69,7 @@ std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen) {
   Json uniform = Json::object();
   for (const UniformStep& one : chosen.uniform)
     uniform[to_string(one.precision)] = json_of(one.step, one.indicator);
-  const Json root{
+  Json root{
       {"version", 1},
       {"model", cluster.kinds[0].recorded->model().name},
       {"precision", json_of(chosen.plans[0])},
@@ -65,6 +78,7 @@ std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen) {
       {"fastest", json_of(chosen.fastest, chosen.fastest_indicator)},
       {"uniform", uniform},
       {"way", way_of(chosen)}};
+  if (cluster.workers() > 1) root["exchange"] = json_of(chosen.exchange);
   return root.dump(1) + "\n";
 }
 

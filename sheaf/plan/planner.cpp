@@ -13,6 +13,8 @@ namespace {
 
 using At = std::size_t;
 
+constexpr Precision kHeld = Precision::kF32;
+
 class Planner {
  public:
   Planner(const Cluster& cluster, const PlannerOptions& options)
@@ -23,6 +25,13 @@ class Planner {
                                options.indicator);
       precisions_.push_back(allowed(kind));
     }
+  }
+
+  std::vector<PrecisionPlan> highest() const {
+    std::vector<PrecisionPlan> plans;
+    for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
+      plans.push_back(uniform_plan(kind, precisions_[kind].front()));
+    return plans;
   }
 
   ChosenPlan run() {
@@ -95,18 +104,14 @@ class Planner {
   // The fastest of each kind by its own work; unless a uniform plan, with
   // threads and exchanges counted, is faster still.
   void start() {
-    std::vector<PrecisionPlan> plans;
-    for (At kind = 0; kind < cluster_.kinds.size(); ++kind) {
-      FastestOptions options;
-      options.memory_limit = options_.memory_limit;
-      options.precisions = precisions_[kind];
-      options.fixed = options_.fixed;
-      const WorkerKind& worker = cluster_.kinds[kind];
-      plans.push_back(
-          fastest_plan(*worker.recorded, worker.casts, options).plan);
-    }
-    const ClusterStep step = predict_step(cluster_, plans);
-    if (best_ns_ == 0 || step.ns <= best_ns_) chosen_.plans = plans;
+    consider(fastest_plans(options_.fixed));
+    if (const PrecisionPlan held = with_factors_held();
+        held.layers.size() > options_.fixed.layers.size())
+      try {
+        consider(fastest_plans(held));
+      } catch (const UsageError&) {
+        // There is not the memory for it.
+      }
     chosen_.fastest = predict_step(cluster_, chosen_.plans);
     chosen_.fastest_indicator = indicator_of(chosen_.plans);
     limit_ns_ = static_cast<std::int64_t>(
@@ -118,6 +123,38 @@ class Planner {
         chosen_.plans[kind].layers[layer] = chosen_.plans[kind].of(layer);
         push(kind, layer);
       }
+  }
+  std::vector<PrecisionPlan> fastest_plans(const PrecisionPlan& fixed) const {
+    std::vector<PrecisionPlan> plans;
+    for (At kind = 0; kind < cluster_.kinds.size(); ++kind) {
+      FastestOptions options;
+      options.memory_limit = options_.memory_limit;
+      options.precisions = precisions_[kind];
+      options.fixed = fixed;
+      const WorkerKind& worker = cluster_.kinds[kind];
+      plans.push_back(
+          fastest_plan(*worker.recorded, worker.casts, options).plan);
+    }
+    return plans;
+  }
+  void consider(const std::vector<PrecisionPlan>& plans) {
+    const std::int64_t ns = predict_step(cluster_, plans).ns;
+    if (best_ns_ != 0 && ns > best_ns_) return;
+    best_ns_ = ns;
+    chosen_.plans = plans;
+  }
+  // Layers that send factors lose that when their weights are cast.
+  PrecisionPlan with_factors_held() const {
+    PrecisionPlan held = options_.fixed;
+    const bool is_possible =
+        std::all_of(precisions_.begin(), precisions_.end(),
+                    [](const auto& list) { return list.front() == kHeld; });
+    if (cluster_.workers() == 1 || !is_possible) return held;
+    const ExchangePlan& ways = cluster_.exchange.ways;
+    for (const std::string& layer :
+         factor_layer_names(cluster_.kinds[0].recorded->base()))
+      if (has_factors(ways.of(layer))) held.layers.emplace(layer, kHeld);
+    return held;
   }
   std::vector<std::string> layers_of(At kind) const {
     std::vector<std::string> names;
@@ -239,7 +276,25 @@ class Planner {
 
 ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options) {
   SHEAF_CHECK(!cluster.kinds.empty(), "there is no worker to plan for");
-  return Planner(cluster, options).run();
+  if (!options.exchange || cluster.workers() == 1) {
+    ChosenPlan chosen = Planner(cluster, options).run();
+    const Recorded& recorded = *cluster.kinds[0].recorded;
+    chosen.exchange.ns = chosen.step.ns;
+    chosen.exchange.plan = spelled_out(
+        ways_under(cluster.exchange.ways, recorded.graph(), chosen.plans),
+        recorded.base());
+    return chosen;
+  }
+  Cluster mine = cluster;
+  mine.exchange.ways =
+      choose_exchange(cluster, Planner(cluster, options).highest(),
+                      *options.exchange)
+          .plan;
+  ChosenPlan chosen = Planner(mine, options).run();
+  chosen.exchange = choose_exchange(mine, chosen.plans, *options.exchange);
+  mine.exchange.ways = chosen.exchange.plan;
+  chosen.step = predict_step(mine, chosen.plans);
+  return chosen;
 }
 
 }  // namespace sheaf::plan

@@ -1,12 +1,14 @@
 #pragma once
-// Chooses precisions: the fastest plan first, then as much precision back as
-// costs no time.
+// Chooses precisions, the fastest plan first and then as much precision back as
+// costs no time, and what workers exchange.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sheaf/plan/cluster.hpp"
+#include "sheaf/plan/exchange_search.hpp"
 #include "sheaf/plan/indicator.hpp"
 
 namespace sheaf::plan {
@@ -17,6 +19,8 @@ struct PlannerOptions {
   std::vector<Precision> precisions;  // that may be used; none: all recorded
   PrecisionPlan fixed;                // layers that are not to be changed
   IndicatorKind indicator = IndicatorKind::kVariance;
+  // Ways that layers' gradients may take; none: those of the cluster.
+  std::optional<ExchangeChoices> exchange = ExchangeChoices{};
 };
 
 // A point of the way from the fastest plan to the chosen one.
@@ -47,8 +51,12 @@ struct ChosenPlan {
   std::vector<TradeOff> way;
   // By kind: why each layer has its precision.
   std::vector<std::map<std::string, std::string>> reasons;
+  ChosenExchange exchange;  // of more than one worker
 };
 
+// Ways are chosen with all layers in the highest precision first; precisions
+// are chosen with these; then ways once more, for a weight that is cast cannot
+// be sent as a factor.
 ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options);
 
 }  // namespace sheaf::plan

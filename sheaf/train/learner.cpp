@@ -212,7 +212,8 @@ void Learner::take_exchange(StepTimes& times) {
   parallel_->reset_stats();
   times.exchange = stats.wait_ms;
   times.gradient = stats.gradient_ms;
-  times.has_factors = config_.parallel.strategy != "data" && !spatial_;
+  times.has_factors =
+      dynamic_cast<parallel::DadParallelCore*>(parallel_.get()) != nullptr;
   times.exchange_busy = stats.exchange_ms;
   times.bytes = stats.bytes;
   times.backward =

@@ -14,6 +14,7 @@
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/parallel/loss_scale.hpp"
 #include "sheaf/parallel/precision.hpp"
+#include "sheaf/plan/exchange_plan.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/config.hpp"
@@ -109,6 +110,7 @@ class Learner {
   };
 
   void make_parallel(TraceWriter* trace);
+  ParallelConfig planned_parallel();
   void use_plan();
   // For operators that go by the plan; null without one.
   std::unique_ptr<parallel::MixedPrecision::Scope> plan_scope();
@@ -139,6 +141,7 @@ class Learner {
   TraceWriter* trace_;
   torch::Device device_;
   torch::ScalarType type_;
+  std::optional<plan::ExchangePlan> ways_;           // as a plan tells them
   std::unique_ptr<parallel::Strategy> parallel_;     // null: one rank
   spatial::SpatialParallelCore* spatial_ = nullptr;  // it, if it is that
   comm::Group samples_;

@@ -1,4 +1,5 @@
-// The strategy that a run description asks for.
+// The strategy that a run description asks for, or its plan.
+#include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/train/learner.hpp"
 #include "sheaf/train/plan_setup.hpp"
@@ -7,8 +8,7 @@ namespace sheaf::train {
 namespace {
 
 std::shared_ptr<parallel::BucketExchange> exchange_for(
-    const RunConfig& config) {
-  const std::string& name = config.parallel.compression;
+    const RunConfig& config, const std::string& name) {
   if (name == "f16") return parallel::make_half_exchange(torch::kHalf);
   if (name == "bf16") return parallel::make_half_exchange(torch::kBFloat16);
   if (name != "powersgd") return nullptr;
@@ -54,13 +54,51 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   return options;
 }
 
+// Weights that the plan does not name take the way of all.
+void plan_routes(const plan::ExchangePlan& ways,
+                 const torch::nn::Module& module,
+                 parallel::DadOptions& options) {
+  options.mode = parallel::DadMode::kDad;
+  options.rank = ways.rank;
+  options.has_trials = false;
+  for (const auto& [name, layer] : weights_by_layer(module)) {
+    const std::string way = to_string(ways.of(layer));
+    if (ways.layers.contains(layer))
+      options.planned[name] = route_of(way);
+    else
+      options.planned.emplace(name, route_of(way));
+  }
+}
+
 }  // namespace
 
+// A plan that tells the exchange goes before the description.
+ParallelConfig Learner::planned_parallel() {
+  ParallelConfig wanted = config_.parallel;
+  ways_ = exchange_for_all(config_, group_);
+  if (!ways_) return wanted;
+  const bool is_bf16 = wanted.compression == "bf16";
+  wanted.strategy = ways_->has_any_factors() ? "dad" : "data";
+  wanted.compression = "none";
+  if (ways_->bulk() == plan::Exchange::kHalf)
+    wanted.compression = is_bf16 ? "bf16" : "f16";
+  const ParallelConfig& told = config_.parallel;
+  if (group_.rank() == 0 && (told.strategy != "data" ||
+                             told.compression != wanted.compression))
+    log_info(
+        "the exchange is that of {}: {}; the description's (strategy {}, "
+        "compression {}) is left aside",
+        config_.plan, to_string(*ways_), told.strategy, told.compression);
+  return wanted;
+}
+
 void Learner::make_parallel(TraceWriter* trace) {
-  const ParallelConfig& wanted = config_.parallel;
+  const ParallelConfig wanted = planned_parallel();
   if (wanted.strategy == "none") return;
   if (wanted.strategy != "data" && wanted.strategy != "spatial") {
     parallel::DadOptions options = dad_options(config_);
+    if (ways_) plan_routes(*ways_, *model_.module, options);
+    if (ways_) options.exchange = exchange_for(config_, wanted.compression);
     options.trace = trace;
     parallel_ = std::make_unique<parallel::DadParallelCore>(model_.module,
                                                             group_, options);
@@ -69,7 +107,7 @@ void Learner::make_parallel(TraceWriter* trace) {
   parallel::DataParallelOptions options;
   options.bucket_mb = wanted.bucket_mb;
   options.find_unused_parameters = wanted.find_unused;
-  options.exchange = exchange_for(config_);
+  options.exchange = exchange_for(config_, wanted.compression);
   options.trace = trace;
   if (wanted.strategy == "spatial") {
     auto spatial = std::make_unique<spatial::SpatialParallelCore>(

@@ -1,9 +1,15 @@
 #pragma once
-// The plan of precisions that a run description names.
+// The plan that a run description names: precisions, and the exchange.
 
 #include <torch/nn/module.h>
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "sheaf/comm/group.hpp"
+#include "sheaf/plan/exchange_plan.hpp"
 #include "sheaf/plan/precision_plan.hpp"
 #include "sheaf/train/config.hpp"
 
@@ -20,6 +26,16 @@ void check_plan(const RunConfig& config, const torch::nn::Module& module,
 plan::PrecisionPlan plan_for_all(const RunConfig& config,
                                  const comm::Group& group,
                                  const torch::Device& device);
+
+// What the plan says that ranks exchange; none without a plan, where it does
+// not tell, and for one rank. Rank 0 reads the file; all call it.
+std::optional<plan::ExchangePlan> exchange_for_all(const RunConfig& config,
+                                                   const comm::Group& group);
+
+// Of each parameter that may be a weight: the name that its module gives it
+// first, and that of its layer. A shared one is there under each layer's name.
+std::vector<std::pair<std::string, std::string>> weights_by_layer(
+    const torch::nn::Module& module);
 
 // As its maker calls it: "NVIDIA H200".
 std::string name_of(const torch::Device& device);
