@@ -35,7 +35,7 @@ struct PlanArguments {
   std::string memory;
   double slack_percent = 0;
   std::vector<std::string> precisions;
-  std::vector<std::string> fixed;  // LAYER=PRECISION
+  std::vector<std::string> fixed;    // LAYER=PRECISION
   std::vector<std::string> allowed;  // inexact exchanges
   std::string indicator = "variance";
   std::string output = "plan.json";
@@ -148,13 +148,13 @@ void print_exchange(const plan::Cluster& cluster,
     Table table({{.name = "layer", .align = Align::kLeft},
                  {.name = "exchange", .align = Align::kLeft},
                  {.name = "reason", .align = Align::kLeft}});
-    for (const std::string& layer : plan::factor_layer_names(
-             cluster.kinds[0].recorded->base())) {
+    for (const std::string& layer :
+         plan::factor_layer_names(cluster.kinds[0].recorded->base())) {
       if (!plan.layers.contains(layer)) continue;
       const auto reason = chosen.reasons.find(layer);
-      table.add_row({layer, plan::text_of(plan, plan.of(layer)),
-                     reason == chosen.reasons.end() ? "as it was told"
-                                                    : reason->second});
+      table.add_row(
+          {layer, plan::text_of(plan, plan.of(layer)),
+           reason == chosen.reasons.end() ? "as it was told" : reason->second});
     }
     table.print(std::cout, TableFormat::kText);
   }

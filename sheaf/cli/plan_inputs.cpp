@@ -130,8 +130,7 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
 void use_exchange_of(const std::string& plan, const PlanInputs& inputs,
                      plan::Cluster& cluster) {
   if (plan.empty() || !inputs.exchange.empty()) return;
-  const auto ways =
-      plan::parse_exchange_of(plan::read_plan_text(plan), plan);
+  const auto ways = plan::parse_exchange_of(plan::read_plan_text(plan), plan);
   if (ways) use_ways(*ways, cluster);
 }
 

@@ -16,8 +16,8 @@ struct PlanInputs {
   std::vector<int> workers;  // of each kind of device; none: one
   std::string topology;      // "4x3"
   std::string bucket;        // bytes
-  std::string exchange;  // "gradients,fc1=dad"; "": not told
-  std::string operators;  // a file of custom ones
+  std::string exchange;      // "gradients,fc1=dad"; "": not told
+  std::string operators;     // a file of custom ones
 
   void add_to(CLI::App& command);
   bool describes_workers() const {

@@ -48,7 +48,7 @@ struct DadOptions {
   std::map<std::string, Route> planned = {};
   // Of those that take gradients; null: as they are.
   std::shared_ptr<BucketExchange> exchange = {};
-  std::optional<LinkModel> link = {};        // none: it is measured
+  std::optional<LinkModel> link = {};  // none: it is measured
   // auto: plans that are predicted to be close are tried in the first steps;
   // none: unless the link is told. What low rank holds back is dropped when
   // the plan changes.

@@ -50,9 +50,9 @@ ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
   const WorkerKind& worker = cluster.kinds[kind];
   exchange.workers = cluster.workers();
   exchange.samples = worker.change.samples;
-  if (rows_of(worker) > 0) exchange.shares = rows / rows_of(worker);
-  exchange.ways =
-      ways_under(exchange.ways, worker.recorded->graph(), plans);
+  exchange.shares =
+      rows_of(worker) > 0 ? rows / rows_of(worker) : exchange.workers;
+  exchange.ways = ways_under(exchange.ways, worker.recorded->graph(), plans);
   return exchange;
 }
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
 
 namespace sheaf::plan {
 namespace {
@@ -11,6 +14,8 @@ using At = std::size_t;
 
 // Less than this part of a step is no reason to change a way.
 constexpr double kWorthChanging = 0.9999;
+// One way for all that takes so much longer than the best is not gone on from.
+constexpr double kWorthAStart = 1.5;
 
 double search_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
@@ -26,6 +31,7 @@ class ExchangeSearch {
       options_.push_back(exchange_of(cluster, kind, plans));
     }
     find_free(plans);
+    find_hopeless();
   }
 
   ChosenExchange run() {
@@ -34,15 +40,17 @@ class ExchangeSearch {
       starts.push_back({given, ns_of(given)});
     std::stable_sort(starts.begin(), starts.end(),
                      [](const auto& a, const auto& b) { return a.ns < b.ns; });
-    starts.resize(std::min<At>(starts.size(), 2));
-    for (Found& one : starts) {
+    const double longest = kWorthAStart * static_cast<double>(starts[0].ns);
+    for (At i = 0; i < std::min<At>(starts.size(), 2); ++i) {
+      Found& one = starts[i];
+      if (static_cast<double>(one.ns) > longest) break;
       improve(one);
       give_back(one);
       if (chosen_.ns != 0 && one.ns >= chosen_.ns) continue;
       chosen_.plan = one.plan;
       chosen_.ns = one.ns;
     }
-    explain();
+    if (choices_.has_reasons) explain();
     return std::move(chosen_);
   }
 
@@ -67,13 +75,45 @@ class ExchangeSearch {
     std::reverse(free_.begin(), free_.end());  // edad needs what is above
   }
 
+  // A way whose products at the end take longer, on every kind of worker, than
+  // the gradient takes to be averaged: that cannot pay.
+  void find_hopeless() {
+    for (const Exchange way : factor_ways()) {
+      ExchangePlan plan;
+      plan.other = way;
+      plan.rank = choices_.rank;
+      for (At i = 0; i < layers_[0].size(); ++i) {
+        const FactorLayer& layer = layers_[0][i];
+        const double reduce_ns =
+            1e3 * topo::predict_us(topo::Collective::kAllReduce,
+                                   topo::Algorithm::kAuto, cluster_.machine,
+                                   cluster_.placement,
+                                   4 * layer.in * layer.out);
+        if (longer_ns(plan, i) > reduce_ns) hopeless_.insert({layer.name, way});
+      }
+    }
+  }
+  // By which computing is longer, on the kind where it is least.
+  double longer_ns(const ExchangePlan& plan, At layer) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (At kind = 0; kind < layers_.size(); ++kind) {
+      const ExchangeOptions& options = options_[kind];
+      FactorLayer alone = layers_[kind][layer];
+      alone.above = -1;
+      const FactorCosts costs(
+          {alone}, plan, {options.workers, options.shares, options.samples});
+      least = std::min(least, costs.gradient_ns(0) - alone.gradient_ns);
+    }
+    return least;
+  }
+
   std::int64_t ns_of(const ExchangePlan& plan) const {
     std::vector<StepGraph> steps;
     for (At kind = 0; kind < alone_.size(); ++kind) {
       ExchangeOptions options = options_[kind];
       options.ways = plan;
-      steps.push_back(with_exchange(alone_[kind], profile(kind), options,
-                                    layers_[kind]));
+      steps.push_back(
+          with_exchange(alone_[kind], profile(kind), options, layers_[kind]));
     }
     const auto together = replay_until_steady(cluster_, steps);
     return *std::max_element(together.step_ns.begin(), together.step_ns.end());
@@ -132,7 +172,8 @@ class ExchangeSearch {
     while (std::exchange(has_changed, false))
       for (const std::string& layer : free_)
         for (const Exchange way : ways) {
-          if (way == found.plan.of(layer)) continue;
+          if (way == found.plan.of(layer) || hopeless_.contains({layer, way}))
+            continue;
           const std::int64_t ns = ns_with(found.plan, layer, way);
           if (static_cast<double>(ns) >=
               static_cast<double>(found.ns) * kWorthChanging)
@@ -159,10 +200,12 @@ class ExchangeSearch {
     for (const std::string& layer : free_) {
       std::string text = fmt::format("{:.2f} ms a step", search_ms(chosen_.ns));
       for (const Exchange way : ways)
-        if (way != plan.of(layer))
+        if (way != plan.of(layer) && !hopeless_.contains({layer, way}))
           text += fmt::format(", {:.2f} with {}",
                               search_ms(ns_with(plan, layer, way)),
                               text_of(plan, way));
+      if (text.find(',') == std::string::npos)
+        text = "products over the rows of all would take longer";
       chosen_.reasons[layer] = text;
     }
     for (const std::string& layer : cast_)
@@ -177,6 +220,7 @@ class ExchangeSearch {
   std::vector<ExchangeOptions> options_;          // by kind
   std::vector<std::string> free_;                 // layers, from the top
   std::vector<std::string> cast_;
+  std::set<std::pair<std::string, Exchange>> hopeless_;
   ChosenExchange chosen_;
 };
 

@@ -13,7 +13,8 @@ namespace sheaf::plan {
 struct ExchangeChoices {
   // Beside gradients, which any layer may take. Those by default are exact.
   std::vector<Exchange> ways = {Exchange::kDad, Exchange::kEdad};
-  int rank = 4;  // of rank-dad
+  int rank = 4;             // of rank-dad
+  bool has_reasons = true;  // else they are not asked for
 };
 
 struct ChosenExchange {
@@ -29,9 +30,10 @@ struct ChosenExchange {
 ExchangePlan spelled_out(const ExchangePlan& ways, const StepProfile& profile);
 
 // From the fastest two of one way for all layers and of the cluster's own ways,
-// the way of one layer after the other is changed while that makes the predicted step shorter; a layer
-// whose factors gain nothing sends its gradient. One precision plan for each
-// kind of worker. With one worker nothing is exchanged.
+// the way of one layer after the other is changed while that makes the
+// predicted step shorter; a layer whose factors gain nothing sends its
+// gradient. One precision plan for each kind of worker. With one worker nothing
+// is exchanged.
 ChosenExchange choose_exchange(const Cluster& cluster,
                                const std::vector<PrecisionPlan>& plans,
                                const ExchangeChoices& choices);

@@ -85,8 +85,7 @@ class ExchangeMaker {
     }
     for (Leaving* leaving : {&forward_, &backward_})
       for (At i = 0; i < leaving->parcels.size(); ++i) {
-        const FactorLayer& last =
-            costs_.layers()[leaving->parcels[i].back()];
+        const FactorLayer& last = costs_.layers()[leaving->parcels[i].back()];
         parcel_of_[leaving->is_backward ? 2 * last.slots.front() + 1
                                         : 2 * last.slots.back()] = i;
       }
@@ -217,8 +216,7 @@ class ExchangeMaker {
       task.ns = static_cast<std::int64_t>(compression_ns);
       launch(task, marks);
     }
-    const auto header =
-        kHeaderWords * static_cast<std::int64_t>(layers.size());
+    const auto header = kHeaderWords * static_cast<std::int64_t>(layers.size());
     start({"all_gather", header * options_.workers, {}}, marks);
     start({"all_gather", static_cast<std::int64_t>(bytes / 4), {}}, marks);
   }

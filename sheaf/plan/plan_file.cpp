@@ -69,15 +69,14 @@ std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen) {
   Json uniform = Json::object();
   for (const UniformStep& one : chosen.uniform)
     uniform[to_string(one.precision)] = json_of(one.step, one.indicator);
-  Json root{
-      {"version", 1},
-      {"model", cluster.kinds[0].recorded->model().name},
-      {"precision", json_of(chosen.plans[0])},
-      {"devices", devices},
-      {"predicted", json_of(chosen.step, chosen.indicator)},
-      {"fastest", json_of(chosen.fastest, chosen.fastest_indicator)},
-      {"uniform", uniform},
-      {"way", way_of(chosen)}};
+  Json root{{"version", 1},
+            {"model", cluster.kinds[0].recorded->model().name},
+            {"precision", json_of(chosen.plans[0])},
+            {"devices", devices},
+            {"predicted", json_of(chosen.step, chosen.indicator)},
+            {"fastest", json_of(chosen.fastest, chosen.fastest_indicator)},
+            {"uniform", uniform},
+            {"way", way_of(chosen)}};
   if (cluster.workers() > 1) root["exchange"] = json_of(chosen.exchange);
   return root.dump(1) + "\n";
 }

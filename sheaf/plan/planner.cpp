@@ -286,10 +286,10 @@ ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options) {
     return chosen;
   }
   Cluster mine = cluster;
+  ExchangeChoices first = *options.exchange;
+  first.has_reasons = false;
   mine.exchange.ways =
-      choose_exchange(cluster, Planner(cluster, options).highest(),
-                      *options.exchange)
-          .plan;
+      choose_exchange(cluster, Planner(cluster, options).highest(), first).plan;
   ChosenPlan chosen = Planner(mine, options).run();
   chosen.exchange = choose_exchange(mine, chosen.plans, *options.exchange);
   mine.exchange.ways = chosen.exchange.plan;

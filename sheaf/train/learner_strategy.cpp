@@ -83,8 +83,8 @@ ParallelConfig Learner::planned_parallel() {
   if (ways_->bulk() == plan::Exchange::kHalf)
     wanted.compression = is_bf16 ? "bf16" : "f16";
   const ParallelConfig& told = config_.parallel;
-  if (group_.rank() == 0 && (told.strategy != "data" ||
-                             told.compression != wanted.compression))
+  if (group_.rank() == 0 &&
+      (told.strategy != "data" || told.compression != wanted.compression))
     log_info(
         "the exchange is that of {}: {}; the description's (strategy {}, "
         "compression {}) is left aside",

@@ -77,8 +77,7 @@ std::vector<std::pair<std::string, std::string>> weights_by_layer(
     if (!tensor.defined() || !tensor.requires_grad() || tensor.dim() < 2)
       continue;
     std::string layer = entry.key();
-    if (layer.ends_with(kWeight))
-      layer.resize(layer.size() - kWeight.size());
+    if (layer.ends_with(kWeight)) layer.resize(layer.size() - kWeight.size());
     const std::string& name =
         first.emplace(tensor.unsafeGetTensorImpl(), entry.key()).first->second;
     list.emplace_back(name, std::move(layer));

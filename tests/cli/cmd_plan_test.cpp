@@ -42,6 +42,44 @@ TEST_F(PlanCommand, WritesAPlanThatRunsCanRead) {
   EXPECT_NEAR(row["predicted_ms"], written()["predicted"]["step_ms"], 1e-6);
 }
 
+TEST_F(PlanCommand, ChoosesAndPredictsTheExchange) {
+  const std::vector<std::string> cluster = {f32_, "--workers", "4",
+                                            "--topology", "1x4"};
+  const auto with = [&](std::vector<std::string> words,
+                        const std::vector<std::string>& more) {
+    words.insert(words.end(), cluster.begin(), cluster.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return call_sheaf(words);
+  };
+  const auto row = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = more;
+    words.insert(words.end(), {"--format", "json"});
+    const CallOutcome shown = with({"predict"}, words);
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    return nlohmann::json::parse(shown.out);
+  };
+  const CallOutcome shown = with({"plan"}, {"-o", output()});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(has(shown.out, "exchange of 4 workers")) << shown.out;
+  EXPECT_TRUE(has(shown.out, "(gradients)")) << shown.out;
+  EXPECT_EQ(written()["exchange"]["default"], "gradients");
+  // The plan's exchange is that of a prediction, unless another is told.
+  EXPECT_NEAR(row({"--plan", output()})["predicted_ms"],
+              written()["predicted"]["step_ms"], 1e-6);
+  const double all = row({"--exchange", "gradients"})["exchanged_mib"];
+  EXPECT_NEAR(all, 4 * 501000 / 1048576.0, 1e-3);
+  EXPECT_NEAR(row({"--exchange", "half"})["exchanged_mib"], all / 2, 1e-3);
+  EXPECT_EQ(row({"--exchange", "dad"}),
+            row({"--exchange", "gradients,fc=dad"}));
+  const CallOutcome low = with({"predict"}, {"--exchange", "rank-dad:2"});
+  EXPECT_TRUE(has(low.err, "estimated")) << low.err;
+  const CallOutcome told =
+      with({"plan"}, {"--exchange", "half,fc=dad", "-o", output()});
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_EQ(written()["exchange"]["default"], "half");
+  EXPECT_EQ(written()["exchange"]["layers"]["fc"], "dad");
+}
+
 TEST_F(PlanCommand, PrintsTheGraph) {
   const CallOutcome dot =
       call_sheaf({"plan", "graph", f32_, "--format", "dot"});
@@ -67,6 +105,11 @@ TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
   is_told({"plan", f32_, "--fix", "conv1"}, "LAYER=PRECISION");
   is_told({"plan", f32_, "--precisions", "f8"}, "no precision \"f8\"");
   is_told({"plan", f32_, "--fix", "conv3=f32"}, "no layer 'conv3'");
+  is_told({"plan", f32_, "--exchange", "gradients,fcc=dad"},
+          "did you mean 'fc'");
+  is_told({"plan", f32_, "--exchange", "dad", "--allow", "half"},
+          "give one of them");
+  is_told({"plan", f32_, "--allow", "fc=dad"}, "--allow wants ways");
 }
 
 TEST_F(PlanCommand, ComparesWithWhatAPlanTook) {

@@ -9,10 +9,9 @@ namespace sheaf::plan {
 namespace {
 
 TEST(ExchangePlan, IsReadAndToldAgain) {
-  for (const char* text :
-       {"gradients", "half", "dad", "edad", "rank-dad:4", "rank-dad:9",
-        "gradients,fc1=dad,fc2=edad", "half,fc1=rank-dad:8,fc2=dad",
-        "dad,fc1=gradients"})
+  for (const char* text : {"gradients", "half", "dad", "edad", "rank-dad:4",
+                           "rank-dad:9", "gradients,fc1=dad,fc2=edad",
+                           "half,fc1=rank-dad:8,fc2=dad", "dad,fc1=gradients"})
     EXPECT_EQ(to_string(parse_exchange(text)), text);
   EXPECT_EQ(parse_exchange("low_rank:3"), parse_exchange("rank-dad:3"));
   const ExchangePlan plan = parse_exchange("a=b=dad");

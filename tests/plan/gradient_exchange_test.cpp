@@ -74,9 +74,8 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   rest[0] = 4000;
   EXPECT_EQ(bytes_of(with, "all_reduce"), rest);
   options.ways = parse_exchange("gradients,fc=dad");
-  EXPECT_EQ(
-      collective_bytes(with_exchange(step_, recorded_.base(), options)),
-      collective_bytes(with));
+  EXPECT_EQ(collective_bytes(with_exchange(step_, recorded_.base(), options)),
+            collective_bytes(with));
   options.ways = parse_exchange("half");
   const StepGraph half = with_exchange(step_, recorded_.base(), options);
   EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2e3}));
@@ -99,7 +98,9 @@ TEST_F(GradientExchange, MultipliesTheRowsOfAll) {
   options.ways = parse_exchange("dad");
   const double factors =
       step_us(with_exchange(step_, recorded_.base(), options), 0);
-  EXPECT_NEAR(factors - plain, 3 * 200, 40);  // and launches of messages
+  EXPECT_GT(factors - plain, 3 * 200 - 10);
+  // And launches of messages, 10 us each.
+  EXPECT_LT(factors - plain, 3 * 200 + 8 * 10);
 }
 
 // 2 x (m x m) of m = 1 + 16 rows from in + out columns, and what is done with
@@ -118,8 +119,7 @@ TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
   EXPECT_EQ(costs.forward_bytes(0), 0);
   EXPECT_EQ(costs.backward_bytes(0), 4 * 2 * (8 * (300 + 100) + 100));
   const double work = 2 * 80 * 80 * 400.0 + 3 * 80 * 80 * 80.0;
-  EXPECT_NEAR(costs.compression_ns(0), 1e6 * work / (2.0 * 64 * 300 * 100),
-              1);
+  EXPECT_NEAR(costs.compression_ns(0), 1e6 * work / (2.0 * 64 * 300 * 100), 1);
   EXPECT_NEAR(costs.gradient_ns(0), 1e6 * 2 * 8 / 64, 1);
   EXPECT_TRUE(costs.forward_parcels().empty());
   // No more rows than there are.
@@ -168,9 +168,7 @@ TEST_F(GradientExchange, WeightsThatAreCastSendGradients) {
 
 TEST_F(GradientExchange, WrongLayersAreTold) {
   expect_throws<UsageError>(
-      [&] {
-        check_ways(parse_exchange("gradients,fd=dad"), recorded_.base());
-      },
+      [&] { check_ways(parse_exchange("gradients,fd=dad"), recorded_.base()); },
       {"'fd'", "did you mean 'fc'"});
   expect_throws<UsageError>(
       [&] { check_ways(parse_exchange("half,conv1=dad"), recorded_.base()); },

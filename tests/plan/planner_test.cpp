@@ -143,5 +143,95 @@ TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
                             {"none of the precisions"});
 }
 
+// fc is a weight of 500 x 1,000, 2 MB, with one row on each worker.
+std::vector<ModelOperator> wide_model() {
+  auto model = small_model();
+  model.back().elements = 1000;
+  return model;
+}
+
+Cluster four_hosts(const Recorded& recorded, double network_gbs) {
+  Cluster cluster = cluster_of(recorded);
+  cluster.kinds[0].count = 4;
+  cluster.placement = topo::placement_of(topo::Dims{{1, 4}});
+  cluster.machine.network = {1, network_gbs};
+  return cluster;
+}
+
+TEST(PlannedExchange, FactorsWhereTheLinkIsSlow) {
+  const Recorded recorded = record(wide_model(), {Precision::kF32});
+  const Cluster slow = four_hosts(recorded, 0.1);
+  const ChosenPlan chosen = choose_plan(slow, {});
+  EXPECT_EQ(to_string(chosen.exchange.plan), "gradients,fc=dad");
+  EXPECT_EQ(chosen.exchange.uniform[0].first, "gradients");
+  EXPECT_LT(chosen.step.ns, chosen.exchange.uniform[0].second / 2);
+  EXPECT_EQ(chosen.step.ns, chosen.exchange.ns);
+  EXPECT_NE(chosen.exchange.reasons.at("fc").find("with gradients"),
+            std::string::npos);
+  EXPECT_FALSE(chosen.exchange.reasons.contains("conv1"));
+  // As it is predicted with these ways.
+  Cluster told = slow;
+  told.exchange.ways = parse_exchange("gradients,fc=dad");
+  EXPECT_EQ(predict_step(told, chosen.plans).ns, chosen.step.ns);
+}
+
+TEST(PlannedExchange, GradientsWhereTheLinkIsFast) {
+  const Recorded recorded = record(wide_model(), {Precision::kF32});
+  const ChosenPlan chosen = choose_plan(four_hosts(recorded, 100), {});
+  EXPECT_EQ(to_string(chosen.exchange.plan), "gradients");
+  EXPECT_EQ(chosen.step.ns, chosen.exchange.uniform[0].second);
+  EXPECT_EQ(chosen.exchange.reasons.at("fc"),
+            "products over the rows of all would take longer");
+}
+
+TEST(PlannedExchange, InexactWaysOnlyWhereTheyAreAllowed) {
+  const Recorded recorded = record(wide_model(), {Precision::kF32});
+  const Cluster slow = four_hosts(recorded, 0.1);
+  PlannerOptions options;
+  options.exchange->ways = {};
+  EXPECT_EQ(to_string(choose_plan(slow, options).exchange.plan), "gradients");
+  options.exchange->ways = {Exchange::kHalf};
+  EXPECT_EQ(to_string(choose_plan(slow, options).exchange.plan), "half");
+  options.exchange.reset();
+  Cluster told = slow;
+  told.exchange.ways = parse_exchange("dad");
+  EXPECT_EQ(to_string(choose_plan(told, options).exchange.plan),
+            "gradients,fc=dad");
+}
+
+// A weight that is cast cannot be sent as a factor: fc stays in f32 for it,
+// and what else gains by bf16 has it.
+TEST(PlannedExchange, LayersThatSendFactorsAreNotCast) {
+  const Recorded recorded =
+      record(wide_model(), {Precision::kF32, Precision::kBf16});
+  const ChosenPlan chosen = choose_plan(four_hosts(recorded, 0.1), {});
+  EXPECT_EQ(to_string(chosen.exchange.plan), "gradients,fc=dad");
+  EXPECT_EQ(chosen.plans[0].of("fc"), Precision::kF32);
+  EXPECT_EQ(chosen.plans[0].of("conv2"), Precision::kBf16);
+  for (const UniformStep& one : chosen.uniform)
+    EXPECT_LE(chosen.step.ns, one.step.ns);
+}
+
+TEST(PlannedExchange, IsInTheFile) {
+  const Recorded recorded = record(wide_model(), {Precision::kF32});
+  const Cluster slow = four_hosts(recorded, 0.1);
+  PlannerOptions options;
+  options.exchange->ways = {Exchange::kHalf, Exchange::kRankDad};
+  options.exchange->rank = 3;
+  for (const auto& choices : {ExchangeChoices{}, *options.exchange}) {
+    options.exchange = choices;
+    const ChosenPlan chosen = choose_plan(slow, options);
+    const std::string text = plan_text(slow, chosen);
+    EXPECT_EQ(parse_exchange_of(text, "plan.json"), chosen.exchange.plan);
+    EXPECT_EQ(parse_precision_plan(text, "plan.json").of("fc"),
+              Precision::kF32);
+    EXPECT_TRUE(
+        nlohmann::json::parse(text)["exchange"]["reasons"].contains("fc"));
+  }
+  const Cluster one = cluster_of(recorded);
+  EXPECT_FALSE(
+      parse_exchange_of(plan_text(one, choose_plan(one, {})), "plan.json"));
+}
+
 }  // namespace
 }  // namespace sheaf::plan

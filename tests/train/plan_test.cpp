@@ -110,6 +110,27 @@ TEST(Plan, ProductsThatNeverOccurAreToldInTheFirstStep) {
   });
 }
 
+TEST(Plan, WrongExchangesAreTold) {
+  const TemporaryFolder folder;
+  const auto place = folder.path() / "plan.json";
+  with_one_rank([&](const comm::Group& group) {
+    const auto run_with = [&](const std::string& exchange) {
+      write_durably(place, concat("{\"precision\": {\"layers\": {}}, ",
+                                  "\"exchange\": ", exchange, "}"));
+      return [&] {
+        run_in(group, folder.path() / "run",
+               small_run({"plan=" + place.string()}));
+      };
+    };
+    expect_throws<UsageError>(run_with(R"({"layers": {"fc": "dad"}})"),
+                              {"plan.json", "'fc'"});
+    expect_throws<IoError>(run_with(R"({"default": "dda"})"),
+                           {"plan.json", "\"dda\""});
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
+    run_with(R"({"layers": {"2": "dad"}})")();  // one rank exchanges nothing
+  });
+}
+
 TEST(Plan, GoesWithSomeSettingsOnly) {
   expect_throws<UsageError>(
       [] {
