@@ -76,7 +76,7 @@ class ExchangeSearch {
   }
 
   // A way whose products at the end take longer, on every kind of worker, than
-  // the gradient takes to be averaged: that cannot pay.
+  // the gradient takes to be averaged: that cannot pay. And edad that is dad.
   void find_hopeless() {
     for (const Exchange way : factor_ways()) {
       ExchangePlan plan;
@@ -89,7 +89,9 @@ class ExchangeSearch {
                                    topo::Algorithm::kAuto, cluster_.machine,
                                    cluster_.placement,
                                    4 * layer.in * layer.out);
-        if (longer_ns(plan, i) > reduce_ns) hopeless_.insert({layer.name, way});
+        const bool is_dad = way == Exchange::kEdad && layer.above < 0;
+        if (is_dad || longer_ns(plan, i) > reduce_ns)
+          hopeless_.insert({layer.name, way});
       }
     }
   }
@@ -149,6 +151,7 @@ class ExchangeSearch {
       add_uniform(plan, text_of(plan, bulk), list);
       if (free_.empty()) continue;
       for (const Exchange way : factor_ways()) {
+        if (way == Exchange::kEdad && !has_deltas_that_follow()) continue;
         for (const std::string& layer : free_) plan.layers[layer] = way;
         add_uniform(plan,
                     text_of(plan, way) +
@@ -157,6 +160,10 @@ class ExchangeSearch {
       }
     }
     return list;
+  }
+  bool has_deltas_that_follow() const {
+    return std::any_of(layers_[0].begin(), layers_[0].end(),
+                       [](const auto& layer) { return layer.above >= 0; });
   }
   void add_uniform(const ExchangePlan& plan, const std::string& name,
                    std::vector<Found>& list) {
