@@ -85,7 +85,7 @@ ParallelConfig Learner::planned_parallel() {
   const ParallelConfig& told = config_.parallel;
   if (group_.rank() == 0 &&
       (told.strategy != "data" || told.compression != wanted.compression))
-    log_info(
+    log_warn(
         "the exchange is that of {}: {}; the description's (strategy {}, "
         "compression {}) is left aside",
         config_.plan, to_string(*ways_), told.strategy, told.compression);

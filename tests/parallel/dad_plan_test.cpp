@@ -139,5 +139,26 @@ TEST(DadPlan, PlansThatAreCloseAreCandidates) {
   EXPECT_EQ(names({.ranks = 2, .latency_s = 1}), "predicted; edad for all; ");
 }
 
+// What a plan says goes before the mode; names that are told, and data that
+// stay at home, go before the plan.
+TEST(DadPlan, APlanIsBetweenNamesAndMode) {
+  const RouteWishes wishes{.mode = DadMode::kAuto,
+                           .first_layer_gradient = true,
+                           .by_name = {{"1.weight", Route::kRankDad}},
+                           .planned = {{"0.weight", kD},
+                                       {"1.weight", kD},
+                                       {"2.weight", kG},
+                                       {"3.weight", Route::kEdad}}};
+  const auto choices = choose_routes(mlp(8), wishes, slow_link(2));
+  const auto routes = weights_of(choices);
+  EXPECT_EQ(routes[0], kG);
+  EXPECT_EQ(routes[1], Route::kRankDad);
+  EXPECT_EQ(routes[2], kG);
+  EXPECT_EQ(routes[3], Route::kEdad);
+  EXPECT_EQ(choices[4].reason, "as the plan says");
+  EXPECT_THROW(choose_routes(mlp(8), {.planned = {{"x", kG}}}, slow_link(2)),
+               UsageError);
+}
+
 }  // namespace
 }  // namespace sheaf::parallel
