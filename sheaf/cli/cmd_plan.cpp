@@ -8,6 +8,7 @@
 
 #include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/commands.hpp"
@@ -25,6 +26,8 @@ constexpr const char* kPlanFooter =
     "  sheaf plan f32.json bf16.json --memory 12G -o plan.json\n"
     "  sheaf plan v100.f32.json t4.f32.json t4.f16.json --workers 4,4 \\\n"
     "    --topology 4x2 --machine machine.json\n"
+    "  sheaf plan f32.json f16.json --devices v100.yaml,t4.yaml \\\n"
+    "    --traced-on h200.yaml --workers 4,4    as they would be there\n"
     "  sheaf plan f32.json bf16.json --report plan.html\n"
     "  sheaf plan graph f32.json --format dot > model.dot\n"
     "  sheaf train run.yaml --plan plan.json\n"
@@ -105,7 +108,9 @@ void print_steps(const plan::ChosenPlan& chosen, TableFormat format) {
   const auto add = [&](const std::string& name, const plan::ClusterStep& step,
                        double indicator) {
     table.add_row({name, in_ms(step.ns), in_ms(step.exchange_ns),
-                   memory_text(step), fmt::format("{:.4g}", indicator)});
+                   memory_text(step),
+                   chosen.has_indicator ? fmt::format("{:.4g}", indicator)
+                                        : "not known"});
   };
   for (const plan::UniformStep& one : chosen.uniform)
     add(concat("all ", plan::to_string(one.precision),
@@ -121,9 +126,7 @@ void print_layers(const plan::Cluster& cluster,
   for (std::size_t kind = 0; kind < chosen.plans.size(); ++kind) {
     const plan::Recorded& recorded = *cluster.kinds[kind].recorded;
     fmt::print("\n{} x {}\n", cluster.kinds[kind].count,
-               recorded.base().device_name.empty()
-                   ? recorded.model().device
-                   : recorded.base().device_name);
+               device_label(cluster.kinds[kind]));
     Table table({{.name = "layer", .align = Align::kLeft},
                  {.name = "precision", .align = Align::kLeft},
                  {.name = "reason", .align = Align::kLeft}});
@@ -185,17 +188,24 @@ void make_plan(const PlanArguments& arguments) {
               "sheaf plan compare");
   if (!arguments.report.empty()) report::check_echarts();
   std::deque<plan::Recorded> recorded;
+  Stopwatch watch;
   plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
+  const double read_s = 1e-3 * watch.lap();
   const plan::ChosenPlan chosen = plan::choose_plan(cluster, options);
+  const double chosen_s = 1e-3 * watch.lap();
   cluster.exchange.ways = chosen.exchange.plan;
   const std::string page = page_of_plan(arguments, cluster, chosen);
   write_file_atomically(arguments.output, plan_text(cluster, chosen));
   if (!page.empty()) write_file_atomically(arguments.report, page);
   print_steps(chosen, format);
+  if (!chosen.has_indicator) fmt::print(stderr, "sheaf: {}\n", kNoStatistics);
   if (format != TableFormat::kText) return;
   print_layers(cluster, chosen);
   if (cluster.workers() > 1) print_exchange(cluster, chosen.exchange);
-  fmt::print("\nThe plan is in {}. Run it: sheaf train CONFIG --plan {}\n",
+  fmt::print(
+      "\nTraces were read in {:.2f} s, the plan was chosen in {:.2f} s.\n",
+      read_s, chosen_s);
+  fmt::print("The plan is in {}. Run it: sheaf train CONFIG --plan {}\n",
              arguments.output, arguments.output);
   if (!page.empty()) fmt::print("The page is in {}.\n", arguments.report);
 }

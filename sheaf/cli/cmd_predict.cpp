@@ -29,7 +29,6 @@ struct PredictArguments {
   PlanInputs inputs;
   std::string plan;
   std::string precision;
-  std::int64_t batch = 0;
   plan::WhatIf change;
   std::string from;
   std::string format = "text";
@@ -130,7 +129,7 @@ void add_rows_together(const std::vector<plan::Trace>& traces,
 
 bool asks_what_if(const PredictArguments& arguments) {
   return !arguments.plan.empty() || !arguments.precision.empty() ||
-         arguments.batch > 0 || arguments.change.is_any() ||
+         arguments.inputs.batch > 0 || arguments.change.is_any() ||
          arguments.inputs.describes_workers();
 }
 
@@ -161,7 +160,7 @@ double exchanged_mib(const plan::Cluster& cluster,
 void tell_what_is_estimated(const PredictArguments& arguments,
                             const plan::Cluster& cluster) {
   if (arguments.change.compute != 1 || arguments.change.memory != 1 ||
-      arguments.batch > 0)
+      arguments.inputs.batch > 0 || !arguments.inputs.devices.empty())
     fmt::print(stderr,
                "sheaf: scaled by rule, not measured: layers by computing, "
                "the rest by memory\n");
@@ -184,12 +183,6 @@ void predict_what_if(const PredictArguments& arguments) {
     plans.push_back(plan_for(arguments, *kind.recorded));
     kind.recorded->check_layers(plans.back());
     kind.change = arguments.change;
-    const std::int64_t batch = kind.recorded->model().batch;
-    SHEAF_CHECK(arguments.batch == 0 || batch > 0, kind.recorded->base().file,
-                " does not tell its batch");
-    if (arguments.batch > 0)
-      kind.change.samples =
-          static_cast<double>(arguments.batch) / static_cast<double>(batch);
   }
   const plan::ClusterStep step = plan::predict_step(cluster, plans);
   const double exchanged = exchanged_mib(cluster, plans);
@@ -202,7 +195,7 @@ void predict_what_if(const PredictArguments& arguments) {
                {.name = "exchanged", .unit = "MiB", .key = "exchanged_mib"},
                {.name = "peak", .unit = "MiB", .key = "peak_mib"}});
   for (std::size_t i = 0; i < plans.size(); ++i)
-    table.add_row({recorded[i].base().device_name, cluster.kinds[i].count,
+    table.add_row({device_label(cluster.kinds[i]), cluster.kinds[i].count,
                    ms_of(recorded[i].base().step.measured_ns),
                    ms_of(step.kind_ns[i]), ms_of(step.waits_ns[i]),
                    ms_of(step.exchange_ns), exchanged,
@@ -246,9 +239,6 @@ void add_predict_command(CLI::App& app) {
   command->add_option("--plan", arguments->plan, "under this plan.json");
   command->add_option("--precision", arguments->precision,
                       "with all layers in this precision");
-  command
-      ->add_option("--batch", arguments->batch, "with so many samples (scaled)")
-      ->check(CLI::PositiveNumber);
   command
       ->add_option("--compute", arguments->change.compute,
                    "on a device that computes so many times as fast")

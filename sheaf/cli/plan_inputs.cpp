@@ -5,6 +5,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/custom_operators.hpp"
+#include "sheaf/cli/device_file.hpp"
+#include "sheaf/plan/other_batch.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -26,6 +28,8 @@ std::vector<std::vector<plan::StepProfile>> by_device(
     auto& group = at == groups.end() ? groups.emplace_back() : *at;
     group.push_back(std::move(profile));
   }
+  if (inputs.batch > 0)
+    for (auto& group : groups) group = plan::all_at_batch(group, inputs.batch);
   return groups;
 }
 
@@ -70,7 +74,75 @@ void use_ways(const plan::ExchangePlan& ways, plan::Cluster& cluster) {
   cluster.exchange.ways = ways;
 }
 
+// One kind of worker: its traces, and what casts take.
+struct Traced {
+  std::vector<plan::StepProfile> profiles;
+  plan::CastCosts casts;
+  std::int64_t memory_bytes = 0;
+};
+
+// The file of the device that the traces are of: told, or one of the others.
+plan::DeviceProfile traced_device(const PlanInputs& inputs,
+                                  const std::vector<plan::DeviceProfile>& to,
+                                  const std::string& name) {
+  if (!inputs.traced_on.empty()) return read_device(inputs.traced_on);
+  for (const plan::DeviceProfile& one : to)
+    if (one.name == name) return one;
+  throw UsageError(concat("the traces are of ", name,
+                          "; give --traced-on a file with what it can do"));
+}
+
+std::vector<Traced> scaled_groups(const PlanInputs& inputs,
+                                  const std::vector<plan::StepProfile>& traces,
+                                  const topo::Machine& machine) {
+  std::vector<plan::DeviceProfile> devices;
+  for (const std::string& file : inputs.devices)
+    devices.push_back(read_device(file));
+  const std::string& name = traces[0].device_name;
+  const plan::DeviceProfile from = traced_device(inputs, devices, name);
+  std::vector<Traced> groups;
+  for (const plan::DeviceProfile& to : devices) {
+    Traced one;
+    one.memory_bytes = to.memory_bytes;
+    one.casts = casts_on(machine, to.name);
+    if (to.name == name) {
+      one.profiles = traces;
+    } else {
+      one.profiles = plan::traces_on(traces, from, to);
+      if (one.casts.pairs.empty())
+        one.casts = plan::scale_casts(casts_on(machine, name), from, to);
+    }
+    groups.push_back(std::move(one));
+  }
+  return groups;
+}
+
+std::vector<Traced> kinds_of(const PlanInputs& inputs,
+                             const topo::Machine& machine) {
+  auto groups = by_device(inputs);
+  SHEAF_CHECK(inputs.devices.empty() || groups.size() == 1,
+              "--devices wants traces of one device, these are of ",
+              groups.size());
+  SHEAF_CHECK(inputs.traced_on.empty() || !inputs.devices.empty(),
+              "--traced-on is for --devices, which are not given");
+  if (!inputs.devices.empty()) return scaled_groups(inputs, groups[0], machine);
+  std::vector<Traced> kinds;
+  for (auto& group : groups) {
+    plan::CastCosts casts = casts_on(machine, group[0].device_name);
+    kinds.push_back({std::move(group), std::move(casts)});
+  }
+  return kinds;
+}
+
 }  // namespace
+
+std::string device_label(const plan::WorkerKind& kind) {
+  const plan::StepProfile& base = kind.recorded->base();
+  const std::string name =
+      base.device_name.empty() ? base.model.device : base.device_name;
+  if (base.scaled_from.empty()) return name;
+  return concat(name, " (by its roofline, out of ", base.scaled_from, ")");
+}
 
 void PlanInputs::add_to(CLI::App& command) {
   command.add_option("traces", traces,
@@ -87,6 +159,17 @@ void PlanInputs::add_to(CLI::App& command) {
   command.add_option("--exchange", exchange,
                      "what workers exchange: gradients, half, dad, edad or "
                      "rank-dad:4, and that of some layers: gradients,fc1=dad");
+  command
+      .add_option("--batch", batch,
+                  "with so many samples: by rule, or, where traces of two "
+                  "batches are given, by a line through them")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--devices", devices,
+                  "YAML of devices that the traces are scaled to, a kind each")
+      ->delimiter(',');
+  command.add_option("--traced-on", traced_on,
+                     "YAML of the device that the traces are of");
   command.add_option("--operators", operators,
                      "YAML that declares operators which torch does not have");
 }
@@ -98,16 +181,17 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
   plan::Cluster cluster;
   if (!inputs.machine.empty())
     cluster.machine = topo::load_machine(inputs.machine);
-  auto groups = by_device(inputs);
+  auto groups = kinds_of(inputs, cluster.machine);
   SHEAF_CHECK(inputs.workers.empty() || inputs.workers.size() == groups.size(),
               "--workers has ", inputs.workers.size(),
               " numbers, but the traces are of ", groups.size(), " devices");
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const std::string device = groups[i][0].device_name;
-    const plan::Recorded& one = recorded.emplace_back(std::move(groups[i]));
+    const plan::Recorded& one =
+        recorded.emplace_back(std::move(groups[i].profiles));
     plan::WorkerKind kind;
     kind.recorded = &one;
-    kind.casts = plan::casts_of(one, casts_on(cluster.machine, device));
+    kind.memory_bytes = groups[i].memory_bytes;
+    kind.casts = plan::casts_of(one, groups[i].casts);
     kind.count = inputs.workers.empty() ? 1 : inputs.workers[i];
     SHEAF_CHECK(kind.count >= 1, "--workers must be 1 or more, not ",
                 kind.count);

@@ -8,6 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/plan_bars.hpp"
+#include "sheaf/cli/plan_inputs.hpp"
 #include "sheaf/plan/side_work.hpp"
 
 namespace sheaf::cli {
@@ -36,10 +37,13 @@ class ReportMaker {
   }
 
   report::PlanPage make() {
-    page_.title = concat("Plan for ", cluster_.kinds[0].recorded->model().name);
+    const plan::StepProfile& base = cluster_.kinds[0].recorded->base();
+    page_.title = concat("Plan for ",
+                         base.model.name.empty() ? base.file : base.model.name);
+    add_notes();
     for (const plan::WorkerKind& kind : cluster_.kinds)
       page_.devices.push_back(
-          fmt::format("{} x {}", kind.count, device_of(kind)));
+          fmt::format("{} x {}", kind.count, device_label(kind)));
     for (const plan::UniformStep& one : chosen_.uniform)
       page_.precisions.push_back(to_string(one.precision));
     add_steps();
@@ -52,6 +56,17 @@ class ReportMaker {
   }
 
  private:
+  void add_notes() {
+    if (!chosen_.has_indicator) page_.notes.push_back(kNoStatistics);
+    for (const plan::WorkerKind& kind : cluster_.kinds)
+      if (!kind.recorded->base().scaled_from.empty())
+        page_.notes.push_back(device_label(kind) + ": not measured");
+    std::int64_t peak = 0;
+    for (const plan::PhaseMemory& one : chosen_.step.memory)
+      peak = std::max(peak, one.peak());
+    if (peak == 0) page_.notes.push_back("the traces do not tell memory");
+  }
+
   void find_measured_kind() {
     for (At i = 0; i < cluster_.kinds.size(); ++i)
       if (cluster_.kinds[i].recorded->base().device_name ==
@@ -106,8 +121,9 @@ class ReportMaker {
   void add_layers(At kind) {
     const plan::Recorded& recorded = *cluster_.kinds[kind].recorded;
     const plan::SideWork work(recorded);
-    const plan::Indicator indicator(statistics(), recorded.graph(),
-                                    report_.indicator);
+    plan::Indicator indicator;
+    if (chosen_.has_indicator)
+      indicator = {statistics(), recorded.graph(), report_.indicator};
     std::map<std::string, At> rows;
     const auto& slots = recorded.graph().slots;
     for (At slot = 0; slot < slots.size(); ++slot) {
@@ -118,7 +134,8 @@ class ReportMaker {
       report::PlanLayer& row = page_.layers[at->second];
       for (const plan::Precision one : recorded.precisions()) {
         row.ms[to_string(one)] += 1e-6 * work.ns(recorded.of(one), slot);
-        row.indicator[to_string(one)] = indicator.of(slots[slot].layer, one);
+        if (chosen_.has_indicator)
+          row.indicator[to_string(one)] = indicator.of(slots[slot].layer, one);
       }
     }
   }
@@ -139,6 +156,7 @@ class ReportMaker {
   }
 
   void add_trade_offs() {
+    if (!chosen_.has_indicator) return;
     const bool several = cluster_.kinds.size() > 1;
     for (const plan::TradeOff& one : chosen_.way) {
       std::string label = "fastest";

@@ -8,6 +8,11 @@
 
 namespace sheaf::cli {
 
+// Said where a plan has no indicators.
+inline constexpr const char* kNoStatistics =
+    "the traces have no statistics of layers, which sheaf trace records: "
+    "indicators are left out, and layers are raised in no order";
+
 struct PlanReport {
   const plan::Cluster* cluster = nullptr;
   const plan::ChosenPlan* chosen = nullptr;

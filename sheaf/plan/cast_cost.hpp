@@ -1,6 +1,7 @@
 #pragma once
 // What it takes to turn numbers of one type into another.
 
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -24,6 +25,9 @@ struct CastSample {
 // Errors count relative to the time, samples far from the rest are dropped,
 // and ns >= 0. UsageError for fewer than two sizes.
 CastCost fit_cast(const std::vector<CastSample>& samples);
+
+// Between a cast on a device and the kernel before it.
+inline constexpr std::int64_t kCastGapNs = 1000;
 
 struct CastCosts {
   std::map<std::pair<Precision, Precision>, CastCost> pairs;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/plan/data_wait.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -107,6 +108,7 @@ ClusterStep predict_step(const Cluster& cluster,
     graphs.push_back(step_of(cluster, i, plans));
     result.memory.push_back(mix_memory(*cluster.kinds[i].recorded, plans[i]));
   }
+  wait_for_data(cluster, graphs);
   if (cluster.workers() > 1)
     for (const std::int64_t ns : collective_times(cluster, graphs[0]))
       result.exchange_ns += ns;

@@ -20,6 +20,7 @@ struct WorkerKind {
   int count = 1;
   double slowdown = 1;  // of computing, where workers share cores
   WhatIf change{};
+  std::int64_t memory_bytes = 0;  // that it has; 0: not told
 };
 
 struct Cluster {

@@ -1,6 +1,7 @@
 #include "sheaf/plan/cluster_timeline.hpp"
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/plan/data_wait.hpp"
 
 namespace sheaf::plan {
 
@@ -11,6 +12,7 @@ ClusterTimeline predict_timeline(const Cluster& cluster,
   ClusterTimeline timeline;
   for (std::size_t i = 0; i < plans.size(); ++i)
     timeline.steps.push_back(step_of(cluster, i, plans));
+  wait_for_data(cluster, timeline.steps);
   replay_until_steady(cluster, timeline.steps, &timeline.times);
   std::vector<const StepGraph*> steps;
   for (const StepGraph& step : timeline.steps) steps.push_back(&step);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
@@ -24,7 +25,8 @@ struct Way {
   Precision choice = Precision::kF32;
 };
 
-// Types of the results that later slots need, one character each.
+// Types of the results that later slots need, one character each, and the
+// precisions of layers that come again.
 using State = std::string;
 
 class Search {
@@ -40,12 +42,15 @@ class Search {
     for (At i = 0; i < slots_.size(); ++i)
       for (const SlotInput& input : slots_[i].inputs)
         last_use_[static_cast<At>(input.slot)] = static_cast<std::int32_t>(i);
+    for (At i = 0; i < slots_.size(); ++i)
+      if (!slots_[i].layer.empty()) last_call_[slots_[i].layer] = i;
   }
 
   FastestPlan run(double byte_limit) {
     byte_limit_ = byte_limit;
     is_exact_ = true;
     live_.clear();
+    again_.clear();
     trail_.clear();
     Front front;
     front[""] = {Way{}};
@@ -62,24 +67,28 @@ class Search {
   Front pass(const Front& front, At slot) {
     Front next;
     const std::vector<At> kept = kept_after(slot);
+    const std::vector<std::string> again = again_after(slot);
     for (const auto& [state, ways] : front) {
       const auto& numbers = front_index_.at(state);
-      for (const Precision choice : choices(slot)) {
+      for (const Precision choice : choices(state, slot)) {
         const Step step = step_of(state, slot, choice);
-        const State to = state_after(state, slot, step.result, kept);
+        const State to = state_after(state, slot, step.result, kept) +
+                         choices_after(state, slot, choice, again);
         for (At i = 0; i < ways.size(); ++i)
           next[to].push_back({ways[i].ns + step.ns, ways[i].bytes + step.bytes,
                               numbers[i], choice});
       }
     }
     live_ = kept;
+    again_ = again;
     keep_best(next);
     return next;
   }
 
-  std::vector<Precision> choices(At slot) const {
+  std::vector<Precision> choices(const State& state, At slot) const {
     const std::string& layer = slots_[slot].layer;
     if (layer.empty()) return {Precision::kF32};  // it follows
+    if (const auto told = told_before(state, layer)) return {*told};
     const auto fixed = options_.fixed.layers.find(layer);
     if (fixed != options_.fixed.layers.end()) return {fixed->second};
     return options_.precisions;
@@ -101,8 +110,8 @@ class Search {
       const SlotTypes::Cast& cast = types.casts[i];
       if (!cast.is_needed) continue;
       const double elements = one.inputs[i].elements;
-      step.ns += casts_.of(cast.from, cast.to).of(elements) +
-                 casts_.of(cast.to, cast.from).of(elements);
+      step.ns += cast_ns(cast.from, cast.to, elements) +
+                 cast_ns(cast.to, cast.from, elements);
       step.bytes += elements * bytes_of(cast.to);
     }
     const StepProfile& source =
@@ -110,7 +119,25 @@ class Search {
                           : recorded_.of(choice);
     step.ns += work_.ns(source, slot);
     step.bytes += work_.kept_bytes(source, slot);
+    if (!takes(source, slot, types)) step.ns += promotions_ns(one, types);
     return step;
+  }
+  // Unlike types that meet, as mix_step() has them: forward within the
+  // operator, backward by casts.
+  double promotions_ns(const Slot& slot, const SlotTypes& types) const {
+    double ns = 0;
+    for (At i = 0; i < types.casts.size(); ++i) {
+      const SlotTypes::Cast& cast = types.casts[i];
+      if (!cast.is_promoted) continue;
+      const double elements = slot.inputs[i].elements;
+      ns += casts_.of(cast.from, cast.to).ns_per_element * elements / 2 +
+            cast_ns(cast.to, cast.from, elements);
+    }
+    return ns;
+  }
+  double cast_ns(Precision from, Precision to, double elements) const {
+    return casts_.of(from, to).of(elements) +
+           (casts_.has_device ? kCastGapNs : 0);
   }
 
   Precision type_in(const State& state, At slot) const {
@@ -118,6 +145,33 @@ class Search {
     return static_cast<Precision>(
         state[static_cast<At>(found - live_.begin())]);
   }
+  // A layer has one precision, however often it is called.
+  std::optional<Precision> told_before(const State& state,
+                                       const std::string& layer) const {
+    const auto found = std::find(again_.begin(), again_.end(), layer);
+    if (found == again_.end()) return std::nullopt;
+    return static_cast<Precision>(
+        state[live_.size() + static_cast<At>(found - again_.begin())]);
+  }
+  std::vector<std::string> again_after(At slot) const {
+    std::vector<std::string> again;
+    const std::string& here = slots_[slot].layer;
+    for (const std::string& one : again_)
+      if (last_call_.at(one) > slot) again.push_back(one);
+    if (!here.empty() && last_call_.at(here) > slot &&
+        std::find(again.begin(), again.end(), here) == again.end())
+      again.push_back(here);
+    return again;
+  }
+  State choices_after(const State& state, At slot, Precision choice,
+                      const std::vector<std::string>& again) const {
+    State next;
+    for (const std::string& one : again)
+      next += static_cast<char>(
+          one == slots_[slot].layer ? choice : *told_before(state, one));
+    return next;
+  }
+
   std::vector<At> kept_after(At slot) const {
     std::vector<At> kept;
     for (const At one : live_)
@@ -207,7 +261,9 @@ class Search {
   std::vector<std::int32_t> last_use_;  // by slot
   double byte_limit_ = 0;
   bool is_exact_ = true;
-  std::vector<At> live_;                 // slots whose types are in a state
+  std::vector<At> live_;            // slots whose types are in a state
+  std::vector<std::string> again_;  // layers whose precisions are in a state
+  std::unordered_map<std::string, At> last_call_;  // slots, by layer
   std::vector<std::vector<Way>> trail_;  // by slot, from before the first on
   std::unordered_map<State, std::vector<std::int32_t>> front_index_;
 };

@@ -24,7 +24,8 @@ struct FastestPlan {
 };
 
 // The least sum of work and casts, by dynamic programming along the forward
-// pass; its state are the types of results that are still needed. UsageError
+// pass; its state are the types of results that are still needed and the
+// precisions of layers that come again. UsageError
 // where no plan fits the memory, with the least that is needed.
 FastestPlan fastest_plan(const Recorded& recorded, const CastCosts& casts,
                          const FastestOptions& options);

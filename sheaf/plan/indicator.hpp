@@ -23,6 +23,7 @@ bool has_statistics(const TracedModel& model, IndicatorKind kind);
 
 class Indicator {
  public:
+  Indicator() = default;  // where nothing is known: 0 for all
   // UsageError where the model has no statistics, or none of this kind.
   Indicator(const TracedModel& model, const ModelGraph& graph,
             IndicatorKind kind);

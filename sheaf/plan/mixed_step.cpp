@@ -43,6 +43,7 @@ class Mixer {
     result_.has_device = from.has_device;
     result_.collectives = from.collectives;
     result_.measured_ns = from.measured_ns;
+    result_.loader_ns = recorded_.loader_ns();
     for (const Stretch& one : base_.stretches) add(one);
     result_.streams = result_.stream_names.size();
     turn_references();
@@ -157,7 +158,7 @@ class Mixer {
     result_.threads[thread].push_back(mark);
     KernelTask task;
     task.ns = ns;
-    task.gap_ns = 1000;
+    task.gap_ns = kCastGapNs;
     task.latency_ns = 5000;
     result_.kernels.push_back(task);
   }

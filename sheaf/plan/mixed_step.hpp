@@ -48,6 +48,9 @@ class Recorded {
     return by_precision_.contains(precision);
   }
   const StepProfile& of(Precision precision) const;
+  // What loaders take for a batch, by the trace that tells the least; 0: none
+  // does.
+  std::int64_t loader_ns() const;
   const std::vector<bool>& is_f32_only() const { return is_f32_only_; }
   const Lifetimes& lifetimes() const { return lifetimes_; }
 

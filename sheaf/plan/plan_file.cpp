@@ -60,12 +60,15 @@ Json way_of(const ChosenPlan& chosen) {
 
 std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen) {
   Json devices = Json::array();
-  for (std::size_t i = 0; i < chosen.plans.size(); ++i)
-    devices.push_back(
-        {{"device", cluster.kinds[i].recorded->base().device_name},
-         {"workers", cluster.kinds[i].count},
-         {"precision", json_of(chosen.plans[i])},
-         {"reasons", chosen.reasons[i]}});
+  for (std::size_t i = 0; i < chosen.plans.size(); ++i) {
+    const StepProfile& base = cluster.kinds[i].recorded->base();
+    devices.push_back({{"device", base.device_name},
+                       {"workers", cluster.kinds[i].count},
+                       {"precision", json_of(chosen.plans[i])},
+                       {"reasons", chosen.reasons[i]}});
+    if (!base.scaled_from.empty())
+      devices.back()["scaled_from"] = base.scaled_from;
+  }
   Json uniform = Json::object();
   for (const UniformStep& one : chosen.uniform)
     uniform[to_string(one.precision)] = json_of(one.step, one.indicator);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 #include "sheaf/base/error.hpp"
@@ -21,8 +22,13 @@ class Planner {
       : cluster_(cluster), options_(options) {
     for (const WorkerKind& kind : cluster.kinds) {
       kind.recorded->check_layers(options.fixed);
-      indicators_.emplace_back(statistics_of(kind), kind.recorded->graph(),
-                               options.indicator);
+      const TracedModel& model = statistics_of(kind);
+      if (model.statistics.empty())
+        indicators_.emplace_back();
+      else
+        indicators_.emplace_back(model, kind.recorded->graph(),
+                                 options.indicator);
+      chosen_.has_indicator &= !model.statistics.empty();
       precisions_.push_back(allowed(kind));
     }
   }
@@ -42,10 +48,18 @@ class Planner {
     chosen_.step = predict_step(cluster_, chosen_.plans);
     chosen_.indicator = indicator_of(chosen_.plans);
     prefer_uniform();
+    if (!chosen_.has_indicator) forget_indicators();
     return std::move(chosen_);
   }
 
  private:
+  void forget_indicators() {
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+    chosen_.indicator = chosen_.fastest_indicator = kUnknown;
+    for (UniformStep& one : chosen_.uniform) one.indicator = kUnknown;
+    for (TradeOff& one : chosen_.way) one.indicator = kUnknown;
+  }
+
   // Any kind's will do: they are of the same model.
   const TracedModel& statistics_of(const WorkerKind& kind) const {
     for (const Precision one : kind.recorded->precisions())
@@ -128,7 +142,7 @@ class Planner {
     std::vector<PrecisionPlan> plans;
     for (At kind = 0; kind < cluster_.kinds.size(); ++kind) {
       FastestOptions options;
-      options.memory_limit = options_.memory_limit;
+      options.memory_limit = memory_limit(kind);
       options.precisions = precisions_[kind];
       options.fixed = fixed;
       const WorkerKind& worker = cluster_.kinds[kind];
@@ -247,10 +261,17 @@ class Planner {
       }
   }
 
+  // The smaller of what is told and what the device has; 0: neither.
+  std::int64_t memory_limit(At kind) const {
+    const std::int64_t told = options_.memory_limit;
+    const std::int64_t has = cluster_.kinds[kind].memory_bytes;
+    return told == 0 || has == 0 ? std::max(told, has) : std::min(told, has);
+  }
   bool fits(const ClusterStep& step) const {
-    if (options_.memory_limit == 0) return true;
-    for (const PhaseMemory& memory : step.memory)
-      if (memory.peak() > options_.memory_limit) return false;
+    for (At kind = 0; kind < step.memory.size(); ++kind)
+      if (memory_limit(kind) > 0 &&
+          step.memory[kind].peak() > memory_limit(kind))
+        return false;
     return true;
   }
   // Gradients are averages over workers, so are the variances.

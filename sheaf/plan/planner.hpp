@@ -49,6 +49,8 @@ struct ChosenPlan {
   double fastest_indicator = 0;
   std::vector<UniformStep> uniform;
   std::vector<TradeOff> way;
+  // False where no trace has statistics of layers: all indicators are NaN.
+  bool has_indicator = true;
   // By kind: why each layer has its precision.
   std::vector<std::map<std::string, std::string>> reasons;
   ChosenExchange exchange;  // of more than one worker

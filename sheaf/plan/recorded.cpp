@@ -99,6 +99,15 @@ std::vector<Precision> Recorded::precisions() const {
   return list;
 }
 
+std::int64_t Recorded::loader_ns() const {
+  std::int64_t least = 0;
+  for (const StepProfile* one : order_) {
+    const std::int64_t ns = one->step.loader_ns;
+    if (ns > 0 && (least == 0 || ns < least)) least = ns;
+  }
+  return least;
+}
+
 const StepProfile& Recorded::frame_of(const PrecisionPlan& plan) const {
   for (const Slot& slot : graph().slots) {
     if (slot.layer.empty()) continue;
@@ -137,12 +146,16 @@ const StepProfile& Recorded::source_of(std::size_t slot, const SlotTypes& types,
   const Slot& one = graph().slots[slot];
   if (!one.layer.empty()) return of(plan.of(one.layer));
   const StepProfile* found = nullptr;
-  for (const StepProfile* profile : order_) {
-    if (profile->graph.slots[slot].type != types.result) continue;
-    if (takes(*profile, slot, types)) return *profile;
-    if (found == nullptr) found = profile;
+  const auto is_better = [&](const StepProfile& profile) {
+    return found == nullptr || (found->is_stand_in && !profile.is_stand_in);
+  };
+  for (const bool must_take : {true, false}) {
+    for (const StepProfile* profile : order_)
+      if (profile->graph.slots[slot].type == types.result &&
+          (!must_take || takes(*profile, slot, types)) && is_better(*profile))
+        found = profile;
+    if (found != nullptr) return *found;
   }
-  if (found != nullptr) return *found;
   return base();
 }
 

@@ -27,6 +27,14 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
+// As the libraries of NVIDIA call them.
+bool is_product(const std::string& kernel) {
+  for (const char* word :
+       {"gemm", "gemv", "nvjet", "fprop", "dgrad", "wgrad", "convolve", "fmha"})
+    if (contains(kernel, word)) return true;
+  return false;
+}
+
 std::int64_t median_of(const std::vector<double>& values, std::int64_t none) {
   return values.empty() ? none : static_cast<std::int64_t>(median(values));
 }
@@ -230,6 +238,7 @@ class GraphMaker {
       KernelTask& task = graph_.kernels[i];
       task.stream = traced_[i]->stream;
       task.ns = traced_[i]->span.ns();
+      task.is_product = is_product(names_[traced_[i]->name]);
       std::int32_t& before = last[task.stream];
       const std::int64_t begin = traced_[i]->span.begin_ns;
       const std::int64_t free_at =

@@ -39,6 +39,7 @@ struct KernelTask {
   // Kernels of other streams that must have ended.
   std::vector<std::int32_t> after{};
   std::int32_t collective = kNone;  // of all ranks together: its number
+  bool is_product = false;  // of matrices, or a convolution, by its name
 };
 
 // What all ranks do together.
@@ -56,6 +57,9 @@ struct StepGraph {
   bool has_device = false;                // else threads compute
   std::vector<Collective> collectives;
   std::int64_t measured_ns = 0;
+  // What the loader's threads take for a batch; 0: less than the step, and the
+  // trace does not tell.
+  std::int64_t loader_ns = 0;
   // What could not be matched, and why.
   std::vector<std::string> notes;
 };

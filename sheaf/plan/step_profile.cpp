@@ -8,6 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
+#include "sheaf/plan/data_wait.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -345,6 +346,7 @@ StepProfile read_profile(const std::filesystem::path& path,
   smooth(profile.step, others);
   for (const StepTrace& step : trace.steps)
     profile.step_ns.push_back(static_cast<double>(step.span.ns()));
+  take_out_data_wait(profile, trace);
   return profile;
 }
 

@@ -50,6 +50,8 @@ struct MemoryEvent {
 struct StepProfile {
   std::string file;
   std::string device_name;
+  std::string scaled_from;   // the device of the trace, if it is another one
+  bool is_stand_in = false;  // it was recorded in another precision
   TracedModel model;
   ModelGraph graph;
   StepGraph step;

@@ -56,6 +56,7 @@ TracedModel model_of(const json& from) {
   model.batch = from.value("batch", std::int64_t{0});
   model.device = from.value("device", "cpu");
   model.busy_cores = from.value("busy_cores", model.busy_cores);
+  model.loader_workers = from.value("loader_workers", model.loader_workers);
   read_precision(from.value("precision", "f32"), model);
   for (const json& one : from.value("parameters", json::array()))
     model.parameters.push_back({one.at("name").get<std::string>(),

@@ -55,6 +55,7 @@ struct TracedModel {
   std::vector<ModelNode> nodes;
   std::map<std::string, LayerStatistics> statistics;
   double busy_cores = 1;          // on average, those that load data included
+  int loader_workers = 1;         // 0: the step's thread makes batches itself
   std::int64_t bytes_before = 0;  // allocated when a step begins
   std::map<std::string, std::int64_t> peak;  // by phase
 };

@@ -12,7 +12,7 @@ double factor_of(const ThreadMark& mark, const ModelGraph& graph,
   if (mark.part == kNone) return 1 / change.memory;
   const auto slot = static_cast<std::size_t>(mark.part / 2);
   const bool is_layer = !graph.slots[slot].layer.empty();
-  return change.samples / (is_layer ? change.compute : change.memory);
+  return 1 / (is_layer ? change.compute : change.memory);
 }
 
 }  // namespace

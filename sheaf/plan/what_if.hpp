@@ -9,10 +9,9 @@ namespace sheaf::plan {
 // How many times as much, or as fast. By a roofline: layers are bound by
 // computing, what is between them by memory.
 struct WhatIf {
-  double samples = 1;
   double compute = 1;
   double memory = 1;
-  bool is_any() const { return samples != 1 || compute != 1 || memory != 1; }
+  bool is_any() const { return compute != 1 || memory != 1; }
 };
 
 // Of a step whose marks tell their sides (mix_step); what is outside the

@@ -110,7 +110,8 @@ std::string plan_page_data(const PlanPage& page) {
   json timelines = json::array();
   for (const PlanTimeline& one : page.timelines)
     if (!one.bars.empty()) timelines.push_back(json_of(one));
-  const json data{{"devices", page.devices},
+  const json data{{"notes", page.notes},
+                  {"devices", page.devices},
                   {"precisions", page.precisions},
                   {"steps", steps_of(page)},
                   {"layers", layers_of(page)},

@@ -82,6 +82,7 @@ struct PlanNode {
 
 struct PlanPage {
   std::string title;
+  std::vector<std::string> notes{};     // what is missing, and why
   std::vector<std::string> devices;     // "2 x Tesla T4"
   std::vector<std::string> precisions;  // highest first
   std::vector<PlanStep> steps;

@@ -211,7 +211,8 @@ class Recording {
                 {"device_name", ""},
                 {"precision", precision_of(run_->learner(), config_)},
                 {"threads", torch::get_num_threads()},
-                {"busy_cores", busy_cores_}};
+                {"busy_cores", busy_cores_},
+                {"loader_workers", config_.data.workers}};
     const torch::nn::Module& module = run_->learner().module();
     Report nodes, memory;
     {

@@ -112,6 +112,92 @@ TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
   is_told({"plan", f32_, "--allow", "fc=dad"}, "--allow wants ways");
 }
 
+class PlanDevices : public PlanCommand {
+ protected:
+  std::string device(const char* name, const std::string& text) const {
+    const auto path = folder_.path() / name;
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  std::string traced_ = device("gpu.yaml",
+                               "name: GPU\n"
+                               "tflops: {f32: 60, bf16: 600, f16: 600}\n"
+                               "memory_gbs: 4000\n");
+  std::string fast_ = device("fast.yaml",
+                             "name: fast\ntflops: {f32: 30, f16: 150}\n"
+                             "memory_gbs: 2000\n");
+  std::string slow_ = device("slow.yaml",
+                             "name: slow\ntflops: {f32: 10, f16: 60}\n"
+                             "memory_gbs: 500\nmemory: 23M\n");
+};
+
+// Two devices that were never traced, one of which has little memory.
+TEST_F(PlanDevices, AreScaledAndSaidToBeSo) {
+  const CallOutcome shown =
+      call_sheaf({"plan", f32_, bf16_, "--devices", fast_ + "," + slow_,
+                  "--traced-on", traced_, "--workers", "2,2", "-o", output()});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  for (const char* part : {"2 x fast (by its roofline, out of GPU)", "all f16",
+                           "all f32 (does not fit)", "the plan was chosen in"})
+    EXPECT_TRUE(has(shown.out, part)) << part << " in\n" << shown.out;
+  const auto plan = written();
+  EXPECT_EQ(plan["devices"][1]["scaled_from"], "GPU");
+  EXPECT_LE(plan["predicted"]["step_ms"], plan["uniform"]["f16"]["step_ms"]);
+  EXPECT_LT(plan["predicted"]["indicator"],
+            plan["uniform"]["f16"]["indicator"]);
+  EXPECT_LE(plan["predicted"]["kinds"][1]["peak_bytes"], 23 << 20);
+  EXPECT_FALSE(plan["uniform"].contains("bf16"));
+  EXPECT_EQ(plan::read_precision_plan(output(), "slow").of("conv2"),
+            Precision::kF16);
+  const CallOutcome predicted =
+      call_sheaf({"predict", f32_, "--devices", slow_, "--traced-on", traced_});
+  EXPECT_TRUE(has(predicted.out, "by its roofline")) << predicted.out;
+  EXPECT_TRUE(has(predicted.err, "not measured")) << predicted.err;
+}
+
+TEST_F(PlanDevices, MistakesInTheirFilesAreTold) {
+  const auto is_told = [&](const std::string& text, const char* part) {
+    const std::string path = device("wrong.yaml", text);
+    const CallOutcome shown =
+        call_sheaf({"plan", f32_, "--devices", path, "--traced-on", traced_});
+    EXPECT_EQ(shown.code, 2) << text;
+    EXPECT_TRUE(has(shown.err, part)) << shown.err;
+  };
+  is_told("name: x\ntflops: {f32: 1}\n", "it has no memory_gbs");
+  is_told("name: x\nmemory_gbs: 1\n", "it has no tflops");
+  is_told("name: x\ntflops: {f31: 1}\n", "no precision \"f31\"");
+  is_told("name: x\ntflops: {f32: -1}\n", "line 2: this must be more than 0");
+  is_told("name: x\nspeed: 1\n", "line 2: the key speed is not known");
+  is_told("name: x\ntflops: {f16: 1}\nmemory_gbs: 1\n",
+          "none of the precisions");
+  const CallOutcome unknown = call_sheaf({"plan", f32_, "--devices", slow_});
+  EXPECT_TRUE(has(unknown.err, "--traced-on")) << unknown.err;
+  const CallOutcome alone = call_sheaf({"plan", f32_, "--traced-on", slow_});
+  EXPECT_TRUE(has(alone.err, "for --devices")) << alone.err;
+}
+
+TEST_F(PlanCommand, TracesOfTwoBatchesMakeALine) {
+  auto model = plan::small_model();
+  for (auto& one : model) one.us = 1.5 * one.us;  // twice the batch
+  const ModelTrace large(model, plan::uniform(Precision::kF32), true, 10, 16);
+  const CallOutcome shown = call_sheaf({"predict", f32_, large.write().string(),
+                                        "--batch", "32", "--format", "json"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  // A half more for each 8 samples.
+  EXPECT_NEAR(nlohmann::json::parse(shown.out)["predicted_ms"],
+              2.5e-3 * high_.step_us(), 0.1 * 2.5e-3 * high_.step_us());
+}
+
+// Of torch.profiler alone: no layers, statistics or memory.
+TEST_F(PlanCommand, TracesOfOthersHaveNoIndicator) {
+  const CallOutcome shown =
+      call_sheaf({"plan", high_.write_plain().string(), "-o", output()});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(has(shown.out, "not known")) << shown.out;
+  EXPECT_TRUE(has(shown.err, "no statistics of layers")) << shown.err;
+  EXPECT_TRUE(written()["predicted"]["indicator"].is_null());
+}
+
 TEST_F(PlanCommand, ComparesWithWhatAPlanTook) {
   std::ofstream(output())
       << R"({"precision": {"other": "f32", "layers": {"conv2": "bf16"}}})";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -123,6 +124,29 @@ TEST_F(PlanReports, OfTwoDevicesNameThem) {
   EXPECT_EQ(page.timelines[0].lanes[0], "GPU thread");
   EXPECT_NE(page.trade_offs.back().label.find(" on GPU -> "),
             std::string::npos);
+}
+
+// A trace that tells nothing of its model.
+TEST_F(PlanReports, WithoutStatisticsSayWhatIsMissing) {
+  PlanInputs inputs;
+  inputs.traces = {high_.write_plain().string()};
+  std::deque<plan::Recorded> recorded;
+  const plan::Cluster cluster = make_cluster(inputs, recorded);
+  const plan::ChosenPlan chosen = plan::choose_plan(cluster, {});
+  const report::PlanPage page = plan_report({&cluster, &chosen});
+  EXPECT_TRUE(page.trade_offs.empty());
+  ASSERT_FALSE(page.notes.empty());
+  EXPECT_TRUE(has(page.notes[0], "no statistics of layers"));
+  EXPECT_TRUE(has(page.title, "trace.json"));
+  ASSERT_EQ(page.layers.size(), 3u);
+  EXPECT_EQ(page.layers[0].name, "conv2d#0");
+  EXPECT_TRUE(page.layers[0].indicator.empty());
+  EXPECT_TRUE(std::isnan(page.steps[0].indicator));
+  EXPECT_FALSE(page.timelines[0].bars.empty());
+  EXPECT_NEAR(path_ms(page), page.steps.back().step_ms, 1e-6);
+  const auto data = nlohmann::json::parse(report::plan_page_data(page));
+  EXPECT_EQ(data["notes"].size(), page.notes.size());
+  EXPECT_TRUE(data["steps"][0]["indicator"].is_null());
 }
 
 TEST_F(PlanReports, MeasuredStandsBesidePredicted) {

@@ -38,10 +38,10 @@ class Timelines : public testing::Test {
 TEST_F(Timelines, TakeWhatWasPredicted) {
   for (const int workers : {1, 2, 8})
     for (const double slowdown : {1.0, 1.7})
-      for (const double samples : {1.0, 2.0}) {
+      for (const double speed : {1.0, 0.5}) {
         Cluster cluster = cluster_of(workers);
         cluster.kinds[0].slowdown = slowdown;
-        cluster.kinds[0].change.samples = samples;
+        cluster.kinds[0].change.compute = speed;
         cluster.exchange.is_inline = slowdown > 1;
         if (workers == 8) cluster.kinds.push_back(cluster.kinds[0]);
         const std::vector<PrecisionPlan> plans(cluster.kinds.size(),

@@ -36,11 +36,14 @@ inline std::vector<ModelOperator> small_model() {
 class ModelTrace {
  public:
   ModelTrace(std::vector<ModelOperator> model, PrecisionPlan plan,
-             bool is_uniform, double host_us = 10)
+             bool is_uniform, double host_us = 10, int batch = 8,
+             double loader_us = 0)
       : model_(std::move(model)),
         plan_(std::move(plan)),
         is_uniform_(is_uniform),
-        host_us_(host_us) {
+        host_us_(host_us),
+        batch_(batch),
+        loader_us_(loader_us) {
     flow();
     for (int step = 0; step < 3; ++step) record(step);
   }
@@ -56,6 +59,8 @@ class ModelTrace {
     std::ofstream(path, std::ios::binary) << all << ", " << model_json() << "}";
     return path;
   }
+  // As others record it, without a word on the model.
+  std::filesystem::path write_plain() const { return text_.write(); }
   std::int64_t peak_bytes() const { return peak_; }
   double step_us() const { return step_us_; }
 
@@ -183,6 +188,7 @@ class ModelTrace {
 
   void record(int step) {
     const double begin = now_;
+    wait_for_batch(step);
     bytes_ = kBefore;
     const double forward = now_;
     for (const Node& node : nodes_) {
@@ -216,6 +222,14 @@ class ModelTrace {
     now_ += 1;
   }
 
+  // A batch every loader_us, made while the step before is under way.
+  void wait_for_batch(int step) {
+    if (loader_us_ == 0) return;
+    const double wait = std::max(5.0, (step + 1) * loader_us_ - now_);
+    text_.add("user_annotation", "sheaf::phase data", 1, now_, wait);
+    now_ += wait + 2;
+  }
+
   std::string model_json() const {
     std::string layers;
     for (const ModelOperator& one : model_)
@@ -230,13 +244,13 @@ class ModelTrace {
             "\"square\": 1, \"largest\": 0.1}}}}}}",
             layers.empty() ? "" : ", ", one.layer, one.us);
     return fmt::format(
-        "\"sheaf\": {{\"version\": 1, \"model\": \"small\", \"batch\": 8, "
+        "\"sheaf\": {{\"version\": 1, \"model\": \"small\", \"batch\": {}, "
         "\"device\": \"cuda\", \"precision\": \"{}\", \"parameters\": "
         "[{{\"name\": \"conv1.weight\", \"elements\": 1000, \"layer\": "
         "\"conv1\"}}, {{\"name\": \"fc.weight\", \"elements\": 500000, "
         "\"layer\": \"fc\"}}], \"nodes\": [{}], \"layers\": {{{}}}, "
         "\"memory\": {{\"before\": {}}}}}",
-        is_uniform_ ? to_string(plan_.other) : "plan",
+        batch_, is_uniform_ ? to_string(plan_.other) : "plan",
         fmt::join(json_nodes_, ", "), layers, kBefore);
   }
 
@@ -245,6 +259,8 @@ class ModelTrace {
   PrecisionPlan plan_;
   bool is_uniform_;
   double host_us_;
+  int batch_;
+  double loader_us_;  // for a batch; 0: there is no phase of data
   TraceText text_;
   std::vector<Precision> types_;  // of results, by operator
   std::vector<Node> nodes_;

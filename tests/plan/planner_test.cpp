@@ -7,6 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/plan/fastest.hpp"
 #include "sheaf/plan/plan_file.hpp"
+#include "sheaf/plan/side_work.hpp"
 #include "tests/plan/model_trace.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -79,6 +80,110 @@ TEST(FastestPlan, IsAsFastAsTheBestOfAll) {
   expect_throws<UsageError>(
       [&] { fastest_plan(recorded, cluster.kinds[0].casts, impossible); },
       {"no plan fits", "smallest"});
+}
+
+// The least step of all plans of these layers.
+std::int64_t best_of_all(const Cluster& cluster,
+                         const std::vector<std::string>& layers,
+                         const std::vector<Precision>& precisions) {
+  std::size_t plans = 1;
+  for (std::size_t i = 0; i < layers.size(); ++i) plans *= precisions.size();
+  std::int64_t best = 0;
+  for (std::size_t code = 0; code < plans; ++code) {
+    PrecisionPlan plan;
+    std::size_t rest = code;
+    for (const std::string& layer : layers) {
+      plan.layers[layer] = precisions[rest % precisions.size()];
+      rest /= precisions.size();
+    }
+    const std::int64_t ns = predict_step(cluster, {plan}).ns;
+    if (best == 0 || ns < best) best = ns;
+  }
+  return best;
+}
+
+std::int64_t fastest_ns(const Cluster& cluster,
+                        const std::vector<Precision>& precisions) {
+  FastestOptions options;
+  options.precisions = precisions;
+  const WorkerKind& kind = cluster.kinds[0];
+  const FastestPlan fastest = fastest_plan(*kind.recorded, kind.casts, options);
+  EXPECT_TRUE(fastest.is_exact);
+  return predict_step(cluster, {fastest.plan}).ns;
+}
+
+// Blocks as in ResNet: two products each and a way around them, in the second
+// one with a product of its own. What is small in f32 gains nothing by less.
+std::vector<ModelOperator> residual(double elements, double add_us) {
+  std::vector<ModelOperator> model{{"aten::conv2d", "c0", {}, elements, 40}};
+  const auto add = [&](const char* op, const char* layer,
+                       std::vector<int> inputs, double us) {
+    model.push_back({op, layer, std::move(inputs), elements, us});
+    return static_cast<int>(model.size()) - 1;
+  };
+  const int a = add("aten::conv2d", "c1", {0}, 90);
+  const int b = add("aten::relu", "", {a}, 4);
+  const int c = add("aten::conv2d", "c2", {b}, 6);
+  const int d = add("aten::add", "", {c, 0}, add_us);
+  const int e = add("aten::conv2d", "c3", {d}, 70);
+  const int f = add("aten::conv2d", "c4", {e}, 8);
+  const int g = add("aten::conv2d", "c5", {d}, 50);
+  const int h = add("aten::add", "", {f, g}, add_us);
+  add("aten::relu", "", {h}, 4);
+  return model;
+}
+
+// All plans of six layers and three precisions, with tensors for which casts
+// and meetings of unlike types are cheap, dear, and in between.
+TEST(FastestPlan, IsTheBestOfAllWithSkips) {
+  const std::vector<Precision> three = {Precision::kF32, Precision::kBf16,
+                                        Precision::kF16};
+  for (const double elements : {1e5, 6e5, 2e6}) {
+    const Recorded recorded = record(residual(elements, 5), three);
+    const Cluster cluster = cluster_of(recorded);
+    const std::int64_t best =
+        best_of_all(cluster, {"c0", "c1", "c2", "c3", "c4", "c5"}, three);
+    EXPECT_NEAR(static_cast<double>(fastest_ns(cluster, three)) /
+                    static_cast<double>(best),
+                1, 0.005)
+        << elements;
+  }
+}
+
+// One weight, called three times, which pays in bf16 in two of them.
+TEST(FastestPlan, SharedLayersHaveOnePrecision) {
+  const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
+  for (const double last_elements : {1e5, 4e6}) {
+    std::vector<ModelOperator> model = {
+        {"aten::conv2d", "c0", {}, 1e5, 60},
+        {"aten::relu", "", {0}, 1e5, 5},
+        {"aten::linear", "shared", {1}, 1e5, 60},
+        {"aten::softmax", "", {2}, 1e5, 5, true},
+        {"aten::linear", "shared", {3}, 1e5, 40},
+        {"aten::softmax", "", {4}, last_elements, 20, true},
+        {"aten::linear", "shared", {5}, last_elements, 20},
+        {"aten::softmax", "", {6}, last_elements, 20, true},
+        {"aten::linear", "c1", {7}, 1e5, 60}};
+    const Recorded recorded = record(model, both);
+    const Cluster cluster = cluster_of(recorded);
+    const std::int64_t best =
+        best_of_all(cluster, {"c0", "shared", "c1"}, both);
+    EXPECT_NEAR(static_cast<double>(fastest_ns(cluster, both)) /
+                    static_cast<double>(best),
+                1, 0.005)
+        << last_elements;
+    FastestOptions options;
+    options.precisions = both;
+    const FastestPlan fastest =
+        fastest_plan(recorded, cluster.kinds[0].casts, options);
+    // What was counted is what the plan does: a layer is not counted twice.
+    double work = 0;
+    for (const double ns :
+         mixed_work_ns(mix_step(recorded, fastest.plan, cluster.kinds[0].casts),
+                       recorded.graph().slots.size()))
+      work += ns;
+    EXPECT_NEAR(fastest.work_ns / work, 1, 0.01) << last_elements;
+  }
 }
 
 TEST(Planner, IsNotSlowerThanUniformAndDisturbsLess) {

@@ -5,7 +5,8 @@ function addSteps() {
   const first = data.steps[0].step_ms;
   const section = addCard({id: 'steps', title: 'Plans', isWide: true,
     text: 'A step as predicted. The indicator is what rounding adds to the ' +
-      'variance of gradients; 0 is f32.'});
+      'variance of gradients; 0 is f32.' +
+      data.notes.map((one) => ` Note: ${one}.`).join('')});
   const memory = data.devices.length > 1 ?
     data.devices.map((name) => `Peak, ${name}`) : ['Peak memory'];
   const hasExchange = data.steps.some((one) => one.exchange_ms > 0);
