@@ -23,6 +23,28 @@ StepGraph slowed(StepGraph step, double factor) {
   return step;
 }
 
+bool are_same(const PrecisionPlan& a, const PrecisionPlan& b) {
+  return a.other == b.other && a.layers == b.layers;
+}
+
+void mix_steps(const Cluster& cluster, const std::vector<PrecisionPlan>& plans,
+               MixedSteps& steps) {
+  const std::size_t had = steps.plans.size();
+  steps.plans.resize(plans.size());
+  steps.ways.resize(plans.size());
+  steps.graphs.resize(plans.size());
+  steps.memory.resize(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const ExchangePlan ways = exchange_of(cluster, i, plans).ways;
+    if (i < had && are_same(steps.plans[i], plans[i]) && steps.ways[i] == ways)
+      continue;
+    steps.plans[i] = plans[i];
+    steps.ways[i] = ways;
+    steps.graphs[i] = step_of(cluster, i, plans);
+    steps.memory[i] = mix_memory(*cluster.kinds[i].recorded, plans[i]);
+  }
+}
+
 }  // namespace
 
 int Cluster::workers() const {
@@ -43,14 +65,12 @@ ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
                             const std::vector<PrecisionPlan>& plans) {
   ExchangeOptions exchange = cluster.exchange;
   const auto rows_of = [](const WorkerKind& worker) {
-    return static_cast<double>(worker.recorded->model().batch) *
-           worker.change.samples;
+    return static_cast<double>(worker.recorded->model().batch);
   };
   double rows = 0;
   for (const WorkerKind& one : cluster.kinds) rows += one.count * rows_of(one);
   const WorkerKind& worker = cluster.kinds[kind];
   exchange.workers = cluster.workers();
-  exchange.samples = worker.change.samples;
   exchange.shares =
       rows_of(worker) > 0 ? rows / rows_of(worker) : exchange.workers;
   exchange.ways = ways_under(exchange.ways, worker.recorded->graph(), plans);
@@ -99,16 +119,20 @@ Replay::Together replay_until_steady(const Cluster& cluster,
 }
 
 ClusterStep predict_step(const Cluster& cluster,
-                         const std::vector<PrecisionPlan>& plans) {
+                         const std::vector<PrecisionPlan>& plans,
+                         MixedSteps* known) {
   SHEAF_CHECK(plans.size() == cluster.kinds.size(), plans.size(), " plans for ",
               cluster.kinds.size(), " kinds of workers");
-  std::vector<StepGraph> graphs;
+  MixedSteps own;
+  MixedSteps& steps = known == nullptr ? own : *known;
+  mix_steps(cluster, plans, steps);
   ClusterStep result;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    graphs.push_back(step_of(cluster, i, plans));
-    result.memory.push_back(mix_memory(*cluster.kinds[i].recorded, plans[i]));
-  }
-  wait_for_data(cluster, graphs);
+  result.memory = steps.memory;
+  std::vector<StepGraph> waiting;
+  for (const StepGraph& one : steps.graphs)
+    if (one.loader_ns > 0 && waiting.empty()) waiting = steps.graphs;
+  wait_for_data(cluster, waiting);
+  const auto& graphs = waiting.empty() ? steps.graphs : waiting;
   if (cluster.workers() > 1)
     for (const std::int64_t ns : collective_times(cluster, graphs[0]))
       result.exchange_ns += ns;

@@ -60,9 +60,19 @@ struct ClusterStep {
   std::int64_t exchange_ns = 0;        // all collectives alone
 };
 
+// What was put together for plans, by kind.
+struct MixedSteps {
+  std::vector<PrecisionPlan> plans;
+  std::vector<ExchangePlan> ways;
+  std::vector<StepGraph> graphs;
+  std::vector<PhaseMemory> memory;
+};
+
 // One plan for each kind. A step like the one before it, when what that left
-// to do is there.
+// to do is there. Kinds whose plan is that of `known` are not put together
+// again, unless what they exchange changes; afterwards it holds these plans'.
 ClusterStep predict_step(const Cluster& cluster,
-                         const std::vector<PrecisionPlan>& plans);
+                         const std::vector<PrecisionPlan>& plans,
+                         MixedSteps* known = nullptr);
 
 }  // namespace sheaf::plan

@@ -103,7 +103,7 @@ class ExchangeSearch {
       FactorLayer alone = layers_[kind][layer];
       alone.above = -1;
       const FactorCosts costs(
-          {alone}, plan, {options.workers, options.shares, options.samples});
+          {alone}, plan, {options.workers, options.shares});
       least = std::min(least, costs.gradient_ns(0) - alone.gradient_ns);
     }
     return least;

@@ -151,14 +151,14 @@ bool FactorCosts::follows(std::size_t layer) const {
 }
 
 double FactorCosts::low_rank_rows(const FactorLayer& layer) const {
-  return std::min<double>(rank_, rows(layer));
+  return std::min<double>(rank_, layer.rows);
 }
 
 double FactorCosts::forward_bytes(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
   if (ways_[layer] != Exchange::kDad && ways_[layer] != Exchange::kEdad)
     return 0;
-  return kWord * scale_.shares * rows(one) * one.in;
+  return kWord * scale_.shares * one.rows * one.in;
 }
 
 double FactorCosts::backward_bytes(std::size_t layer) const {
@@ -168,14 +168,14 @@ double FactorCosts::backward_bytes(std::size_t layer) const {
            (low_rank_rows(one) * (one.in + one.out) +
             (one.has_bias ? one.out : 0));
   if (!has_factors(ways_[layer]) || follows(layer)) return 0;
-  return kWord * scale_.shares * rows(one) * one.out;
+  return kWord * scale_.shares * one.rows * one.out;
 }
 
 double FactorCosts::compression_ns(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
   if (ways_[layer] != Exchange::kRankDad) return 0;
-  const double n = rows(one) + kFeedbackRows;
-  const double done = 2 * rows(one) * one.in * one.out;
+  const double n = one.rows + kFeedbackRows;
+  const double done = 2 * one.rows * one.in * one.out;
   const double work = 2 * n * n * (one.in + one.out) + 3 * n * n * n;
   return one.gradient_ns * work / done;
 }
@@ -184,7 +184,7 @@ double FactorCosts::gradient_ns(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
   if (!has_factors(ways_[layer])) return 0;
   if (ways_[layer] == Exchange::kRankDad)
-    return one.gradient_ns * scale_.workers * low_rank_rows(one) / rows(one);
+    return one.gradient_ns * scale_.workers * low_rank_rows(one) / one.rows;
   const double own = one.gradient_ns * scale_.shares;
   if (!follows(layer)) return own;
   return own + layers_[static_cast<At>(one.above)].gradient_ns * scale_.shares;
@@ -197,7 +197,7 @@ FactorCosts::Parcels FactorCosts::forward_parcels() const {
   for (At i = 0; i < layers_.size(); ++i) {
     if (!has_factors(ways_[i]) || ways_[i] == Exchange::kRankDad) continue;
     order.push_back(i);
-    bytes[i] = kWord * rows(layers_[i]) * layers_[i].in;
+    bytes[i] = kWord * layers_[i].rows * layers_[i].in;
   }
   return parcels_of(order, bytes);
 }
@@ -208,7 +208,7 @@ FactorCosts::Parcels FactorCosts::backward_parcels() const {
   for (At i = layers_.size(); i-- > 0;) {
     if (!has_factors(ways_[i])) continue;
     order.push_back(i);
-    bytes[i] = kWord * rows(layers_[i]) * layers_[i].out;
+    bytes[i] = kWord * layers_[i].rows * layers_[i].out;
   }
   return parcels_of(order, bytes);
 }

@@ -46,8 +46,7 @@ std::vector<std::string> factor_layer_names(const StepProfile& profile);
 // How many workers there are, by rank and by rows.
 struct FactorScale {
   int workers = 2;
-  double shares = 2;   // rows of all workers / rows of this one
-  double samples = 1;  // of this one / in the trace
+  double shares = 2;  // rows of all workers / rows of this one
 };
 
 class FactorCosts {
@@ -71,9 +70,6 @@ class FactorCosts {
   Parcels backward_parcels() const;
 
  private:
-  double rows(const FactorLayer& layer) const {
-    return layer.rows * scale_.samples;
-  }
   bool follows(std::size_t layer) const;
   double low_rank_rows(const FactorLayer& layer) const;
 

@@ -19,8 +19,7 @@ constexpr std::int64_t kHeaderWords = 16;
 
 FactorScale scale_of(const ExchangeOptions& options) {
   return {options.workers,
-          options.shares > 0 ? options.shares : options.workers,
-          options.samples};
+          options.shares > 0 ? options.shares : options.workers};
 }
 
 void shorten(std::int64_t& ns, double part) {

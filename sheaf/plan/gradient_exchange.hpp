@@ -16,7 +16,6 @@ struct ExchangeOptions {
   // Rows of all workers as a multiple of this one's, where they are unlike;
   // 0: as many as there are workers.
   double shares = 0;
-  double samples = 1;  // of this worker, as a multiple of the trace's
   BucketRule buckets;
   // The exchange needs the cores that compute, so nothing overlaps.
   bool is_inline = false;

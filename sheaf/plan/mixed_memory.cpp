@@ -64,7 +64,7 @@ class MemoryMixer {
     for (At slot = 0; slot < sources_.size(); ++slot)
       if (sources_[slot] == &profile &&
           recorded_.lifetimes().root(slot) == static_cast<std::int32_t>(slot))
-        if (const auto found = Lifetimes::result_in(profile, slot))
+        if (const auto found = recorded_.result_in(profile, slot))
           results[*found] = slot;
     return results;
   }

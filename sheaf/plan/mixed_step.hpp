@@ -4,6 +4,7 @@
 // plan needs.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,11 @@ class Recorded {
   std::int64_t loader_ns() const;
   const std::vector<bool>& is_f32_only() const { return is_f32_only_; }
   const Lifetimes& lifetimes() const { return lifetimes_; }
+  // In the memory of one of these traces: the result of this slot.
+  std::optional<std::size_t> result_in(const StepProfile& profile,
+                                       std::size_t slot) const {
+    return results_.at(&profile)[slot];
+  }
 
   // UsageError for a layer that the model does not have.
   void check_layers(const PrecisionPlan& plan) const;
@@ -67,6 +73,8 @@ class Recorded {
   std::map<Precision, const StepProfile*> by_precision_;
   std::vector<bool> is_f32_only_;
   Lifetimes lifetimes_;
+  std::map<const StepProfile*, std::vector<std::optional<std::size_t>>>
+      results_;
 };
 
 // Costs of casts: `known` ones, else as the traces have them.

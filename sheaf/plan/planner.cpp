@@ -45,7 +45,7 @@ class Planner {
     start();
     recover();
     explain();
-    chosen_.step = predict_step(cluster_, chosen_.plans);
+    chosen_.step = predict_step(cluster_, chosen_.plans, &known_);
     chosen_.indicator = indicator_of(chosen_.plans);
     prefer_uniform();
     if (!chosen_.has_indicator) forget_indicators();
@@ -104,7 +104,7 @@ class Planner {
       std::vector<PrecisionPlan> plans;
       for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
         plans.push_back(uniform_plan(kind, one));
-      UniformStep uniform{one, predict_step(cluster_, plans),
+      UniformStep uniform{one, predict_step(cluster_, plans, &known_),
                           indicator_of(plans), true, plans};
       uniform.fits = fits(uniform.step);
       if (uniform.fits && (best_ns_ == 0 || uniform.step.ns < best_ns_)) {
@@ -126,7 +126,7 @@ class Planner {
       } catch (const UsageError&) {
         // There is not the memory for it.
       }
-    chosen_.fastest = predict_step(cluster_, chosen_.plans);
+    chosen_.fastest = predict_step(cluster_, chosen_.plans, &known_);
     chosen_.fastest_indicator = indicator_of(chosen_.plans);
     limit_ns_ = static_cast<std::int64_t>(
         static_cast<double>(chosen_.fastest.ns) * (1 + options_.slack));
@@ -152,7 +152,7 @@ class Planner {
     return plans;
   }
   void consider(const std::vector<PrecisionPlan>& plans) {
-    const std::int64_t ns = predict_step(cluster_, plans).ns;
+    const std::int64_t ns = predict_step(cluster_, plans, &known_).ns;
     if (best_ns_ != 0 && ns > best_ns_) return;
     best_ns_ = ns;
     chosen_.plans = plans;
@@ -209,7 +209,7 @@ class Planner {
       Precision& now = chosen_.plans[one.kind].layers[one.layer];
       const Precision before = now;
       now = one.to;
-      const ClusterStep step = predict_step(cluster_, chosen_.plans);
+      const ClusterStep step = predict_step(cluster_, chosen_.plans, &known_);
       const bool is_kept = step.ns <= limit_ns_ && fits(step);
       chosen_.way.push_back({one.layer, one.kind, one.to, step.ns,
                              indicator - one.gain, is_kept});
@@ -287,6 +287,7 @@ class Planner {
   std::vector<Indicator> indicators_;               // by kind
   std::vector<std::vector<Precision>> precisions_;  // by kind, highest first
   ChosenPlan chosen_;
+  MixedSteps known_;
   std::int64_t best_ns_ = 0;
   std::int64_t limit_ns_ = 0;
   std::priority_queue<Candidate> candidates_;

@@ -90,6 +90,9 @@ Recorded::Recorded(std::vector<StepProfile> profiles)
   for (const StepProfile* profile : order_) graphs.push_back(&profile->graph);
   is_f32_only_ = find_f32_only(graphs);
   lifetimes_ = Lifetimes(order_);
+  for (const StepProfile* profile : order_)
+    for (std::size_t slot = 0; slot < graph().slots.size(); ++slot)
+      results_[profile].push_back(Lifetimes::result_in(*profile, slot));
 }
 
 std::vector<Precision> Recorded::precisions() const {

@@ -79,10 +79,9 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   options.ways = parse_exchange("half");
   const StepGraph half = with_exchange(step_, recorded_.base(), options);
   EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2e3}));
-  // Three times the rows on this worker, and two workers with what it had.
+  // Two more workers with twice its rows each.
   options.ways = parse_exchange("half,fc=dad");
-  options.samples = 3;
-  options.shares = 5.0 / 3;
+  options.shares = 5;
   const StepGraph more = with_exchange(step_, recorded_.base(), options);
   EXPECT_DOUBLE_EQ(bytes_of(more, "all_gather")[1], 4 * 5 * 5);
   EXPECT_EQ(bytes_of(more, "all_reduce")[0], 2000);
@@ -115,7 +114,7 @@ TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
   layers[0].out = 100;
   layers[0].has_bias = true;
   layers[0].gradient_ns = 1e6;
-  const FactorCosts costs(layers, parse_exchange("rank-dad:8"), {2, 2, 1});
+  const FactorCosts costs(layers, parse_exchange("rank-dad:8"), {2, 2});
   EXPECT_EQ(costs.forward_bytes(0), 0);
   EXPECT_EQ(costs.backward_bytes(0), 4 * 2 * (8 * (300 + 100) + 100));
   const double work = 2 * 80 * 80 * 400.0 + 3 * 80 * 80 * 80.0;
@@ -124,7 +123,7 @@ TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
   EXPECT_TRUE(costs.forward_parcels().empty());
   // No more rows than there are.
   layers[0].rows = 3;
-  const FactorCosts few(layers, parse_exchange("low_rank:8"), {2, 2, 1});
+  const FactorCosts few(layers, parse_exchange("low_rank:8"), {2, 2});
   EXPECT_EQ(few.backward_bytes(0), 4 * 2 * (3 * (300 + 100) + 100));
 }
 
@@ -141,7 +140,7 @@ TEST_F(GradientExchange, DeltasThatFollowAreNotSent) {
   layers[0].above = 1;
   layers[1].name = "top";
   const auto costs = [&](const char* ways) {
-    return FactorCosts(layers, parse_exchange(ways), {2, 2, 1});
+    return FactorCosts(layers, parse_exchange(ways), {2, 2});
   };
   EXPECT_EQ(costs("edad").backward_bytes(0), 0);
   EXPECT_EQ(costs("edad").backward_bytes(1), 4 * 2 * 10 * 100);
