@@ -17,8 +17,8 @@ struct PlanInputs {
   std::string topology;      // "4x3"
   std::string bucket;        // bytes
   std::string exchange;      // "gradients,fc1=dad"; "": not told
-  std::string operators;   // a file of custom ones
-  std::int64_t batch = 0;  // samples; 0: as recorded
+  std::string operators;     // a file of custom ones
+  std::int64_t batch = 0;    // samples; 0: as recorded
   // Files of devices that the traces are scaled to; none: those of the traces.
   std::vector<std::string> devices;
   std::string traced_on;  // the file of the traces' device

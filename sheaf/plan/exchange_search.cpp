@@ -102,8 +102,7 @@ class ExchangeSearch {
       const ExchangeOptions& options = options_[kind];
       FactorLayer alone = layers_[kind][layer];
       alone.above = -1;
-      const FactorCosts costs(
-          {alone}, plan, {options.workers, options.shares});
+      const FactorCosts costs({alone}, plan, {options.workers, options.shares});
       least = std::min(least, costs.gradient_ns(0) - alone.gradient_ns);
     }
     return least;
