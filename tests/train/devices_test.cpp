@@ -85,7 +85,7 @@ const std::vector<std::string> kLarge{
     "network={name: mlp, arguments: {sizes: [16, 4500, 3]}}",
     "data.arguments={examples: 24, test_examples: 10, classes: 3, shape: "
     "[1, 4, 4]}",
-    "epochs=1"};
+    "schedule={name: constant}", "epochs=1"};
 
 std::vector<std::string> with(std::vector<std::string> sets,
                               const std::vector<std::string>& more) {
