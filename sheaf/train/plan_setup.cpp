@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/cast_kernels.hpp"
