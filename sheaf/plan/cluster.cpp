@@ -45,6 +45,15 @@ void mix_steps(const Cluster& cluster, const std::vector<PrecisionPlan>& plans,
   }
 }
 
+// Of collectives that one rank of a run has recorded, its waiting included.
+std::vector<std::int64_t> traced_times(const StepGraph& step) {
+  std::vector<std::int64_t> times(step.collectives.size());
+  for (const KernelTask& task : step.kernels)
+    if (task.collective != kNone)
+      times[static_cast<std::size_t>(task.collective)] = task.ns;
+  return times;
+}
+
 }  // namespace
 
 int Cluster::workers() const {
@@ -105,8 +114,9 @@ Replay::Together replay_until_steady(const Cluster& cluster,
                                      std::vector<ReplayTimes>* times) {
   std::vector<const StepGraph*> steps;
   for (const StepGraph& graph : graphs) steps.push_back(&graph);
-  std::vector<std::int64_t> ns;
-  if (cluster.workers() > 1) ns = collective_times(cluster, graphs[0]);
+  const std::vector<std::int64_t> ns =
+      cluster.workers() > 1 ? collective_times(cluster, graphs[0])
+                            : traced_times(graphs[0]);
   const auto ns_of = [&](std::size_t number) { return ns[number]; };
   std::vector<Replay> ranks(steps.size());
   auto together = Replay::run_together(ranks, steps, ns_of, times);

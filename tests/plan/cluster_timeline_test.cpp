@@ -56,6 +56,29 @@ TEST_F(Timelines, TakeWhatWasPredicted) {
       }
 }
 
+// A trace of one rank of several, looked at alone.
+TEST(ClusterStep, TracedCollectivesTakeWhatTheyTook) {
+  StepGraph graph;
+  graph.threads.resize(1);
+  graph.streams = 1;
+  graph.stream_names = {"0/7"};
+  graph.has_device = true;
+  ThreadMark launch, wait;
+  launch.kind = ThreadMark::Kind::kLaunch;
+  launch.kernel = 0;
+  wait.kind = ThreadMark::Kind::kWaitAll;
+  graph.threads[0] = {launch, wait};
+  KernelTask task;
+  task.ns = 7000;
+  task.collective = 0;
+  graph.kernels = {task};
+  graph.collectives.push_back({"allreduce"});
+  Cluster cluster;
+  cluster.kinds.push_back({});
+  const auto together = replay_until_steady(cluster, {graph});
+  EXPECT_EQ(together.step_ns[0], 7000);
+}
+
 // conv2 alone in bf16: a cast before it, and one for its gradient.
 TEST_F(Timelines, KnowCasts) {
   const ClusterTimeline timeline =
