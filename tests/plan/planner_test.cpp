@@ -150,6 +150,30 @@ TEST(FastestPlan, IsTheBestOfAllWithSkips) {
   }
 }
 
+// Two branches out of and into f32: `a` alone would gain by less precision, but
+// for the sum in which it then meets `b`.
+TEST(FastestPlan, CountsWhereUnlikeTypesMeet) {
+  const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
+  for (const double elements : {1e5, 5e5, 1e6}) {
+    const std::vector<ModelOperator> model = {
+        {"aten::conv2d", "stem", {}, 1e5, 10},
+        {"aten::softmax", "", {0}, 1e5, 5, true},
+        {"aten::conv2d", "a", {1}, elements, 40},
+        {"aten::conv2d", "b", {1}, elements, 5},
+        {"aten::add", "", {2, 3}, elements, 5},
+        {"aten::softmax", "", {4}, elements, 5, true},
+        {"aten::linear", "c", {5}, 1e5, 30}};
+    const Recorded recorded = record(model, both);
+    const Cluster cluster = cluster_of(recorded);
+    const std::int64_t best =
+        best_of_all(cluster, {"stem", "a", "b", "c"}, both);
+    EXPECT_NEAR(static_cast<double>(fastest_ns(cluster, both)) /
+                    static_cast<double>(best),
+                1, 0.005)
+        << elements;
+  }
+}
+
 // One weight, called three times, which pays in bf16 in two of them.
 TEST(FastestPlan, SharedLayersHaveOnePrecision) {
   const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
