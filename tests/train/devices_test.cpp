@@ -128,8 +128,8 @@ TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
         run_on(folder, "low", group,
                with(kLarge, {"device=[cuda, cpu]", "plan=" + plan.string()}));
     EXPECT_FALSE(has_same_bits(f32.weights, low.weights));
-    // Three steps, each with some parts in 256.
-    EXPECT_LT(largest_difference(f32.weights, low.weights), 0.05);
+    // Three steps, of which loss scaling may have skipped one.
+    EXPECT_LT(largest_difference(f32.weights, low.weights), 0.2);
   });
 }
 
