@@ -1,6 +1,7 @@
 #include "sheaf/cli/plan_inputs.hpp"
 
 #include <algorithm>
+#include <future>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
@@ -17,9 +18,15 @@ std::vector<std::vector<plan::StepProfile>> by_device(
   plan::CustomOperators custom;
   if (!inputs.operators.empty())
     custom = read_custom_operators(inputs.operators);
+  // Files do not depend on each other, and reading is most of the work.
+  std::vector<std::future<plan::StepProfile>> profiles;
+  for (const std::string& file : inputs.traces)
+    profiles.push_back(std::async(std::launch::async, [&custom, file] {
+      return plan::read_profile(file, custom);
+    }));
   std::vector<std::vector<plan::StepProfile>> groups;
-  for (const std::string& file : inputs.traces) {
-    plan::StepProfile profile = plan::read_profile(file, custom);
+  for (auto& coming : profiles) {
+    plan::StepProfile profile = coming.get();
     const auto at =
         std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
           return group[0].device_name == profile.device_name &&
