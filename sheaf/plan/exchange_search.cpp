@@ -130,8 +130,17 @@ class ExchangeSearch {
     else
       plan.layers[layer] = way;
   }
+  // Ranks on unlike devices exchange gradients only (parallel/homes).
+  bool has_unlike_homes() const {
+    return std::any_of(cluster_.kinds.begin(), cluster_.kinds.end(),
+                       [&](const WorkerKind& kind) {
+                         return kind.recorded->model().device !=
+                                cluster_.kinds[0].recorded->model().device;
+                       });
+  }
   std::vector<Exchange> factor_ways() const {
     std::vector<Exchange> list;
+    if (has_unlike_homes()) return list;
     for (const Exchange way : choices_.ways)
       if (has_factors(way)) list.push_back(way);
     return list;

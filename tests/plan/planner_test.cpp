@@ -313,6 +313,18 @@ TEST(PlannedExchange, GradientsWhereTheLinkIsFast) {
             "products over the rows of all would take longer");
 }
 
+// DadParallel would refuse them.
+TEST(PlannedExchange, NoFactorsBetweenAGpuAndACpu) {
+  const Recorded gpu = record(wide_model(), {Precision::kF32});
+  std::vector<StepProfile> profiles{gpu.base()};
+  profiles[0].model.device = "cpu";
+  const Recorded cpu(std::move(profiles));
+  Cluster slow = four_hosts(gpu, 0.1);
+  slow.kinds.push_back({&cpu, casts_of(cpu), 2, 1});
+  slow.kinds[0].count = 2;
+  EXPECT_EQ(to_string(choose_plan(slow, {}).exchange.plan), "gradients");
+}
+
 TEST(PlannedExchange, InexactWaysOnlyWhereTheyAreAllowed) {
   const Recorded recorded = record(wide_model(), {Precision::kF32});
   const Cluster slow = four_hosts(recorded, 0.1);
