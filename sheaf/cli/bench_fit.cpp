@@ -93,6 +93,7 @@ class Fitter {
     add_value("memory", {}, machine_.shm_memory_gbs);
     machine_.reduce_gbs = probe_reduce_gbs(host);
     add_value("reduction", {}, machine_.reduce_gbs);
+    if (host.size() > 1) machine_.contention = probe_contention(host);
   }
 
   void fit_shared_memory(const comm::Group& host) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "sheaf/cli/bench_race.hpp"
 #include "sheaf/comm/collectives.hpp"
@@ -15,6 +16,7 @@ namespace {
 constexpr std::size_t kLargest = std::size_t{16} << 20;
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
 constexpr std::size_t kAddBytes = std::size_t{16} << 20;
+constexpr int kAdders = 3;
 constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
 constexpr int kStreamMessages = 4;
 constexpr int kBurst = 64;
@@ -40,6 +42,23 @@ std::vector<std::size_t> probe_sizes() {
 comm::Buffer part(void* data, std::size_t bytes) {
   return {data, bytes, DType::kU8};
 }
+
+// Adds numbers to as many others.
+class Adder {
+ public:
+  explicit Adder(std::size_t bytes)
+      : sum_(bytes / sizeof(float), 1), other_(sum_) {}
+  void add() {
+    const void* const sources[] = {sum_.data(), other_.data()};
+    void* const outputs[] = {sum_.data()};
+    comm::reduce({.dtype = DType::kF32, .op = comm::ReduceOp::kSum}, sources,
+                 outputs, sum_.size());
+  }
+
+ private:
+  std::vector<float> sum_;
+  std::vector<float> other_;
+};
 
 void ping_pong(const comm::Group& pair, const comm::Buffer& data) {
   if (pair.rank() == 0) {
@@ -87,17 +106,31 @@ double probe_memory_gbs(const comm::Group& host) {
 }
 
 double probe_reduce_gbs(const comm::Group& host) {
-  const std::size_t count = kAddBytes / sizeof(float);
-  std::vector<float> a(count, 1);
-  const std::vector<float> b(count, 1);
-  const auto add = [&] {
-    const void* const sources[] = {a.data(), b.data()};
-    void* const outputs[] = {a.data()};
-    if (host.rank() == 0)
-      comm::reduce({.dtype = DType::kF32, .op = comm::ReduceOp::kSum}, sources,
-                   outputs, count);
+  Adder adder(kAddBytes);
+  const double us = time_us(host, [&] {
+    if (host.rank() == 0) adder.add();
+  });
+  return 2.0 * kAddBytes / us / 1e3;
+}
+
+topo::Contention probe_contention(const comm::Group& host) {
+  const int ranks = std::min(
+      host.size(), static_cast<int>(std::thread::hardware_concurrency()));
+  std::vector<Adder> adders;
+  for (int i = 0; i < kAdders; ++i) adders.emplace_back(kAddBytes);
+  const auto add = [&](int among) {
+    return Contestant{.run =
+                          [&, among](std::size_t) {
+                            if (host.rank() >= among) return;
+                            for (Adder& adder : adders) adder.add();
+                          },
+                      .warmup = 1};
   };
-  return 2.0 * kAddBytes / time_us(host, add) / 1e3;
+  const std::vector<Contestant> both{add(1), add(ranks)};
+  const auto times =
+      race(host, both, {.blocks = 21, .iterations = 2, .seconds = 0});
+  return {ranks, 2 * kAdders * static_cast<std::int64_t>(kAddBytes),
+          std::max(1.0, times[1].us.min / times[0].us.min)};
 }
 
 std::vector<topo::Sample> probe_network(const comm::Group& pair) {

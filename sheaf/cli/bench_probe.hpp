@@ -5,6 +5,7 @@
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/topo/fit.hpp"
+#include "sheaf/topo/machine.hpp"
 
 namespace sheaf::cli {
 
@@ -19,6 +20,11 @@ double probe_memory_gbs(const comm::Group& host);
 
 // Input bytes that one core adds, in GB/s; measured by the first rank.
 double probe_reduce_gbs(const comm::Group& host);
+
+// Additions in a hundred megabytes by the first rank alone against those by as
+// many ranks of the host as it has cores, in turns, where nothing else
+// disturbs.
+topo::Contention probe_contention(const comm::Group& host);
 
 // Messages there and back between the first two ranks; half the time of both.
 std::vector<topo::Sample> probe_network(const comm::Group& pair);

@@ -182,7 +182,8 @@ void predict_what_if(const PredictArguments& arguments) {
   for (plan::WorkerKind& kind : cluster.kinds) {
     plans.push_back(plan_for(arguments, *kind.recorded));
     kind.recorded->check_layers(plans.back());
-    kind.change = arguments.change;
+    kind.change.compute *= arguments.change.compute;
+    kind.change.memory *= arguments.change.memory;
   }
   const plan::ClusterStep step = plan::predict_step(cluster, plans);
   const double exchanged = exchanged_mib(cluster, plans);

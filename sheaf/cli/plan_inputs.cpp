@@ -53,6 +53,18 @@ plan::CastCosts casts_on(const topo::Machine& machine,
   return costs;
 }
 
+// Workers of a host share caches and memory, also those that take turns on a
+// core; which those feel whose data is too much for the caches.
+void share_memory(plan::WorkerKind& kind, const topo::Contention& known,
+                  double workers) {
+  if (known.ranks < 2 || workers < 2) return;
+  plan::PrecisionPlan plan;
+  plan.other = kind.recorded->precisions().front();
+  if (plan::mix_memory(*kind.recorded, plan).peak() < known.bytes) return;
+  const double part = (workers - 1) / (known.ranks - 1);
+  kind.change.memory /= 1 + (known.slowdown - 1) * part;
+}
+
 // Workers without a GPU compute on cores, which they may have to share, with
 // their threads that load data, too.
 void share_cores(plan::Cluster& cluster) {
@@ -72,6 +84,7 @@ void share_cores(plan::Cluster& cluster) {
         std::max(1.0, busy / cores) *
         plan::wait_for_slowest(kind.recorded->base(), cluster.workers());
     cluster.exchange.is_inline |= 2 * here > cores;
+    share_memory(kind, cluster.machine.contention, here);
   }
 }
 

@@ -133,6 +133,20 @@ MachineDevice read_device(const Reader& reader) {
   return device;
 }
 
+Contention read_contention(const Reader& reader) {
+  Contention found;
+  reader.allow_only({"ranks", "bytes", "slowdown"});
+  reader.read_whole("ranks", found.ranks, 1);
+  reader.read_whole<std::int64_t>("bytes", found.bytes, 0);
+  reader.read("slowdown", found.slowdown, /*may_be_zero=*/false);
+  return found;
+}
+
+Json json_of(const Contention& one) {
+  return {
+      {"ranks", one.ranks}, {"bytes", one.bytes}, {"slowdown", one.slowdown}};
+}
+
 Json json_of(const Link& link) {
   return {{"latency_us", link.latency_us},
           {"bandwidth_gbs", link.bandwidth_gbs}};
@@ -186,7 +200,7 @@ Machine parse_machine(std::string_view json, const std::string& path) {
   Machine machine;
   const Reader reader(root, path, "");
   reader.allow_only({"name", "hosts", "devices", "links", "shm_memory_gbs",
-                     "reduce_gbs", "message_us"});
+                     "reduce_gbs", "message_us", "contention"});
   reader.read("name", machine.name);
   reader.for_each("hosts", [&](const Reader& host) {
     machine.hosts.push_back(read_host(host));
@@ -201,6 +215,7 @@ Machine parse_machine(std::string_view json, const std::string& path) {
   reader.read("shm_memory_gbs", machine.shm_memory_gbs, /*may_be_zero=*/false);
   reader.read("reduce_gbs", machine.reduce_gbs, /*may_be_zero=*/false);
   reader.read("message_us", machine.message_us, /*may_be_zero=*/true);
+  machine.contention = read_contention(reader.object("contention"));
   return machine;
 }
 
@@ -217,7 +232,8 @@ std::string text_of(const Machine& machine) {
        {{"shm", json_of(machine.shm)}, {"network", json_of(machine.network)}}},
       {"shm_memory_gbs", machine.shm_memory_gbs},
       {"reduce_gbs", machine.reduce_gbs},
-      {"message_us", machine.message_us}};
+      {"message_us", machine.message_us},
+      {"contention", json_of(machine.contention)}};
   // A name that is not UTF-8 must not lose the measurement.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -46,6 +46,15 @@ struct MachineDevice {
   bool operator==(const MachineDevice&) const = default;
 };
 
+// Ranks of a host with a core each share caches and memory: work that goes
+// through `bytes` of memory takes so many times as long while `ranks` do it.
+struct Contention {
+  int ranks = 1;
+  std::int64_t bytes = 0;
+  double slowdown = 1;
+  bool operator==(const Contention&) const = default;
+};
+
 // The defaults describe a common server with 10 Gbit/s Ethernet, for use
 // until something is measured.
 struct Machine {
@@ -57,6 +66,7 @@ struct Machine {
   Link network{30, 1.1};       // between hosts; egress of a whole host
   double reduce_gbs = 16;      // input bytes that one core adds
   double message_us = 0.5;     // a core busy with sending one message
+  Contention contention{};     // none is known
   bool operator==(const Machine&) const = default;
 };
 

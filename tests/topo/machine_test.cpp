@@ -20,6 +20,7 @@ Machine example() {
   machine.shm_memory_gbs = 33.3;
   machine.reduce_gbs = 7.1;
   machine.message_us = 0;
+  machine.contention = {8, 100'000'000, 1.25};
   return machine;
 }
 
@@ -52,6 +53,8 @@ TEST(Machine, UnknownKeysAreNamed) {
   expect_refused(R"({"links": {"shm": {"latency": 1}}})",
                  {"m.json", "'links.shm.latency'", "latency_us"});
   expect_refused(R"({"hosts": [{}, {"core": 1}]})", {"'hosts[1].core'"});
+  expect_refused(R"({"contention": {"rank": 1}})",
+                 {"'contention.rank'", "ranks"});
 }
 
 TEST(Machine, WrongTypesAreNamed) {
