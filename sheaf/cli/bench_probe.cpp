@@ -130,7 +130,7 @@ topo::Contention probe_contention(const comm::Group& host) {
   const auto times =
       race(host, both, {.blocks = 21, .iterations = 2, .seconds = 0});
   return {ranks, 2 * kAdders * static_cast<std::int64_t>(kAddBytes),
-          std::max(1.0, times[1].us.min / times[0].us.min)};
+          std::clamp(times[1].us.min / times[0].us.min, 1.0, 1.0 * ranks)};
 }
 
 std::vector<topo::Sample> probe_network(const comm::Group& pair) {

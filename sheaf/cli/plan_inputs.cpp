@@ -73,18 +73,21 @@ void share_cores(plan::Cluster& cluster) {
   const double cores = cluster.machine.hosts[0].cores;
   const double here = cluster.placement.ranks_per_host;
   // Of all workers together, each host has its part of each kind.
-  double busy = 0;
-  for (const plan::WorkerKind& kind : cluster.kinds)
+  double busy = 0, on_cores = 0;
+  for (const plan::WorkerKind& kind : cluster.kinds) {
+    const plan::TracedModel& model = kind.recorded->model();
     // On a busy machine a worker may have got less than the core it needs.
-    busy += kind.count * std::max(1.0, kind.recorded->model().busy_cores);
-  busy *= here / cluster.workers();
+    busy += kind.count * std::max(1.0, model.busy_cores);
+    if (model.device == "cpu") on_cores += kind.count;
+  }
+  const double part = here / cluster.workers();
+  busy *= part;
   for (plan::WorkerKind& kind : cluster.kinds) {
     if (kind.recorded->model().device != "cpu") continue;
-    kind.slowdown =
-        std::max(1.0, busy / cores) *
-        plan::wait_for_slowest(kind.recorded->base(), cluster.workers());
+    kind.slowdown = std::max(1.0, busy / cores) *
+                    plan::wait_for_slowest(kind.recorded->base(), kind.count);
     cluster.exchange.is_inline |= 2 * here > cores;
-    share_memory(kind, cluster.machine.contention, here);
+    share_memory(kind, cluster.machine.contention, part * on_cores);
   }
 }
 

@@ -350,11 +350,17 @@ StepProfile read_profile(const std::filesystem::path& path,
   return profile;
 }
 
-// All of n steps are below the p-quantile with a probability of p^n.
+// All of n steps are below the p-quantile with a probability of p^n. Steps far
+// from the others say more of the recording than of what is to come.
 double wait_for_slowest(const StepProfile& profile, int workers) {
   if (profile.step_ns.empty()) return 1;
+  const double usual = median(profile.step_ns);
+  const double far = 4 * robust_spread(profile.step_ns);
+  std::vector<double> near;
+  for (const double ns : profile.step_ns)
+    if (std::abs(ns - usual) <= far) near.push_back(ns);
   const double percent = 100 * std::pow(0.5, 1.0 / workers);
-  return percentile(profile.step_ns, percent) / median(profile.step_ns);
+  return near.empty() ? 1 : std::max(1.0, percentile(near, percent) / usual);
 }
 
 }  // namespace sheaf::plan

@@ -71,7 +71,8 @@ StepProfile read_profile(const std::filesystem::path& path,
                          const CustomOperators& custom = {});
 // Workers that exchange wait for the slowest of them in each step: how many
 // times as long as a worker's usual step that one's is, in the median. Of steps
-// that hiccup independently of each other, as the recorded ones did.
+// that hiccup independently of each other, as the recorded ones did; wild ones
+// are left out.
 double wait_for_slowest(const StepProfile& profile, int workers);
 
 StepProfile make_profile(const Trace& trace, std::size_t step,

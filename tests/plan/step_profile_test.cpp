@@ -22,5 +22,11 @@ TEST(WaitForSlowest, IsNothingWithoutHiccups) {
   EXPECT_EQ(wait_for_slowest(profile, 8), 1);
 }
 
+TEST(WaitForSlowest, LeavesOutWhatIsFarFromAllElse) {
+  StepProfile profile;
+  profile.step_ns = {100, 101, 102, 103, 104, 300, 310, 320};
+  EXPECT_LT(wait_for_slowest(profile, 8), 1.05);
+}
+
 }  // namespace
 }  // namespace sheaf::plan
