@@ -117,6 +117,10 @@ async function checkPhone(page) {
     const place = document.querySelector('#learning .chart');
     return place.querySelector('svg').getBoundingClientRect().width < 360;
   });
+  // Charts follow the window a moment later.
+  await page.waitForFunction(() =>
+    document.documentElement.scrollWidth <= innerWidth,
+    null, {timeout: 5000}).catch(() => {});
   const [whole, shown] = await page.evaluate(() =>
     [document.documentElement.scrollWidth, innerWidth]);
   expect(whole <= shown, `the page is ${whole} wide on a phone of ${shown}`);

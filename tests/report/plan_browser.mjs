@@ -164,6 +164,10 @@ async function checkLooks(page) {
   expect(await shapes(page, 'graph', dark[1]) > 20, 'the graph in the dark');
   await shoot(page, 'plan_dark.png');
   await page.setViewportSize({width: 360, height: 740});
+  // Charts follow the window a moment later.
+  await page.waitForFunction(() =>
+    document.documentElement.scrollWidth <= innerWidth,
+    null, {timeout: 5000}).catch(() => {});
   const [whole, shown] = await page.evaluate(() =>
     [document.documentElement.scrollWidth, innerWidth]);
   expect(whole <= shown, `the page is ${whole} wide on a phone of ${shown}`);
