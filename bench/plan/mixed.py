@@ -9,18 +9,8 @@ import argparse
 import json
 import os
 import random
-import subprocess
 
-
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def rows(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+from commands import rows, run
 
 
 class Model:

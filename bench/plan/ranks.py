@@ -11,25 +11,12 @@ OUT/machine.json, which is measured first where it is missing. Prints a line
 for each, with medians and the best of all rounds.
 """
 import argparse
-import json
 import os
 import statistics
-import subprocess
+
+from commands import rows, run
 
 WAYS = {"data": "gradients", "dad": "dad"}
-
-
-def run(command, core=None):
-    bind = None if core is None else lambda: os.sched_setaffinity(0, {core})
-    done = subprocess.run(command, capture_output=True, text=True,
-                          preexec_fn=bind)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def rows(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 class Model:

@@ -17,15 +17,13 @@ import statistics
 import subprocess
 import time
 
+from commands import rows
+
 USUAL = {"cuda": "f32,bf16,int8", "cpu": "f32,bf16"}
 
 
 class Failed(Exception):
     pass
-
-
-def rows(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 class Bench:

@@ -8,6 +8,7 @@
 #include "sheaf/cli/custom_operators.hpp"
 #include "sheaf/cli/device_file.hpp"
 #include "sheaf/plan/other_batch.hpp"
+#include "sheaf/plan/shared_host.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -51,44 +52,6 @@ plan::CastCosts casts_on(const topo::Machine& machine,
                                                        cast.ns};
   }
   return costs;
-}
-
-// Workers of a host share caches and memory, also those that take turns on a
-// core; which those feel whose data is too much for the caches.
-void share_memory(plan::WorkerKind& kind, const topo::Contention& known,
-                  double workers) {
-  if (known.ranks < 2 || workers < 2) return;
-  plan::PrecisionPlan plan;
-  plan.other = kind.recorded->precisions().front();
-  if (plan::mix_memory(*kind.recorded, plan).peak() < known.bytes) return;
-  const double part = (workers - 1) / (known.ranks - 1);
-  kind.change.memory /= 1 + (known.slowdown - 1) * part;
-}
-
-// Workers without a GPU compute on cores, which they may have to share, with
-// their threads that load data, too.
-void share_cores(plan::Cluster& cluster) {
-  const bool is_known = !cluster.machine.hosts.empty();
-  if (!is_known) return;
-  const double cores = cluster.machine.hosts[0].cores;
-  const double here = cluster.placement.ranks_per_host;
-  // Of all workers together, each host has its part of each kind.
-  double busy = 0, on_cores = 0;
-  for (const plan::WorkerKind& kind : cluster.kinds) {
-    const plan::TracedModel& model = kind.recorded->model();
-    // On a busy machine a worker may have got less than the core it needs.
-    busy += kind.count * std::max(1.0, model.busy_cores);
-    if (model.device == "cpu") on_cores += kind.count;
-  }
-  const double part = here / cluster.workers();
-  busy *= part;
-  for (plan::WorkerKind& kind : cluster.kinds) {
-    if (kind.recorded->model().device != "cpu") continue;
-    kind.slowdown = std::max(1.0, busy / cores) *
-                    plan::wait_for_slowest(kind.recorded->base(), kind.count);
-    cluster.exchange.is_inline |= 2 * here > cores;
-    share_memory(kind, cluster.machine.contention, part * on_cores);
-  }
 }
 
 void use_ways(const plan::ExchangePlan& ways, plan::Cluster& cluster) {
@@ -186,7 +149,11 @@ void PlanInputs::add_to(CLI::App& command) {
       .add_option("--batch", batch,
                   "with so many samples: by rule, or, where traces of two "
                   "batches are given, by a line through them")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        return text[0] == '-' || text == "0"
+                   ? "must be 1 or more samples, not " + text
+                   : std::string();
+      });
   command
       .add_option("--devices", devices,
                   "YAML of devices that the traces are scaled to, a kind each")
@@ -230,7 +197,7 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
         static_cast<std::int64_t>(parse_bytes(inputs.bucket));
   if (!inputs.exchange.empty())
     use_ways(plan::parse_exchange(inputs.exchange), cluster);
-  share_cores(cluster);
+  plan::share_host(cluster);
   return cluster;
 }
 
