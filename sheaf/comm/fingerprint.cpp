@@ -1,8 +1,11 @@
 #include "sheaf/comm/fingerprint.hpp"
 
 #include <array>
+#include <mutex>
+#include <unordered_map>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/call_names.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -12,7 +15,32 @@ constexpr std::array<std::string_view, 15> kOperationNames{
     "all_reduce_n", "gather",  "all_gather", "scatter", "reduce_scatter",
     "all_to_all",   "send",    "recv",       "split",   "halo"};
 
+struct KnownNames {
+  std::mutex mutex;
+  std::unordered_map<std::uint32_t, std::string> by_hash;
+};
+
+KnownNames& known_names() {
+  static KnownNames names;
+  return names;
+}
+
+std::string name_text(std::uint32_t hash) {
+  KnownNames& names = known_names();
+  const std::lock_guard lock(names.mutex);
+  const auto found = names.by_hash.find(hash);
+  return found == names.by_hash.end() ? concat("name hash ", hash)
+                                      : concat('"', found->second, '"');
+}
+
 }  // namespace
+
+void remember_name(std::string name) {
+  const std::uint32_t hash = hash_name(name);
+  KnownNames& names = known_names();
+  const std::lock_guard lock(names.mutex);
+  names.by_hash.insert_or_assign(hash, std::move(name));
+}
 
 std::string_view name_of(Operation operation) noexcept {
   return kOperationNames[static_cast<std::size_t>(operation) %
@@ -62,7 +90,7 @@ std::string describe(const Fingerprint& call) {
   if (call.operation == Operation::kSend) text += concat(" to ", call.root);
   if (call.operation == Operation::kReceive)
     text += call.root < 0 ? " from any rank" : concat(" from ", call.root);
-  if (call.name_hash) text += concat(", name hash ", call.name_hash);
+  if (call.name_hash) text += concat(", ", name_text(call.name_hash));
   if (call.flags) text += concat(", mode ", static_cast<int>(call.flags));
   return text + ")";
 }

@@ -20,11 +20,12 @@ at::Tensor view_like(const at::Tensor& block, std::int64_t at,
 }
 
 // A gradient with the parameter's order of elements in memory, on all ranks.
-at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter) {
+at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter,
+                    bool owns_memory = true) {
   const bool is_dense = parameter.is_non_overlapping_and_dense();
-  if (is_dense ? gradient.strides() == parameter.strides()
-               : gradient.is_contiguous())
-    return gradient;
+  const bool has_order = is_dense ? gradient.strides() == parameter.strides()
+                                  : gradient.is_contiguous();
+  if (owns_memory && has_order) return gradient;
   return (is_dense ? at::empty_like(parameter)
                    : at::empty(parameter.sizes(), parameter.options()))
       .copy_(gradient);
@@ -64,11 +65,12 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
   }
 }
 
-const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient) {
+const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient,
+                              bool owns_memory) {
   const at::NoGradGuard no_grad;
   at::Tensor& place = gradients_[member];
   if (members_[member].is_exchanged_alone)
-    place = in_order(gradient, members_[member].parameter);
+    place = in_order(gradient, members_[member].parameter, owns_memory);
   else if (gradient.data_ptr() != place.data_ptr())
     place.copy_(gradient);
   return place;

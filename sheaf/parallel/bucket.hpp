@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
@@ -29,9 +31,15 @@ class Bucket {
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
 
+  // Of the messages that exchange it.
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
   // This rank's gradient of a member; returns the tensor that holds it from
-  // now on, and the average later: for members of the block their part of it.
-  const at::Tensor& put(std::size_t member, const at::Tensor& gradient);
+  // now on, and the average later: for members of the block their part of it,
+  // for others the gradient itself, or a copy if it does not own its memory.
+  const at::Tensor& put(std::size_t member, const at::Tensor& gradient,
+                        bool owns_memory = true);
   // This rank has none: it gives what it had before, or zeros if undefined.
   void put_nothing(std::size_t member, const at::Tensor& earlier);
   // What put() returned last, until the next clear().
@@ -54,6 +62,7 @@ class Bucket {
   std::int64_t bytes() const;
 
  private:
+  std::string name_;
   std::vector<BucketMember> members_;
   at::Tensor shared_;
   at::Tensor block_;

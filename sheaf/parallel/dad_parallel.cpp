@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
@@ -15,6 +14,7 @@
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/parameter_use.hpp"
 #include "sheaf/parallel/plan_trials.hpp"
+#include "sheaf/parallel/wrapped_parameters.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -86,11 +86,8 @@ struct DadParallelCore::State {
   NamedTensors parameters;
   NamedTensors buffers;
   std::vector<ReducedParameter> reduced;
-  bool is_syncing = true;
+  std::optional<WrappedParameters> wrapped;
   double weight = 1;  // of this rank's gradients in the average of ranks
-
-  std::mutex pass_mutex;
-  bool is_in_pass = false;
 
   std::vector<ParameterUse> uses;
   std::vector<Product> seen;  // of the first forward()
@@ -100,6 +97,7 @@ struct DadParallelCore::State {
   std::optional<Stopwatch> pass_watch;  // of a pass that counts for them
   std::vector<RouteChoice> choices;     // empty: not planned
   FactorPlan plan;
+  BackwardPass pass;
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
@@ -114,35 +112,23 @@ struct DadParallelCore::State {
             .exchange = options.exchange,
             .trace = options.trace};
   }
-  // Both reducers begin and end each pass, on all ranks and in this order,
-  // whichever of their parameters this rank has used.
-  void open_pass() {
-    const std::lock_guard lock(pass_mutex);
-    if (std::exchange(is_in_pass, true)) return;
-    if (factors) factors->open_pass();
-    if (reducer) reducer->open_pass();
-    at_end_of_backward([this] { close_pass(); });
-  }
-  void close_pass() {
-    try {
-      if (factors) factors->close_pass();
-      if (reducer) reducer->close_pass();
-    } catch (...) {
-      forget_pass();
-      throw;
-    }
-    is_in_pass = false;
-    if (!trials.is_over() && pass_watch) trials.add(pass_watch->ms());
-    pass_watch.reset();
-  }
-  void forget_pass() {
-    if (factors) factors->forget_pass();
-    if (reducer) reducer->forget_pass();
-    is_in_pass = false;
-    pass_watch.reset();
-  }
+  // Nothing waits for a pass, and no graph is left that belongs to the plan.
   bool is_idle() const {
-    return is_syncing && (!factors || factors->is_idle());
+    return pass.is_syncing() && (!factors || factors->is_idle()) &&
+           (!reducer || !reducer->has_local());
+  }
+  void connect() {
+    std::vector<GradientSink*> sinks;
+    std::vector<BackwardPass::Connection> all;
+    const auto add = [&](auto& sink) {
+      if (!sink) return;
+      sinks.push_back(sink.get());
+      const auto more = sink->connections();
+      all.insert(all.end(), more.begin(), more.end());
+    };
+    add(factors);
+    add(reducer);
+    pass.connect(std::move(sinks), std::move(all));
   }
 };
 
@@ -154,17 +140,40 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   State& state = *state_;
   state.module = module;
   state.options = std::move(options);
-  state.parameters = unique_parameters(*module);
-  state.buffers = buffers_of(*module);
-  state.reduced = reduced_parameters(*module, state.parameters);
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
-  if (group.size() == 1) return;
-  state.second = group.split(0, group.rank());
+  if (group.size() > 1) state.second = group.split(0, group.rank());
+  wrap();
+  state.pass.set_after_pass([&state] {
+    if (!state.trials.is_over() && state.pass_watch)
+      state.trials.add(state.pass_watch->ms());
+    state.pass_watch.reset();
+  });
+}
+
+DadParallelCore::~DadParallelCore() = default;
+
+// Also when the module has changed: then the next forward() makes a new plan.
+void DadParallelCore::wrap() {
+  State& state = *state_;
+  state.parameters = unique_parameters(*state.module);
+  state.buffers = buffers_of(*state.module);
+  state.reduced = reduced_parameters(*state.module, state.parameters);
+  if (state.group.size() == 1) return;
+  SHEAF_CHECK(!state.reducer || !state.reducer->has_local(),
+              "the module has changed while gradients of no_sync() wait for "
+              "their exchange; change it after a backward() with exchange");
   NamedTensors all = state.parameters;
   all.insert(all.end(), state.buffers.begin(), state.buffers.end());
   check_same_shapes(state.group, all);
-  check_like_homes(state.group, module->parameters(), "DadParallel");
+  check_like_homes(state.group, state.module->parameters(), "DadParallel");
+  name_changes(state.parameters);
+  state.wrapped.emplace(*state.module);
   broadcast_tensors(state.group, all);
+  state.pass.disconnect();
+  state.reducer.reset();
+  state.factors.reset();
+  state.choices.clear();
+  state.trials = {};
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor, is_sparse] : state.reduced)
     tensors.push_back(is_sparse ? at::Tensor() : tensor);
@@ -172,17 +181,19 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
       tensors, [this](Product product) { see(std::move(product)); });
 }
 
-DadParallelCore::~DadParallelCore() = default;
-
 void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   State& state = *state_;
   if (!state.watch) return;
   stop_watching();  // of a forward() that threw
-  state.forget_pass();
+  state.pass.discard_broken();
+  if (const auto changed = state.wrapped->find_change(*state.module)) {
+    agree_on_change(state.group, *changed);
+    wrap();
+  }
   if (at::GradMode::is_enabled() && !state.trials.is_over())
     go_on_with_trials();
-  if (state.reducer) state.reducer->before_forward();
-  if (state.is_syncing && state.options.broadcast_buffers &&
+  if (state.reducer && state.pass.is_syncing()) state.reducer->before_forward();
+  if (state.pass.is_syncing() && state.options.broadcast_buffers &&
       !state.buffers.empty())
     broadcast_tensors(state.group, state.buffers);
   state.weight = 1;
@@ -211,6 +222,7 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
     if (state.weight != 1 && output->defined() && output->requires_grad())
       *output = ScaleGradient::apply(*output, state.weight);
   if (!at::GradMode::is_enabled()) return;
+  state.pass.watch(outputs);
   if (state.factors) state.factors->after_forward(outputs);
   if (!state.choices.empty()) return;
   state.uses =
@@ -260,6 +272,7 @@ void DadParallelCore::make_plan() {
 
 void DadParallelCore::install(const RouteCandidate& candidate) {
   State& state = *state_;
+  state.pass.disconnect();
   state.reducer.reset();
   state.factors.reset();
   state.choices = candidate.choices;
@@ -274,13 +287,10 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
   if (!state.plan.backward.empty())
     state.factors = std::make_unique<FactorReducer>(
         state.reduced, state.second, state.plan,
-        factor_options(state.options, candidate.skips_zeros));
+        factor_options(state.options, candidate.skips_zeros), state.pass);
   if (state.factors)
     state.factors->load_feedback(std::exchange(state.saved, {}));
-  set_sync(state.is_syncing);
-  const auto opener = [&state] { state.open_pass(); };
-  if (state.reducer) state.reducer->set_opener(opener);
-  if (state.factors) state.factors->set_opener(opener);
+  state.connect();
 }
 
 // Plans change between passes, when no graph is left that belongs to the old
@@ -299,7 +309,7 @@ void DadParallelCore::go_on_with_trials() {
       return;
     }
   }
-  if (state.is_syncing) state.pass_watch.emplace();
+  if (state.pass.is_syncing()) state.pass_watch.emplace();
 }
 
 void DadParallelCore::end_trials() {
@@ -391,12 +401,8 @@ const comm::Group& DadParallelCore::group() const { return state_->group; }
 
 bool DadParallelCore::is_trying() const { return !state_->trials.is_over(); }
 
-bool DadParallelCore::is_syncing() const { return state_->is_syncing; }
+bool DadParallelCore::is_syncing() const { return state_->pass.is_syncing(); }
 
-void DadParallelCore::set_sync(bool is_on) {
-  state_->is_syncing = is_on;
-  if (state_->reducer) state_->reducer->set_sync(is_on);
-  if (state_->factors) state_->factors->set_sync(is_on);
-}
+void DadParallelCore::set_sync(bool is_on) { state_->pass.set_sync(is_on); }
 
 }  // namespace sheaf::parallel

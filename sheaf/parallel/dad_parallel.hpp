@@ -16,12 +16,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "sheaf/parallel/dad_plan.hpp"
 #include "sheaf/parallel/strategy.hpp"
+#include "sheaf/parallel/tensors_in.hpp"
 
 namespace sheaf::parallel {
 
@@ -104,6 +104,7 @@ class DadParallelCore : public Strategy {
   void stop_watching();
 
  private:
+  void wrap();
   void see(Product product);
   void make_plan();
   void install(const RouteCandidate& candidate);
@@ -113,40 +114,6 @@ class DadParallelCore : public Strategy {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Every tensor in a value that forward() takes or gives.
-template <class T>
-void collect_tensors(T& value, std::vector<T*>& list) requires
-    std::is_same_v<std::remove_const_t<T>, at::Tensor> {
-  list.push_back(&value);
-}
-template <class T, class Tensor>
-void collect_tensors(T& value, std::vector<Tensor*>& list) {
-  if constexpr (requires { std::tuple_size<std::remove_const_t<T>>::value; })
-    std::apply([&](auto&... one) { (collect_tensors(one, list), ...); }, value);
-  else if constexpr (requires { value.begin() == value.end(); } &&
-                     !std::is_convertible_v<T, std::string>)
-    for (auto& one : value) collect_tensors(one, list);
-}
-
-template <class T>
-constexpr bool holds_tensors() {
-  using Plain = std::remove_cvref_t<T>;
-  if constexpr (std::is_same_v<Plain, at::Tensor>)
-    return true;
-  else if constexpr (requires { std::tuple_size<Plain>::value; })
-    return []<std::size_t... I>(std::index_sequence<I...>) {
-      return (holds_tensors<std::tuple_element_t<I, Plain>>() || ...);
-    }
-  (std::make_index_sequence<std::tuple_size_v<Plain>>());
-  else if constexpr (
-      requires(Plain value) { *value.begin(); } &&
-      !std::is_convertible_v<
-          Plain,
-          std::string>) return holds_tensors<decltype(*std::declval<Plain&>()
-                                                           .begin())>();
-  else return false;
-}
 
 template <class Module>
 class DadParallel : public DadParallelCore {

@@ -8,6 +8,7 @@
 #include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/parallel/wrapped_parameters.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
@@ -42,7 +43,9 @@ struct DataParallelCore::State {
   DataParallelOptions options;
   NamedTensors parameters;
   NamedTensors buffers;
+  std::optional<WrappedParameters> wrapped;
   std::unique_ptr<Reducer> reducer;  // none in a group of one
+  BackwardPass pass;
   bool is_joining = false;
   JoinOptions join;
   std::int64_t passes = 0;  // since join()
@@ -82,20 +85,9 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   State& state = *state_;
   state.module = module;
   state.options = std::move(options);
-  state.parameters = unique_parameters(*module);
-  state.buffers = buffers_of(*module);
-  auto reduced = reduced_parameters(*module, state.parameters);
-  std::erase_if(reduced,
-                [&](const auto& one) { return state.keeps(one.tensor); });
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
-  if (group.size() == 1) return;
-  NamedTensors all = state.parameters;
-  all.insert(all.end(), state.buffers.begin(), state.buffers.end());
-  check_same_shapes(state.group, all);
-  broadcast_tensors(state.group, all);
-  state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
-                                            reducer_options(state.options));
-  state.reducer->set_before_pass([&state] {
+  wrap();
+  state.pass.set_before_pass([&state] {
     if (state.before_pass) state.before_pass();
     if (!state.is_joining) return;
     ++state.passes;
@@ -105,10 +97,39 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
 
 DataParallelCore::~DataParallelCore() = default;
 
+// Also when the module has changed: gradients of passes without exchange that
+// wait for the next pass go on waiting.
+void DataParallelCore::wrap() {
+  State& state = *state_;
+  state.parameters = unique_parameters(*state.module);
+  state.buffers = buffers_of(*state.module);
+  auto reduced = reduced_parameters(*state.module, state.parameters);
+  std::erase_if(reduced,
+                [&](const auto& one) { return state.keeps(one.tensor); });
+  if (state.group.size() == 1) return;
+  NamedTensors all = state.parameters;
+  all.insert(all.end(), state.buffers.begin(), state.buffers.end());
+  check_same_shapes(state.group, all);
+  name_changes(state.parameters);
+  state.wrapped.emplace(*state.module);
+  broadcast_tensors(state.group, all);
+  state.pass.disconnect();
+  const auto old = std::move(state.reducer);
+  state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
+                                            reducer_options(state.options));
+  if (old) state.reducer->take_over(*old);
+  state.pass.connect({state.reducer.get()}, state.reducer->connections());
+}
+
 void DataParallelCore::before_forward() {
   State& state = *state_;
-  if (!state.reducer || !state.reducer->is_syncing()) return;
-  state.reducer->forget_pass();
+  if (!state.reducer) return;
+  state.pass.discard_broken();
+  if (const auto changed = state.wrapped->find_change(*state.module)) {
+    agree_on_change(state.group, *changed);
+    wrap();
+  }
+  if (!state.pass.is_syncing()) return;
   state.reducer->before_forward();
   if (!state.options.broadcast_buffers || state.buffers.empty()) return;
   if (state.is_joining)
@@ -117,13 +138,13 @@ void DataParallelCore::before_forward() {
     broadcast_tensors(state.group, state.buffers);
 }
 
-bool DataParallelCore::is_syncing() const {
-  return !state_->reducer || state_->reducer->is_syncing();
+void DataParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
+  if (state_->reducer) state_->pass.watch(outputs);
 }
 
-void DataParallelCore::set_sync(bool is_on) {
-  if (state_->reducer) state_->reducer->set_sync(is_on);
-}
+bool DataParallelCore::is_syncing() const { return state_->pass.is_syncing(); }
+
+void DataParallelCore::set_sync(bool is_on) { state_->pass.set_sync(is_on); }
 
 void DataParallelCore::set_before_pass(std::function<void()> action) {
   state_->before_pass = std::move(action);

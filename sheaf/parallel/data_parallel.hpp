@@ -53,6 +53,7 @@ class DataParallelCore : public Strategy {
   ~DataParallelCore() override;
 
   void before_forward() override;
+  void after_forward(const std::vector<at::Tensor*>& outputs) override;
 
   // For ranks with unequal numbers of steps: all ranks make a guard before
   // their loop and call finish() after it. A rank that has finished takes part
@@ -88,12 +89,16 @@ class DataParallelCore : public Strategy {
   void set_before_pass(std::function<void()> action);
 
  private:
+  void wrap();
+
   struct State;
   std::unique_ptr<State> state_;
 };
 
 // Parameters and buffers of `module` become rank 0's, after a check that all
 // ranks have built the same module. All ranks of the group make it together.
+// The module may change later (types, devices, frozen and replaced parameters),
+// if it does so on all ranks before the same forward().
 template <class Module>
 class DataParallel : public DataParallelCore {
  public:
@@ -108,7 +113,9 @@ class DataParallel : public DataParallelCore {
   template <class... Args>
   auto forward(Args&&... args) {
     before_forward();
-    return module_->forward(on_device(std::forward<Args>(args))...);
+    auto output = module_->forward(on_device(std::forward<Args>(args))...);
+    after_forward(tensors_in(output));
+    return output;
   }
 
   Module& operator*() const { return *module_; }

@@ -1,7 +1,6 @@
 #include "sheaf/parallel/factor_reducer.hpp"
 
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -11,44 +10,41 @@
 #include "sheaf/tensor/scope.hpp"
 
 namespace sheaf::parallel {
-namespace {
-
-using torch::autograd::variable_list;
-// With autograd::grad() no gradients are accumulated: its deltas are not ours.
-bool is_for_some_inputs_only() {
-  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
-  return wanted && !wanted->empty();
-}
-
-}  // namespace
 
 FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
                              const comm::Group& group, FactorPlan plan,
-                             FactorOptions options)
+                             FactorOptions options, BackwardPass& pass)
     : parameters_(std::move(parameters)),
       group_(group),
       plan_(std::move(plan)),
       options_(std::move(options)),
       is_overlapping_(should_overlap(options_.overlap, group)),
+      backward_(pass),
       sites_(parameters_.size()),
       exchange_(group, plan_.routes, options_.exchange),
       gradients_(parameters_, group.size()),
       has_remainder_(parameters_.size()),
+      shares_memory_(parameters_.size()),
       anyone_has_(parameters_.size()) {
   group_.set_patient(is_overlapping_);
-  std::vector<at::Tensor> tensors;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!takes(i) && !plan_.is_bias[i]) continue;
-    hooked_.push_back(i);
-    tensors.push_back(parameters_[i].tensor);
-  }
-  hooks_ = std::make_unique<GradientHooks>(tensors, [this](std::size_t i) {
-    if (is_syncing_) opener_();
-    const std::lock_guard lock(mutex_);
-    // Zeros of a rank without rows are not worth a message.
-    if (parameters_[hooked_[i]].tensor.grad().count_nonzero().item<bool>())
-      has_remainder_[hooked_[i]] = true;
-  });
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (takes(i) || plan_.is_bias[i]) hooked_.push_back(i);
+}
+
+std::vector<BackwardPass::Connection> FactorReducer::connections() {
+  std::vector<BackwardPass::Connection> list;
+  for (const std::size_t i : hooked_)
+    list.push_back({parameters_[i].tensor, this, i});
+  return list;
+}
+
+void FactorReducer::add(const NewGradient& gradient) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t i = gradient.parameter;
+  if (!gradient.owns_memory) shares_memory_[i] = true;
+  // Zeros of a rank without rows are not worth a message.
+  if (parameters_[i].tensor.grad().count_nonzero().item<bool>())
+    has_remainder_[i] = true;
 }
 
 // What a product's hook knows.
@@ -59,24 +55,8 @@ struct FactorReducer::Ticket {
   Product product;  // without its node, which owns the hook
 };
 
-namespace {
-
-struct DeltaHook : torch::autograd::FunctionPreHook {
-  ~DeltaHook() override { on_end(); }
-  variable_list operator()(const variable_list& gradients) override {
-    if (gradients[0].defined() && !is_for_some_inputs_only())
-      on_delta(gradients[0].detach());
-    return gradients;
-  }
-  std::function<void(const at::Tensor&)> on_delta;
-  std::function<void()> on_end;
-};
-
-}  // namespace
-
 FactorReducer::~FactorReducer() {
   *self_ = nullptr;
-  hooks_.reset();
   try {
     worker_.drain();
   } catch (...) {  // backward() has thrown it, or was never finished
@@ -101,7 +81,6 @@ void FactorReducer::add(const Product& given) {
   Product product = given;
   // A bias that other weights add, too, may take the ordinary way.
   if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
-  product.cut();
   Block& block = block_for(product);
   auto ticket = std::make_shared<Ticket>(
       Ticket{pass_, block.calls.size(), &block, product});
@@ -109,17 +88,37 @@ void FactorReducer::add(const Product& given) {
   ticket->product.input_node.reset();
   block.calls.push_back({product.input, {}, product.input._version()});
   ++sites_[product.weight].calls;
+  const auto tap = ProductTap::attach(product, handlers(ticket));
   if (plan_.routes[product.weight] != Route::kRankDad)
-    seen_.push_back({product.nodes(), product.weight, &block});
-  auto hook = std::make_unique<DeltaHook>();
-  hook->on_delta = [self = self_, ticket](const at::Tensor& gradient) {
-    if (*self) (*self)->take_delta(*ticket, ticket->product.delta(gradient));
+    seen_.push_back({product.nodes(), product.weight, &block, tap});
+  if (backward_.is_syncing()) launch_forward(/*all=*/false);
+}
+
+ProductTap::Handlers FactorReducer::handlers(
+    const std::shared_ptr<Ticket>& ticket) {
+  const auto self = self_;
+  return {[self, ticket] {
+            SHEAF_CHECK(*self,
+                        "this graph was recorded before its module changed or "
+                        "its DadParallel was destroyed; call forward() again "
+                        "before backward()");
+            return (*self)->takes_delta(*ticket);
+          },
+          [self, ticket](const at::Tensor& gradient) {
+            (*self)->take_delta(*ticket, ticket->product.delta(gradient));
+          },
+          [self, ticket] {
+            if (*self) (*self)->drop(*ticket);
+          }};
+}
+
+// A hook of the user on the weight itself wants to see its gradient.
+bool FactorReducer::takes_delta(const Ticket& ticket) const {
+  const auto has_hooks = [&](std::size_t parameter) {
+    return !torch::autograd::impl::hooks(parameters_[parameter].tensor).empty();
   };
-  hook->on_end = [self = self_, ticket] {
-    if (*self) (*self)->drop(*ticket);
-  };
-  product.node->add_pre_hook(std::move(hook));
-  if (is_syncing_) launch_forward(/*all=*/false);
+  const auto& bias = ticket.product.bias;
+  return !has_hooks(ticket.product.weight) && !(bias && has_hooks(*bias));
 }
 
 // Both must have been called once: then the rows of one are those of the other.
@@ -127,15 +126,22 @@ void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
   const std::lock_guard lock(mutex_);
   const auto seen = std::exchange(seen_, {});
   for (const Seen& one : seen) one.block->source = {};
-  if (seen.empty() || !is_syncing_) return;
+  if (seen.empty() || !backward_.is_syncing()) return;
   std::vector<LayerNodes> layers;
   for (const Seen& one : seen) layers.push_back(one.nodes);
   const auto above = find_above(layers, outputs);
   for (std::size_t i = 0; i < seen.size(); ++i) {
     if (!above[i] || plan_.routes[seen[i].weight] != Route::kEdad) continue;
     const Seen& from = seen[above[i]->layer];
-    if (seen[i].block->calls.size() == 1 && from.block->calls.size() == 1)
-      seen[i].block->source = {from.block->key, above[i]->activation};
+    if (seen[i].block->calls.size() != 1 || from.block->calls.size() != 1)
+      continue;
+    seen[i].block->source = {from.block->key, above[i]->activation};
+    const auto chain = std::make_shared<DeltaChain>();
+    seen[i].block->chain = chain;
+    from.tap->begin(chain);
+    if (above[i]->activation != Activation::kIdentity)
+      watch_function(*from.nodes.input, chain);
+    seen[i].tap->end(chain);
   }
 }
 
@@ -151,37 +157,42 @@ bool FactorReducer::is_in_time(const Ticket& ticket) const {
 // One that comes after its pass, from a graph that was kept or from an older
 // forward(), is a call of this pass.
 void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& delta) {
-  if (is_syncing_) opener_();
+  if (backward_.is_syncing()) backward_.open();
   const std::lock_guard lock(mutex_);
   Site& site = sites_[ticket.product.weight];
   std::vector<Call>& calls = ticket.block->calls;
   if (is_in_time(ticket)) {
-    at::Tensor& mine = calls[ticket.call].delta;
-    mine = mine.defined() ? mine + delta : delta;
+    Call& call = calls[ticket.call];
+    call.delta = call.delta.defined() ? call.delta + delta : delta;
+    ++call.arrivals;
   } else {
     const at::Tensor& input = ticket.product.input;
-    calls.push_back({input, delta, input._version()});
+    calls.push_back({input, delta, input._version(), 1});
     ++site.calls;
   }
-  if (!is_syncing_) return;
+  if (!backward_.is_syncing()) return;
   ++site.deltas;
   launch_forward(/*all=*/true);
   launch_backward(/*all=*/false);
 }
 
+// Inputs of a forward() that has no backward() are let go.
 void FactorReducer::drop(const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   if (!is_in_time(ticket)) return;
-  Call& call = ticket.block->calls[ticket.call];
-  if (!call.delta.defined() && ticket.call >= ticket.block->early)
-    call.is_dropped = true;
+  std::vector<Call>& calls = ticket.block->calls;
+  Call& call = calls[ticket.call];
+  if (call.delta.defined() || ticket.call < ticket.block->early) return;
+  call.is_dropped = true;
+  call.input.reset();
+  --sites_[ticket.product.weight].calls;
+  while (!calls.empty() && calls.back().is_dropped) calls.pop_back();
 }
 
 // Calls whose deltas came in passes without exchange wait for its end: more may
 // come for them.
-void FactorReducer::open_pass() {
+void FactorReducer::begin_pass() {
   const std::lock_guard lock(mutex_);
-  is_in_pass_ = true;
   for (Site& site : sites_) site.deltas = 0;
 }
 
@@ -260,25 +271,26 @@ void FactorReducer::make_gradient(std::size_t weight) {
   stats_.gradient_ms += watch.ms();
 }
 
-void FactorReducer::close_pass() {
+void FactorReducer::finalize() {
   const at::NoGradGuard no_grad;
   {
     const std::lock_guard lock(mutex_);
     launch_forward(/*all=*/true);
     launch_backward(/*all=*/true);
-    is_in_pass_ = false;
   }
-  try {
-    for (std::size_t i = 0; i < plan_.backward.size(); ++i) {
-      wait_for(i + 1);
-      for (const std::size_t weight : plan_.backward[i]) make_gradient(weight);
-    }
-    settle();
-  } catch (...) {
-    clear();
-    throw;
+  for (std::size_t i = 0; i < plan_.backward.size(); ++i) {
+    wait_for(i + 1);
+    for (const std::size_t weight : plan_.backward[i]) make_gradient(weight);
   }
+  settle();
   ++stats_.passes;
+  clear();
+}
+
+// Remainders that were to be averaged are gone, too.
+void FactorReducer::discard() noexcept {
+  for (const std::size_t i : hooked_)
+    if (has_remainder_[i]) parameters_[i].tensor.mutable_grad().reset();
   clear();
 }
 
@@ -289,6 +301,7 @@ void FactorReducer::settle() {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (anyone_has_[i]) {
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
+      if (shares_memory_[i]) gradient = gradient.clone();
       tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg});
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
     }
@@ -312,6 +325,7 @@ void FactorReducer::clear() {
       block->calls.clear();
       block->early = 0;
       block->source = {};
+      block->chain.reset();
     }
     site.calls = 0;
     site.deltas = 0;
@@ -320,13 +334,13 @@ void FactorReducer::clear() {
   seen_.clear();
   gradients_.clear();
   std::fill(has_remainder_.begin(), has_remainder_.end(), false);
+  std::fill(shares_memory_.begin(), shares_memory_.end(), false);
   std::fill(anyone_has_.begin(), anyone_has_.end(), false);
   parcels_.clear();
   next_forward_ = 0;
   next_backward_ = 0;
   arrived_ = 0;
   has_failed_ = false;
-  is_in_pass_ = false;
 }
 
 bool FactorReducer::is_idle() {
@@ -334,15 +348,6 @@ bool FactorReducer::is_idle() {
   const auto waits = [](const Site& site) { return site.calls > 0; };
   return self_.use_count() == 1 &&  // hooks have the others
          std::none_of(sites_.begin(), sites_.end(), waits);
-}
-
-void FactorReducer::forget_pass() {
-  bool is_broken = false;
-  {
-    const std::lock_guard lock(mutex_);
-    is_broken = is_in_pass_;
-  }
-  if (is_broken) clear();
 }
 
 }  // namespace sheaf::parallel

@@ -19,10 +19,12 @@
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/comm/group.hpp"
+#include "sheaf/parallel/backward_pass.hpp"
+#include "sheaf/parallel/delta_chain.hpp"
 #include "sheaf/parallel/factor_exchange.hpp"
 #include "sheaf/parallel/factor_gradients.hpp"
-#include "sheaf/parallel/gradient_hooks.hpp"
 #include "sheaf/parallel/graph.hpp"
+#include "sheaf/parallel/product_tap.hpp"
 #include "sheaf/parallel/products.hpp"
 #include "sheaf/parallel/reducer.hpp"
 #include "sheaf/parallel/worker.hpp"
@@ -54,12 +56,22 @@ struct FactorStats {
   double gradient_ms = 0;
 };
 
-class FactorReducer {
+class FactorReducer : public GradientSink {
  public:
+  // `pass` outlives it.
   FactorReducer(std::vector<ReducedParameter> parameters,
                 const comm::Group& group, FactorPlan plan,
-                FactorOptions options);
-  ~FactorReducer();
+                FactorOptions options, BackwardPass& pass);
+  ~FactorReducer() override;
+
+  // For BackwardPass::connect(): of weights that it takes, and their biases.
+  // What comes as a gradient is a *remainder*, from other uses than products.
+  std::vector<BackwardPass::Connection> connections();
+  void begin_pass() override;
+  void add(const NewGradient& gradient) override;
+  void add_local(const NewGradient& gradient) override { add(gradient); }
+  void finalize() override;
+  void discard() noexcept override;
 
   bool takes(std::size_t parameter) const {
     return plan_.routes[parameter] != Route::kGradient;
@@ -67,16 +79,9 @@ class FactorReducer {
   // Takes over the gradient of a product of a weight that it takes.
   void add(const Product& given);
 
-  // Off: rows are kept until the next pass with it on.
-  void set_sync(bool is_on) { is_syncing_ = is_on; }
   // Finds the deltas that need not be sent, for all ranks can compute them
   // from those of the layer above.
   void after_forward(const std::vector<at::Tensor*>& outputs);
-  // As those of Reducer. After an error within backward(): forget_pass().
-  void set_opener(std::function<void()> opener) { opener_ = std::move(opener); }
-  void open_pass();
-  void close_pass();
-  void forget_pass();
   // No graph is left that would bring deltas, and no rows wait for a pass.
   bool is_idle();
 
@@ -99,15 +104,16 @@ class FactorReducer {
   struct Call {
     at::Tensor input;
     at::Tensor delta;
-    std::int64_t version = 0;  // of the input, when it was multiplied
-    bool is_dropped = false;   // its graph is gone, without a backward()
+    std::int64_t version = 0;   // of the input, when it was multiplied
+    std::int64_t arrivals = 0;  // of gradients in the delta
+    bool is_dropped = false;    // its graph is gone, without a backward()
   };
   struct Block {
     BlockKey key;
     std::vector<Call> calls;
     std::size_t early = 0;  // whose inputs have left
     DeltaSource source;
-    bool was_compared = false;  // its deltas with those that follow from it
+    std::shared_ptr<DeltaChain> chain;  // from there
   };
   struct Site {
     std::vector<std::unique_ptr<Block>> blocks;
@@ -122,6 +128,7 @@ class FactorReducer {
     LayerNodes nodes;
     std::size_t weight = 0;
     Block* block = nullptr;
+    std::shared_ptr<ProductTap> tap;
   };
   // Rows are put below each other when it is sent.
   struct Part {
@@ -139,13 +146,15 @@ class FactorReducer {
 
   Block& block_for(const Product& product);
   struct Ticket;
+  ProductTap::Handlers handlers(const std::shared_ptr<Ticket>& ticket);
+  bool takes_delta(const Ticket& ticket) const;
   void take_delta(const Ticket& ticket, const at::Tensor& delta);
   void drop(const Ticket& ticket);
   bool is_in_time(const Ticket& ticket) const;
   void launch_forward(bool all);
   void launch_backward(bool all);
   Parcel pack(const std::vector<std::size_t>& weights, bool is_backward);
-  bool follows_from_above(Block& block) const;
+  bool follows_from_above(const Block& block) const;
   Part pack(const Block& block, bool is_backward) const;
   void launch(Parcel parcel);
   void send(Parcel& parcel);
@@ -161,10 +170,8 @@ class FactorReducer {
   FactorPlan plan_;
   FactorOptions options_;
   bool is_overlapping_ = false;
-  bool is_syncing_ = true;
-  bool is_in_pass_ = false;
+  BackwardPass& backward_;
   std::int64_t pass_ = 0;  // a number for each
-  std::function<void()> opener_;
   // For hooks, which may outlive this.
   std::shared_ptr<FactorReducer*> self_ =
       std::make_shared<FactorReducer*>(this);
@@ -174,6 +181,7 @@ class FactorReducer {
   FactorExchange exchange_;
   FactorGradients gradients_;
   std::vector<bool> has_remainder_;  // a gradient in the ordinary way, too
+  std::vector<bool> shares_memory_;  // that gradient does
   std::vector<bool> anyone_has_;     // the same, of all ranks
   std::size_t next_forward_ = 0;
   std::size_t next_backward_ = 0;
@@ -185,8 +193,7 @@ class FactorReducer {
   std::size_t arrived_ = 0;  // parcels of this backward()
   bool has_failed_ = false;
   Worker worker_;
-  std::unique_ptr<GradientHooks> hooks_;
-  std::vector<std::size_t> hooked_;  // parameters with a hook
+  std::vector<std::size_t> hooked_;  // parameters with a connection
 };
 
 }  // namespace sheaf::parallel

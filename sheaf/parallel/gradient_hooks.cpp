@@ -2,23 +2,89 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
-#include <memory>
+#include <algorithm>
+#include <utility>
 
 namespace sheaf::parallel {
+namespace {
 
 using torch::autograd::variable_list;
 
-GradientHooks::GradientHooks(const std::vector<at::Tensor>& parameters,
-                             std::function<void(std::size_t)> on_gradient) {
+// The tensors over the memory of a gradient, each with the references to it
+// that are accounted for.
+class Sharers {
+ public:
+  explicit Sharers(const at::Tensor& gradient)
+      : memory_(gradient.storage().unsafeGetStorageImpl()) {
+    add(gradient);
+  }
+  // A reference to `tensor` that is accounted for.
+  void add(const at::Tensor& tensor) {
+    if (!tensor.has_storage() ||
+        tensor.storage().unsafeGetStorageImpl() != memory_)
+      return;
+    for (auto& [known, references] : list_)
+      if (known->is_same(tensor)) {
+        ++references;
+        return;
+      }
+    list_.push_back({&tensor, 1});
+    // A view holds what it is a view of.
+    const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+    if (view && view->has_bw_view()) add(view->get_backward_view().base_);
+    if (view && view->has_fw_view() && !view->shared_view_info())
+      add(view->get_forward_view().base_);
+  }
+  bool are_all() const {
+    return memory_use_count() == list_.size() &&
+           std::all_of(list_.begin(), list_.end(), [](const auto& one) {
+             return one.first->use_count() == one.second;
+           });
+  }
+
+ private:
+  std::size_t memory_use_count() const {
+    return static_cast<std::size_t>(list_[0].first->storage().use_count());
+  }
+
+  const c10::StorageImpl* memory_;
+  std::vector<std::pair<const at::Tensor*, std::size_t>> list_;
+};
+
+// The accumulator takes over the memory of a gradient that nobody else refers
+// to as a tensor, but that memory may be shared with other tensors: a view of
+// it, or what it is a view of. `given` is what backward() passed, which the
+// engine holds until the hooks have run.
+bool owns_memory(const at::Tensor& gradient, const at::Tensor& given) {
+  if (!gradient.defined() || !gradient.has_storage()) return true;
+  Sharers sharers(gradient);
+  sharers.add(given);
+  return sharers.are_all();
+}
+
+}  // namespace
+
+GradientHooks::GradientHooks(
+    const std::vector<at::Tensor>& parameters,
+    std::function<void(const NewGradient&)> on_gradient) {
+  const auto handler =
+      std::make_shared<std::function<void(const NewGradient&)>>(
+          std::move(on_gradient));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Hook hook;
     hook.accumulator = torch::autograd::impl::grad_accumulator(parameters[i]);
+    const c10::weak_intrusive_ptr<c10::TensorImpl> parameter(
+        parameters[i].getIntrusivePtr());
     hook.key = hook.accumulator->add_post_hook(
         std::make_unique<torch::autograd::utils::LambdaPostHook>(
-            [=](const variable_list& outputs, const variable_list&) {
-              on_gradient(i);
+            [=](const variable_list& outputs, const variable_list& inputs) {
+              // A function may give no gradient at all.
+              if (inputs.empty() || !inputs[0].defined()) return outputs;
+              const at::Tensor tensor(parameter.lock());
+              (*handler)({i, owns_memory(tensor.grad(), inputs[0])});
               return outputs;
             }));
     hooks_.push_back(std::move(hook));
@@ -32,6 +98,11 @@ GradientHooks::~GradientHooks() {
 void at_end_of_backward(std::function<void()> action) {
   torch::autograd::Engine::get_default_engine().queue_callback(
       std::move(action));
+}
+
+bool is_for_some_inputs_only() {
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  return wanted && !wanted->empty();
 }
 
 }  // namespace sheaf::parallel

@@ -1,21 +1,30 @@
 #pragma once
-// Calls back when a parameter's gradient of a backward pass is complete.
+// Calls back when backward() has accumulated a gradient into a parameter.
 
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace sheaf::parallel {
 
-// While it lives, `on_gradient(i)` is called each time backward() has
-// accumulated into parameters[i].grad(), by the thread that runs backward
-// (with several devices, by one thread of each).
+// A gradient that backward() has just added to a parameter.
+struct NewGradient {
+  std::size_t parameter = 0;
+  // Whether the memory of parameter.grad() belongs to it alone. Otherwise
+  // backward(), or the user, may still read it: it must not be written to.
+  bool owns_memory = true;
+};
+
+// While it lives, `on_gradient` is called each time backward() has accumulated
+// into parameters[i].grad(), by the thread that runs backward (with several
+// devices, by one thread of each).
 class GradientHooks {
  public:
   GradientHooks(const std::vector<at::Tensor>& parameters,
-                std::function<void(std::size_t)> on_gradient);
+                std::function<void(const NewGradient&)> on_gradient);
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
@@ -34,5 +43,9 @@ class GradientHooks {
 // Calls `action` at the end of the backward pass that runs now; what it throws
 // comes out of backward(). Only to be called from within a pass.
 void at_end_of_backward(std::function<void()> action);
+
+// Whether the backward that runs now computes gradients of given inputs only,
+// as autograd::grad() does; those are not accumulated into parameters.
+bool is_for_some_inputs_only();
 
 }  // namespace sheaf::parallel

@@ -78,11 +78,6 @@ at::Tensor part_of(const at::Tensor& like_parameter, const WeightView& view) {
       like_parameter.storage_offset() + view.offset);
 }
 
-void Product::cut() const {
-  node->next_edges()[weight_edge] = {};
-  if (bias) node->next_edges()[bias_edge] = {};
-}
-
 at::Tensor Product::delta(const at::Tensor& gradient) const {
   if (view.is_lookup) return gradient.reshape({-1, view.out});
   return is_transposed ? gradient.t() : gradient;
@@ -158,6 +153,7 @@ std::optional<Product> ProductWatch::matrix_product(
     return {};
   product.weight = left_found ? *left_found : *right_found;
   product.weight_edge = first_edge + (product.is_transposed ? 0 : 1);
+  product.input_edge = first_edge + (product.is_transposed ? 1 : 0);
   const at::Tensor& input = product.is_transposed ? right : left;
   product.input = (product.is_transposed ? input.t() : input).detach();
   product.input_node = input.grad_fn();

@@ -43,12 +43,11 @@ struct Product {
   std::shared_ptr<torch::autograd::Node> node;
   std::shared_ptr<torch::autograd::Node> input_node;  // what made the input
   bool is_transposed = false;  // y = W x: the delta comes as out x rows
+  // Of the node, to what made the weight, the bias and the input.
   std::size_t weight_edge = 0;
   std::size_t bias_edge = 0;
+  std::size_t input_edge = 0;
 
-  // From now on backward() computes no gradient of the weight for this
-  // product, nor of its bias.
-  void cut() const;
   LayerNodes nodes() const {
     return {node, input_node, !is_transposed && !view.is_lookup};
   }

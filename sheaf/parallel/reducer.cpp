@@ -1,5 +1,6 @@
 #include "sheaf/parallel/reducer.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -16,6 +17,9 @@ namespace {
 
 // Below this, gathering gradients costs less than a message of their own.
 constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
+
+// What a rank with a late gradient adds to the count of a parameter's users.
+constexpr std::int32_t kLate = 1 << 16;
 
 }  // namespace
 
@@ -38,28 +42,31 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   if (!options_.exchange) options_.exchange = make_plain_exchange();
   group_.set_patient(is_overlapping_);
   states_.resize(parameters_.size());
+  late_.resize(parameters_.size());
   kept_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
-  has_more_.resize(parameters_.size());
+  has_local_.resize(parameters_.size());
   find_homes();
   // Gradients come in about the reverse order of the layers.
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   make_buckets(order);
-  std::vector<at::Tensor> tensors;
-  for (const auto& parameter : parameters_) tensors.push_back(parameter.tensor);
   if (const auto sizes = sizes_in_place(); !sizes.empty())
     memory_ = std::make_unique<GradientMemory>(group_, sizes);
-  hooks_ = std::make_unique<GradientHooks>(
-      tensors, [this](std::size_t index) { on_gradient(index); });
 }
 
 Reducer::~Reducer() {
-  hooks_.reset();
   try {
     worker_.drain();
   } catch (...) {  // backward() has thrown it, or was never finished
   }
+}
+
+std::vector<BackwardPass::Connection> Reducer::connections() {
+  std::vector<BackwardPass::Connection> list;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    list.push_back({parameters_[i].tensor, this, i});
+  return list;
 }
 
 // Buckets are the same on all ranks, whichever devices they have.
@@ -119,52 +126,71 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
 }
 
 void Reducer::begin_pass() {
-  is_in_pass_ = true;
+  ++pass_;
   next_launch_ = 0;
   ready_order_.clear();
-  std::fill(states_.begin(), states_.end(), State::kWaiting);
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     pending_[i] = buckets_[i]->size();
-  if (before_pass_) before_pass_();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (never_used_[i]) take_nothing(i);
 }
 
-void Reducer::open_pass() {
-  const std::lock_guard lock(mutex_);
-  begin_pass();
+void Reducer::add_local(const NewGradient& gradient) {
+  has_local_[gradient.parameter] = true;
 }
 
-void Reducer::on_gradient(std::size_t index) {
-  if (opener_ && is_syncing_) opener_();
-  const std::lock_guard lock(mutex_);
-  if (!is_syncing_) {
-    has_more_[index] = true;
-    return;
-  }
-  if (!is_in_pass_) {
-    begin_pass();
-    at_end_of_backward([this] { end_pass(); });
-  }
-  const std::string& name = parameters_[index].name;
-  SHEAF_CHECK(!never_used_[index], "parameter ", name,
+bool Reducer::has_local() const {
+  return std::find(has_local_.begin(), has_local_.end(), true) !=
+         has_local_.end();
+}
+
+void Reducer::take_over(const Reducer& old) {
+  stats_ = old.stats_;
+  pass_ = old.pass_;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    for (std::size_t j = 0; j < old.parameters_.size(); ++j)
+      if (parameters_[i].tensor.is_same(old.parameters_[j].tensor))
+        has_local_[i] = old.has_local_[j];
+}
+
+void Reducer::add(const NewGradient& gradient) {
+  const std::size_t index = gradient.parameter;
+  SHEAF_CHECK(!never_used_[index], "parameter ", parameters_[index].name,
               " has a gradient, but had none in the first step, and "
               "static_graph was promised; leave that option out");
-  SHEAF_CHECK(states_[index] == State::kWaiting, "parameter ", name,
-              " got its gradient twice in one backward(); re-entrant "
-              "backward calls within it are not supported");
-  take_gradient(index);
+  if (states_[index] == State::kReady) return take_late(index);
+  take_gradient(gradient);
   ready_order_.push_back(index);
   launch_complete();
 }
 
-void Reducer::take_gradient(std::size_t index) {
-  const auto [bucket, member] = places_[index];
-  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  if (!parameters_[index].is_sparse)
-    gradient = buckets_[bucket]->put(
-        member, gradient.is_sparse() ? gradient.to_dense() : gradient);
-  mark(index, State::kReady);
+void Reducer::take_gradient(const NewGradient& given) {
+  const auto [bucket, member] = places_[given.parameter];
+  const ReducedParameter& parameter = parameters_[given.parameter];
+  at::Tensor& gradient = parameter.tensor.mutable_grad();
+  if (!parameter.is_sparse) {
+    if (gradient.is_sparse())
+      buckets_[bucket]->put(member, gradient.to_dense());
+    else
+      buckets_[bucket]->put(member, gradient, given.owns_memory);
+    gradient.reset();
+  }
+  mark(given.parameter, State::kReady);
+}
+
+// The first one may be on its way already.
+void Reducer::take_late(std::size_t index) {
+  const auto& [name, tensor, is_sparse] = parameters_[index];
+  SHEAF_CHECK(!is_sparse, "parameter ", name,
+              " got a sparse gradient twice in one backward(), from a "
+              "backward() within it; make its layer's gradients dense");
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = tensor.mutable_grad();
+  if (late_[index].defined())
+    late_[index].add_(gradient);
+  else
+    late_[index] = gradient.clone(at::MemoryFormat::Contiguous);
+  gradient.reset();
 }
 
 // A gradient of an earlier pass stands for this rank's part: what others add
@@ -199,6 +225,8 @@ void Reducer::launch(std::size_t bucket) {
 void Reducer::exchange(std::size_t index) {
   const Stopwatch watch;
   Bucket& bucket = *buckets_[index];
+  // Ranks that are not in the same pass must not take each other's gradients.
+  bucket.set_name(concat("bucket ", index, " of pass ", pass_));
   const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
   const at::NoGradGuard no_grad;
   if (parameters_[bucket.members()[0].index].is_sparse)
@@ -217,7 +245,8 @@ void Reducer::average_on_device(Bucket& bucket) {
   const bool is_nccl = tensor::nccl::is_enabled(group_) && block.is_cuda() &&
                        homes_[bucket.members()[0].index].is_device;
   if (is_nccl && options_.exchange->takes_outside()) {
-    tensor::all_reduce(group_, block, {.op = comm::ReduceOp::kSum});
+    tensor::all_reduce(group_, block,
+                       {.op = comm::ReduceOp::kSum, .name = bucket.name()});
     block.div_(divisor_);
     stats_.bytes += bucket.bytes();
     return;
@@ -230,7 +259,7 @@ void Reducer::average_on_device(Bucket& bucket) {
 void Reducer::average_sparse(Bucket& bucket) {
   const std::size_t index = bucket.members()[0].index;
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  const bool has_one = states_[index] == State::kReady || has_more_[index];
+  const bool has_one = states_[index] == State::kReady || has_local_[index];
   const auto average =
       average_sparse_gradient(group_, has_one ? gradient : at::Tensor(),
                               parameters_[index].tensor, divisor_);
@@ -242,27 +271,25 @@ void Reducer::average_sparse(Bucket& bucket) {
 void Reducer::count_users() {
   users_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    users_[i] = states_[i] == State::kReady || has_more_[i] ? 1 : 0;
-  comm::all_reduce(group_, users_, {.name = "users of parameters"});
+    users_[i] = (states_[i] == State::kReady || has_local_[i] ? 1 : 0) +
+                (late_[i].defined() ? kLate : 0);
+  comm::all_reduce(group_, users_,
+                   {.name = concat("users of parameters in pass ", pass_)});
   stats_.bytes += static_cast<std::int64_t>(users_.size() * sizeof users_[0]);
 }
 
-void Reducer::end_pass() {
+void Reducer::finalize() {
   GradientMemory::leave();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (states_[i] == State::kWaiting) take_nothing(i);
   launch_complete();
   const Stopwatch watch;
-  try {
+  {
     const tensor::Scope phase("sheaf::phase exchange");
     finish_exchanges();
-  } catch (...) {
-    is_in_pass_ = false;
-    throw;
   }
   stats_.wait_ms += watch.ms();
   ++stats_.passes;
-  is_in_pass_ = false;
   const auto unused = settle();
   if (!has_rebuilt_) rebuild();
   if (unused.empty() || options_.find_unused_parameters ||
@@ -293,19 +320,59 @@ std::vector<std::string> Reducer::settle() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto [bucket, member] = places_[i];
     auto& [name, tensor, is_sparse] = parameters_[i];
-    if (users_[i] < active_) unused.push_back(name);
-    if (options_.static_graph && !has_rebuilt_ && users_[i] == 0)
+    const std::int32_t users = users_[i] % kLate;
+    if (users < active_) unused.push_back(name);
+    if (options_.static_graph && !has_rebuilt_ && users == 0)
       never_used_[i] = true;
-    has_more_[i] = false;
     if (is_sparse) continue;
-    if (users_[i] > 0)
+    if (users > 0)
       tensor.mutable_grad() = buckets_[bucket]->gradient(member);
     else if (kept_[i].defined())
       tensor.mutable_grad().copy_(kept_[i]);
-    kept_[i].reset();
   }
-  for (const auto& bucket : buckets_) bucket->clear();
+  add_late_gradients();
+  std::fill(has_local_.begin(), has_local_.end(), false);
+  end_pass();
   return unused;
+}
+
+void Reducer::add_late_gradients() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (users_[i] < kLate) continue;
+    const at::Tensor& tensor = parameters_[i].tensor;
+    const at::Tensor late =
+        late_[i].defined()
+            ? late_[i].to(at::kCPU)
+            : at::zeros(tensor.sizes(), tensor.options().device(at::kCPU));
+    tensor::all_reduce(
+        group_, late,
+        {.op = comm::ReduceOp::kSum,
+         .name = concat("late gradient ", i, " of pass ", pass_)});
+    stats_.bytes += static_cast<std::int64_t>(late.nbytes());
+    tensor.mutable_grad().add_(late.div_(divisor_).to(tensor.device()));
+  }
+}
+
+void Reducer::end_pass() {
+  std::fill(states_.begin(), states_.end(), State::kWaiting);
+  for (at::Tensor& late : late_) late.reset();
+  for (at::Tensor& kept : kept_) kept.reset();
+  for (const auto& bucket : buckets_) bucket->clear();
+}
+
+// Gradients that were taken are gone; those that were not stay.
+void Reducer::discard() noexcept {
+  try {
+    worker_.drain();
+  } catch (...) {  // of an exchange that nobody waits for any more
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (states_[i] == State::kReady) has_local_[i] = false;
+    if (kept_[i].defined())
+      parameters_[i].tensor.mutable_grad() = std::move(kept_[i]);
+  }
+  end_pass();
 }
 
 // The order in which gradients came, of rank 0, is a better one for buckets.
@@ -332,10 +399,7 @@ void Reducer::rebuild() {
 }
 
 void Reducer::shadow_pass() {
-  const std::lock_guard lock(mutex_);
-  const auto action = std::exchange(before_pass_, nullptr);
   begin_pass();
-  before_pass_ = action;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] != State::kWaiting) continue;
     parameters_[i].tensor.mutable_grad().reset();
@@ -343,14 +407,8 @@ void Reducer::shadow_pass() {
   }
   launch_complete();
   finish_exchanges();
-  is_in_pass_ = false;
   settle();
   if (!has_rebuilt_) rebuild();
-}
-
-void Reducer::forget_pass() {
-  const std::lock_guard lock(mutex_);
-  is_in_pass_ = false;
 }
 
 }  // namespace sheaf::parallel

@@ -4,20 +4,23 @@
 // Words. A *pass* is one backward() whose gradients are exchanged. A bucket is
 // *complete* when all its members have their gradient; complete buckets are
 // exchanged in the order of the buckets, which is the same on all ranks.
-// What a pass has not touched is *unused*; it is settled at the end.
+// Parameters that get no gradient in a pass are *unused*, and handled at its
+// end, as are gradients that come *late*: for a parameter that had one already.
+//
+// A parameter has no .grad() between its gradient's arrival and the end of the
+// pass: nothing that backward() adds meanwhile meets what is being exchanged.
 
 #include <torch/types.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/comm/group.hpp"
+#include "sheaf/parallel/backward_pass.hpp"
 #include "sheaf/parallel/bucket_plan.hpp"
 #include "sheaf/parallel/exchange.hpp"
-#include "sheaf/parallel/gradient_hooks.hpp"
 #include "sheaf/parallel/gradient_memory.hpp"
 #include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/worker.hpp"
@@ -55,17 +58,28 @@ struct ExchangeStats {
   std::int64_t buckets = 0;
 };
 
-class Reducer {
+class Reducer : public GradientSink {
  public:
   // All ranks of the group call it, with the same parameters, on devices of
   // their own.
   Reducer(std::vector<ReducedParameter> parameters, const comm::Group& group,
           ReducerOptions options);
-  ~Reducer();
+  ~Reducer() override;
 
-  // Off: gradients stay with this rank, and add up. All ranks switch alike.
-  void set_sync(bool is_on) { is_syncing_ = is_on; }
-  bool is_syncing() const { return is_syncing_; }
+  // For BackwardPass::connect().
+  std::vector<BackwardPass::Connection> connections();
+  void begin_pass() override;
+  void add(const NewGradient& gradient) override;
+  void add_local(const NewGradient& gradient) override;
+  void finalize() override;
+  void discard() noexcept override;
+  // What a rank without data does while others have a pass.
+  void shadow_pass();
+  // Whether gradients of passes without exchange wait for the next pass.
+  bool has_local() const;
+  // Those of another reducer, for parameters that both have, and its figures.
+  void take_over(const Reducer& old);
+
   // How many ranks give gradients from the next pass on, and by what their sum
   // is divided.
   void set_active(int ranks, int divisor) {
@@ -75,25 +89,8 @@ class Reducer {
   // Called before the module's forward() on the thread that will call
   // backward().
   void before_forward() {
-    if (memory_ && is_syncing_) memory_->enter();
+    if (memory_) memory_->enter();
   }
-  // What a rank without data does while others have a pass.
-  void shadow_pass();
-  // Called before the first gradient of a pass.
-  void set_before_pass(std::function<void()> action) {
-    before_pass_ = std::move(action);
-  }
-
-  // For one whose passes go with those of another reducer, so that all ranks
-  // begin and end both, whichever parameters they have used. `opener` is
-  // called before each gradient; it calls open_pass() once in a pass, and
-  // close_pass() at the end of backward().
-  void set_opener(std::function<void()> opener) { opener_ = std::move(opener); }
-  void open_pass();
-  void close_pass() { end_pass(); }
-
-  // After an error within backward(): forgets the pass that it broke.
-  void forget_pass();
 
   ExchangeStats stats() const { return stats_; }
   void reset_stats() { stats_ = {}; }
@@ -113,9 +110,8 @@ class Reducer {
   bool is_exchanged_in_place(std::size_t index) const;
   std::vector<std::size_t> sizes_in_place() const;
   void make_buckets(const std::vector<std::size_t>& order);
-  void begin_pass();
-  void on_gradient(std::size_t index);
-  void take_gradient(std::size_t index);
+  void take_gradient(const NewGradient& gradient);
+  void take_late(std::size_t index);
   void take_nothing(std::size_t index);
   void mark(std::size_t index, State state);
   void launch_complete();
@@ -124,20 +120,19 @@ class Reducer {
   void average_on_device(Bucket& bucket);
   void average_sparse(Bucket& bucket);
   void count_users();
-  void end_pass();
   void finish_exchanges();
   std::vector<std::string> settle();
+  void add_late_gradients();
+  void end_pass();
   void rebuild();
 
   std::vector<ReducedParameter> parameters_;
   comm::Group group_;
   ReducerOptions options_;
   bool is_overlapping_ = false;
-  bool is_syncing_ = true;
   int active_ = 1;
   int divisor_ = 1;
-  std::function<void()> before_pass_;
-  std::function<void()> opener_;
+  std::int64_t pass_ = 0;  // their number, a part of messages' names
 
   std::vector<Home> homes_;  // by parameter
   std::vector<std::unique_ptr<Bucket>> buckets_;
@@ -145,20 +140,18 @@ class Reducer {
   std::vector<std::size_t> pending_;  // members to come, by bucket
   std::vector<State> states_;         // by parameter
   std::vector<std::int32_t> users_;   // ranks with a gradient, by parameter
+  std::vector<at::Tensor> late_;      // late gradients, by parameter
   std::vector<at::Tensor> kept_;      // gradients that may be left alone
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
-  std::vector<bool> has_more_;    // from passes without exchange
+  std::vector<bool> has_local_;   // from passes without exchange
   std::size_t next_launch_ = 0;
-  bool is_in_pass_ = false;
   bool has_rebuilt_ = false;
 
   std::unique_ptr<GradientMemory> memory_;  // where gradients are large
 
   ExchangeStats stats_;
-  std::mutex mutex_;  // hooks of several devices
   Worker worker_;
-  std::unique_ptr<GradientHooks> hooks_;
 };
 
 }  // namespace sheaf::parallel

@@ -8,6 +8,7 @@
 #include "sheaf/comm/group.hpp"
 #include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/reducer.hpp"
+#include "sheaf/parallel/tensors_in.hpp"
 
 namespace sheaf::parallel {
 
@@ -18,7 +19,7 @@ class Strategy {
   // Around the module's own forward(), for those who call that directly. What
   // it gave may be replaced by tensors of the same values.
   virtual void before_forward() = 0;
-  virtual void after_forward(const std::vector<at::Tensor*>& /*outputs*/) {}
+  virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
 
   // While the guard lives, gradients add up on their ranks; the first
   // backward() after it averages the sum.

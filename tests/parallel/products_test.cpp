@@ -87,18 +87,34 @@ TEST(Products, OnlyOfThoseParametersThisThreadAndThatTime) {
   at::linear(x, w);  // after stop()
 }
 
-TEST(Products, CutOnesLeaveNoGradient) {
+TEST(Products, TapsTakeTheGradientAfterAllHooks) {
   const at::Tensor w = weight(3, 4);
   const at::Tensor b = at::rand({3}).set_requires_grad(true);
   const at::Tensor x = at::rand({5, 4}).set_requires_grad(true);
-  at::Tensor y;
-  const auto seen = seen_in({w, b}, [&] { y = at::linear(x, w, b); });
+  at::Tensor y, taken;
+  auto seen = seen_in({w, b}, [&] { y = at::linear(x, w, b); });
   ASSERT_EQ(seen.size(), 1);
-  seen[0].cut();
-  y.sum().backward();
+  bool takes = true, has_ended = false;
+  ProductTap::attach(seen[0], {[&] { return takes; },
+                               [&](const at::Tensor& given) { taken = given; },
+                               [&] { has_ended = true; }});
+  y.register_hook([](const at::Tensor& gradient) { return gradient * 2; });
+  y.sum().backward({}, /*retain_graph=*/true);
   EXPECT_FALSE(w.grad().defined());
   EXPECT_FALSE(b.grad().defined());
   EXPECT_TRUE(x.grad().defined());
+  EXPECT_TRUE(taken.equal(at::full_like(y, 2).detach()));
+  // It leaves other backward passes, and those that it does not take, alone.
+  const auto grads = torch::autograd::grad({y.sum()}, {w, b}, {}, true);
+  EXPECT_TRUE(grads[1].equal(at::full({3}, 10.0)));
+  takes = false;
+  y.sum().backward();
+  EXPECT_TRUE(w.grad().equal(grads[0]));
+  EXPECT_TRUE(b.grad().equal(grads[1]));
+  EXPECT_FALSE(has_ended);
+  y.reset();
+  seen.clear();
+  EXPECT_TRUE(has_ended);
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ inline void train_staged(const comm::Group& group, bool is_staged,
   auto parameters = three_parameters();
   options.is_staged = is_staged;
   Reducer reducer(parameters, group, options);
+  BackwardPass backward;
+  backward.connect({&reducer}, reducer.connections());
   const double average = (group.size() + 1) / 2.0;
   for (int pass = 0; pass < 3; ++pass) {
     EXPECT_EQ(largest_error(reducer, parameters, group.rank() + 1, average), 0);

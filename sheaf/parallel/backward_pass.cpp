@@ -1,0 +1,113 @@
+#include "sheaf/parallel/backward_pass.hpp"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <utility>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using torch::autograd::variable_list;
+
+struct OutputHook : torch::autograd::FunctionPreHook {
+  variable_list operator()(const variable_list& gradients) override {
+    if (*pass && (*pass)->is_syncing() && !is_for_some_inputs_only())
+      (*pass)->open();
+    return gradients;
+  }
+  std::shared_ptr<BackwardPass*> pass;
+};
+
+}  // namespace
+
+// The engine destroys its callbacks with the backward() that they belong to,
+// whether it has called them or not.
+struct BackwardPass::End {
+  std::shared_ptr<BackwardPass*> pass;
+};
+
+BackwardPass::~BackwardPass() {
+  *self_ = nullptr;
+  hooks_.reset();
+}
+
+void BackwardPass::connect(std::vector<GradientSink*> sinks,
+                           std::vector<Connection> connections) {
+  hooks_.reset();
+  sinks_ = std::move(sinks);
+  if (connections.empty()) return;
+  std::vector<at::Tensor> parameters;
+  for (Connection& one : connections)
+    parameters.push_back(std::move(one.parameter));
+  hooks_ = std::make_unique<GradientHooks>(
+      parameters, [this, to = std::move(connections)](const NewGradient& one) {
+        on_gradient(to[one.parameter], one.owns_memory);
+      });
+}
+
+void BackwardPass::on_gradient(const Connection& to, bool owns_memory) {
+  const std::lock_guard lock(mutex_);
+  const NewGradient gradient{to.index, owns_memory};
+  if (!is_syncing_) return to.sink->add_local(gradient);
+  SHEAF_CHECK(!at::GradMode::is_enabled(),
+              "gradients of a backward() with create_graph cannot be averaged; "
+              "compute gradients of gradients by torch::autograd::grad() and "
+              "call backward() on what follows from them, or use no_sync()");
+  open_locked();
+  to.sink->add(gradient);
+}
+
+void BackwardPass::open() {
+  const std::lock_guard lock(mutex_);
+  open_locked();
+}
+
+void BackwardPass::open_locked() {
+  if (is_open_ && !end_.expired()) return;
+  if (is_open_) discard_locked();
+  if (before_pass_) before_pass_();
+  const auto end = std::make_shared<End>(End{self_});
+  at_end_of_backward([end] {
+    if (*end->pass) (*end->pass)->close();
+  });
+  end_ = end;
+  is_open_ = true;
+  for (GradientSink* const sink : sinks_) sink->begin_pass();
+}
+
+void BackwardPass::watch(const std::vector<at::Tensor*>& outputs) {
+  for (const at::Tensor* const output : outputs) {
+    if (!output->defined() || !output->grad_fn()) continue;
+    auto hook = std::make_unique<OutputHook>();
+    hook->pass = self_;
+    output->grad_fn()->add_pre_hook(std::move(hook));
+  }
+}
+
+void BackwardPass::discard_broken() {
+  const std::lock_guard lock(mutex_);
+  if (is_open_ && end_.expired()) discard_locked();
+}
+
+void BackwardPass::discard_locked() {
+  is_open_ = false;
+  for (GradientSink* const sink : sinks_) sink->discard();
+}
+
+void BackwardPass::close() {
+  const std::lock_guard lock(mutex_);
+  if (!is_open_) return;
+  try {
+    for (GradientSink* const sink : sinks_) sink->finalize();
+  } catch (...) {
+    discard_locked();
+    throw;
+  }
+  is_open_ = false;
+  if (after_pass_) after_pass_();
+}
+
+}  // namespace sheaf::parallel

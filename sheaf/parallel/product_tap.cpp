@@ -1,0 +1,88 @@
+#include "sheaf/parallel/product_tap.hpp"
+
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <utility>
+
+#include "sheaf/parallel/gradient_hooks.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using torch::autograd::variable_list;
+
+struct BeforeProduct : torch::autograd::FunctionPreHook {
+  variable_list operator()(const variable_list& gradients) override {
+    if (!is_for_some_inputs_only()) tap->before(gradients[0]);
+    return gradients;
+  }
+  std::shared_ptr<ProductTap> tap;
+};
+
+// Hooks before it may still change the gradient: this one sees what the node
+// was computed with.
+struct AfterProduct : torch::autograd::FunctionPostHook {
+  variable_list operator()(const variable_list& outputs,
+                           const variable_list& inputs) override {
+    if (!is_for_some_inputs_only()) tap->after(outputs, inputs[0]);
+    return outputs;
+  }
+  std::shared_ptr<ProductTap> tap;
+};
+
+}  // namespace
+
+std::shared_ptr<ProductTap> ProductTap::attach(const Product& product,
+                                               Handlers handlers) {
+  const std::shared_ptr<ProductTap> tap(
+      new ProductTap(product, std::move(handlers)));
+  auto before = std::make_unique<BeforeProduct>();
+  auto after = std::make_unique<AfterProduct>();
+  before->tap = tap;
+  after->tap = tap;
+  product.node->add_pre_hook(std::move(before));
+  product.node->add_post_hook(std::move(after));
+  return tap;
+}
+
+ProductTap::ProductTap(const Product& product, Handlers handlers)
+    : node_(product.node.get()),
+      edges_{product.weight_edge},
+      input_edge_(product.input_edge),
+      handlers_(std::move(handlers)) {
+  if (product.bias) edges_.push_back(product.bias_edge);
+}
+
+ProductTap::~ProductTap() { handlers_.on_end(); }
+
+// A function computes no gradient for an edge that leads nowhere. It leads
+// there again before the engine follows it, so that what counts edges, such as
+// the accumulator of a parameter with other uses, is not disturbed.
+void ProductTap::cut() {
+  for (const std::size_t edge : edges_)
+    cut_edges_.push_back(std::exchange(node_->next_edges()[edge], {}));
+}
+
+void ProductTap::restore() {
+  for (std::size_t i = 0; i < cut_edges_.size(); ++i)
+    node_->next_edges()[edges_[i]] = std::move(cut_edges_[i]);
+  cut_edges_.clear();
+}
+
+void ProductTap::before(const at::Tensor& gradient) {
+  restore();  // after a computation that threw
+  // With create_graph it would not be part of the new graph.
+  if (gradient.defined() && !at::GradMode::is_enabled() && handlers_.takes())
+    cut();
+}
+
+void ProductTap::after(const std::vector<at::Tensor>& outputs,
+                       const at::Tensor& gradient) {
+  if (from_above_) from_above_->arrive(gradient);
+  if (to_below_) to_below_->start(outputs[input_edge_]);
+  if (cut_edges_.empty()) return;
+  restore();
+  handlers_.on_gradient(gradient.detach());
+}
+
+}  // namespace sheaf::parallel

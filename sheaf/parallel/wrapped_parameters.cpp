@@ -1,0 +1,60 @@
+#include "sheaf/parallel/wrapped_parameters.hpp"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/call_names.hpp"
+#include "sheaf/comm/collectives.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+std::string change_name(const std::string& parameter) {
+  return concat("parameter ", parameter, " has changed since it was wrapped");
+}
+
+}  // namespace
+
+WrappedParameters::WrappedParameters(torch::nn::Module& module) {
+  for (const auto& item : module.named_parameters()) {
+    const at::Tensor& tensor = item.value();
+    entries_.push_back(
+        {c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
+         tensor.requires_grad()
+             ? torch::autograd::impl::grad_accumulator(tensor)
+             : nullptr,
+         tensor.sizes().vec(), tensor.strides().vec()});
+    names_.push_back(item.key());
+  }
+}
+
+bool WrappedParameters::Entry::is(const at::Tensor& now) const {
+  return tensor._unsafe_get_target() == now.unsafeGetTensorImpl() &&
+         now.requires_grad() == (accumulator != nullptr) &&
+         (!accumulator || torch::autograd::impl::try_get_grad_accumulator(
+                              now) == accumulator) &&
+         now.sizes() == sizes && now.strides() == strides;
+}
+
+std::optional<std::string> WrappedParameters::find_change(
+    torch::nn::Module& module) const {
+  const auto now = module.named_parameters();
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (i >= entries_.size() || now[i].key() != names_[i] ||
+        !entries_[i].is(now[i].value()))
+      return now[i].key();
+  if (now.size() < entries_.size()) return names_[now.size()];
+  return {};
+}
+
+void agree_on_change(const comm::Group& group, const std::string& parameter) {
+  std::vector<std::int32_t> nothing{0};
+  comm::all_reduce(group, nothing, {.name = change_name(parameter)});
+}
+
+void name_changes(const NamedTensors& parameters) {
+  for (const auto& [name, tensor] : parameters)
+    comm::remember_name(change_name(name));
+}
+
+}  // namespace sheaf::parallel

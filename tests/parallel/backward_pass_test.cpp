@@ -1,0 +1,524 @@
+#include "sheaf/parallel/backward_pass.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/parallel/dad_parallel.hpp"
+#include "sheaf/parallel/gradients.hpp"
+#include "tests/parallel/training.hpp"
+
+// What users do to a module, its tensors and its graph between and within
+// passes, under each strategy.
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+using comm::Group;
+using comm::run_threads;
+
+struct ChainImpl : torch::nn::Module {
+  ChainImpl() {
+    a = register_module("a", torch::nn::Linear(3, 4));
+    b = register_module("b", torch::nn::Linear(4, 2));
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& one : parameters()) one.fill_(0.5);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor hidden = a(x);
+    if (on_hidden) hidden = on_hidden(hidden);
+    kept = torch::relu(hidden);
+    return b(kept);
+  }
+  torch::nn::Linear a{nullptr}, b{nullptr};
+  std::function<at::Tensor(at::Tensor)> on_hidden;
+  at::Tensor kept;
+};
+TORCH_MODULE(Chain);
+
+// The same for each strategy: `body` gets a model and its module.
+template <class Body>
+void with_each_strategy(int ranks, Body body) {
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
+    run_threads(ranks, [&](const Group& group) {
+      Chain net;
+      DataParallel model(net, group,
+                         {.first_bucket_mb = 1e-5, .overlap = overlap});
+      SCOPED_TRACE("data");
+      body(model, net, group);
+    });
+    for (const DadMode mode : {DadMode::kDad, DadMode::kEdad})
+      run_threads(ranks, [&](const Group& group) {
+        Chain net;
+        net->to(torch::kDouble);
+        DadParallel model(net, group,
+                          {.mode = mode,
+                           .link = LinkModel{.ranks = ranks},
+                           .overlap = overlap});
+        SCOPED_TRACE(mode == DadMode::kDad ? "dad" : "edad");
+        body(model, net, group);
+      });
+  }
+}
+
+at::Tensor input_for(const Group& group, at::ScalarType type) {
+  return torch::full({2, 3}, group.rank() + 1.0, type);
+}
+
+// One process with the mean of all ranks' gradients.
+std::vector<at::Tensor> gradients_alone(
+    const Chain& like, int ranks,
+    const std::function<at::Tensor(ChainImpl&, const at::Tensor&)>& loss_of) {
+  Chain net;
+  const auto type = like->a->weight.scalar_type();
+  net->to(type);
+  net->on_hidden = like->on_hidden;
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < net->parameters().size(); ++i)
+      net->parameters()[i].copy_(like->parameters()[i]);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    const at::Tensor x = torch::full({2, 3}, rank + 1.0, type);
+    (loss_of(*net, x) / ranks).backward();
+  }
+  std::vector<at::Tensor> list;
+  for (const at::Tensor& one : net->parameters()) list.push_back(one.grad());
+  return list;
+}
+
+at::Tensor plain_loss(ChainImpl& net, const at::Tensor& x) {
+  return net.forward(x).square().mean();
+}
+
+void expect_gradients(const Chain& net, const std::vector<at::Tensor>& want) {
+  const auto parameters = net->named_parameters();
+  ASSERT_EQ(parameters.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const at::Tensor& got = parameters[i].value().grad();
+    const std::string& name = parameters[i].key();
+    ASSERT_EQ(got.defined(), want[i].defined()) << name;
+    if (!got.defined()) continue;
+    // Sums in another order, of few terms.
+    const double rounding = got.scalar_type() == at::kDouble ? 1e-13 : 1e-5;
+    EXPECT_TRUE(torch::allclose(got, want[i], rounding, 0)) << name << '\n'
+                                                            << got << '\n'
+                                                            << want[i];
+  }
+}
+
+TEST(BackwardPass, TypesMayChangeAfterWrapping) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    for (const auto type : {at::kDouble, at::kFloat, at::kDouble}) {
+      net->to(type);
+      for (int step = 0; step < 3; ++step) {
+        forget_gradients(*net);
+        model.forward(input_for(group, type)).square().mean().backward();
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    }
+    // There and back again between two steps.
+    net->to(at::kFloat);
+    net->to(at::kDouble);
+    forget_gradients(*net);
+    model.forward(input_for(group, at::kDouble)).square().mean().backward();
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+  });
+}
+
+TEST(BackwardPass, LayersMayBeFrozenAndUnfrozen) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    for (const bool is_frozen : {true, false, true, false}) {
+      for (at::Tensor& one : net->a->parameters())
+        one.set_requires_grad(!is_frozen);
+      for (int step = 0; step < 2; ++step) {
+        forget_gradients(*net);
+        model.forward(input_for(group, type)).square().mean().backward();
+        auto want = gradients_alone(net, group.size(), plain_loss);
+        if (is_frozen) want[0] = want[1] = at::Tensor();
+        expect_gradients(net, want);
+      }
+    }
+  });
+}
+
+TEST(BackwardPass, AFrozenLayerThatIsUnfrozenLater) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    net->a->weight.set_requires_grad(false);
+    DataParallel model(net, group);
+    model.forward(input_for(group, at::kFloat)).square().mean().backward();
+    net->a->weight.set_requires_grad(true);
+    forget_gradients(*net);
+    model.forward(input_for(group, at::kFloat)).square().mean().backward();
+    expect_gradients(net, gradients_alone(net, 2, plain_loss));
+  });
+}
+
+TEST(BackwardPass, ParametersMayBeReplaced) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    model.forward(input_for(group, type)).square().mean().backward();
+    torch::nn::Linear other(4, 2);
+    other->to(type);
+    net->b = net->replace_module("b", other);
+    forget_gradients(*net);
+    model.forward(input_for(group, type)).square().mean().backward();
+    model.check_weights();  // the new ones are rank 0's
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+  });
+}
+
+TEST(BackwardPass, AChangeOnOneRankAloneIsAnErrorOnAll) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    if (group.rank() == 1) net->b->bias.set_requires_grad(false);
+    forget_gradients(*net);
+    try {
+      model.forward(x).square().mean().backward();
+      ADD_FAILURE() << "no error on rank " << group.rank();
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("parameter b.bias has changed"), text.npos) << text;
+      EXPECT_NE(text.find("rank 1"), text.npos) << text;
+    }
+  });
+}
+
+TEST(BackwardPass, ChangesThatDifferBetweenRanksAreAnErrorOnAll) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    auto& layer = group.rank() == 0 ? net->a : net->b;
+    layer->weight.set_requires_grad(false);
+    EXPECT_THROW(model.forward(x).square().mean().backward(), UsageError);
+  });
+}
+
+// x + pos gives the gradients of both the same memory, and backward() still
+// reads that of x.
+TEST(BackwardPass, AveragesNothingThatBackwardStillReads) {
+  struct TableImpl : torch::nn::Module {
+    TableImpl() {
+      first = register_module("first", torch::nn::Linear(8, 768));
+      table = register_parameter("table", torch::zeros({197, 768}));
+    }
+    at::Tensor forward(const at::Tensor& x) {
+      return first(x) + table.unsqueeze(0);
+    }
+    torch::nn::Linear first{nullptr};
+    at::Tensor table;
+  };
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
+    run_threads(2, [&](const Group& group) {
+      auto net = std::make_shared<TableImpl>();
+      DataParallel model(net, group, {.overlap = overlap});
+      for (int step = 0; step < 4; ++step) {
+        forget_gradients(*net);
+        const at::Tensor x = torch::ones({1, 197, 8});
+        const double scale = 2 + group.rank();  // 2 and 3
+        (model.forward(x) * scale).sum().backward();
+        EXPECT_TRUE((net->table.grad() == 2.5).all().item<bool>());
+        EXPECT_TRUE((net->first->bias.grad() == 2.5 * 197).all().item<bool>())
+            << net->first->bias.grad()[0];
+      }
+    });
+}
+
+TEST(BackwardPass, LargeGradientsAreExchangedWhereTheyWereMade) {
+  run_threads(2, [](const Group& group) {
+    torch::nn::Sequential net(torch::nn::Linear(300, 300));
+    const at::Tensor weight = net->parameters()[0];
+    const void* made = nullptr;
+    const GradientHooks before({weight}, [&](const NewGradient& gradient) {
+      EXPECT_TRUE(gradient.owns_memory);
+      made = weight.grad().data_ptr();
+    });
+    DataParallel model(net, group);
+    for (int step = 0; step < 3; ++step) {
+      forget_gradients(*net);
+      model.forward(torch::ones({4, 300})).sum().backward();
+      EXPECT_EQ(weight.grad().data_ptr(), made);
+    }
+  });
+}
+
+TEST(BackwardPass, HooksOfHiddenTensorsCount) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    net->on_hidden = [](const at::Tensor& hidden) {
+      if (hidden.requires_grad())
+        hidden.register_hook([](const at::Tensor& g) { return g * 0.5; });
+      return hidden;
+    };
+    for (int step = 0; step < 3; ++step) {
+      forget_gradients(*net);
+      model.forward(input_for(group, type)).square().mean().backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+    }
+  });
+}
+
+TEST(BackwardPass, HooksThatChangeGradientsInPlaceCount) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    net->on_hidden = [](const at::Tensor& hidden) {
+      if (hidden.requires_grad())
+        hidden.register_hook([](at::Tensor g) { g.mul_(0.5); });
+      return hidden;
+    };
+    for (int step = 0; step < 3; ++step) {
+      forget_gradients(*net);
+      model.forward(input_for(group, type)).square().mean().backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+    }
+  });
+}
+
+TEST(BackwardPass, HooksOfParametersCountWheneverTheyCome) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    for (int step = 0; step < 3; ++step) {
+      forget_gradients(*net);
+      const auto loss = model.forward(input_for(group, type)).square().mean();
+      // After forward(), which could not know of it.
+      const auto key = net->a->weight.register_hook(
+          [](const at::Tensor& g) { return g * 3; });
+      loss.backward();
+      net->a->weight.remove_hook(key);
+      auto want = gradients_alone(net, group.size(), plain_loss);
+      want[0] = want[0] * 3;
+      expect_gradients(net, want);
+    }
+  });
+}
+
+TEST(BackwardPass, PenaltiesOnHiddenTensorsCountHoweverSmall) {
+  for (const double penalty : {1e-2, 1e-4, 1e-9}) {
+    const auto loss_of = [=](ChainImpl& net, const at::Tensor& x) {
+      const at::Tensor y = net.forward(x);
+      return y.square().mean() + penalty * net.kept.square().mean();
+    };
+    with_each_strategy(2, [=](auto& model, Chain& net, const Group& group) {
+      const auto type = net->a->weight.scalar_type();
+      for (int step = 0; step < 3; ++step) {
+        forget_gradients(*net);
+        const at::Tensor y = model.forward(input_for(group, type));
+        (y.square().mean() + penalty * net->kept.square().mean()).backward();
+        expect_gradients(net, gradients_alone(net, group.size(), loss_of));
+      }
+    });
+  }
+}
+
+TEST(BackwardPass, ABackwardThatThrowsLeavesNothingBehind) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    for (int step = 0; step < 4; ++step) {
+      bool throws = step % 2 == 0;
+      net->on_hidden = [&](const at::Tensor& hidden) {
+        if (throws && hidden.requires_grad())
+          hidden.register_hook([](const at::Tensor& g) -> at::Tensor {
+            throw std::runtime_error("a user's error");
+            return g;
+          });
+        return hidden;
+      };
+      forget_gradients(*net);
+      const double scale = throws ? 1000 : 1;
+      const auto run = [&] {
+        (model.forward(x).square().mean() * scale).backward();
+      };
+      if (throws) {
+        EXPECT_THROW(run(), std::runtime_error);
+        EXPECT_FALSE(net->b->weight.grad().defined());
+      } else {
+        run();
+        net->on_hidden = nullptr;
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    }
+  });
+}
+
+// Of the graph of an earlier forward(), after a backward() that threw.
+TEST(BackwardPass, ABackwardThatThrowsLeavesNothingForTheNextBackward) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    DataParallel model(net, group, {.overlap = Overlap::kOn});
+    bool throws = true;
+    net->on_hidden = [&](const at::Tensor& hidden) {
+      hidden.register_hook([&](const at::Tensor& g) -> at::Tensor {
+        if (throws) throw std::runtime_error("a user's error");
+        return g;
+      });
+      return hidden;
+    };
+    const at::Tensor loss =
+        model.forward(input_for(group, at::kFloat)).square().mean();
+    EXPECT_THROW(loss.backward({}, /*retain_graph=*/true), std::runtime_error);
+    throws = false;
+    forget_gradients(*net);
+    loss.backward();
+    expect_gradients(net, gradients_alone(net, 2, plain_loss));
+  });
+}
+
+// Computes a part of the network again in backward(), as libraries of
+// checkpoints do: a backward() within backward().
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(
+      torch::autograd::AutogradContext* context, const at::Tensor& x,
+      const std::function<at::Tensor(const at::Tensor&)>* part) {
+    context->save_for_backward({x});
+    context->saved_data["part"] = reinterpret_cast<std::int64_t>(part);
+    const torch::NoGradGuard no_grad;
+    return (*part)(x);
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      torch::autograd::variable_list gradients) {
+    const auto* part =
+        reinterpret_cast<const std::function<at::Tensor(const at::Tensor&)>*>(
+            context->saved_data["part"].toInt());
+    const torch::AutoGradMode grad(true);
+    const at::Tensor x =
+        context->get_saved_variables()[0].detach().requires_grad_();
+    (*part)(x).backward(gradients[0]);
+    return {x.grad(), {}};
+  }
+};
+
+TEST(BackwardPass, LayersMayBeComputedAgain) {
+  struct NetImpl : torch::nn::Module {
+    NetImpl() {
+      first = register_module("first", torch::nn::Linear(4, 4));
+      second = register_module("second", torch::nn::Linear(4, 4));
+      to(torch::kDouble);
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& one : parameters()) one.fill_(0.3);
+      part = [this](const at::Tensor& x) { return second(torch::tanh(x)); };
+    }
+    at::Tensor forward(const at::Tensor& x) {
+      const at::Tensor hidden = first(x);
+      const at::Tensor again =
+          recomputes ? Recomputed::apply(hidden, &part) : part(hidden);
+      return is_tied ? second(again) : again;
+    }
+    torch::nn::Linear first{nullptr}, second{nullptr};
+    std::function<at::Tensor(const at::Tensor&)> part;
+    bool recomputes = false;
+    bool is_tied = false;
+  };
+  const auto check = [](auto& model, const std::shared_ptr<NetImpl>& net,
+                        const Group& group) {
+    for (const bool is_tied : {false, true})
+      for (int step = 0; step < 3; ++step) {
+        net->is_tied = is_tied;
+        std::vector<at::Tensor> want;
+        for (const bool recomputes : {false, true}) {
+          net->recomputes = recomputes;
+          forget_gradients(*net);
+          const at::Tensor x =
+              torch::full({2, 4}, group.rank() + 1.0, torch::kDouble);
+          model.forward(x).square().mean().backward();
+          for (std::size_t i = 0; i < 4; ++i) {
+            const at::Tensor& got = net->parameters()[i].grad();
+            ASSERT_TRUE(got.defined()) << i;
+            if (!recomputes)
+              want.push_back(got.clone());
+            else
+              EXPECT_TRUE(torch::allclose(got, want[i], 1e-13, 0)) << i;
+          }
+        }
+      }
+  };
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
+    run_threads(2, [&](const Group& group) {
+      auto net = std::make_shared<NetImpl>();
+      DataParallel model(net, group,
+                         {.first_bucket_mb = 1e-5, .overlap = overlap});
+      check(model, net, group);
+    });
+    run_threads(2, [&](const Group& group) {
+      auto net = std::make_shared<NetImpl>();
+      DadParallel model(net, group,
+                        {.link = LinkModel{.ranks = 2}, .overlap = overlap});
+      check(model, net, group);
+    });
+  }
+}
+
+TEST(BackwardPass, GradientsOfGivenWeightsAreTheRanksOwn) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const at::Tensor x = input_for(group, net->a->weight.scalar_type());
+    for (int step = 0; step < 2; ++step) {
+      forget_gradients(*net);
+      const at::Tensor loss = model.forward(x).square().mean();
+      const auto own =
+          torch::autograd::grad({loss}, net->parameters(), {}, true);
+      ASSERT_TRUE(own[0].defined() && own[3].defined());
+      EXPECT_FALSE(net->a->weight.grad().defined());
+      loss.backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      const double share = own[2].abs().sum().item<double>() /
+                           net->b->weight.grad().abs().sum().item<double>();
+      EXPECT_TRUE(group.rank() == 0 ? share < 1 : share > 1) << share;
+    }
+  });
+}
+
+TEST(BackwardPass, RefusesToAverageDifferentiableGradients) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const at::Tensor x = input_for(group, net->a->weight.scalar_type());
+    EXPECT_THROW(model.forward(x).square().mean().backward(
+                     {}, /*retain_graph=*/true, /*create_graph=*/true),
+                 UsageError);
+    forget_gradients(*net);
+    model.forward(x).square().mean().backward();  // it goes on
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+  });
+}
+
+TEST(BackwardPass, InputsOfForwardsWithoutBackwardAreLetGo) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    for (int step = 0; step < 3; ++step) {
+      std::vector<at::Tensor> inputs;
+      for (int i = 0; i < 5; ++i) {
+        inputs.push_back(input_for(group, type));
+        model.forward(inputs.back());
+        net->kept.reset();
+      }
+      // The first one's may be on their way to the others.
+      for (std::size_t i = 1; i < inputs.size(); ++i)
+        EXPECT_EQ(inputs[i].storage().use_count(), 1) << i;
+      forget_gradients(*net);
+      model.forward(input_for(group, type)).square().mean().backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+    }
+  });
+}
+
+TEST(BackwardPass, ARankWithoutRowsTakesPart) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    for (int step = 0; step < 2; ++step) {
+      forget_gradients(*net);
+      const at::Tensor x = group.rank() == 0 ? input_for(group, type)
+                                             : torch::ones({0, 3}, type);
+      model.forward(x).square().sum().backward();
+      const at::Tensor& gradient = net->a->weight.grad();
+      ASSERT_TRUE(gradient.defined());
+      EXPECT_GT(gradient.abs().sum().item<double>(), 0);
+    }
+    model.check_weights();
+  });
+}
+
+}  // namespace
+}  // namespace sheaf::parallel
