@@ -190,6 +190,7 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
     agree_on_change(state.group, *changed);
     wrap();
   }
+  if (state.factors) state.factors->forget_reset_gradients();
   if (at::GradMode::is_enabled() && !state.trials.is_over())
     go_on_with_trials();
   if (state.reducer && state.pass.is_syncing()) state.reducer->before_forward();

@@ -43,8 +43,12 @@ std::int64_t bytes_of(const PartHeader& part) {
   return part.input_bytes + part.delta_bytes + part.bias_bytes;
 }
 
+// A header begins with the parcel's place and the number of its remainders.
+constexpr std::size_t kRemaindersAt = 3;
+
 std::vector<PartHeader> parts_of(const Numbers& header) {
-  const std::size_t begin = 1 + static_cast<std::size_t>(header[0]);
+  const std::size_t begin =
+      kRemaindersAt + static_cast<std::size_t>(header[kRemaindersAt - 1]);
   SHEAF_ASSERT((header.size() - begin) % kPartNumbers == 0, "header");
   std::vector<PartHeader> parts;
   for (std::size_t i = begin; i < header.size(); i += kPartNumbers) {
@@ -115,7 +119,8 @@ BlockKey block_key(const Numbers& numbers) {
 FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format) {
   FactorMessage message;
   Numbers& numbers = message.header;
-  numbers.push_back(static_cast<std::int64_t>(parcel.remainders.size()));
+  numbers = {parcel.place.pass, parcel.place.parcel,
+             static_cast<std::int64_t>(parcel.remainders.size())};
   numbers.insert(numbers.end(), parcel.remainders.begin(),
                  parcel.remainders.end());
   Writer writer;
@@ -135,8 +140,9 @@ FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format) {
 FactorParcel decode_parcel(const FactorMessage& message,
                            const WireFormat& format) {
   FactorParcel parcel;
-  const auto first = message.header.begin() + 1;
-  parcel.remainders.assign(first, first + message.header[0]);
+  parcel.place = {message.header[0], message.header[1]};
+  const auto first = message.header.begin() + kRemaindersAt;
+  parcel.remainders.assign(first, first + message.header[kRemaindersAt - 1]);
   Reader reader(message.bytes);
   for (const PartHeader& header : parts_of(message.header)) {
     const auto type = static_cast<at::ScalarType>(header.type);

@@ -38,7 +38,15 @@ struct FactorPart {
   std::int64_t bytes = 0;  // of all that, on the way
 };
 
+// Which of a rank's parcels it is: the same on all ranks that exchange it.
+struct ParcelPlace {
+  std::int64_t pass = 0;
+  std::int64_t parcel = 0;
+  bool operator==(const ParcelPlace&) const = default;
+};
+
 struct FactorParcel {
+  ParcelPlace place;
   // Parameters that have a gradient in the ordinary way, too.
   Numbers remainders;
   std::vector<FactorPart> parts;

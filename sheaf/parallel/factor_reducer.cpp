@@ -42,9 +42,39 @@ void FactorReducer::add(const NewGradient& gradient) {
   const std::lock_guard lock(mutex_);
   const std::size_t i = gradient.parameter;
   if (!gradient.owns_memory) shares_memory_[i] = true;
+  if (sites_[i].mark.is_set()) sites_[i].mark.set(parameters_[i].tensor);
   // Zeros of a rank without rows are not worth a message.
   if (parameters_[i].tensor.grad().count_nonzero().item<bool>())
     has_remainder_[i] = true;
+}
+
+void FactorReducer::forget_reset_gradients() {
+  const std::lock_guard lock(mutex_);
+  forget_reset_locked();
+}
+
+void FactorReducer::forget_reset_locked() {
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    Site& site = sites_[i];
+    const auto& [name, tensor, is_sparse] = parameters_[i];
+    if (!site.mark.is_set()) continue;
+    if (site.mark.is_gone(tensor)) {
+      for (const auto& block : site.blocks)
+        for (std::size_t k = 0; k < block->calls.size(); ++k) {
+          Call& call = block->calls[k];
+          if (!call.delta.defined()) continue;
+          call.delta.reset();
+          call.arrivals = 0;
+          call.is_dropped = k >= block->early;
+        }
+      site.mark.clear();
+      continue;
+    }
+    SHEAF_CHECK(!site.mark.has_changed(), "the gradient of ", name,
+                " was changed after a backward() in no_sync(), whose rows "
+                "DadParallel keeps until the next exchange; reset gradients by "
+                "forget_gradients(), and change them after the exchange");
+  }
 }
 
 // What a product's hook knows.
@@ -163,6 +193,8 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& delta) {
   std::vector<Call>& calls = ticket.block->calls;
   if (is_in_time(ticket)) {
     Call& call = calls[ticket.call];
+    const at::Tensor& input = ticket.product.input;
+    if (call.is_dropped) call = {input, {}, input._version()};
     call.delta = call.delta.defined() ? call.delta + delta : delta;
     ++call.arrivals;
   } else {
@@ -170,7 +202,8 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& delta) {
     calls.push_back({input, delta, input._version(), 1});
     ++site.calls;
   }
-  if (!backward_.is_syncing()) return;
+  if (!backward_.is_syncing())
+    return site.mark.set(parameters_[ticket.product.weight].tensor);
   ++site.deltas;
   launch_forward(/*all=*/true);
   launch_backward(/*all=*/false);
@@ -193,6 +226,7 @@ void FactorReducer::drop(const Ticket& ticket) {
 // come for them.
 void FactorReducer::begin_pass() {
   const std::lock_guard lock(mutex_);
+  forget_reset_locked();
   for (Site& site : sites_) site.deltas = 0;
 }
 
@@ -329,6 +363,7 @@ void FactorReducer::clear() {
     }
     site.calls = 0;
     site.deltas = 0;
+    site.mark.clear();
     site.last = std::exchange(site.stats, {});
   }
   seen_.clear();

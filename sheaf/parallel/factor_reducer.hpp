@@ -23,6 +23,7 @@
 #include "sheaf/parallel/delta_chain.hpp"
 #include "sheaf/parallel/factor_exchange.hpp"
 #include "sheaf/parallel/factor_gradients.hpp"
+#include "sheaf/parallel/gradient_mark.hpp"
 #include "sheaf/parallel/graph.hpp"
 #include "sheaf/parallel/product_tap.hpp"
 #include "sheaf/parallel/products.hpp"
@@ -78,6 +79,10 @@ class FactorReducer : public GradientSink {
   }
   // Takes over the gradient of a product of a weight that it takes.
   void add(const Product& given);
+  // Rows that wait for the next pass stand for a gradient that is not computed
+  // yet. If the user has reset it meanwhile, they are forgotten; UsageError if
+  // the user has changed it in another way. Called before forward().
+  void forget_reset_gradients();
 
   // Finds the deltas that need not be sent, for all ranks can compute them
   // from those of the layer above.
@@ -121,7 +126,8 @@ class FactorReducer : public GradientSink {
     std::int64_t deltas = 0;
     std::optional<std::size_t> source;
     FactorStats stats;
-    FactorStats last;  // of the pass before
+    FactorStats last;   // of the pass before
+    GradientMark mark;  // while rows of passes without exchange wait
   };
   // A product of this pass, while its graph lives.
   struct Seen {
@@ -139,6 +145,7 @@ class FactorReducer : public GradientSink {
   };
   struct Parcel {
     std::string name;
+    ParcelPlace place;
     std::vector<Part> parts;
     Numbers remainders;
     bool is_backward = false;
@@ -150,6 +157,7 @@ class FactorReducer : public GradientSink {
   bool takes_delta(const Ticket& ticket) const;
   void take_delta(const Ticket& ticket, const at::Tensor& delta);
   void drop(const Ticket& ticket);
+  void forget_reset_locked();
   bool is_in_time(const Ticket& ticket) const;
   void launch_forward(bool all);
   void launch_backward(bool all);

@@ -54,6 +54,9 @@ FactorReducer::Parcel FactorReducer::pack(
     const std::vector<std::size_t>& weights, bool is_backward) {
   Parcel parcel;
   parcel.is_backward = is_backward;
+  parcel.place = {pass_, static_cast<std::int64_t>(
+                             is_backward ? plan_.forward.size() + next_backward_
+                                         : next_forward_)};
   parcel.name = concat(is_backward ? "deltas " : "inputs ",
                        is_backward ? next_backward_ : next_forward_);
   for (const std::size_t weight : weights)
@@ -76,7 +79,7 @@ void FactorReducer::send(Parcel& parcel) {
   const Stopwatch watch;
   const TraceSpan span(options_.trace, parcel.name, "exchange", 1);
   const at::NoGradGuard no_grad;
-  FactorParcel mine{parcel.remainders, {}};
+  FactorParcel mine{parcel.place, parcel.remainders, {}};
   for (const Part& part : parcel.parts) {
     FactorPart& one = mine.parts.emplace_back();
     one.block = part.block->key;
@@ -86,7 +89,13 @@ void FactorReducer::send(Parcel& parcel) {
   }
   auto all = exchange_.share(mine);
   count_sent(mine, watch.ms());
-  for (std::size_t r = 0; r < all.size(); ++r) take(r, std::move(all[r]));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    SHEAF_CHECK(all[r].place == parcel.place, "rank ", group_.rank(),
+                " exchanges factors of pass ", parcel.place.pass, ", rank ", r,
+                " those of pass ", all[r].place.pass,
+                "; was there an error in backward() on one of them alone?");
+    take(r, std::move(all[r]));
+  }
   stats_.exchange_ms += watch.ms();
   ++stats_.buckets;
 }

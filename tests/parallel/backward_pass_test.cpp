@@ -504,6 +504,49 @@ TEST(BackwardPass, InputsOfForwardsWithoutBackwardAreLetGo) {
   });
 }
 
+TEST(BackwardPass, GradientsThatWaitMayBeReset) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    for (int step = 0; step < 3; ++step) {
+      {
+        const auto guard = model.no_sync();
+        (model.forward(x).square().mean() * 1000).backward();
+        if (step == 1) (model.forward(x).square().mean() * 1000).backward();
+      }
+      forget_gradients(*net);
+      model.forward(x).square().mean().backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      // And between forward() and backward().
+      {
+        const auto guard = model.no_sync();
+        (model.forward(x).square().mean() * 1000).backward();
+      }
+      const at::Tensor loss = model.forward(x).square().mean();
+      forget_gradients(*net);
+      loss.backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      forget_gradients(*net);
+    }
+  });
+}
+
+TEST(BackwardPass, GradientsThatWaitMayNotBeChanged) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    DadParallel model(net, group, {.link = LinkModel{.ranks = 2}});
+    const at::Tensor x = input_for(group, at::kFloat);
+    model.forward(x).square().mean().backward();
+    forget_gradients(*net);
+    {
+      const auto guard = model.no_sync();
+      model.forward(x).square().mean().backward();
+    }
+    net->b->weight.mutable_grad().mul_(2);
+    EXPECT_THROW(model.forward(x), UsageError);
+  });
+}
+
 TEST(BackwardPass, ARankWithoutRowsTakesPart) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();

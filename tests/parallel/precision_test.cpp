@@ -44,8 +44,12 @@ TEST(Precision, LargeLayersInBf16) {
   const at::Tensor x = torch::randn({8, 64, 8, 8});
   const auto planned = results_under(net, all_in(Precision::kBf16), x);
   const auto exact = results_of(net, [&] { return net->forward(x); });
+  // Where no instructions for bf16 are there, libtorch adds up in bf16:
+  // rounding by 2^-9 at each of n = 576 steps, of sums that grow, gives 2^-9
+  // sqrt(n / 3) = 2.7 % in a layer, 4.7 % in three; twice that for an unlucky
+  // seed.
   EXPECT_LT((planned[0].to(kWide) - exact[0]).norm().item<double>(),
-            0.02 * exact[0].norm().item<double>());
+            0.1 * exact[0].norm().item<double>());
 }
 
 TEST(Precision, ProductsOfActivationsAreCounted) {
