@@ -114,10 +114,13 @@ void DataParallelCore::wrap() {
   state.wrapped.emplace(*state.module);
   broadcast_tensors(state.group, all);
   state.pass.disconnect();
-  const auto old = std::move(state.reducer);
+  Reducer::Inheritance old;
+  if (state.reducer) old = state.reducer->inheritance();
+  state.reducer.reset();
+  if (state.options.exchange) state.options.exchange->reset();
   state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
                                             reducer_options(state.options));
-  if (old) state.reducer->take_over(*old);
+  state.reducer->inherit(old);
   state.pass.connect({state.reducer.get()}, state.reducer->connections());
 }
 

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/tensor/collectives.hpp"
 #include "sheaf/tensor/memory.hpp"
 
@@ -11,11 +12,12 @@ namespace {
 using comm::ReduceOp;
 
 // In place, over the ranks that have something to give.
-void average_over(const comm::Group& group, const at::Tensor& data,
-                  int divisor) {
+void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
+                  const std::string& name) {
   const bool is_whole = divisor == group.size();
-  comm::all_reduce(group, tensor::buffer_of(data),
-                   {.op = is_whole ? ReduceOp::kAvg : ReduceOp::kSum});
+  comm::all_reduce(
+      group, tensor::buffer_of(data),
+      {.op = is_whole ? ReduceOp::kAvg : ReduceOp::kSum, .name = name});
   if (!is_whole) data.div_(divisor);
 }
 
@@ -25,9 +27,9 @@ class PlainExchange : public BucketExchange {
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {
     for (const at::Tensor& gradient : bucket.outside())
-      average_over(group, gradient, divisor);
+      average_over(group, gradient, divisor, bucket.name());
     if (bucket.shared().defined())
-      average_over(group, bucket.shared(), divisor);
+      average_over(group, bucket.shared(), divisor, bucket.name());
     return bucket.bytes();
   }
 };
@@ -42,7 +44,7 @@ class HalfExchange : public BucketExchange {
     if (!wire.defined())
       wire = tensor::empty_shared(group, bucket.shared().sizes(), type_);
     wire.copy_(bucket.shared());
-    average_over(group, wire, divisor);
+    average_over(group, wire, divisor, bucket.name());
     bucket.shared().copy_(wire);
     return static_cast<std::int64_t>(wire.nbytes());
   }
@@ -54,6 +56,12 @@ class HalfExchange : public BucketExchange {
 };
 
 }  // namespace
+
+void BucketExchange::claim() {
+  SHEAF_CHECK(!is_claimed_.exchange(true),
+              "this exchange belongs to another model already; make one for "
+              "each model");
+}
 
 std::unique_ptr<BucketExchange> make_plain_exchange() {
   return std::make_unique<PlainExchange>();

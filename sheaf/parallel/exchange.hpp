@@ -2,6 +2,7 @@
 // How a bucket's gradients become the average over all ranks: the seam that
 // compressed exchanges implement.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,9 +20,14 @@ struct ExchangeState {
   Named own;     // of this rank; what counts is their mean over ranks
 };
 
+// Belongs to one model at a time.
 class BucketExchange {
  public:
   virtual ~BucketExchange() = default;
+  // UsageError when another model has it: what it keeps is of one model, and
+  // two would use it at the same time.
+  void claim();
+  void release() { is_claimed_ = false; }
   // Whether it also averages bucket.outside(), so that large gradients can
   // stay where they are.
   virtual bool takes_outside() const { return false; }
@@ -36,6 +42,9 @@ class BucketExchange {
   // For checkpoints: a copy between two passes, and back before the first.
   virtual ExchangeState state() const { return {}; }
   virtual void load(const ExchangeState& /*state*/) {}
+
+ private:
+  std::atomic<bool> is_claimed_ = false;
 };
 
 // The gradients as they are.

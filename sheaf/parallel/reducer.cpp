@@ -40,6 +40,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
       active_(group.size()),
       divisor_(group.size()) {
   if (!options_.exchange) options_.exchange = make_plain_exchange();
+  options_.exchange->claim();
   group_.set_patient(is_overlapping_);
   states_.resize(parameters_.size());
   late_.resize(parameters_.size());
@@ -60,6 +61,7 @@ Reducer::~Reducer() {
     worker_.drain();
   } catch (...) {  // backward() has thrown it, or was never finished
   }
+  options_.exchange->release();
 }
 
 std::vector<BackwardPass::Connection> Reducer::connections() {
@@ -144,13 +146,20 @@ bool Reducer::has_local() const {
          has_local_.end();
 }
 
-void Reducer::take_over(const Reducer& old) {
-  stats_ = old.stats_;
-  pass_ = old.pass_;
+Reducer::Inheritance Reducer::inheritance() const {
+  Inheritance result{{}, pass_, stats_};
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    for (std::size_t j = 0; j < old.parameters_.size(); ++j)
-      if (parameters_[i].tensor.is_same(old.parameters_[j].tensor))
-        has_local_[i] = old.has_local_[j];
+    if (has_local_[i]) result.local.push_back(parameters_[i].tensor);
+  return result;
+}
+
+void Reducer::inherit(const Inheritance& old) {
+  pass_ = old.pass;
+  stats_ = old.stats;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    has_local_[i] = std::any_of(
+        old.local.begin(), old.local.end(),
+        [&](const auto& one) { return one.is_same(parameters_[i].tensor); });
 }
 
 void Reducer::add(const NewGradient& gradient) {

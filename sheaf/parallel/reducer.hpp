@@ -77,8 +77,15 @@ class Reducer : public GradientSink {
   void shadow_pass();
   // Whether gradients of passes without exchange wait for the next pass.
   bool has_local() const;
-  // Those of another reducer, for parameters that both have, and its figures.
-  void take_over(const Reducer& old);
+  // What goes on when a reducer takes the place of another: the tensors with
+  // such gradients, the number of passes, and the figures.
+  struct Inheritance {
+    std::vector<at::Tensor> local;
+    std::int64_t pass = 0;
+    ExchangeStats stats;
+  };
+  Inheritance inheritance() const;
+  void inherit(const Inheritance& old);
 
   // How many ranks give gradients from the next pass on, and by what their sum
   // is divided.

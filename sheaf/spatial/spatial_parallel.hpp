@@ -90,8 +90,10 @@ class SpatialParallel : public SpatialParallelCore {
   template <class... Rest>
   auto forward(const at::Tensor& images, Rest&&... rest) {
     before_forward();
-    return module_->forward(is_split(images) ? images : cut(images),
-                            std::forward<Rest>(rest)...);
+    auto output = module_->forward(is_split(images) ? images : cut(images),
+                                   std::forward<Rest>(rest)...);
+    after_forward(parallel::tensors_in(output));
+    return output;
   }
 
   Module& operator*() const { return *module_; }

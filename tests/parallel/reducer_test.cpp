@@ -275,6 +275,20 @@ TEST(Reducer, HalfExchangeRoundsToSixteenBits) {
     });
 }
 
+TEST(Reducer, AnExchangeBelongsToOneModel) {
+  run_threads(2, [](const Group& group) {
+    const std::shared_ptr<BucketExchange> exchange =
+        make_half_exchange(at::kHalf);
+    Mlp net, other;
+    {
+      DataParallel model(net, group, {.exchange = exchange});
+      EXPECT_THROW(DataParallel(other, group, {.exchange = exchange}),
+                   UsageError);
+    }
+    DataParallel model(other, group, {.exchange = exchange});
+  });
+}
+
 // What is not sent in one step is sent later: the sum of what all steps gave
 // stays near the sum of the true gradients.
 TEST(Reducer, PowerSgdFeedsErrorsBack) {
