@@ -13,9 +13,23 @@ namespace {
 constexpr std::size_t kLumpBytes = std::size_t{64} << 20;
 constexpr std::size_t kTextBytes = 256;  // of what a rank says in an error
 
+// The order of elements in memory, which gradients are exchanged in: empty for
+// the usual one. Strides of axes with one element are of no consequence.
+std::string order_of(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided || tensor.is_contiguous()) return "";
+  std::string text;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    text += concat(i ? ", " : " in memory order (strides ",
+                   tensor.size(i) > 1 ? tensor.stride(i) : 0);
+  return text + ")";
+}
+
 std::string text_of(const std::pair<std::string, at::Tensor>& named) {
-  return concat(named.first, ": ", c10::toString(named.second.scalar_type()),
-                " ", named.second.sizes());
+  const at::Tensor& tensor = named.second;
+  return concat(named.first, ": ", c10::toString(tensor.scalar_type()), " ",
+                tensor.sizes(),
+                tensor.requires_grad() ? order_of(tensor)
+                                       : std::string(" without gradient"));
 }
 
 std::string broadcast_text(const comm::Group& group, std::string text) {
@@ -24,20 +38,6 @@ std::string broadcast_text(const comm::Group& group, std::string text) {
   text.resize(static_cast<std::size_t>(size[0]));
   comm::broadcast(group, {text.data(), text.size(), DType::kI8});
   return text;
-}
-
-// What each rank says, cut to a fixed length.
-std::vector<std::string> everyones_text(const comm::Group& group,
-                                        const std::string& mine) {
-  std::vector<std::int8_t> out(kTextBytes);
-  std::memcpy(out.data(), mine.data(), std::min(mine.size(), kTextBytes - 1));
-  std::vector<std::int8_t> all(kTextBytes *
-                               static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, out, all);
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < all.size(); at += kTextBytes)
-    texts.emplace_back(reinterpret_cast<const char*>(all.data() + at));
-  return texts;
 }
 
 // The first line in which the texts differ, of both; empty if they do not.
@@ -58,16 +58,30 @@ std::string first_difference(const std::string& mine,
 
 }  // namespace
 
+std::vector<std::string> share_texts(const comm::Group& group,
+                                     const std::string& mine) {
+  std::vector<std::int8_t> out(kTextBytes);
+  std::memcpy(out.data(), mine.data(), std::min(mine.size(), kTextBytes - 1));
+  std::vector<std::int8_t> all(kTextBytes *
+                               static_cast<std::size_t>(group.size()));
+  comm::all_gather(group, out, all);
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size(); at += kTextBytes)
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + at));
+  return texts;
+}
+
 void check_same_shapes(const comm::Group& group, const NamedTensors& tensors) {
   std::string mine;
   for (const auto& named : tensors) mine += text_of(named) + '\n';
   const std::string difference =
       first_difference(mine, broadcast_text(group, mine));
-  const auto all = everyones_text(group, difference);
+  const auto all = share_texts(group, difference);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     SHEAF_CHECK(all[rank].empty(), "the ranks' modules differ: rank ", rank,
                 " has ", all[rank],
-                "; build the same module on all ranks before wrapping it");
+                "; build the same module, with the same memory formats and "
+                "the same parameters frozen, on all ranks before wrapping it");
 }
 
 std::uint64_t checksum(const at::Tensor& tensor) {

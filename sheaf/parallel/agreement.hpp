@@ -13,8 +13,10 @@ namespace sheaf::parallel {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// UsageError on all ranks, naming the first tensor that differs in name, type
-// or shape from rank 0's, and the rank. All ranks call it.
+// UsageError on all ranks, naming the first tensor that differs from rank 0's
+// in name, type, shape or in whether it requires a gradient, and the rank.
+// Those that do must also have the same order of elements in memory, for
+// gradients are exchanged in it. All ranks call it.
 void check_same_shapes(const comm::Group& group, const NamedTensors& tensors);
 
 // Compares checksums of the tensors' bits: CheckError on all ranks, naming the
@@ -24,6 +26,10 @@ void check_same_bits(const comm::Group& group, const NamedTensors& tensors);
 // Copies the tensors of `root` to all ranks, in few large messages.
 void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
                        int root = 0);
+
+// By rank, cut to 255 bytes. All ranks call it.
+std::vector<std::string> share_texts(const comm::Group& group,
+                                     const std::string& mine);
 
 // 64 bits that change with any bit of the tensor.
 std::uint64_t checksum(const at::Tensor& tensor);

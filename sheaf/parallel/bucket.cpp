@@ -1,5 +1,7 @@
 #include "sheaf/parallel/bucket.hpp"
 
+#include <algorithm>
+
 #include "sheaf/tensor/memory.hpp"
 
 namespace sheaf::parallel {
@@ -44,7 +46,9 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
   if (members_.size() == 1 && elements > 0)
     elements = members_[0].parameter.numel();
   gradients_.resize(members_.size());
-  if (elements == 0) return;
+  // Parameters without elements have a block of none.
+  const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
+  if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
   const at::Tensor& first = members_[0].parameter;
   shared_ = tensor::empty_shared(group, {elements}, first.scalar_type());
   shared_.zero_();
