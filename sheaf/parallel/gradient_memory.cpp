@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "sheaf/base/error.hpp"
+
 namespace sheaf::parallel {
 
 // Blocks that are free, by size. Blocks in use keep it alive.
@@ -18,7 +20,8 @@ class GradientMemory::Shelf : public tensor::MemorySource,
     const auto found = stocks_.find(bytes);
     if (found == stocks_.end()) return {};
     Memory memory = take_from(found->second);
-    if (!memory) memory = group_.allocate_bytes(bytes);
+    if (!memory) memory = allocate(bytes);
+    if (!memory) return {};
     std::byte* const data = memory.get();
     return {data, [shelf = shared_from_this(), bytes,
                    memory = std::move(memory)](std::byte*) mutable {
@@ -32,6 +35,14 @@ class GradientMemory::Shelf : public tensor::MemorySource,
     std::vector<Memory> free{};
   };
 
+  // Null where the arena has no room: then ordinary memory will do.
+  Memory allocate(std::size_t bytes) const {
+    try {
+      return group_.allocate_bytes(bytes);
+    } catch (const UsageError&) {
+      return {};
+    }
+  }
   Memory take_from(Stock& stock) {
     const std::lock_guard lock(mutex_);
     if (stock.free.empty()) return {};

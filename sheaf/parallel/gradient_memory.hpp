@@ -2,7 +2,8 @@
 // Memory of the arena for the gradients that backward() is about to make, so
 // that they are exchanged where they are made. A gradient is known by its
 // size: what libtorch allocates between the two calls, on that thread, with
-// exactly the size of a parameter, comes from the arena.
+// exactly the size of a parameter, comes from the arena, as long as there is
+// room in it.
 
 #include <cstddef>
 #include <memory>

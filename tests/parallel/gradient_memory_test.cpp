@@ -79,5 +79,24 @@ TEST(GradientMemory, BareAddressesGoBackToWhereTheyCameFrom) {
   });
 }
 
+// Then gradients lie in ordinary memory, and are exchanged from there.
+TEST(GradientMemory, AFullArenaLeavesItToLibtorch) {
+  with_memory([](const comm::Group& group, GradientMemory& memory) {
+    auto& heap = group.core().runtime().memory().heap();
+    std::vector<std::byte*> blocks;
+    for (std::size_t bytes = std::size_t{1} << 40; bytes >= kBytes / 2;)
+      if (std::byte* const block = heap.try_allocate(bytes, /*spare=*/1))
+        blocks.push_back(block);
+      else
+        bytes /= 2;
+    memory.enter();
+    const at::Tensor tensor = at::ones({kElements});
+    EXPECT_FALSE(is_in_arena(group, tensor));
+    EXPECT_EQ(tensor.sum().item<double>(), kElements);
+    for (std::byte* const block : blocks) heap.free(block);
+    EXPECT_TRUE(is_in_arena(group, at::empty({kElements})));
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::parallel
