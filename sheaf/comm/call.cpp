@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <thread>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/tags.hpp"
@@ -23,12 +24,20 @@ Fingerprint numbered(GroupCore& group, Fingerprint fingerprint) {
 
 Call::Call(GroupCore& group, const Fingerprint& fingerprint,
            std::chrono::milliseconds timeout)
-    : Watch(group, numbered(group, fingerprint), timeout) {}
+    : Watch(group, numbered(group, fingerprint), timeout) {
+  Runtime& runtime = group.runtime();
+  runtime.add_calls(1);
+  if (is_end_of_program(fingerprint_))
+    runtime.my_end().note_end();
+  else
+    runtime.my_end().note_call(group.number_of(sequence()));
+}
 
 Call::~Call() {
   Transport& transport = group_.runtime().transport();
   transport.abandon(guard_send_);
   transport.abandon(guard_receive_);
+  group_.runtime().add_calls(-1);
 }
 
 void Call::arrive(const void* data, std::size_t bytes) {
@@ -56,6 +65,8 @@ void Call::arrive(const void* data, std::size_t bytes) {
 void Call::compare_with(int rank, const Fingerprint& theirs) {
   if (theirs == fingerprint_) [[likely]]
     return;
+  if (is_end_of_program(theirs)) throw_ended(rank);
+  if (is_end_of_program(fingerprint_)) wait_for_failure();
   // Both sides see the pair; the lower rank is named first by both.
   const bool mine_first = layout().rank < rank;
   const std::string mine = concat(group_.rank_text(layout().rank), " calls ",
@@ -68,6 +79,15 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
              mine_first ? other : mine,
              "; all ranks must make the same calls in the same order");
   disagree(text);
+}
+
+// This rank's program has ended, and another rank wants more of it. That one
+// finds out and says so; until then this rank stays, for its messages.
+void Call::wait_for_failure() {
+  for (;;) {
+    check();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Call::disagree(const std::string& text) {
@@ -94,6 +114,12 @@ bool Call::has_arrived(int rank) const {
   const auto last = group_.runtime().latest(group_.world_rank(rank));
   return last && last->group == group_.id() &&
          static_cast<std::int32_t>(last->call.sequence - sequence()) >= 0;
+}
+
+bool Call::is_owed_by(int rank) {
+  return !group_.runtime()
+              .end_of(group_.world_rank(rank))
+              .has_made(group_.number_of(sequence()));
 }
 
 void Call::start_guard() {

@@ -75,11 +75,15 @@ std::uint32_t hash_name(std::string_view name) noexcept {
   return name.empty() ? 0 : hash;
 }
 
+bool is_end_of_program(const Fingerprint& call) noexcept {
+  static const std::uint32_t end = hash_name(kEndOfProgram);
+  return call.operation == Operation::kBarrier && call.name_hash == end;
+}
+
 std::string describe(const Fingerprint& call) {
-  const bool is_end = call.operation == Operation::kBarrier &&
-                      call.name_hash == hash_name(kEndOfProgram);
-  std::string text = concat(is_end ? kEndOfProgram : name_of(call.operation),
-                            " #", call.sequence);
+  std::string text =
+      concat(is_end_of_program(call) ? kEndOfProgram : name_of(call.operation),
+             " #", call.sequence);
   if (call.operation == Operation::kBarrier ||
       call.operation == Operation::kNone || call.operation == Operation::kSplit)
     return text;

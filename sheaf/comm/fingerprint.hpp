@@ -53,6 +53,7 @@ static_assert(sizeof(Fingerprint) == 24);
 inline constexpr std::string_view kEndOfProgram = "end of program";
 
 std::uint32_t hash_name(std::string_view name) noexcept;
+bool is_end_of_program(const Fingerprint& call) noexcept;
 
 // "all_reduce #12 (f32 sum, 1024 elements)"; what does not apply is left out.
 std::string describe(const Fingerprint& call);

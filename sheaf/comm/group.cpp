@@ -15,6 +15,7 @@ namespace {
 struct Ballot {
   std::int32_t color;
   std::int32_t key;
+  std::uint32_t serial;  // that of the parent's first rank counts
   std::array<std::uint8_t, kMaxGroups / 8> used;
 };
 
@@ -70,8 +71,9 @@ std::string Group::host_name() const {
 
 Group Group::split(int color, int key) const {
   GroupCore& parent = core();
-  const auto ballots = gather_values<Ballot>(
-      *this, {color, key, packed(parent.runtime().used_ids())});
+  const auto ballots =
+      gather_values<Ballot>(*this, {color, key, parent.runtime().draw_serial(),
+                                    packed(parent.runtime().used_ids())});
   const int id = free_id(ballots);
   std::vector<int> members;
   for (int rank = 0; rank < size(); ++rank)
@@ -90,7 +92,7 @@ Group Group::split(int color, int key) const {
   for (const int member : members)
     world_ranks.push_back(parent.world_rank(member));
   const int first = members[static_cast<std::size_t>(draft.first_of_host())];
-  return Group(draft.make(id, std::move(world_ranks),
+  return Group(draft.make(id, ballots[0].serial, std::move(world_ranks),
                           offsets[static_cast<std::size_t>(first)]));
 }
 

@@ -7,16 +7,20 @@
 namespace sheaf::comm {
 
 GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, int id,
-                     std::vector<int> world_ranks, Layout layout,
-                     std::byte* region, std::uint64_t region_offset)
+                     std::uint32_t serial, std::vector<int> world_ranks,
+                     Layout layout, std::byte* region,
+                     std::uint64_t region_offset)
     : runtime_(std::move(runtime)),
       id_(id),
+      serial_(serial),
       world_ranks_(std::move(world_ranks)),
       layout_(std::move(layout)),
       local_(region, layout_.local_count(), layout_.local),
       region_offset_(region_offset),
       tuner_(std::make_unique<Tuner>(*this)),
-      reporter_(std::make_unique<Reporter>(*this)) {}
+      reporter_(std::make_unique<Reporter>(*this)) {
+  runtime_->my_end().note_call(number_of(0));
+}
 
 GroupCore::~GroupCore() {
   {
@@ -43,13 +47,17 @@ std::string GroupCore::rank_text(int rank) const {
 
 Work GroupCore::enqueue(bool async, std::function<void()> job) {
   auto state = std::make_shared<Work::State>();
-  auto task = [state, job = std::move(job)] {
+  // The program's end is a call of the world, after all others of the world.
+  RankEnd* const end = id_ == 0 ? nullptr : &runtime_->my_end();
+  if (end) end->add_queued(1);
+  auto task = [state, end, job = std::move(job)] {
     std::exception_ptr error;
     try {
       job();
     } catch (...) {
       error = std::current_exception();
     }
+    if (end) end->add_queued(-1);
     state->finish(error);
   };
   {

@@ -26,7 +26,7 @@ class GroupCore {
  public:
   // `region` is this host's LocalGroup memory, at `region_offset` of the heap
   // of the host's first member.
-  GroupCore(std::shared_ptr<Runtime> runtime, int id,
+  GroupCore(std::shared_ptr<Runtime> runtime, int id, std::uint32_t serial,
             std::vector<int> world_ranks, Layout layout, std::byte* region,
             std::uint64_t region_offset);
   ~GroupCore();
@@ -36,6 +36,9 @@ class GroupCore {
   Runtime& runtime() { return *runtime_; }
   const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
   int id() const { return id_; }
+  CallNumber number_of(std::uint32_t sequence) const {
+    return {id_, serial_, sequence};
+  }
   int rank() const { return layout_.rank; }
   int size() const { return layout_.size(); }
   const Layout& layout() const { return layout_; }
@@ -92,6 +95,7 @@ class GroupCore {
   std::shared_ptr<Runtime> runtime_;
   std::atomic<bool> is_patient_{false};
   const int id_;
+  const std::uint32_t serial_;
   const std::vector<int> world_ranks_;
   const Layout layout_;
   LocalGroup local_;

@@ -67,10 +67,19 @@ FlightRing& HostMemory::board(int rank) const {
   return reinterpret_cast<FlightRing*>(base(0) + header(0).board.load())[rank];
 }
 
+RankEnd& HostMemory::remote_end(int rank) const {
+  static RankEnd unknown;  // before the first rank has made the board
+  const std::uint64_t ends = header(0).ends.load();
+  return ends ? reinterpret_cast<RankEnd*>(base(0) + ends)[rank] : unknown;
+}
+
 void HostMemory::make_board(int ranks) {
   std::byte* block = heap_.allocate(
       static_cast<std::size_t>(ranks) * sizeof(FlightRing), /*commit=*/false);
   header(mine_).board.store(offset(block));
+  block = heap_.allocate(static_cast<std::size_t>(ranks) * sizeof(RankEnd),
+                         /*commit=*/false);
+  header(mine_).ends.store(offset(block));
 }
 
 void HostMemory::collect_returned() {

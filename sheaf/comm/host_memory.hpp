@@ -7,6 +7,7 @@
 #include "sheaf/comm/alarm.hpp"
 #include "sheaf/comm/flight.hpp"
 #include "sheaf/comm/heap.hpp"
+#include "sheaf/comm/rank_end.hpp"
 
 namespace sheaf::comm {
 
@@ -25,10 +26,12 @@ class ReturnedBlocks {
 struct RankHeader {
   FlightRing flight;
   std::atomic<std::uint32_t> has_left{0};  // ended in an orderly way
+  RankEnd end;
   // Of the host; the first rank's are used.
   Alarm alarm;
   ReturnedBlocks returned;
   std::atomic<std::uint64_t> board{0};  // offset of what other hosts said
+  std::atomic<std::uint64_t> ends{0};   // offset of how their ranks ended
   std::atomic<std::uint32_t> refreshes_wanted{0};
 };
 
@@ -66,7 +69,9 @@ class HostMemory {
   }
   // The newest operation of a rank of another host, by rank of the world.
   FlightRing& board(int rank) const;
-  void make_board(int ranks);  // by the first rank
+  // The calls and the end of a rank of another host, by rank of the world.
+  RankEnd& remote_end(int rank) const;
+  void make_board(int ranks);  // by the first rank, of both
   // Frees the blocks that other ranks have returned.
   void collect_returned();
   // Lets the peers believe that this rank has died: for tests with threads.

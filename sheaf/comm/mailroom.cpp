@@ -11,6 +11,9 @@ namespace {
 
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
 constexpr std::size_t kLargestContents = 8192;  // that travel in the letter
+// Letters between mailrooms have one of these in place of a group.
+constexpr std::int32_t kAskForLast = -1;
+constexpr std::int32_t kLast = -2;
 
 Tag enclosure_tag(std::uint32_t number) {
   return static_cast<Tag>(TagKind::kEnclosure) << 25 |
@@ -118,7 +121,37 @@ void Mailroom::forget(const std::shared_ptr<Receipt>& receipt) noexcept {
   for (Request& request : receipt->enclosure) transport_.abandon(request);
 }
 
-// Caller holds the lock, as for deliver().
+bool Mailroom::is_in_vain(const Receipt& receipt, int peer) {
+  const std::lock_guard lock(mutex_);
+  fetch();
+  if (receipt.is_matched) return false;
+  if (asked_.insert(peer).second) send_note(peer, kAskForLast);
+  return ended_.count(peer) > 0;
+}
+
+// Caller holds the lock, as for those that follow.
+void Mailroom::send_note(int peer, std::int32_t note) {
+  const LetterHead head{.group = note,
+                        .source = transport_.rank(),
+                        .tag = 0,
+                        .enclosure = 0,
+                        .count = 0,
+                        .dtype = DType::kU8};
+  auto out = std::make_unique<Outgoing>();
+  out->letter.resize(sizeof head);
+  std::memcpy(out->letter.data(), &head, sizeof head);
+  out->requests.push_back(transport_.send(peer, kLetterTag, out->letter.data(),
+                                          out->letter.size()));
+  adopted_.push_back(std::move(out));
+}
+
+void Mailroom::take_note(const Letter& letter) {
+  if (letter.head.group == kAskForLast)
+    send_note(letter.peer, kLast);
+  else
+    ended_.insert(letter.peer);
+}
+
 void Mailroom::fetch() {
   while (const auto arrived = transport_.probe(kLetterTag)) {
     std::vector<std::byte> bytes(arrived->bytes);
@@ -129,6 +162,10 @@ void Mailroom::fetch() {
     Letter letter{{}, arrived->peer, {}};
     std::memcpy(&letter.head, bytes.data(), sizeof letter.head);
     letter.contents.assign(bytes.begin() + sizeof letter.head, bytes.end());
+    if (letter.head.group < 0) {
+      take_note(letter);
+      continue;
+    }
     const auto receipt = std::find_if(
         waiting_.begin(), waiting_.end(),
         [&](const auto& r) { return matches(r->wanted, letter.head); });

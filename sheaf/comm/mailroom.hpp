@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,11 @@ class Mailroom {
   bool test(Receipt& receipt);
   void forget(const std::shared_ptr<Receipt>& receipt) noexcept;
 
+  // For a receipt that waits for a peer whose program has ended: whether
+  // nothing can come any more. The peer is asked for its last letter, which
+  // comes after all that it has sent.
+  bool is_in_vain(const Receipt& receipt, int peer);
+
   // Takes in letters for those who wait. To be called while this rank waits
   // for anything else: a large message does not leave before its receiver has
   // seen the letter.
@@ -75,6 +81,8 @@ class Mailroom {
   };
   void fetch();  // takes letters that have come in
   void deliver(const Letter& letter, Receipt& receipt);
+  void send_note(int peer, std::int32_t note);
+  void take_note(const Letter& letter);
 
   std::mutex mutex_;
   Transport& transport_;
@@ -84,6 +92,8 @@ class Mailroom {
   std::list<std::unique_ptr<Outgoing>> adopted_;
   std::list<Letter> unclaimed_;
   std::list<std::shared_ptr<Receipt>> waiting_;
+  std::set<int> asked_;  // for their last letter
+  std::set<int> ended_;  // whose last letter has come
 };
 
 }  // namespace sheaf::comm

@@ -26,7 +26,7 @@ constexpr auto kPollSlice = milliseconds(20);
 constexpr auto kWatchPeriod = milliseconds(50);
 constexpr auto kConnectTimeout = milliseconds(2000);
 
-enum Kind : std::uint32_t { kAlarm, kAsk, kStatus, kBye };
+enum Kind : std::uint32_t { kAlarm, kAsk, kStatus, kBye, kEnd };
 
 struct Frame {
   std::uint32_t kind;
@@ -42,6 +42,11 @@ struct MonitorHello {
 struct Status {
   std::int32_t rank;
   FlightRecord record;
+};
+
+// Followed by the CallNumbers of the rank's groups.
+struct EndHead {
+  std::int32_t rank;
 };
 
 bool send_all(int fd, const void* data, std::size_t bytes) {
@@ -126,7 +131,9 @@ int listen_for_peers(MonitorAddress& address) {
 
 Monitor::Monitor(HostMemory& memory, const Layout& world,
                  const MonitorAddress& address, int listening_fd)
-    : memory_(memory), world_(world) {
+    : memory_(memory),
+      world_(world),
+      ends_(static_cast<std::size_t>(memory.local_size()), EndNews::kNone) {
   if (listening_fd >= 0)
     accept_peers(address, listening_fd);
   else
@@ -203,6 +210,29 @@ void Monitor::watch_local_ranks() {
       const int rank = world_.local_ranks()[static_cast<std::size_t>(local)];
       memory_.alarm().raise(AlarmKind::kRankDied, rank, -1, "");
     }
+  watch_local_ends();
+}
+
+// Ranks mostly end together, and nobody need hear of that: only an end that is
+// seen twice is told.
+void Monitor::watch_local_ends() {
+  for (std::size_t local = 0; local < ends_.size(); ++local) {
+    const RankEnd& end = memory_.header(static_cast<int>(local)).end;
+    if (ends_[local] == EndNews::kSent || !end.has_ended()) continue;
+    if (ends_[local] == EndNews::kNone) {
+      ends_[local] = EndNews::kSeen;
+      continue;
+    }
+    ends_[local] = EndNews::kSent;
+    std::vector<std::byte> payload;
+    const auto append = [&](const auto& value) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+      payload.insert(payload.end(), bytes, bytes + sizeof value);
+    };
+    append(EndHead{world_.local_ranks()[local]});
+    end.for_each_group(append);
+    send_to_others(nullptr, kEnd, payload.data(), payload.size());
+  }
 }
 
 void Monitor::forward_alarms() {
@@ -232,32 +262,52 @@ void Monitor::read_from(Peer& peer) {
     if (left < sizeof frame) break;
     std::memcpy(&frame, peer.unread.data() + at, sizeof frame);
     if (left < sizeof frame + frame.bytes) break;
-    handle(peer, frame.kind, peer.unread.data() + at + sizeof frame);
+    handle(peer, frame.kind,
+           {peer.unread.data() + at + sizeof frame, frame.bytes});
     at += sizeof frame + frame.bytes;
   }
   peer.unread = {peer.unread.begin() + static_cast<long>(at),
                  peer.unread.end()};
 }
 
-void Monitor::handle(Peer& from, std::uint32_t kind, const std::byte* payload) {
+void Monitor::handle(Peer& from, std::uint32_t kind,
+                     std::span<const std::byte> payload) {
   if (kind == kAlarm) {
     AlarmRecord record;
-    std::memcpy(&record, payload, sizeof record);
+    std::memcpy(&record, payload.data(), sizeof record);
     memory_.alarm().raise(record.kind, record.rank, record.group, record.text);
   } else if (kind == kAsk) {
     send_status_to(from);
     send_to_others(&from, kAsk, nullptr, 0);
   } else if (kind == kStatus) {
     Status status;
-    std::memcpy(&status, payload, sizeof status);
+    std::memcpy(&status, payload.data(), sizeof status);
     send_to_others(&from, kStatus, &status, sizeof status);
     const std::int64_t now = now_ns();
     status.record.start_ns = now - status.record.start_ns;
     status.record.end_ns = now - status.record.end_ns;
     memory_.board(status.rank).mirror(status.record);
+  } else if (kind == kEnd) {
+    take_end(from, payload);
   } else if (kind == kBye) {
     from.has_left = true;
   }
+}
+
+void Monitor::take_end(Peer& from, std::span<const std::byte> payload) {
+  EndHead head{};
+  if (payload.size() < sizeof head) return;
+  std::memcpy(&head, payload.data(), sizeof head);
+  if (head.rank < 0 || head.rank >= world_.size()) return;
+  RankEnd& end = memory_.remote_end(head.rank);
+  for (std::size_t at = sizeof head; at + sizeof(CallNumber) <= payload.size();
+       at += sizeof(CallNumber)) {
+    CallNumber call;
+    std::memcpy(&call, payload.data() + at, sizeof call);
+    if (call.group >= 0 && call.group <= kPlainCalls) end.note_call(call);
+  }
+  end.note_end();
+  send_to_others(&from, kEnd, payload.data(), payload.size());
 }
 
 void Monitor::send_status_to(Peer& peer) {

@@ -2,11 +2,13 @@
 // The watch over other hosts: the first rank of every host holds a TCP
 // connection to rank 0. A connection that closes without a good-bye is a
 // death; the kernel closes it within milliseconds when a process is killed.
-// Alarms and, on request, "where is everybody" travel over the same lines.
+// Alarms, ends of programs that others may still wait for and, on request,
+// "where is everybody" travel over the same lines.
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,10 +56,13 @@ class Monitor {
   void run();
   void stop();
   void watch_local_ranks();
+  void watch_local_ends();
   void forward_alarms();
   void forward_refresh();
   void read_from(Peer& peer);
-  void handle(Peer& from, std::uint32_t kind, const std::byte* payload);
+  void handle(Peer& from, std::uint32_t kind,
+              std::span<const std::byte> payload);
+  void take_end(Peer& from, std::span<const std::byte> payload);
   void send_status_to(Peer& peer);
   void send_to(Peer& peer, std::uint32_t kind, const void* payload,
                std::size_t bytes);
@@ -70,6 +75,9 @@ class Monitor {
   std::vector<Peer> peers_;
   std::uint32_t alarms_sent_ = 0;
   std::uint32_t refreshes_sent_ = 0;
+  // How far the others know of the end of each rank of this host.
+  enum class EndNews { kNone, kSeen, kSent };
+  std::vector<EndNews> ends_;
   std::chrono::steady_clock::time_point last_watch_{};
   std::atomic<bool> is_stopping_{false};
   std::thread thread_;

@@ -35,6 +35,10 @@ void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op) {
   core.submit(/*async=*/false, [&] {
     core.reporter().count_call();
     if (core.size() == 1) return;
+    RankEnd& end = core.runtime().my_end();
+    CallNumber number = end.last(kPlainCalls);
+    ++number.sequence;
+    end.note_call(number);
     call_mpi(transport, data, op);
     if (op != ReduceOp::kAvg) return;
     const void* sources[] = {data.data};

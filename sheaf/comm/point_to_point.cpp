@@ -1,5 +1,7 @@
 #include "sheaf/comm/point_to_point.hpp"
 
+#include <functional>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/watch.hpp"
 
@@ -9,15 +11,24 @@ namespace {
 // Waits for one peer, or for any.
 class MessageWatch final : public Watch {
  public:
+  // `is_owed` says, of a rank that has ended and is waited for, whether what
+  // it owes cannot come any more.
   MessageWatch(GroupCore& group, const Fingerprint& fingerprint,
-               std::chrono::milliseconds timeout)
-      : Watch(group, fingerprint, timeout) {}
+               std::chrono::milliseconds timeout,
+               std::function<bool(int)> is_owed)
+      : Watch(group, fingerprint, timeout), is_owed_(std::move(is_owed)) {}
   void end() { note_end(); }
 
  protected:
   bool has_arrived(int rank) const override {
     return fingerprint_.root >= 0 && rank != fingerprint_.root;
   }
+  bool is_owed_by(int rank) override {
+    return !has_arrived(rank) && is_owed_(rank);
+  }
+
+ private:
+  const std::function<bool(int)> is_owed_;
 };
 
 // A message under way. Moved on by those who test it or wait for it.
@@ -25,7 +36,9 @@ class MessageState : public Work::State {
  public:
   MessageState(const Group& group, const Fingerprint& fingerprint,
                std::chrono::milliseconds timeout)
-      : group_(group), watch_(group.core(), fingerprint, timeout) {}
+      : group_(group),
+        watch_(group.core(), fingerprint, timeout,
+               [this](int rank) { return is_owed_by(rank); }) {}
 
   bool needs_polling() const override { return true; }
   bool poll() override {
@@ -53,6 +66,8 @@ class MessageState : public Work::State {
 
  protected:
   virtual bool has_ended() = 0;
+  // Whether the message waits in vain for a rank, which has ended.
+  virtual bool is_owed_by(int rank) = 0;
 
   Group group_;  // keeps the group alive
   MessageWatch watch_;
@@ -74,6 +89,7 @@ class SendState final : public MessageState {
 
  protected:
   bool has_ended() override { return mailroom().test(*out_); }
+  bool is_owed_by(int /*rank*/) override { return true; }
 
  private:
   Mailroom& mailroom() { return group_.core().runtime().mailroom(); }
@@ -95,9 +111,20 @@ class ReceiveState final : public MessageState {
     set_source(receipt_->got.source);
     return true;
   }
+  bool is_owed_by(int rank) override {
+    if (receipt_->wanted.source != kAnySource) return is_silent(rank);
+    for (int other = 0; other < group_.size(); ++other)
+      if (other != group_.rank() && !is_silent(other)) return false;
+    return true;
+  }
 
  private:
   Mailroom& mailroom() { return group_.core().runtime().mailroom(); }
+  bool is_silent(int rank) {
+    const int world = group_.world_rank(rank);
+    return group_.core().runtime().end_of(world).has_ended() &&
+           mailroom().is_in_vain(*receipt_, world);
+  }
   std::shared_ptr<Receipt> receipt_;
 };
 

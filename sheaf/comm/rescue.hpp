@@ -1,7 +1,7 @@
 #pragma once
 // Gets a rank out of a call of the transport's library that does not return
-// after another rank has died. Everything else that waits looks after deaths
-// itself.
+// after another rank has died or ended. Everything else that waits looks after
+// that itself.
 
 #include <condition_variable>
 #include <cstdint>
@@ -10,14 +10,13 @@
 #include <thread>
 
 #include "sheaf/comm/breakable.hpp"
-#include "sheaf/comm/host_memory.hpp"
-#include "sheaf/comm/layout.hpp"
+#include "sheaf/comm/runtime.hpp"
 
 namespace sheaf::comm {
 
 class Rescue {
  public:
-  Rescue(Breakable& library, HostMemory& memory, const Layout& world);
+  Rescue(Breakable& library, Runtime& runtime);
   ~Rescue();
   Rescue(const Rescue&) = delete;
   Rescue& operator=(const Rescue&) = delete;
@@ -27,12 +26,13 @@ class Rescue {
   void look();
   // "rank 2 has died", or nothing.
   std::string death() const;
+  // The same of a rank that has ended and that the call waits for.
+  std::string missing_end() const;
 
   Breakable& library_;
-  HostMemory& memory_;
-  const Layout& world_;
+  Runtime& runtime_;
   std::uint64_t stuck_call_ = 0;
-  int rounds_ = 0;  // that it has been stuck while a death was known
+  int rounds_ = 0;  // that it has been stuck while a reason was known
   std::mutex mutex_;
   std::condition_variable stop_;
   bool is_stopping_ = false;

@@ -68,7 +68,7 @@ Runtime::Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options)
   if (options_.dims) topo::check_fits(*options_.dims, size());
   mailroom_ = std::make_unique<Mailroom>(*transport_);
   if (Breakable* const library = transport_->breakable(); library && size() > 1)
-    rescue_ = std::make_unique<Rescue>(*library, *memory_, layout_);
+    rescue_ = std::make_unique<Rescue>(*library, *this);
 }
 
 Runtime::~Runtime() = default;
@@ -122,6 +122,11 @@ std::optional<FlightRecord> Runtime::latest(int rank) const {
   return memory_->board(rank).latest();
 }
 
+const RankEnd& Runtime::end_of(int rank) const {
+  if (!layout_.is_local(rank)) return memory_->remote_end(rank);
+  return memory_->header(layout_.local_of[static_cast<std::size_t>(rank)]).end;
+}
+
 std::uint64_t Runtime::news_of(int rank) const {
   return layout_.is_local(rank) ? 0 : memory_->board(rank).count();
 }
@@ -163,6 +168,12 @@ void Runtime::take_id(int id) {
 void Runtime::release_id(int id) {
   const std::lock_guard lock(mutex_);
   ids_.reset(static_cast<std::size_t>(id));
+}
+
+std::uint32_t Runtime::draw_serial() {
+  const std::lock_guard lock(mutex_);
+  return ++serials_ * static_cast<std::uint32_t>(size()) +
+         static_cast<std::uint32_t>(rank());
 }
 
 void Runtime::finalize() {

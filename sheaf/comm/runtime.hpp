@@ -25,7 +25,6 @@ class Rescue;
 
 inline constexpr std::chrono::milliseconds kDefaultTimeout =
     std::chrono::minutes(5);
-inline constexpr int kMaxGroups = 1024;
 using GroupIds = std::bitset<kMaxGroups>;
 
 struct RuntimeOptions {
@@ -63,6 +62,10 @@ class Runtime {
 
   // The newest operation of a rank of the world, as far as it is known here.
   std::optional<FlightRecord> latest(int rank) const;
+  // The calls and the end of a rank of the world. What another host says of
+  // its ranks' ends may be a moment late.
+  const RankEnd& end_of(int rank) const;
+  RankEnd& my_end() { return memory_->header(layout_.local).end; }
   // Asks the other hosts where their ranks are; waits a moment for answers.
   void refresh_remote() const;
 
@@ -77,12 +80,19 @@ class Runtime {
   bool uses_nccl() const { return uses_nccl_; }
   void set_nccl(bool is_on) { uses_nccl_ = is_on; }
 
+  // Collectives that are under way on any thread.
+  int calls() const { return calls_.load(); }
+  void add_calls(int change) { calls_.fetch_add(change); }
+
   GroupIds used_ids();
   void take_id(int id);
   void release_id(int id);
+  // For a new group: a number that no other of the world has or had.
+  std::uint32_t draw_serial();
 
   // An orderly end, called by the last rank function that uses the runtime.
   void finalize();
+  bool is_finalized() const { return is_finalized_; }
 
  private:
   void exchange_cards(const std::optional<std::string>& host,
@@ -106,6 +116,8 @@ class Runtime {
   bool is_finalized_ = false;
   std::mutex mutex_;
   GroupIds ids_;
+  std::uint32_t serials_ = 0;
+  std::atomic<int> calls_{0};
   std::atomic<bool> uses_nccl_{false};
 };
 

@@ -84,7 +84,8 @@ void Watch::spin_or_sleep(Counter& counter,
 
 bool Watch::help_messages() {
   Mailroom& mailroom = group_.runtime().mailroom();
-  const bool is_busy = mailroom.is_busy();
+  // At the end of a program others may still ask for its last messages.
+  const bool is_busy = mailroom.is_busy() || is_end_of_program(fingerprint_);
   if (is_busy) mailroom.progress();
   return group_.runtime().transport().progress() || is_busy;
 }
@@ -117,6 +118,7 @@ void Watch::check() {
   poll();
   help_messages();
   check_alarms();
+  check_ends();
   check_lives();
   const std::int64_t now = now_ns();
   if (deadline_ns_ == 0)
@@ -129,6 +131,7 @@ void Watch::look_for_cause() {
   for (int i = 0; i < kCauseRounds; ++i) {
     poll();
     check_alarms();
+    check_ends();
     check_lives();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -141,8 +144,7 @@ void Watch::check_alarms() {
     const AlarmRecord& record = alarm.record(alarms_seen_);
     if (record.kind == AlarmKind::kRankDied) {
       for (int rank = 0; rank < layout().size(); ++rank)
-        if (group_.world_rank(rank) == record.rank)
-          throw_death(rank, /*has_left=*/false);
+        if (group_.world_rank(rank) == record.rank) throw_death(rank);
     } else if (record.group == group_.alarm_key()) {
       bool is_member = false;
       for (const int rank : group_.world_ranks())
@@ -161,10 +163,19 @@ void Watch::check_lives() {
     const int world = group_.world_rank(rank);
     const auto life = runtime.memory().life_of(
         runtime.layout().local_of[static_cast<std::size_t>(world)]);
-    if (life == HostMemory::Life::kAlive) continue;
-    if (life == HostMemory::Life::kDead)
-      runtime.raise(AlarmKind::kRankDied, world, -1, "");
-    throw_death(rank, life == HostMemory::Life::kLeft);
+    if (life != HostMemory::Life::kDead) continue;
+    runtime.raise(AlarmKind::kRankDied, world, -1, "");
+    throw_death(rank);
+  }
+}
+
+void Watch::check_ends() {
+  if (is_end_of_program(fingerprint_)) return;
+  const Runtime& runtime = group_.runtime();
+  for (int rank = 0; rank < layout().size(); ++rank) {
+    if (rank == layout().rank) continue;
+    if (runtime.end_of(group_.world_rank(rank)).has_ended() && is_owed_by(rank))
+      throw_ended(rank);
   }
 }
 
@@ -173,9 +184,21 @@ std::string Watch::who() const {
                 " of group ", group_.id());
 }
 
-void Watch::throw_death(int rank, bool has_left) {
-  std::string text = concat(who(), " cannot end: ", group_.rank_text(rank));
-  text += has_left ? " has ended its program" : " has died";
+void Watch::throw_ended(int rank) {
+  const auto text = [&](const std::string& waiting) {
+    return concat(group_.rank_text(rank),
+                  " has ended its program normally while ", waiting,
+                  " waits for it in ", describe(fingerprint_), " of group ",
+                  group_.id(), " (e.g. uneven numbers of steps: see join)");
+  };
+  const std::string me = group_.rank_text(group_.rank());
+  tell_ended(text(me));
+  throw CommError(concat(me, ": ", text("this rank")));
+}
+
+void Watch::throw_death(int rank) {
+  std::string text =
+      concat(who(), " cannot end: ", group_.rank_text(rank), " has died");
   const auto last = group_.runtime().latest(group_.world_rank(rank));
   if (last) text += concat("; it was ", describe(*last, now_ns()));
   throw CommError(text);

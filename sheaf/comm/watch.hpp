@@ -40,6 +40,15 @@ class Watch {
   virtual void poll() {}
   // Whether a rank has come to this operation.
   virtual bool has_arrived(int rank) const = 0;
+  // Whether this operation waits for something that a rank has not done,
+  // though its program has ended.
+  virtual bool is_owed_by(int rank) { return !has_arrived(rank); }
+  // Called before the error that a rank has ended is thrown; `text` names this
+  // rank, for others.
+  virtual void tell_ended(const std::string& /*text*/) {}
+
+  // Throws CommError: the rank has ended its program and still is waited for.
+  [[noreturn]] void throw_ended(int rank);
 
   void note_end();
   std::string who() const;  // "rank 1: barrier #3 of group 0"
@@ -55,8 +64,9 @@ class Watch {
   bool is_check_due();
   void check_alarms();
   void check_lives();
+  void check_ends();
   [[noreturn]] void throw_timeout();
-  [[noreturn]] void throw_death(int rank, bool has_left);
+  [[noreturn]] void throw_death(int rank);
 
   const std::chrono::milliseconds timeout_;
   std::int64_t deadline_ns_ = 0;

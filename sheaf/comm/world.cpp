@@ -1,5 +1,9 @@
 #include "sheaf/comm/world.hpp"
 
+#include <stdlib.h>  // on_exit, which <cstdlib> need not have
+#include <unistd.h>
+
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -13,13 +17,64 @@
 namespace sheaf::comm {
 namespace {
 
-void end(const Group& group) {
-  Runtime& runtime = group.core().runtime();
+void end(const Group& world);
+
+// The worlds of this process that have not ended. A program that calls exit()
+// leaves World objects as they are; without an end the other ranks would take
+// that for a death, and messages that are under way would be lost.
+class OpenWorlds {
+ public:
+  // Never destroyed: other destructors run after exit() has begun.
+  static OpenWorlds& get() {
+    static auto* const worlds = new OpenWorlds;
+    return *worlds;
+  }
+
+  void add(const Group& world) {
+    const std::lock_guard lock(mutex_);
+    if (!has_handler_)
+      ::on_exit([](int code, void*) { get().end_all(code); }, nullptr);
+    has_handler_ = true;
+    worlds_.push_back({::getpid(), world});
+  }
+  void remove(const Group& world) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(worlds_, [&](const Open& one) {
+      return &one.world.core() == &world.core();
+    });
+  }
+
+ private:
+  struct Open {
+    pid_t process;  // a child process inherits the list and the handler
+    Group world;
+  };
+
+  // A program that fails or is in the middle of a call has no orderly end.
+  void end_all(int code) {
+    std::unique_lock lock(mutex_);
+    const std::vector<Open> worlds = worlds_;
+    lock.unlock();
+    for (const auto& [process, world] : worlds)
+      if (code == 0 && process == ::getpid() &&
+          world.core().runtime().calls() == 0)
+        end(world);
+  }
+
+  std::mutex mutex_;
+  bool has_handler_ = false;
+  std::vector<Open> worlds_;
+};
+
+void end(const Group& world) {
+  Runtime& runtime = world.core().runtime();
+  OpenWorlds::get().remove(world);
+  if (runtime.is_finalized()) return;
   try {
     if (std::uncaught_exceptions() > 0) runtime.mark_failed();
     // A barrier with a name of its own: ranks that still want something else
     // hear that this one is at its end.
-    if (!runtime.has_failed()) barrier(group, {.name = kEndOfProgram});
+    if (!runtime.has_failed()) barrier(world, {.name = kEndOfProgram});
   } catch (const std::exception& error) {
     log_error("rank {}: at the end of the program: {}", runtime.rank(),
               error.what());
@@ -65,8 +120,10 @@ World init(const topo::Options& options, int* argc, char*** argv) {
 
 World init(std::unique_ptr<Transport> transport, const topo::Options& options) {
   set_log_rank(transport->rank());
-  return World(make_world(std::make_shared<Runtime>(
-      std::move(transport), RuntimeOptions{.options = options})));
+  Group group = make_world(std::make_shared<Runtime>(
+      std::move(transport), RuntimeOptions{.options = options}));
+  OpenWorlds::get().add(group);
+  return World(std::move(group));
 }
 
 void run_threads(const std::vector<std::string>& hosts,

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "sheaf/comm/group_core.hpp"
 #include "sheaf/comm/point_to_point.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/trial.hpp"
@@ -15,6 +18,7 @@ using test::Hosts;
 using test::Outcome;
 
 constexpr int kDeserter = 1;
+const char* const kHasEnded = "rank 1 has ended its program normally while";
 
 class Desertion : public testing::TestWithParam<Hosts> {
  protected:
@@ -49,11 +53,145 @@ class Desertion : public testing::TestWithParam<Hosts> {
   const test::ExpectFailures failures_;
 };
 
-// The end of the program is a call that the others do not make.
 TEST_P(Desertion, ByReturning) {
-  for (const Operation operation : test::operations())
-    if (operation != Operation::kSend)
-      expect_named(operation, desert(operation, [] {}));
+  for (const Operation operation : test::operations()) {
+    if (operation == Operation::kSend) continue;
+    const auto all = desert(operation, [] {});
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (rank == kDeserter) continue;
+      SCOPED_TRACE(testing::Message()
+                   << name_of(operation) << " on rank " << rank);
+      EXPECT_EQ(all[rank].ending, Ending::kCommError) << all[rank];
+      EXPECT_TRUE(all[rank].names(kHasEnded)) << all[rank];
+    }
+  }
+}
+
+// The group of a bucket exchange is not the world, where the end is a call.
+TEST_P(Desertion, OfASmallerGroupByReturning) {
+  const auto all = test::outcomes(
+      GetParam(),
+      [&](const Group& world) {
+        const Group group = world.split(0, (world.rank() + 1) % world.size());
+        Case test{.count = 5000};
+        test.options.timeout = std::chrono::minutes(10);
+        test.options.async = true;
+        test::start(Operation::kAllReduce, group, test)();
+        if (world.rank() == kDeserter) return;
+        test::start(Operation::kAllReduce, group, test)();
+      },
+      kDeserter);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (rank == kDeserter) continue;
+    EXPECT_EQ(all[rank].ending, Ending::kCommError) << all[rank];
+    EXPECT_TRUE(
+        all[rank].names("(1 in the world) has ended its program "
+                        "normally while"))
+        << all[rank];
+    EXPECT_TRUE(all[rank].names("waits for it in all_reduce #2")) << all[rank];
+    EXPECT_TRUE(all[rank].names("see join")) << all[rank];
+  }
+}
+
+TEST_P(Desertion, WhileOthersWaitForAMessage) {
+  const auto all = test::outcomes(
+      GetParam(),
+      [&](const Group& group) {
+        if (group.rank() == kDeserter) return;
+        std::vector<float> data(100000);
+        const MessageOptions options{.timeout = std::chrono::minutes(10)};
+        if (group.rank() == 0)
+          recv(group, data, kDeserter, options);
+        else
+          send(group, data, kDeserter, options);
+      },
+      kDeserter);
+  EXPECT_EQ(all[0].ending, Ending::kCommError) << all[0];
+  EXPECT_TRUE(all[0].names(kHasEnded)) << all[0];
+  EXPECT_TRUE(all[0].names("waits for it in recv")) << all[0];
+  // Over some transports the message has left already.
+  for (std::size_t rank = 2; rank < all.size(); ++rank)
+    if (all[rank].ending != Ending::kWell) {
+      EXPECT_TRUE(all[rank].names("waits for it in send")) << all[rank];
+    }
+}
+
+TEST_P(Desertion, OfAllWhileOneWaitsForAnyMessage) {
+  const auto all = test::outcomes(
+      {GetParam()[0], GetParam()[1]},
+      [&](const Group& group) {
+        if (group.rank() == kDeserter) return;
+        std::vector<float> data(10);
+        recv(group, data, kAnySource, {.timeout = std::chrono::minutes(10)});
+      },
+      kDeserter);
+  EXPECT_TRUE(all[0].names(kHasEnded)) << all[0];
+}
+
+// Lets the deserter end first, where it can: inside a host it cannot complete
+// an operation before all have come.
+void await_end(const Group& world) {
+  for (int i = 0; i < 300; ++i) {
+    if (world.core().runtime().end_of(kDeserter).has_ended()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// A rank that has done its part may end while others wait for a third.
+TEST_P(Desertion, AfterItsPartIsNoError) {
+  const std::vector<int> small{7};
+  const std::vector<int> large(100000, 8);
+  const auto all = test::outcomes(
+      GetParam(),
+      [&](const Group& world) {
+        const Group group = world.split(0);
+        std::vector<int> sums(5000, 1);
+        if (world.rank() + 1 == world.size()) await_end(world);
+        reduce(group, sums, sums, {.root = 0});
+        if (world.rank() == kDeserter) {
+          isend(world, small, 0);
+          isend(world, large, 0, {.tag = 1});
+        }
+        if (world.rank() != 0) return;
+        EXPECT_EQ(sums, std::vector<int>(5000, world.size()));
+        std::vector<int> got(1);
+        EXPECT_EQ(recv(world, got, kDeserter), kDeserter);
+        EXPECT_EQ(got, small);
+        got.resize(large.size());
+        recv(world, got, kAnySource, {.tag = 1});
+        EXPECT_EQ(got, large);
+      },
+      kDeserter);
+  for (const Outcome& outcome : all)
+    EXPECT_EQ(outcome.ending, Ending::kWell) << outcome;
+}
+
+// A group's id may be used again by ranks that have done with the group.
+TEST_P(Desertion, AfterItsPartInAGroupWhoseIdIsReused) {
+  Hosts hosts = GetParam();
+  hosts.resize(4, hosts.back());
+  const auto all = test::outcomes(
+      hosts,
+      [&](const Group& world) {
+        const Group pair = world.new_group({1, 3});
+        Group three = world.new_group({0, 1, 2});
+        std::vector<int> data{1};
+        for (int i = 0; three.is_member() && i < 5; ++i) {
+          if (world.rank() == 2 && i == 4) await_end(world);
+          reduce(three, data, data, {.root = 0});
+        }
+        if (!pair.is_member()) return;
+        const int id = world.rank() == 1 ? three.id() : -1;
+        three = Group();
+        const Group next = pair.split(0);
+        if (id >= 0) {
+          EXPECT_EQ(next.id(), id);
+        }
+        barrier(next);
+      },
+      kDeserter);
+  for (const Outcome& outcome : all)
+    EXPECT_EQ(outcome.ending, Ending::kWell) << outcome;
 }
 
 TEST_P(Desertion, ByAnError) {

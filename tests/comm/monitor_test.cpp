@@ -118,6 +118,27 @@ TEST_F(MonitoredHosts, TellWhereTheirRanksAre) {
   }
 }
 
+TEST_F(MonitoredHosts, TellHowTheirRanksEnded) {
+  start(3);
+  RankEnd& end = at(2).memory.header(0).end;
+  end.note_call({.group = 5, .serial = 77, .sequence = 12});
+  end.note_call({.group = 0, .serial = 0, .sequence = 3});
+  end.add_queued(1);
+  end.note_end();
+  end.note_call({.group = 5, .serial = 77, .sequence = 13});
+  end.add_queued(-1);
+  for (const int rank : {0, 1}) {
+    const RankEnd& heard = at(rank).memory.remote_end(2);
+    await([&] { return heard.has_ended(); });
+    EXPECT_TRUE(heard.has_made({5, 77, 13}));
+    EXPECT_FALSE(heard.has_made({5, 77, 14}));
+    EXPECT_TRUE(heard.has_made({5, 78, 1}));  // it had another group then
+    EXPECT_TRUE(heard.has_made({0, 0, 3}));
+    EXPECT_FALSE(heard.has_made({0, 0, 4}));
+    EXPECT_FALSE(at(rank).memory.remote_end(1 - rank).has_ended());
+  }
+}
+
 TEST_F(MonitoredHosts, TurnStrangersAway) {
   const int fd = listen_for_peers(address_);
   const int stranger = socket(AF_INET, SOCK_STREAM, 0);
