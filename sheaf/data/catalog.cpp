@@ -71,23 +71,43 @@ bool has_all_files(const CatalogEntry& entry, const std::string& folder) {
   return true;
 }
 
+// Of a split, in one folder.
+struct FoundFiles {
+  std::vector<std::string> paths;
+  std::vector<std::string> missing;  // names
+};
+
+FoundFiles find_files(const std::vector<KnownFile>& files,
+                      const std::string& folder) {
+  FoundFiles found;
+  for (const KnownFile& file : files) {
+    const std::string path = find_file(folder, file.name);
+    if (path.empty())
+      found.missing.push_back(file.name);
+    else
+      found.paths.push_back(path);
+  }
+  return found;
+}
+
 // Where the split's files are; a split can be opened without the other one.
 std::vector<std::string> paths_of(const CatalogEntry& entry,
                                   const std::string& split,
                                   const std::string& folder) {
   const std::vector<KnownFile> files = known_files(entry.name, split);
   const std::vector<std::string> places = places_of(entry, folder);
+  std::string lacking;
   for (const std::string& place : places) {
-    std::vector<std::string> paths;
-    for (const KnownFile& file : files)
-      if (const std::string path = find_file(place, file.name); !path.empty())
-        paths.push_back(path);
-    if (paths.size() == files.size()) return paths;
+    const FoundFiles found = find_files(files, place);
+    if (found.missing.empty()) return found.paths;
+    if (!found.paths.empty() && lacking.empty())
+      lacking = concat("; ", place, " has some of its files and lacks ",
+                       join(found.missing, ", "), " (plain or .gz)");
   }
-  throw IoError(
-      concat(entry.name, " is not in ", join(places, ", nor in "), ", where ",
-             files[0].name,
-             " and the others should be; to get it: ", entry.how_to_get));
+  throw IoError(concat(entry.name, ", split ", split, ", is not in ",
+                       join(places, ", nor in "), ", where ", files[0].name,
+                       files.size() > 1 ? " and the others" : "", " should be",
+                       lacking, "; to get it: ", entry.how_to_get));
 }
 
 std::vector<std::string> class_names(const CatalogEntry& entry) {
@@ -114,13 +134,23 @@ std::shared_ptr<Dataset> open_synthetic(const std::string& split) {
   return std::make_shared<SyntheticDataset>(options);
 }
 
+// Where there are training images, they number the classes of all splits.
+std::shared_ptr<Dataset> open_images(const std::string& folder,
+                                     const std::string& split_folder) {
+  const std::string train = (fs::path(folder) / "train").string();
+  ImageFolderOptions options;
+  if (split_folder != train && fs::is_directory(train))
+    options.class_names = class_folders(train);
+  return std::make_shared<ImageFolder>(split_folder, options);
+}
+
 std::shared_ptr<Dataset> open_files(const std::string& name,
                                     const std::string& split,
                                     const std::string& folder) {
   SHEAF_CHECK(!folder.empty(), "the dataset '", name,
               "' is yours: name the folder where it is");
   const std::string begin = (fs::path(folder) / split).string();
-  if (name == "images") return std::make_shared<ImageFolder>(begin);
+  if (name == "images") return open_images(folder, begin);
   return read_npy_dataset(begin + "_data.npy", begin + "_target.npy");
 }
 

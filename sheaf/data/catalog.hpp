@@ -39,8 +39,10 @@ std::string find_dataset(const std::string& name,
 
 // A split, "train" or "test", of a dataset in the catalog; of "synthetic"; of
 // "images", the image folder `folder`/split (bytes, three channels, of one
-// size); or of "npy", the arrays <split>_data.npy and <split>_target.npy in
-// `folder`. IoError where files are missing, saying how to get them, or broken.
+// size), whose classes are numbered as the folders in `folder`/train, if there
+// is one; or of "npy", the arrays <split>_data.npy and <split>_target.npy in
+// `folder`. IoError where files are missing, which it names, saying how to get
+// them, or broken. UsageError for images of a class that `folder`/train lacks.
 std::shared_ptr<Dataset> open_dataset(const std::string& name,
                                       const std::string& split,
                                       const std::string& folder = "");

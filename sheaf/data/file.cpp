@@ -185,8 +185,9 @@ std::string source_of(const FileContent& content) {
 
 std::string find_file(const std::string& folder, const std::string& name) {
   const std::string path = (std::filesystem::path(folder) / name).string();
+  std::error_code none;
   for (const std::string& candidate : {path, path + ".gz"})
-    if (std::filesystem::is_regular_file(candidate)) return candidate;
+    if (std::filesystem::is_regular_file(candidate, none)) return candidate;
   return "";
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/image.hpp"
 
@@ -27,49 +28,103 @@ void check_read(const std::string& folder, const std::error_code& error) {
         concat("cannot read the folder ", folder, ": ", error.message()));
 }
 
-std::vector<std::string> sorted_folders(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
-  check_read(folder, error);
-  std::sort(names.begin(), names.end());
-  return names;
+bool is_hidden(const fs::path& path) {
+  return path.filename().string().starts_with('.');
 }
 
-std::vector<std::string> sorted_images(const fs::path& folder) {
-  std::vector<std::string> paths;
+// What is in a folder and not hidden, in the order of the names' bytes.
+std::vector<fs::path> visible_entries(const std::string& folder) {
+  std::vector<fs::path> entries;
   std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, error))
-    if (entry.is_regular_file() && is_image(entry.path()))
-      paths.push_back(entry.path().string());
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (!is_hidden(entry->path())) entries.push_back(entry->path());
+  check_read(folder, error);
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code none;
+  return fs::is_directory(path, none);
+}
+
+// The images below `folder`. `above` are the real paths of the folders that it
+// is in: a link to one of them would never end.
+void add_images(const fs::path& folder, std::vector<std::string>& above,
+                std::vector<std::string>& images) {
+  std::error_code error;
+  const std::string real = fs::canonical(folder, error).string();
   check_read(folder.string(), error);
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  if (std::find(above.begin(), above.end(), real) != above.end()) {
+    log_warn("{} leads back to {}, which it is in; it is skipped",
+             folder.string(), real);
+    return;
+  }
+  above.push_back(real);
+  for (const fs::path& path : visible_entries(folder.string())) {
+    if (is_folder(path)) {
+      add_images(path, above, images);
+    } else if (is_image(path)) {
+      if (!fs::is_regular_file(path, error))
+        throw IoError(concat(path.string(), " is no file, ",
+                             fs::is_symlink(path, error)
+                                 ? "but a link that leads to none"
+                                 : "though it is named like an image",
+                             "; remove or repair it"));
+      images.push_back(path.string());
+    }
+  }
+  above.pop_back();
+}
+
+std::vector<std::string> sorted_images(const std::string& folder) {
+  std::vector<std::string> above, images;
+  add_images(folder, above, images);
+  std::sort(images.begin(), images.end());
+  return images;
+}
+
+std::int64_t label_of(const std::vector<std::string>& names,
+                      const std::string& name, const std::string& folder) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  SHEAF_CHECK(found != names.end(), folder, " has a folder '", name,
+              "', and there is no such class among the ", names.size(),
+              " of the training data (", join(names, ", "),
+              "); rename or remove it");
+  return found - names.begin();
 }
 
 }  // namespace
 
+std::vector<std::string> class_folders(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& path : visible_entries(folder))
+    if (is_folder(path)) names.push_back(path.filename().string());
+  return names;
+}
+
 ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options)
     : options_(std::move(options)) {
-  names_ = sorted_folders(folder);
-  if (names_.empty())
+  const std::vector<std::string> folders = class_folders(folder);
+  if (folders.empty())
     throw IoError(concat(folder,
                          " holds no folders; an image folder has one "
                          "for each class, with the images in it"));
-  for (const std::string& name : names_)
-    add_class((fs::path(folder) / name).string());
+  names_ = options_.class_names.empty() ? folders : options_.class_names;
+  for (const std::string& name : folders)
+    add_class((fs::path(folder) / name).string(),
+              label_of(names_, name, folder));
   const at::Tensor first = image(0, Random());
   shape_ = first.sizes().vec();
   type_ = first.scalar_type();
 }
 
-void ImageFolder::add_class(const std::string& folder) {
+void ImageFolder::add_class(const std::string& folder, std::int64_t label) {
   const std::vector<std::string> images = sorted_images(folder);
   if (images.empty())
     throw IoError(concat(folder, " holds no image that can be read; endings ",
                          "are ", join(image_endings(), ", ")));
-  const auto label = examples_.empty() ? 0 : examples_.back().label + 1;
   for (const std::string& path : images) examples_.push_back({path, label});
 }
 

@@ -6,8 +6,9 @@
 #include <filesystem>
 
 #include "sheaf/data/fetch.hpp"
+#include "sheaf/data/image.hpp"
 #include "sheaf/tensor/numpy.hpp"
-#include "tests/data/made_files.hpp"
+#include "tests/data/made_images.hpp"
 
 namespace sheaf::data {
 namespace {
@@ -94,6 +95,52 @@ TEST_F(Catalog, SaysHowToGetWhatIsMissing) {
   const std::string text = io_error([] { get_dataset("cifar10"); });
   EXPECT_TRUE(contains(text, "--from")) << text;
   EXPECT_NE(io_error([&] { get_dataset("mnist", {.from = empty}); }), "");
+}
+
+TEST_F(Catalog, NamesTheFilesThatAreMissing) {
+  const std::string folder = root_ + "/cifar10";
+  fs::create_directories(folder);
+  for (const int batch : {1, 2, 4})
+    write_bytes(concat(folder, "/data_batch_", batch, ".bin"), Bytes(3073));
+  write_bytes(folder + "/test_batch.bin.gz", gzip(Bytes(3073)));
+  const std::string text = io_error([] { open_dataset("cifar10", "train"); });
+  EXPECT_TRUE(contains(text, folder + " has some of its files and lacks "
+                                      "data_batch_3.bin, data_batch_5.bin"))
+      << text;
+  EXPECT_EQ(open_dataset("cifar10", "test")->size(), 1);
+  // A folder that has all of them counts, wherever it stands in the search.
+  const std::string whole = folder + "/cifar-10-batches-bin";
+  fs::create_directories(whole);
+  for (int batch = 1; batch <= 5; ++batch)
+    write_bytes(concat(whole, "/data_batch_", batch, ".bin.gz"),
+                gzip(Bytes(3073 * 2)));
+  EXPECT_EQ(open_dataset("cifar10", "train")->size(), 10);
+}
+
+TEST_F(Catalog, TrainingImagesNumberTheClasses) {
+  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  const auto write = [&](const std::string& name) {
+    const fs::path path = fs::path(root_) / name;
+    fs::create_directories(path.parent_path());
+    write_bytes(path.string(), png_bytes(1, 1, 1, {9}));
+  };
+  for (const char* name : {"train/ant/1.png", "train/bee/1.png",
+                           "train/cat/1.png", "test/cat/1.png"})
+    write(name);
+  const auto test = open_dataset("images", "test", root_);
+  EXPECT_EQ(test->class_names(),
+            (std::vector<std::string>{"ant", "bee", "cat"}));
+  EXPECT_EQ(test->classes(), 3);
+  Random random;
+  const std::vector<std::int64_t> first = {0};
+  EXPECT_EQ(test->get(first, random).target.item<int>(), 2);
+  write("test/Cat/1.png");
+  const std::string text =
+      usage_error([&] { open_dataset("images", "test", root_); });
+  EXPECT_TRUE(contains(text, "'Cat'")) << text;
+  // Alone they number themselves.
+  fs::remove_all(root_ + "/train");
+  EXPECT_EQ(open_dataset("images", "test", root_)->classes(), 2);
 }
 
 TEST_F(Catalog, ChecksCifarByItsClasses) {
