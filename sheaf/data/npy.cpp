@@ -20,8 +20,10 @@ at::Tensor map_npy(const std::string& path) {
   const auto width = static_cast<std::int64_t>(at::elementSize(type));
   const auto offset = static_cast<std::int64_t>(reader.offset());
   const std::int64_t bytes = header.count() * width;
+  // Bytes other than 0 and 1 are no bool in C++; load_npy() converts them.
   const bool is_plain = !header.is_swapped && !header.is_fortran_order &&
-                        offset % width == 0 && bytes > 0 &&
+                        header.dtype != DType::kBool && offset % width == 0 &&
+                        bytes > 0 &&
                         static_cast<std::int64_t>(reader.left()) == bytes;
   if (!is_plain) return {};
   return file.bytes.narrow(0, offset, bytes).view(type).view(header.shape);

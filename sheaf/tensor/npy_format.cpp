@@ -26,13 +26,16 @@ at::Tensor shaped(const at::Tensor& flat, const NpyHeader& header) {
 
 at::Tensor parse_npy(ByteReader& reader) {
   const NpyHeader header = take_npy_header(reader);
+  // Before memory is taken for them: the header may ask for any amount.
+  const std::string_view elements = reader.take(
+      static_cast<std::size_t>(header.count()) * size_of(header.dtype),
+      "the array");
+  if (reader.left() > 0)
+    reader.fail(concat(reader.left(), " bytes follow the array"));
   // Bytes other than 0 and 1 are true for numpy, but no bool in C++.
   const bool is_bool = header.dtype == DType::kBool;
   const at::Tensor flat = at::empty(
       {header.count()}, is_bool ? at::kByte : scalar_type_of(header.dtype));
-  const std::string_view elements = reader.take(flat.nbytes(), "the array");
-  if (reader.left() > 0)
-    reader.fail(concat(reader.left(), " bytes follow the array"));
   if (!elements.empty())
     std::memcpy(flat.data_ptr(), elements.data(), elements.size());
   if (header.is_swapped) swap_bytes(flat);

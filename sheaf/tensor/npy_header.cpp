@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kMagic{"\x93NUMPY", 6};
 constexpr std::size_t kHeaderAlignment = 64;
+constexpr std::size_t kMostAxes = 64;  // numpy's and libtorch's
 constexpr char kNativeOrder =
     std::endian::native == std::endian::little ? '<' : '>';
 
@@ -150,6 +151,9 @@ class DictionaryReader {
 };
 
 void check_size(const ByteReader& reader, const NpyHeader& header) {
+  if (header.shape.size() > kMostAxes)
+    reader.fail(concat("in the header: ", header.shape.size(),
+                       " axes; an array has at most ", kMostAxes));
   auto bytes = static_cast<std::int64_t>(size_of(header.dtype));
   for (const std::int64_t length : header.shape)
     if (length > 0 && __builtin_mul_overflow(bytes, length, &bytes))

@@ -182,16 +182,47 @@ TEST(Npy, DamageIsTold) {
   expect_throws<IoError>([&] { load_npy(path); }, {"byte 152", "1 bytes"});
 }
 
+// Magic, version and length in front of a dictionary.
+std::string with_npy_begin(const std::string& text) {
+  std::string bytes("\x93NUMPY\1\0", 8);
+  put_u16(bytes, static_cast<std::uint16_t>(text.size()));
+  return bytes + text;
+}
+
 TEST(Npy, AHugeShapeIsRefused) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npy";
   const std::string text =
       "{'descr': '<f8', 'fortran_order': False, "
       "'shape': (4611686018427387904, 4), }";
-  std::string bytes("\x93NUMPY\1\0", 8);
-  put_u16(bytes, static_cast<std::uint16_t>(text.size()));
-  write_bytes(path, bytes + text);
+  write_bytes(path, with_npy_begin(text));
   expect_throws<IoError>([&] { load_npy(path); }, {"larger than any memory"});
+}
+
+// 360 TB, which no allocator is asked for.
+TEST(Npy, AShapeLargerThanTheFileIsRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "a.npy";
+  for (const char* order : {"False", "True"}) {
+    write_bytes(
+        path, with_npy_begin(concat("{'descr': '<f4', 'fortran_order': ", order,
+                                    ", 'shape': (30000000, 3000000), }")) +
+                  "few");
+    expect_throws<IoError>(
+        [&] { load_npy(path); },
+        {path.string(), "360000000000000 bytes, only 3 are left"});
+  }
+}
+
+TEST(Npy, TooManyAxesAreRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "a.npy";
+  std::string shape;
+  for (int i = 0; i < 65; ++i) shape += "1, ";
+  write_bytes(path, with_npy_begin(concat("{'descr': '|u1', 'fortran_order': ",
+                                          "False, 'shape': (", shape, "), }")) +
+                        "x");
+  expect_throws<IoError>([&] { load_npy(path); }, {path.string(), "65 axes"});
 }
 
 TEST(Npz, ComesBackInOrder) {
