@@ -46,7 +46,9 @@ std::int64_t output_size(const Window& window, std::int64_t inputs) {
   check(window);
   const std::int64_t room =
       inputs + window.pad_low + window.pad_high - window.extent();
-  SHEAF_CHECK(inputs >= 0 && room >= 0, "a window of ", window.extent(),
+  // Rounded up, a window that lacks less than a stride fits once.
+  const bool fits = room >= 0 || (window.ceil_mode && room > -window.stride);
+  SHEAF_CHECK(inputs >= 0 && fits, "a window of ", window.extent(),
               " inputs (kernel ", window.kernel, ", dilation ", window.dilation,
               ") does not fit ", inputs, " inputs and paddings of ",
               window.pad_low, " and ", window.pad_high,

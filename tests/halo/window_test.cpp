@@ -82,6 +82,10 @@ TEST(WindowTest, CountsOutputsAsPoolingLayersDo) {
             2);
   EXPECT_EQ(output_size({.kernel = 1, .stride = 4, .ceil_mode = true}, 4), 1);
   EXPECT_EQ(output_size({.kernel = 3, .stride = 2}, 55), 27);
+  // Rounded up, a window larger than the input fits once.
+  EXPECT_EQ(output_size({.kernel = 4, .stride = 3, .ceil_mode = true}, 2), 1);
+  EXPECT_THROW(output_size({.kernel = 4, .stride = 2, .ceil_mode = true}, 2),
+               UsageError);
 }
 
 TEST(WindowTest, NeedsItsInputsAndNoOthers) {
