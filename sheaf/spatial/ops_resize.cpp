@@ -4,113 +4,44 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <functional>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/resampling.hpp"
 #include "sheaf/spatial/windows.hpp"
 
 namespace sheaf::spatial {
 namespace {
 
-struct Source {
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-  double part_of_high = 0;
-};
-using Rule = std::function<Source(std::int64_t output)>;
-
-Rule nearest_rule(std::int64_t inputs, std::int64_t outputs,
-                  std::optional<double> scale, bool is_exact) {
-  const double ratio =
-      scale ? 1 / *scale
-            : static_cast<double>(inputs) / static_cast<double>(outputs);
-  const double shift = is_exact ? 0.5 : 0;
-  return [=](std::int64_t o) {
-    const auto at = static_cast<std::int64_t>(
-        std::floor((static_cast<double>(o) + shift) * ratio));
-    const std::int64_t place = std::min(at, inputs - 1);
-    return Source{place, place, 0};
-  };
-}
-
-Rule linear_rule(std::int64_t inputs, std::int64_t outputs,
-                 std::optional<double> scale, bool aligns_corners) {
-  double ratio =
-      scale ? 1 / *scale
-            : static_cast<double>(inputs) / static_cast<double>(outputs);
-  if (aligns_corners)
-    ratio = outputs > 1 ? static_cast<double>(inputs - 1) /
-                              static_cast<double>(outputs - 1)
-                        : 0;
-  return [=](std::int64_t o) {
-    const double at =
-        aligns_corners
-            ? static_cast<double>(o) * ratio
-            : std::max(0.0, (static_cast<double>(o) + 0.5) * ratio - 0.5);
-    const auto low = std::min(static_cast<std::int64_t>(at), inputs - 1);
-    return Source{low, std::min(low + 1, inputs - 1),
-                  at - static_cast<double>(low)};
-  };
-}
-
 // An output goes with the input that it is made of.
-halo::Cuts cuts_after(const halo::Cuts& before, const Rule& rule,
-                      std::int64_t outputs) {
+halo::Cuts cuts_after(const halo::Cuts& before, const Resampling& rule) {
   std::vector<std::int64_t> positions{0};
   std::int64_t o = 0;
   for (int part = 0; part < before.parts(); ++part) {
-    while (o < outputs && rule(o).low < before[part].end) ++o;
-    positions.push_back(part + 1 == before.parts() ? outputs : o);
+    while (o < rule.outputs() &&
+           rule.low[static_cast<std::size_t>(o)] < before[part].end)
+      ++o;
+    positions.push_back(part + 1 == before.parts() ? rule.outputs() : o);
   }
   return halo::Cuts(positions);
 }
 
-halo::Interval needed(const Rule& rule, const halo::Interval& outputs) {
-  if (outputs.is_empty()) return {};
-  return {rule(outputs.begin).low, rule(outputs.end - 1).high + 1};
-}
-
-at::Tensor along(const at::Tensor& input, std::int64_t axis, const Rule& rule,
-                 const halo::Interval& outputs, std::int64_t begin) {
-  std::vector<std::int64_t> low, high;
-  std::vector<double> part;
-  bool is_mixed = false;
-  for (std::int64_t o = outputs.begin; o < outputs.end; ++o) {
-    const Source source = rule(o);
-    low.push_back(source.low - begin);
-    high.push_back(source.high - begin);
-    part.push_back(source.part_of_high);
-    is_mixed = is_mixed || source.part_of_high != 0;
-  }
-  const auto places = [&](const std::vector<std::int64_t>& list) {
-    return at::tensor(list, at::kLong).to(input.device());
-  };
-  const at::Tensor lower = input.index_select(axis, places(low));
-  if (!is_mixed) return lower;
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
-  shape[static_cast<std::size_t>(axis)] = -1;
-  const at::Tensor weight =
-      at::tensor(part, at::kDouble).to(input.options()).view(shape);
-  return lower * (1 - weight) + input.index_select(axis, places(high)) * weight;
-}
-
-void resize(Call& call, const std::vector<std::int64_t>& sizes,
-            const std::vector<Rule>& rules) {
+// Of the last axes.
+void resize(Call& call, const std::vector<Resampling>& rules) {
   const at::Tensor given = call.tensor(0);
   const Split& split = split_of(given);
   const auto rank = static_cast<std::size_t>(split.tiles->rank());
   const std::size_t first = split.sizes.size() - rules.size();
   Split output = split;
   for (std::size_t i = 0; i < rules.size(); ++i)
-    output.sizes[first + i] = sizes[i];
+    output.sizes[first + i] = rules[i].outputs();
   std::vector<halo::Cuts> cuts;
   for (std::size_t i = 0; i < split.cut_axes.size(); ++i) {
     if (split.cut_axes[i] < static_cast<int>(first))
       call.refuse("samples or channels are cut");
     const auto at = static_cast<std::size_t>(split.cut_axes[i]) - first;
-    cuts.push_back(cuts_after(split.layout.cuts(static_cast<int>(i)), rules[at],
-                              sizes[at]));
+    cuts.push_back(
+        cuts_after(split.layout.cuts(static_cast<int>(i)), rules[at]));
   }
   output.layout = halo::Layout(split.layout.grid(), cuts);
   Needs needs;
@@ -121,7 +52,7 @@ void resize(Call& call, const std::vector<std::int64_t>& sizes,
       const auto at = static_cast<std::size_t>(split.cut_axes[i]) - first;
       of_rank.push_back({box.is_empty()
                              ? halo::Interval{}
-                             : needed(rules[at], box[static_cast<int>(i)]),
+                             : rules[at].needed(box[static_cast<int>(i)]),
                          0, 0});
     }
   }
@@ -134,7 +65,7 @@ void resize(Call& call, const std::vector<std::int64_t>& sizes,
     const int cut = split.grid_axis(axis);
     const std::int64_t begin =
         cut < 0 ? 0 : needs[rank][static_cast<std::size_t>(cut)].inside.begin;
-    result = along(result, axis, rules[i], output.interval(axis), begin);
+    result = resample(result, axis, rules[i], output.interval(axis), begin);
   }
   call.give(make_split(result, output));
 }
@@ -151,9 +82,11 @@ Target target_of(Call& call, std::size_t axes, std::size_t first_scale) {
   target.scales.resize(axes);
   if (call[1].isIntList()) target.sizes = call[1].toIntVector();
   for (std::size_t i = 0; i < axes; ++i) {
-    if (call.count() <= first_scale) break;
-    const c10::IValue& value =
-        call[call[first_scale].isDoubleList() ? first_scale : first_scale + i];
+    const bool is_list =
+        call.count() > first_scale && call[first_scale].isDoubleList();
+    const std::size_t place = is_list ? first_scale : first_scale + i;
+    if (call.count() <= place) break;
+    const c10::IValue& value = call[place];
     if (value.isDouble()) target.scales[i] = value.toDouble();
     if (value.isDoubleList()) target.scales[i] = value.toDoubleVector()[i];
   }
@@ -165,34 +98,41 @@ Target target_of(Call& call, std::size_t axes, std::size_t first_scale) {
   return target;
 }
 
-at::Tensor checked(Call& call) {
+std::vector<ResampledAxis> resampled_axes(Call& call, std::size_t axes,
+                                          std::size_t first_scale) {
   const at::Tensor given = call.tensor(0);
-  if (!is_split(given) || flat_from(given) >= 0) call.refuse("it is flattened");
-  return given;
+  if (!is_split(given)) call.refuse("its input is not split");
+  const Target target = target_of(call, axes, first_scale);
+  std::vector<ResampledAxis> result;
+  for (std::size_t i = 0; i < axes; ++i) {
+    result.push_back(
+        {given.size(given.dim() - static_cast<std::int64_t>(axes - i)),
+         target.sizes[i], target.scales[i]});
+    if (result.back().inputs < 1 || result.back().outputs < 1)
+      call.refuse(concat("a size of ", result.back().inputs, " to ",
+                         result.back().outputs));
+  }
+  return result;
 }
 
 template <std::size_t kAxes, bool kExact>
 void nearest(Call& call) {
-  const at::Tensor given = checked(call);
-  const Target target = target_of(call, kAxes, 2);
-  std::vector<Rule> rules;
-  for (std::size_t i = 0; i < kAxes; ++i)
-    rules.push_back(nearest_rule(
-        given.size(given.dim() - static_cast<std::int64_t>(kAxes - i)),
-        target.sizes[i], target.scales[i], kExact));
-  resize(call, target.sizes, rules);
+  std::vector<Resampling> rules;
+  for (const ResampledAxis& axis : resampled_axes(call, kAxes, 2))
+    rules.push_back(nearest_resampling(
+        axis, {.image_axes = kAxes,
+               .is_exact = kExact,
+               .has_one_channel = call.tensor(0).size(1) == 1,
+               .type = call.tensor(0).scalar_type()}));
+  resize(call, rules);
 }
 
 template <std::size_t kAxes>
 void linear(Call& call) {
-  const at::Tensor given = checked(call);
-  const Target target = target_of(call, kAxes, 3);
-  std::vector<Rule> rules;
-  for (std::size_t i = 0; i < kAxes; ++i)
-    rules.push_back(linear_rule(
-        given.size(given.dim() - static_cast<std::int64_t>(kAxes - i)),
-        target.sizes[i], target.scales[i], call[2].toBool()));
-  resize(call, target.sizes, rules);
+  std::vector<Resampling> rules;
+  for (const ResampledAxis& axis : resampled_axes(call, kAxes, 3))
+    rules.push_back(linear_resampling(axis, call[2].toBool()));
+  resize(call, rules);
 }
 
 }  // namespace

@@ -6,6 +6,52 @@ namespace sheaf::spatial {
 namespace {
 
 using namespace test;
+using Sizes = std::vector<std::int64_t>;
+
+Case nearest(const Sizes& from, const Sizes& to) {
+  return {
+      concat("nearest of ", at::IntArrayRef(from), " to ", at::IntArrayRef(to)),
+      from,
+      {},
+      [=](const at::Tensor& x, const Tensors&) {
+        return to.size() == 1 ? at::upsample_nearest1d(x, to)
+                              : at::upsample_nearest2d(x, to);
+      }};
+}
+
+Case nearest_by(const Sizes& from, double factor) {
+  namespace F = torch::nn::functional;
+  return {concat("nearest of ", at::IntArrayRef(from), " by ", factor),
+          from,
+          {},
+          [=](const at::Tensor& x, const Tensors&) {
+            return F::interpolate(x, F::InterpolateFuncOptions()
+                                         .scale_factor(std::vector<double>(
+                                             from.size() - 2, factor))
+                                         .recompute_scale_factor(false)
+                                         .mode(torch::kNearest));
+          }};
+}
+
+// Ratios that libtorch rounds, in its type of numbers; forward and backward
+// differ there, and images of one channel from others.
+TEST(SplitResize, NearestPlacesAreLibtorchs) {
+  std::vector<Case> lines{nearest({1, 2, 112}, {96}),
+                          nearest({1, 2, 112}, {48}),
+                          nearest({1, 2, 200}, {96})};
+  std::vector<Case> images{nearest({1, 2, 112, 30}, {96, 41}),
+                           nearest({1, 1, 30, 112}, {10, 96}),
+                           nearest({1, 1, 112, 3}, {48, 7})};
+  for (const double factor : {1.3, 2.01, 0.7, 1.001}) {
+    lines.push_back(nearest_by({1, 2, 40}, factor));
+    images.push_back(nearest_by({1, 2, 40, 9}, factor));
+  }
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    const double tolerance = type == at::kDouble ? 1e-12 : 1e-6;
+    expect_on_grids(lines, {"1", "2", "3"}, type, tolerance);
+    expect_on_grids(images, {"1x2", "2x2", "3x1"}, type, tolerance);
+  }
+}
 
 TEST(SplitResize, Upsampling) {
   namespace F = torch::nn::functional;
