@@ -113,14 +113,14 @@ bool HomeTile::has_border() const {
 }
 
 at::Tensor HomeTile::input(const at::Tensor& tile) const {
-  return has_border() ? at::constant_pad_nd(tile, border_, 0) : tile;
+  return has_border() ? padded(tile, border_, 0) : tile;
 }
 
 at::Tensor HomeTile::input_adjoint(const at::Tensor& gradient) const {
   if (!has_border()) return gradient;
   std::vector<std::int64_t> back = border_;
   for (std::int64_t& size : back) size = -size;
-  return at::constant_pad_nd(gradient, back, 0);
+  return padded(gradient, back, 0);
 }
 
 std::vector<Band> bands_of(const ConvolutionTask& task,

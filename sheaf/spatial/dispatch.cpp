@@ -2,6 +2,8 @@
 
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/notes.hpp"
 #include "sheaf/spatial/parts.hpp"
@@ -30,35 +32,89 @@ const Operations& operations() {
   return table;
 }
 
-at::Tensor any_split(Call& call) {
+template <class Visit>
+void for_each_split(Call& call, Visit visit) {
   for (std::size_t i = 0; i < call.count(); ++i) {
-    if (const at::Tensor given = call.tensor(i); is_split(given)) return given;
+    if (const at::Tensor given = call.tensor(i); is_split(given)) visit(given);
     if (call[i].isTensorList())
       for (const at::Tensor& one : call[i].toTensorVector())
-        if (is_split(one)) return one;
+        if (is_split(one)) visit(one);
   }
-  return {};
 }
 
-// Neighbours may still be reading what the operation is to write.
-void wait_for_readers(Call& call, Tiles& tiles) {
-  if (tiles.lent().is_empty()) return;
+at::Tensor any_split(Call& call) {
+  at::Tensor first;
+  for_each_split(call, [&](const at::Tensor& given) {
+    if (!first.defined()) first = given;
+  });
+  return first;
+}
+
+std::vector<at::Tensor> written_by(Call& call) {
+  std::vector<at::Tensor> written;
   const auto& arguments = call.op().schema().arguments();
   for (std::size_t i = 0; i < call.count(); ++i)
     if (const auto* alias = arguments[i].alias_info();
         alias && alias->isWrite())
       if (const at::Tensor given = call.tensor(i); is_split(given))
-        tiles.lent().wait_for(local_of(given));
+        written.push_back(given);
+  return written;
 }
 
-void carry_out(Call& call, Operation operation) {
+bool has_out(Call& call) {
+  const auto& arguments = call.op().schema().arguments();
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const c10::Argument& argument) {
+                       return argument.kwarg_only() && argument.alias_info() &&
+                              argument.alias_info()->isWrite();
+                     });
+}
+
+bool names_axes(Call& call) {
+  const std::string& overload = call.op().schema().overload_name();
+  for (const char* part : {"imname", "names", "named"})
+    if (overload.find(part) != std::string::npos) return true;
+  return false;
+}
+
+// What no rule can see from names and sizes.
+void check_call(Call& call) {
+  if (has_out(call))
+    call.refuse(
+        "its result goes into a tensor that is given (out), of which each rank "
+        "has a part only; take the tensor that it returns without out");
+  if (names_axes(call)) call.refuse("axes are given by name; number them");
+  for_each_split(call, [&](const at::Tensor& given) {
+    if (const std::string reason = why_unusable(given); !reason.empty())
+      call.refuse(reason);
+  });
+}
+
+const Rule* rule_for(Call& call) {
+  const Operations& all = operations();
+  auto found = all.find(call.name() + "." + call.op().schema().overload_name());
+  if (found == all.end()) found = all.find(call.name());
+  return found == all.end() ? nullptr : &found->second;
+}
+
+void carry_out(Call& call, const Rule& rule) {
   const CallName name(call);
+  if (rule.flat == Flat::kRefused)
+    for_each_split(call, [&](const at::Tensor& given) {
+      if (flat_from(given) >= 0)
+        call.refuse(
+            "it is given a flattened image, of whose last axis each rank has "
+            "scattered places; compute this before flatten()");
+    });
   const at::Tensor given = any_split(call);
-  if (!given.defined()) return operation(call);
+  if (!given.defined()) return rule.compute(call);
   const std::shared_ptr<Tiles> tiles = split_of(given).tiles;
-  wait_for_readers(call, *tiles);
+  const std::vector<at::Tensor> written = written_by(call);
+  // Neighbours may still be reading what the operation is to write.
+  for (const at::Tensor& one : written) tiles->lent().wait_for(local_of(one));
   const TileMemory::Use use(tiles->memory());
-  operation(call);
+  rule.compute(call);
+  for (const at::Tensor& one : written) refresh_history(one);
 }
 
 // Operations that libtorch makes of others are taken apart, and their parts
@@ -66,9 +122,9 @@ void carry_out(Call& call, Operation operation) {
 void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
   Call call(op, *stack);
-  const auto found = operations().find(call.name());
-  if (found != operations().end()) {
-    carry_out(call, found->second);
+  check_call(call);
+  if (const Rule* rule = rule_for(call)) {
+    carry_out(call, *rule);
   } else if (op.hasKernelForDispatchKey(
                  c10::DispatchKey::CompositeImplicitAutograd)) {
     op.redispatchBoxed(keys.remove(kDispatchKey), stack);
@@ -109,11 +165,24 @@ void Call::give(c10::IValue first, c10::IValue second) {
   torch::jit::push(stack_, std::move(second));
 }
 
+c10::IValue& Call::operator[](std::size_t i) {
+  SHEAF_ASSERT(i < count_, name(), " has ", count_, " arguments, and number ",
+               i, " was asked for");
+  return stack_[stack_.size() - count_ + i];
+}
+
+std::optional<std::size_t> Call::place(const char* name) const {
+  const auto& arguments = op_.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].name() == name) return i;
+  return std::nullopt;
+}
+
 void Call::refuse(const std::string& reason) {
   std::string shapes;
-  for (std::size_t i = 0; i < count_; ++i)
-    if (const at::Tensor given = tensor(i); is_split(given))
-      shapes += concat(shapes.empty() ? "" : " and ", split_of(given).text());
+  for_each_split(*this, [&](const at::Tensor& given) {
+    shapes += concat(shapes.empty() ? "" : " and ", split_of(given).text());
+  });
   throw UsageError(concat(name(), " on a tensor that is split over ranks (",
                           shapes, "): ", reason,
                           "; gather the tensor first (sheaf::spatial::gather), "
@@ -158,9 +227,11 @@ at::Tensor part_like(Call& call, const at::Tensor& given, const Split& split) {
   const std::int64_t shift = axes - given.dim();
   for (const std::int64_t cut : split.cut_axes) {
     const std::int64_t axis = cut - shift;
-    if (cut < 0 || axis < 0 || given.size(axis) == 1) continue;
+    if (cut < 0 || axis < 0) continue;
+    const std::int64_t size = split.sizes[static_cast<std::size_t>(cut)];
+    if (given.size(axis) == 1 && size != 1) continue;
     const halo::Interval interval = split.interval(cut);
-    if (given.size(axis) != split.sizes[static_cast<std::size_t>(cut)])
+    if (given.size(axis) != size)
       call.refuse(concat("a tensor of ", given.size(axis),
                          " along a cut axis does not go with it"));
     part = part.narrow(axis, interval.begin, interval.size());

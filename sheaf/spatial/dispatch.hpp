@@ -24,9 +24,9 @@ class Call {
   const c10::OperatorHandle& op() const { return op_; }
   std::string name() const { return op_.schema().name(); }
   std::size_t count() const { return count_; }
-  c10::IValue& operator[](std::size_t i) {
-    return stack_[stack_.size() - count_ + i];
-  }
+  c10::IValue& operator[](std::size_t i);
+  // Of an argument, by its name, as overloads differ.
+  std::optional<std::size_t> place(const char* name) const;
   at::Tensor tensor(std::size_t i);  // undefined for none
   std::vector<std::int64_t> integers(std::size_t i, std::size_t count);
 
@@ -49,7 +49,18 @@ class Call {
 };
 
 using Operation = void (*)(Call&);
-using Operations = std::unordered_map<std::string, Operation>;
+// Whether an operation knows tensors whose last axes are shown as one.
+enum class Flat { kRefused, kTaken };
+struct Rule {
+  Rule(Operation compute, Flat flat = Flat::kRefused)
+      : compute(compute), flat(flat) {}
+  Operation compute;
+  Flat flat;
+};
+// By name, or by name and overload: "aten::max.other". Whatever has no rule is
+// an error on all ranks, and so are flattened tensors where a rule does not
+// take them, and results that are to go into given tensors (out).
+using Operations = std::unordered_map<std::string, Rule>;
 
 void add_pointwise_operations(Operations& table);
 void add_shape_operations(Operations& table);

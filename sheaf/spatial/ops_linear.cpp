@@ -38,8 +38,8 @@ at::Tensor of_flat(const at::Tensor& given, const at::Tensor& weight,
 
 at::Tensor linear(Call& call, const at::Tensor& given, const at::Tensor& weight,
                   const at::Tensor& bias) {
-  if (!is_split(given) || is_split(weight))
-    call.refuse("its weight is split, or both factors are");
+  if (!is_split(given) || is_split(weight) || is_split(bias))
+    call.refuse("its weight or bias is split, or its input is not");
   const Split& split = split_of(given);
   if (weight.dim() != 2 || weight.size(1) != given.size(-1))
     call.refuse(concat("a weight of ", weight.sizes(), " for an input of ",
@@ -57,25 +57,34 @@ void linear(Call& call) {
   call.give(linear(call, call.tensor(0), call.tensor(1), call.tensor(2)));
 }
 
+// Of a factor that is not split and has two axes: its rows as columns.
+at::Tensor weight_of(Call& call, std::size_t i) {
+  const at::Tensor factor = call.tensor(i);
+  if (is_split(factor) || factor.dim() != 2)
+    call.refuse("its second factor is split, or is no matrix");
+  return factor.t();
+}
+
 // x W, as torch::nn::Linear has it for inputs of more than two axes.
 void matmul(Call& call) {
-  call.give(linear(call, call.tensor(0), call.tensor(1).t(), {}));
+  call.give(linear(call, call.tensor(0), weight_of(call, 1), {}));
 }
 
 // bias + x W, for two.
 void addmm(Call& call) {
   if (call[3].toScalar().toDouble() != 1 || call[4].toScalar().toDouble() != 1)
     call.refuse("it is scaled");
-  call.give(linear(call, call.tensor(1), call.tensor(2).t(), call.tensor(0)));
+  call.give(linear(call, call.tensor(1), weight_of(call, 2), call.tensor(0)));
 }
 
 }  // namespace
 
 void add_linear_operations(Operations& table) {
-  table.emplace("aten::linear", static_cast<Operation>(linear));
-  table.emplace("aten::matmul", matmul);
-  table.emplace("aten::mm", matmul);
-  table.emplace("aten::addmm", addmm);
+  table.emplace("aten::linear",
+                Rule{static_cast<Operation>(linear), Flat::kTaken});
+  table.emplace("aten::matmul", Rule{matmul, Flat::kTaken});
+  table.emplace("aten::mm", Rule{matmul, Flat::kTaken});
+  table.emplace("aten::addmm", Rule{addmm, Flat::kTaken});
 }
 
 }  // namespace sheaf::spatial

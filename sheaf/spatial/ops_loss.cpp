@@ -10,26 +10,15 @@
 namespace sheaf::spatial {
 namespace {
 
-// The place of an argument by its name, as overloads differ.
-std::size_t place_of(Call& call, const char* name) {
-  const auto& arguments = call.op().schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].name() == name) return i;
-  call.refuse(concat("it has no argument '", name, "'"));
-}
-
 // Of input, target and weights that broadcast.
 void elementwise(Call& call) {
   const Split split = split_of(first_split(call));
-  const std::size_t place = place_of(call, "reduction");
-  const std::int64_t reduction = call[place].toInt();
+  const auto place = call.place("reduction");
+  if (!place) call.refuse("it has no argument 'reduction'");
+  const std::int64_t reduction = call[*place].toInt();
   for (std::size_t i = 0; i < call.count(); ++i)
-    if (call[i].isTensor()) {
-      if (is_split(call.tensor(i)) && flat_from(call.tensor(i)) >= 0)
-        call.refuse("it is flattened");
-      call[i] = part_like(call, call.tensor(i), split);
-    }
-  call[place] = std::int64_t{at::Reduction::None};
+    if (call[i].isTensor()) call[i] = part_like(call, call.tensor(i), split);
+  call[*place] = std::int64_t{at::Reduction::None};
   call.compute();
   const at::Tensor local = call.result(0).toTensor();
   if (reduction == at::Reduction::None) {
@@ -46,6 +35,25 @@ void elementwise(Call& call) {
   call.result(0) = sum;
 }
 
+// Class 0 where the target is ignored, whatever it is there.
+at::Tensor counted_classes(const at::Tensor& target, std::int64_t ignored) {
+  return target.masked_fill(target == ignored, 0);
+}
+
+// Of targets that all ranks have, so that all of them find it.
+void check_classes(Call& call, const at::Tensor& target, std::int64_t classes,
+                   std::int64_t ignored) {
+  const at::Tensor seen =
+      counted_classes(is_split(target) ? local_of(target) : target, ignored);
+  if (seen.numel() == 0) return;
+  const auto least = seen.min().item<std::int64_t>();
+  const auto most = seen.max().item<std::int64_t>();
+  SHEAF_CHECK(least >= 0 && most < classes, call.name(),
+              ": targets have classes from ", least, " to ", most,
+              ", and the input has ", classes, " (0 to ", classes - 1,
+              "); ignore_index is ", ignored);
+}
+
 // Classes along axis 1; the mean counts places by their classes' weights.
 void nll(Call& call) {
   const at::Tensor given = call.tensor(0);
@@ -60,6 +68,7 @@ void nll(Call& call) {
   const at::Tensor weight = call.tensor(2);
   const std::int64_t reduction = call[3].toInt();
   const std::int64_t ignored = call[4].toInt();
+  check_classes(call, call.tensor(1), given.size(1), ignored);
   const at::Tensor local = at::nll_loss_nd(local_of(given), target, weight,
                                            at::Reduction::None, ignored);
   if (reduction == at::Reduction::None)
@@ -69,11 +78,11 @@ void nll(Call& call) {
   const at::NoGradGuard no_grad;
   const at::Tensor counts = target != ignored;
   const at::Tensor total = sum_over_tiles(
-      weight.defined()
-          ? (weight.index_select(0, target.clamp_min(0).flatten()) *
-             counts.flatten())
-                .sum()
-          : counts.sum().to(local.scalar_type()),
+      weight.defined() ? (weight.index_select(
+                              0, counted_classes(target, ignored).flatten()) *
+                          counts.flatten())
+                             .sum()
+                       : counts.sum().to(local.scalar_type()),
       split.tiles);
   const at::AutoGradMode with_grad(sum.requires_grad());
   call.give(sum / total);

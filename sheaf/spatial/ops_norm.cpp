@@ -16,7 +16,6 @@ using Sizes = std::vector<std::int64_t>;
 at::Tensor input_of(Call& call) {
   const at::Tensor given = call.tensor(0);
   if (!is_split(given)) call.refuse("its input is not split");
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
   return given;
 }
 

@@ -1,7 +1,10 @@
 // Operations that compute each element from the elements at its place.
 
+#include <torch/torch.h>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/parts.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -22,7 +25,15 @@ void check_flat(Call& call, const at::Tensor& given, int flat) {
     call.refuse("one of its tensors is flattened, another is not");
 }
 
+// where() of a condition alone gives a list of places.
+void check_returns(Call& call) {
+  for (const c10::Argument& one : call.op().schema().returns())
+    if (one.type()->kind() != c10::TypeKind::TensorType)
+      call.refuse("there is no rule for it with these arguments");
+}
+
 void pointwise(Call& call) {
+  check_returns(call);
   const at::Tensor widest = widest_split(call);
   const Split split = split_of(widest);
   const int flat = flat_from(widest);
@@ -46,6 +57,22 @@ void pointwise(Call& call) {
     const at::Tensor local = call.result(i).toTensor();
     call.result(i) = make_split(local, split_like(split, local), flat);
   }
+}
+
+// A factor for each channel, axis 1, or one for all. Newer versions of libtorch
+// make it of _prelu_kernel.
+void prelu(Call& call) {
+  const at::Tensor given = call.tensor(0), weight = call.tensor(1);
+  if (!is_split(given) || is_split(weight))
+    call.refuse("its weight is split, or its input is not");
+  const Split& split = split_of(given);
+  if (weight.numel() > 1 && split.is_cut(1))
+    call.refuse("the channels are cut");
+  const at::Tensor& local = local_of(given);
+  call.give(make_split(split.has_nothing()
+                           ? nothing_from({local, weight}, split.local_sizes())
+                           : at::prelu(local, weight),
+                       split));
 }
 
 constexpr const char* kNames[] = {
@@ -166,7 +193,8 @@ constexpr const char* kNames[] = {
 
 void add_pointwise_operations(Operations& table) {
   for (const char* name : kNames)
-    table.emplace(concat("aten::", name), pointwise);
+    table.emplace(concat("aten::", name), Rule{pointwise, Flat::kTaken});
+  table.emplace("aten::prelu", prelu);
 }
 
 }  // namespace sheaf::spatial

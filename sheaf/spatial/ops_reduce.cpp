@@ -13,14 +13,21 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-Sizes axes_of(Call& call, std::size_t argument, const at::Tensor& given) {
+// As the argument `dim` has them, if there is one; none: all.
+Sizes named_axes(Call& call, const at::Tensor& given) {
   Sizes axes;
-  if (call.count() > argument && call[argument].isIntList())
-    axes = call[argument].toIntVector();
+  const auto place = call.place("dim");
+  if (place && call[*place].isInt()) axes = {call[*place].toInt()};
+  if (place && call[*place].isIntList()) axes = call[*place].toIntVector();
+  for (std::int64_t& axis : axes) axis = front_axis(axis, given.dim());
+  return axes;
+}
+
+Sizes axes_or_all(Call& call, const at::Tensor& given) {
+  Sizes axes = named_axes(call, given);
   if (axes.empty())
     for (std::int64_t axis = 0; axis < given.dim(); ++axis)
       axes.push_back(axis);
-  for (std::int64_t& axis : axes) axis = front_axis(axis, given.dim());
   return axes;
 }
 
@@ -51,7 +58,7 @@ at::Tensor sum_along(Call& call, const at::Tensor& given, const Sizes& axes,
   const Split& split = split_of(given);
   if (flat_from(given) >= 0 &&
       axes.size() != static_cast<std::size_t>(given.dim()))
-    call.refuse("it is flattened");
+    call.refuse("it is flattened, and this is along some axes only");
   Sizes of_local = axes;
   if (flat_from(given) >= 0) {
     of_local.clear();
@@ -66,7 +73,11 @@ at::Tensor sum_along(Call& call, const at::Tensor& given, const Sizes& axes,
   if (count == 0) return make_split(local, reduced(split, axes, keeps));
   if (count < split.cut_axes.size())
     call.refuse("along some of the axes that are cut, but not along all");
-  return sum_over_tiles(local, split.tiles);
+  const at::Tensor sum = sum_over_tiles(local, split.tiles);
+  // Flattened tensors have fewer axes than their parts.
+  return keeps && flat_from(given) >= 0
+             ? sum.view(Sizes(static_cast<std::size_t>(given.dim()), 1))
+             : sum;
 }
 
 double count_along(const at::Tensor& given, const Sizes& axes) {
@@ -76,9 +87,10 @@ double count_along(const at::Tensor& given, const Sizes& axes) {
   return count;
 }
 
-std::optional<at::ScalarType> type_at(Call& call, std::size_t i) {
-  return call.count() > i && call[i].isInt()
-             ? std::optional(call[i].toScalarType())
+std::optional<at::ScalarType> wanted_type(Call& call) {
+  const auto place = call.place("dtype");
+  return place && call[*place].isInt()
+             ? std::optional(call[*place].toScalarType())
              : std::nullopt;
 }
 
@@ -86,42 +98,52 @@ std::optional<at::ScalarType> type_at(Call& call, std::size_t i) {
 template <bool kMean>
 void sum(Call& call) {
   const at::Tensor given = call.tensor(0);
-  const bool has_axes = call.count() > 2;
-  const Sizes axes = axes_of(call, has_axes ? 1 : call.count(), given);
-  const at::Tensor result =
-      sum_along(call, given, axes, has_axes && call[2].toBool(),
-                type_at(call, has_axes ? 3 : 1));
+  const auto keeps = call.place("keepdim");
+  const Sizes axes = axes_or_all(call, given);
+  const at::Tensor result = sum_along(
+      call, given, axes, keeps && call[*keeps].toBool(), wanted_type(call));
   call.give(kMean ? result / count_along(given, axes) : result);
 }
 
-// Along an axis that is not cut, each place is on its own.
-void along_one_axis(Call& call) {
+// Along axes that are not cut, each place is on its own.
+void along_axes(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split split = split_of(given);
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
-  if (!call[1].isInt()) call.refuse("it takes all axes at once");
-  const std::int64_t axis = front_axis(call[1].toInt(), given.dim());
-  if (split.is_cut(axis)) call.refuse("the axis is cut");
+  const Sizes axes = named_axes(call, given);
+  if (axes.empty()) call.refuse("it takes all axes at once; give it an axis");
+  for (const std::int64_t axis : axes)
+    if (split.is_cut(axis)) call.refuse("the axis is cut");
   call[0] = local_of(given);
   call.compute();
   for (std::size_t i = 0; i < call.op().schema().returns().size(); ++i) {
     const at::Tensor local = call.result(i).toTensor();
     const bool is_reduced = local.dim() < given.dim();
-    Split result = reduced(split, is_reduced ? Sizes{axis} : Sizes{}, false);
+    Split result = reduced(split, is_reduced ? axes : Sizes{}, false);
     if (!is_reduced)
-      result.sizes[static_cast<std::size_t>(axis)] = local.size(axis);
+      for (const std::int64_t axis : axes)
+        result.sizes[static_cast<std::size_t>(axis)] = local.size(axis);
     call.result(i) = make_split(local, result);
   }
+}
+
+// max() and min() of two tensors.
+template <bool kMax>
+void larger_or_smaller(Call& call) {
+  const at::Tensor a = call.tensor(0), b = call.tensor(1);
+  call.give(kMax ? at::maximum(a, b) : at::minimum(a, b));
 }
 
 }  // namespace
 
 void add_reduce_operations(Operations& table) {
-  table.emplace("aten::sum", sum<false>);
-  table.emplace("aten::mean", sum<true>);
+  table.emplace("aten::sum", Rule{sum<false>, Flat::kTaken});
+  table.emplace("aten::mean", Rule{sum<true>, Flat::kTaken});
+  table.emplace("aten::max.other", Rule{larger_or_smaller<true>, Flat::kTaken});
+  table.emplace("aten::min.other",
+                Rule{larger_or_smaller<false>, Flat::kTaken});
   for (const char* name : {"_softmax", "_log_softmax", "argmax", "argmin",
                            "max", "min", "cumsum", "logsumexp", "topk"})
-    table.emplace(concat("aten::", name), along_one_axis);
+    table.emplace(concat("aten::", name), along_axes);
 }
 
 }  // namespace sheaf::spatial

@@ -2,10 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/dispatch.hpp"
+#include "sheaf/spatial/parts.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -26,36 +28,39 @@ Sizes without_guess(Sizes sizes, std::int64_t count) {
   return sizes;
 }
 
+// Elements before each axis, as a number of them and of axes without any.
+std::vector<std::pair<std::int64_t, int>> elements_before(const Sizes& sizes) {
+  std::vector<std::pair<std::int64_t, int>> before{{1, 0}};
+  for (const std::int64_t size : sizes) {
+    auto [count, empty] = before.back();
+    before.emplace_back(count * std::max<std::int64_t>(size, 1),
+                        empty + (size == 0 ? 1 : 0));
+  }
+  return before;
+}
+
 // Where each cut axis is among the new sizes, when axes are only joined and
-// taken apart beside it; nothing if it is not kept as an axis of its own.
+// taken apart beside it; nothing if it is not kept as an axis of its own. It is
+// one of its size with as many elements before it. Of several, next to axes of
+// size 1, it is the one as far from the end as before, for images are the last
+// axes; else the last.
 std::optional<std::vector<int>> kept_axes(const Split& split, const Sizes& to) {
-  std::vector<int> kept(split.cut_axes.size(), -1);
-  std::size_t i = 0, j = 0;
-  while (i < split.sizes.size()) {
-    // A group of axes on each side with as many elements.
-    const std::size_t first_i = i, first_j = j;
-    std::int64_t left = split.sizes[i++];
-    if (j >= to.size()) return std::nullopt;
-    std::int64_t right = to[j++];
-    while (left != right) {
-      if (left < right && i < split.sizes.size())
-        left *= split.sizes[i++];
-      else if (right < left && j < to.size())
-        right *= to[j++];
-      else
-        return std::nullopt;
-    }
-    while (i == split.sizes.size() && j < to.size() && to[j] == 1) ++j;
-    for (std::size_t axis = first_i; axis < i; ++axis) {
-      const int cut = split.grid_axis(static_cast<std::int64_t>(axis));
-      if (cut < 0) continue;
-      if (left != split.sizes[axis]) return std::nullopt;
-      for (std::size_t k = first_j; k < j; ++k)
-        if (to[k] == split.sizes[axis] &&
-            kept[static_cast<std::size_t>(cut)] < 0)
-          kept[static_cast<std::size_t>(cut)] = static_cast<int>(k);
-      if (kept[static_cast<std::size_t>(cut)] < 0) return std::nullopt;
-    }
+  const auto before = elements_before(split.sizes), after = elements_before(to);
+  if (before.back() != after.back()) return std::nullopt;
+  const auto shift =
+      static_cast<int>(to.size()) - static_cast<int>(split.sizes.size());
+  std::vector<int> kept;
+  for (const int cut : split.cut_axes) {
+    const auto from = static_cast<std::size_t>(cut);
+    int found = -1;
+    for (std::size_t k = 0; cut >= 0 && k < to.size(); ++k)
+      if (to[k] == split.sizes[from] && after[k] == before[from] &&
+          found != cut + shift)
+        found = static_cast<int>(k);
+    if (cut >= 0 && found < 0) return std::nullopt;
+    if (found >= 0 && std::find(kept.begin(), kept.end(), found) != kept.end())
+      return std::nullopt;
+    kept.push_back(found);
   }
   return kept;
 }
@@ -77,6 +82,9 @@ int flat_start(const Split& split, const Sizes& to) {
 at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
   const Split& split = split_of(given);
   to = without_guess(std::move(to), product(split.sizes));
+  if (product(to) != product(split.sizes))
+    call.refuse(concat("a view as ", at::IntArrayRef(to), " of ",
+                       product(split.sizes), " elements"));
   if (to == given.sizes().vec()) return given;
   if (to == split.sizes) return make_split(local_of(given), split);
   if (const auto kept = kept_axes(split, to)) {
@@ -91,6 +99,7 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
 
 void view(Call& call) {
   const at::Tensor given = call.tensor(0);
+  if (!call[1].isIntList()) call.refuse("it is a view as another type");
   call.give(reshaped(call, given, call[1].toIntVector()));
 }
 
@@ -111,7 +120,6 @@ void unsqueeze(Call& call) {
   Sizes to = given.sizes().vec();
   to.insert(to.begin() + front_axis(call[1].toInt(), given.dim() + 1), 1);
   Split split = split_of(given);
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
   const auto axis =
       static_cast<int>(front_axis(call[1].toInt(), given.dim() + 1));
   for (int& cut : split.cut_axes)
@@ -123,15 +131,20 @@ void unsqueeze(Call& call) {
 void squeeze(Call& call) {
   const at::Tensor given = call.tensor(0);
   Split split = split_of(given);
-  const std::int64_t axis =
-      call.count() > 1 ? front_axis(call[1].toInt(), given.dim()) : -1;
-  if (axis < 0) call.refuse("tell it which axis");
-  if (given.size(axis) != 1) return call.give(given);
-  if (split.is_cut(axis)) call.refuse("the axis is cut");
-  split.sizes.erase(split.sizes.begin() + axis);
-  for (int& cut : split.cut_axes)
-    if (cut > axis) --cut;
-  call.give(make_split(local_of(given).squeeze(axis), split));
+  if (call.count() < 2) call.refuse("give it an axis");
+  Sizes axes = call.integers(1, 1);
+  for (std::int64_t& axis : axes) axis = front_axis(axis, given.dim());
+  std::sort(axes.begin(), axes.end(), std::greater<>());
+  at::Tensor local = local_of(given);
+  for (const std::int64_t axis : axes) {
+    if (given.size(axis) != 1) continue;
+    if (split.is_cut(axis)) call.refuse("the axis is cut");
+    split.sizes.erase(split.sizes.begin() + axis);
+    for (int& cut : split.cut_axes)
+      if (cut > axis) --cut;
+    local = local.squeeze(axis);
+  }
+  call.give(make_split(local, split));
 }
 
 at::Tensor permuted(const at::Tensor& given, const Sizes& order) {
@@ -168,7 +181,6 @@ void transpose(Call& call) {
 void slice(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split& split = split_of(given);
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
   const std::int64_t axis = front_axis(call[1].toInt(), given.dim());
   const std::int64_t size = given.size(axis);
   const auto bound = [&](const c10::IValue& value, std::int64_t otherwise) {
@@ -232,7 +244,6 @@ void cat(Call& call) {
 void pad(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split& split = split_of(given);
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
   const Sizes padding = call[1].toIntVector();
   Split result = split;
   Sizes local = padding;
@@ -257,18 +268,18 @@ void pad(Call& call) {
     if (place + 1 < split.layout.grid().size(cut)) local[2 * i + 1] = 0;
   }
   result.layout = halo::Layout(split.layout.grid(), std::move(cuts));
-  call.give(make_split(
-      at::constant_pad_nd(local_of(given), local, call[2].toScalar()), result));
+  call.give(
+      make_split(padded(local_of(given), local, call[2].toScalar()), result));
 }
 
 }  // namespace
 
 void add_shape_operations(Operations& table) {
-  table.emplace("aten::view", view);
-  table.emplace("aten::reshape", view);
-  table.emplace("aten::_unsafe_view", view);
-  table.emplace("aten::_reshape_alias", view);
-  table.emplace("aten::flatten", flatten);
+  table.emplace("aten::view", Rule{view, Flat::kTaken});
+  table.emplace("aten::reshape", Rule{view, Flat::kTaken});
+  table.emplace("aten::_unsafe_view", Rule{view, Flat::kTaken});
+  table.emplace("aten::_reshape_alias", Rule{view, Flat::kTaken});
+  table.emplace("aten::flatten", Rule{flatten, Flat::kTaken});
   table.emplace("aten::unsqueeze", unsqueeze);
   table.emplace("aten::squeeze", squeeze);
   table.emplace("aten::permute", permute);

@@ -189,7 +189,6 @@ void average_pool(Call& call) {
 at::Tensor image_of(Call& call, std::size_t axes) {
   const at::Tensor given = call.tensor(0);
   if (!is_split(given)) call.refuse("its weights are split, its input is not");
-  if (flat_from(given) >= 0) call.refuse("it is flattened");
   for (const int cut : split_of(given).cut_axes)
     if (cut >= 0 && cut < given.dim() - static_cast<std::int64_t>(axes))
       call.refuse("samples or channels are cut");

@@ -153,7 +153,7 @@ struct OverlappedConvolution
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const ConvolutionTask& task = kept<ConvolutionTask>(context);
-    task.input.tiles->memory().use_in_backward();
+    task.input.tiles->begin_backward();
     const auto saved = context->get_saved_variables();
     const at::Tensor& weight = saved[1];
     const at::Tensor dy = gradients[0].contiguous();

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "sheaf/base/error.hpp"
@@ -108,7 +109,7 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const HaloTask& task = kept<HaloTask>(context);
-    task.tiles->memory().use_in_backward();
+    task.tiles->begin_backward();
     LentTiles& lent = task.tiles->lent();
     const at::Tensor wanted = inside_of(gradients[0], task.needs);
     const auto handle = lent.start_adjoint(*task.exchange, wanted);
@@ -139,7 +140,7 @@ at::Tensor cropped_and_padded(const at::Tensor& plain, const Split& split,
     padding.insert(padding.end(), {need.low, need.high});
     has_padding = has_padding || need.low > 0 || need.high > 0;
   }
-  return has_padding ? at::constant_pad_nd(result, padding, fill) : result;
+  return has_padding ? padded(result, padding, fill) : result;
 }
 
 struct SumTask {
@@ -165,7 +166,7 @@ struct SumOverTiles : torch::autograd::Function<SumOverTiles> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const SumTask& task = kept<SumTask>(context);
-    task.tiles->memory().use_in_backward();
+    task.tiles->begin_backward();
     return {sum_of(gradients[0], *task.tiles, task.name + ", backward"), {}};
   }
 };
@@ -200,14 +201,53 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     const Split& split = kept<Split>(context);
-    split.tiles->memory().use_in_backward();
+    split.tiles->begin_backward();
     const at::Tensor whole =
         sum_of(gradients[0], *split.tiles, "gather, backward");
     return {part_in(whole, split, split.tiles->rank()).contiguous(), {}};
   }
 };
 
+struct CutPart : torch::autograd::Function<CutPart> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& whole,
+                            const Split* split) {
+    keep(context, *split);
+    return part_in(whole, *split, split->tiles->rank()).clone();
+  }
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    const Split& split = kept<Split>(context);
+    split.tiles->begin_backward();
+    const at::Tensor whole = at::zeros(split.sizes, gradients[0].options());
+    part_in(whole, split, split.tiles->rank()).copy_(gradients[0]);
+    return {sum_of(whole, *split.tiles, "cut, backward")
+                .div_(split.tiles->group().size()),
+            {}};
+  }
+};
+
 }  // namespace
+
+at::Tensor padded(const at::Tensor& tensor,
+                  const std::vector<std::int64_t>& padding,
+                  const at::Scalar& value) {
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  for (std::size_t i = 0; 2 * i < padding.size(); ++i)
+    sizes[sizes.size() - 1 - i] += padding[2 * i] + padding[2 * i + 1];
+  const bool has_nothing =
+      std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  return has_nothing ? nothing_from({tensor}, sizes)
+                     : at::constant_pad_nd(tensor, padding, value);
+}
+
+at::Tensor nothing_from(const std::vector<at::Tensor>& others,
+                        const std::vector<std::int64_t>& sizes) {
+  at::Tensor result = at::zeros(sizes, others[0].options());
+  for (const at::Tensor& other : others)
+    if (other.defined() && other.requires_grad())
+      result = result + 0 * other.sum();
+  return result;
+}
 
 halo::View view_of(const at::Tensor& plain) {
   halo::View view;
@@ -284,6 +324,12 @@ at::Tensor gather_parts(const at::Tensor& local, const Split& split) {
 
 at::Tensor own_part(const at::Tensor& whole, const Split& split) {
   return part_in(whole, split, split.tiles->rank());
+}
+
+at::Tensor cut_part(const at::Tensor& whole, const Split& split) {
+  return whole.requires_grad() && at::GradMode::is_enabled()
+             ? CutPart::apply(whole, &split)
+             : own_part(whole, split);
 }
 
 }  // namespace sheaf::spatial

@@ -41,13 +41,25 @@ at::Tensor grown_tile(const at::Tensor& plain, const std::vector<Need>& needs,
                       double fill);
 at::Tensor inside_of(at::Tensor grown, const std::vector<Need>& needs);
 
+// constant_pad_nd(), whose result may also have no elements, as on a rank
+// without a part of the image.
+at::Tensor padded(const at::Tensor& tensor,
+                  const std::vector<std::int64_t>& padding,
+                  const at::Scalar& value);
+// A tensor without elements that depends on the others.
+at::Tensor nothing_from(const std::vector<at::Tensor>& others,
+                        const std::vector<std::int64_t>& sizes);
+
 // The sum over ranks, on all of them.
 at::Tensor sum_over_tiles(const at::Tensor& local,
                           const std::shared_ptr<Tiles>& tiles);
 
 // All parts as one.
 at::Tensor gather_parts(const at::Tensor& local, const Split& split);
-// This rank's part of what all have.
+// This rank's part of what all have; its gradient is of that part alone.
 at::Tensor own_part(const at::Tensor& whole, const Split& split);
+// The same, where all ranks get the gradient of the whole, averaged over their
+// losses: that of one process.
+at::Tensor cut_part(const at::Tensor& whole, const Split& split);
 
 }  // namespace sheaf::spatial

@@ -1,7 +1,11 @@
 #include "sheaf/spatial/split_tensor.hpp"
 
 #include <c10/core/TensorImpl.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
+
+#include <algorithm>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/parts.hpp"
@@ -21,6 +25,33 @@ std::vector<std::int64_t> shown_sizes(const std::vector<std::int64_t>& sizes,
   return shown;
 }
 
+[[noreturn]] void refuse_use(const Split& split, const std::string& use,
+                             const std::string& advice) {
+  throw UsageError(concat(use, " of a tensor that is split over ranks (",
+                          split.text(), "): ", advice));
+}
+
+// The history that a split tensor shows where its part has one. Nothing leads
+// to it but what takes the tensor for an ordinary one.
+struct SplitHistory : torch::autograd::Node {
+  // Gradients that come here look like `whole`.
+  SplitHistory(std::string text, const at::Tensor& whole)
+      : text(std::move(text)) {
+    add_input_metadata(whole);
+  }
+  torch::autograd::variable_list apply(
+      torch::autograd::variable_list&&) override {
+    throw UsageError(
+        concat("backward of a tensor that is split over ranks (", text,
+               "): its parts have the history; call backward() of a loss, or "
+               "of sheaf::spatial::gather(tensor), and give functions of your "
+               "own (torch::autograd::Function) gathered tensors"));
+  }
+  std::string name() const override { return "SplitTensor"; }
+
+  std::string text;
+};
+
 // The key goes before autograd, and nothing else uses it in a program.
 class SplitImpl : public c10::TensorImpl {
  public:
@@ -30,12 +61,72 @@ class SplitImpl : public c10::TensorImpl {
         split_(std::move(split)),
         flat_from_(flat_from) {
     set_sizes_contiguous(shown_sizes(split_.sizes, flat_from_));
+    set_custom_sizes_strides(SizesStridesPolicy::CustomStrides);
     set_storage_access_should_throw();
+    set_autograd_meta(std::make_unique<Meta>(*this));
+    refresh_history();
+  }
+
+  // Shown as long as the part requires a gradient.
+  void refresh_history() {
+    if (!meta() || local_.requires_grad() == (history_ != nullptr)) return;
+    if (history_)
+      history_ = nullptr;
+    else
+      history_ = std::make_shared<SplitHistory>(
+          split_.text(), at::empty({}, local_.options()).expand(sizes()));
+    meta()->grad_fn_ = history_;
+  }
+  torch::autograd::AutogradMeta* meta() const {
+    return static_cast<torch::autograd::AutogradMeta*>(autograd_meta());
+  }
+
+  // A copy, as data() and detach() of ordinary tensors make it.
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
+      const c10::VariableVersion&, bool) const override {
+    return c10::make_intrusive<SplitImpl>(local_.detach(), split_, flat_from_);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
+      c10::VariableVersion&&, bool) const override {
+    return c10::make_intrusive<SplitImpl>(local_.detach(), split_, flat_from_);
+  }
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>&) override {
+    refuse_use(split_, "set_data()", "make a new tensor instead");
   }
 
   at::Tensor local_;
   Split split_;
   int flat_from_;
+  std::shared_ptr<SplitHistory> history_;
+
+ protected:
+  c10::IntArrayRef strides_custom() const override { refuse_strides(); }
+  c10::SymIntArrayRef sym_strides_custom() const override { refuse_strides(); }
+
+ private:
+  // Of the wrapper; that of the part is what counts.
+  struct Meta : torch::autograd::AutogradMeta {
+    explicit Meta(const SplitImpl& owner) : owner(owner) {}
+    bool requires_grad() const override { return owner.local_.requires_grad(); }
+    void set_requires_grad(bool wanted, at::TensorImpl*) override {
+      if (wanted != requires_grad())
+        refuse_use(owner.split_, "set_requires_grad()",
+                   "set it of the whole tensor, before it is cut");
+    }
+    const at::Tensor& grad() const override { refuse_gradient(); }
+    at::Tensor& mutable_grad() override { refuse_gradient(); }
+    [[noreturn]] void refuse_gradient() const {
+      refuse_use(owner.split_, "grad()",
+                 "take that of the whole tensor, before it is cut");
+    }
+    const SplitImpl& owner;
+  };
+
+  [[noreturn]] void refuse_strides() const {
+    refuse_use(split_, "strides",
+               "the whole lies nowhere; use sizes, or "
+               "sheaf::spatial::gather(tensor)");
+  }
 };
 
 SplitImpl& impl_of(const at::Tensor& tensor) {
@@ -89,7 +180,14 @@ bool operator==(const Split& a, const Split& b) {
          a.layout == b.layout;
 }
 
+void check_on_host(const std::string& what, const at::Device& device) {
+  SHEAF_CHECK(device.is_cpu(), what, " is on the device ", device.str(),
+              ", and images are cut over ranks in the memory of hosts only; "
+              "move it to torch::kCPU, or use DataParallel");
+}
+
 at::Tensor make_split(at::Tensor local, Split split, int flat_from) {
+  check_on_host("a part of a split tensor", local.device());
   SHEAF_ASSERT(local.sizes().vec() == split.local_sizes(), "a part of ",
                local.dim(), " axes for ", split.text());
   return at::Tensor(c10::make_intrusive<SplitImpl>(
@@ -114,6 +212,26 @@ const Split& split_of(const at::Tensor& tensor) {
 
 int flat_from(const at::Tensor& tensor) { return impl_of(tensor).flat_from_; }
 
+std::string why_unusable(const at::Tensor& tensor) {
+  const SplitImpl& impl = impl_of(tensor);
+  const auto* meta = impl.meta();
+  if (!meta) return "";  // data() has none
+  if (meta->requires_grad_)
+    return "set_requires_grad() was called on it; call it on the whole tensor, "
+           "before it is cut";
+  if (meta->grad_fn_ != impl.history_)
+    return "a function of your own (torch::autograd::Function) has made it, "
+           "whose gradient would be lost";
+  if (!meta->hooks_.empty() || meta->cpp_hooks_list_ || tensor.retains_grad())
+    return "it has a hook (register_hook(), retain_grad()), which would never "
+           "be called";
+  return "";
+}
+
+void refresh_history(const at::Tensor& tensor) {
+  impl_of(tensor).refresh_history();
+}
+
 namespace {
 
 Split even_split(const std::shared_ptr<Tiles>& tiles,
@@ -137,8 +255,9 @@ Split even_split(const std::shared_ptr<Tiles>& tiles,
 
 at::Tensor cut(const at::Tensor& whole, const std::shared_ptr<Tiles>& tiles,
                int first_axis) {
+  check_on_host("a tensor to be cut", whole.device());
   Split split = even_split(tiles, whole.sizes().vec(), first_axis);
-  at::Tensor part = own_part(whole, split);
+  at::Tensor part = cut_part(whole, split);
   return make_split(std::move(part), std::move(split));
 }
 

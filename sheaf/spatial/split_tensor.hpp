@@ -3,11 +3,15 @@
 //
 // To users' modules it is an ordinary tensor: it has the sizes of the whole,
 // and operations on it come to kernels of this layer (dispatch.cpp), which
-// compute this rank's part. Autograd sees the parts only.
+// compute this rank's part. Autograd sees the parts only: requires_grad() is
+// that of the part, and what would need a gradient of the whole (hooks, grad(),
+// backward() of the tensor itself, functions of one's own) is an error, as are
+// strides, which the whole has not.
 
 #include <torch/types.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sheaf/spatial/tiles.hpp"
@@ -45,8 +49,19 @@ void set_local(const at::Tensor& tensor, at::Tensor local);
 const Split& split_of(const at::Tensor& tensor);
 int flat_from(const at::Tensor& tensor);
 
+// Why operations must not take a split tensor, though it looks like one: it has
+// hooks, which would not be called, or a history that its part does not have.
+// Empty if they may.
+std::string why_unusable(const at::Tensor& tensor);
+// After an operation has changed the part in place.
+void refresh_history(const at::Tensor& tensor);
+
+// UsageError unless the device is the host, where tiles lie; `what` is on it.
+void check_on_host(const std::string& what, const at::Device& device);
+
 // Cuts a tensor that all ranks have: `first_axis` and those after it, by the
-// axes of the grid in turn. Nothing is sent; differentiable.
+// axes of the grid in turn. Nothing is sent. Differentiable: each rank gets the
+// gradient of the whole tensor, that of one process, by one sum.
 at::Tensor cut(const at::Tensor& whole, const std::shared_ptr<Tiles>& tiles,
                int first_axis = 2);
 // The same with this rank's part at hand, of a tensor of `sizes`.

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/spatial/dispatch.hpp"
 
@@ -22,6 +23,16 @@ Tiles::Tiles(const comm::Group& group, const halo::Grid& grid,
         at::randint(std::int64_t{1} << 62, {1}, at::kLong).item<std::int64_t>();
   comm::broadcast(group_, seed, {.name = "seed of the tiles"});
   seed_ = static_cast<std::uint64_t>(seed[0]);
+}
+
+void Tiles::begin_backward() const {
+  SHEAF_CHECK(!at::GradMode::is_enabled(), "rank ", rank(),
+              ": gradients of gradients (create_graph, a gradient penalty) do "
+              "not pass the exchanges of a ",
+              grid_.text(),
+              " grid; compute this part of the loss on gathered tensors "
+              "(sheaf::spatial::gather), or with a network in one process");
+  memory_.use_in_backward();
 }
 
 SpatialStats Tiles::counted() const {

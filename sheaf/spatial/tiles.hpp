@@ -72,6 +72,10 @@ class Tiles {
   const TileMemory& memory() const { return memory_; }
   LentTiles& lent() { return lent_; }
 
+  // Called by the backward of each exchange. UsageError where gradients are to
+  // have gradients (create_graph), which exchanges do not pass.
+  void begin_backward() const;
+
   // The same number on all ranks, another one each time. All ranks call it.
   std::uint64_t next_seed() { return seed_++; }
 

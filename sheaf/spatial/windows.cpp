@@ -68,7 +68,7 @@ at::Tensor window_input(const at::Tensor& local, const Split& input,
       std::any_of(plan.other_padding.begin(), plan.other_padding.end(),
                   [](std::int64_t size) { return size != 0; });
   if (!pads_others || !has_padding || grown.numel() == 0) return grown;
-  return at::constant_pad_nd(grown, plan.other_padding, fill);
+  return padded(grown, plan.other_padding, fill);
 }
 
 TransposedPlan plan_transposed(const Split& input,
@@ -122,15 +122,7 @@ at::Tensor own_outputs(const at::Tensor& made, const TransposedPlan& plan,
     border.push_back(reached.begin - wanted.begin);
     border.push_back(wanted.end - reached.end);
   }
-  return at::constant_pad_nd(made, border, 0);  // negative: crops
-}
-
-at::Tensor nothing_from(const std::vector<at::Tensor>& others,
-                        const std::vector<std::int64_t>& sizes) {
-  at::Tensor result = at::zeros(sizes, others[0].options());
-  for (const at::Tensor& other : others)
-    if (other.defined()) result = result + 0 * other.sum();
-  return result;
+  return padded(made, border, 0);  // negative: crops
 }
 
 }  // namespace sheaf::spatial

@@ -43,8 +43,4 @@ TransposedPlan plan_transposed(const Split& input,
 at::Tensor own_outputs(const at::Tensor& made, const TransposedPlan& plan,
                        const std::vector<halo::Window>& windows);
 
-// A tensor without elements that depends on the others.
-at::Tensor nothing_from(const std::vector<at::Tensor>& others,
-                        const std::vector<std::int64_t>& sizes);
-
 }  // namespace sheaf::spatial

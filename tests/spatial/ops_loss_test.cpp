@@ -1,12 +1,55 @@
 #include <gtest/gtest.h>
 
 #include "tests/spatial/on_grids.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::spatial {
 namespace {
 
 using namespace test;
 using Sizes = std::vector<std::int64_t>;
+
+// An ignored class that is none of the weights'.
+TEST(SplitLosses, WeightedClassesAndIgnoredOnes) {
+  namespace F = torch::nn::functional;
+  at::Tensor classes = random({2, 5, 4}, at::kDouble, 6)
+                           .abs()
+                           .mul(1.5)
+                           .clamp_max(2.9)
+                           .to(at::kLong);
+  classes[0][1][2] = 255;
+  classes[1].slice(0, 3) = 255;
+  const at::Tensor weight = at::tensor({0.5, 1., 2.}, at::kDouble);
+  std::vector<Case> cases;
+  for (const bool is_split_too : {false, true})
+    cases.push_back(
+        {is_split_too ? "target is split" : "target is whole",
+         {2, 3, 5, 4},
+         {},
+         [=](const at::Tensor& x, const Tensors&) {
+           const at::Tensor target =
+               is_split_too && is_split(x)
+                   ? cut(classes, split_of(x).tiles, /*first_axis=*/1)
+                   : classes;
+           return F::cross_entropy(
+               x, target,
+               F::CrossEntropyFuncOptions().weight(weight).ignore_index(255));
+         }});
+  expect_on_grids(cases, {"1x2", "2x2", "6x1"});
+}
+
+// On all ranks, not only where the pixel is.
+TEST(SplitLosses, RefuseClassesThatDoNotExist) {
+  comm::run_threads(2, [](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x1"));
+    const at::Tensor x = cut(random({1, 3, 4, 4}, at::kDouble, 1), tiles);
+    at::Tensor classes = at::zeros({1, 4, 4}, at::kLong);
+    classes[0][3][3] = 3;
+    expect_throws<UsageError>(
+        [&] { torch::nn::functional::cross_entropy(x, classes); },
+        {"nll_loss", "0 to 3", "has 3"});
+  });
+}
 
 TEST(SplitLosses, OfPixels) {
   namespace F = torch::nn::functional;

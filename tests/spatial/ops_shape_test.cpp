@@ -8,6 +8,27 @@ namespace {
 using namespace test;
 using Sizes = std::vector<std::int64_t>;
 
+// The image stays the last axes, where an axis of size 1 leaves a choice.
+TEST(SplitShapes, ViewsOfLinesKeepTheirImage) {
+  const auto viewed = [](const Sizes& to, const Sizes& weight) {
+    return [=](const at::Tensor& x, const Tensors& w) {
+      return at::conv2d(x.view(to), w[0].view(weight), {}, 1,
+                        {weight[2] / 2, weight[3] / 2});
+    };
+  };
+  expect_on_grids(
+      {{"channels to samples",
+        {2, 3, 1, 7},
+        {{3}},
+        viewed({6, 1, 1, 7}, {1, 1, 1, 3})},
+       {"and back to channels",
+        {6, 1, 1, 7},
+        {{9}},
+        viewed({2, 3, 1, 7}, {1, 3, 1, 3})},
+       {"a column", {2, 3, 7, 1}, {{3}}, viewed({6, 1, 7, 1}, {1, 1, 3, 1})}},
+      kFlatGrids);
+}
+
 TEST(SplitShapes, SkipsSlicesAndJoins) {
   const Sizes input{2, 4, 6, 5};
   expect_on_grids(
@@ -52,6 +73,30 @@ TEST(SplitShapes, SkipsSlicesAndJoins) {
           y += 1;
           y.relu_();
           return y;
+        }},
+       {"larger of two",
+        input,
+        {},
+        [](const at::Tensor& x, const Tensors&) {
+          return at::max(x, 0.5 - x) + at::min(x, x * x);
+        }},
+       {"along channels",
+        input,
+        {},
+        [](const at::Tensor& x, const Tensors&) {
+          return std::get<0>(x.topk(3, 1)) +
+                 at::logsumexp(x, {1}, /*keepdim=*/true) +
+                 std::get<0>(x.max(1, /*keepdim=*/true)) +
+                 std::get<0>(x.min(1)).unsqueeze(1) +
+                 at::logsumexp(x, at::IntArrayRef({0, 1}));
+        }},
+       {"sums of a flattened image",
+        input,
+        {},
+        [](const at::Tensor& x, const Tensors&) {
+          return x.flatten(1).square().sum(at::IntArrayRef({0, 1}),
+                                           /*keepdim=*/true) +
+                 x.flatten(1).mean();
         }},
        {"softmax over channels",
         input,

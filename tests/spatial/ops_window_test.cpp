@@ -67,6 +67,51 @@ TEST(SplitWindows, TransposedConvolutions) {
   expect_on_grids(cases, kFlatGrids);
 }
 
+// Ranks without a part of the image take part in everything.
+TEST(SplitWindows, ImagesWithFewerRowsThanRanks) {
+  namespace F = torch::nn::functional;
+  const Sizes input{2, 4, 3, 3};
+  expect_on_grids({{"padding",
+                    input,
+                    {},
+                    [](const at::Tensor& x, const Tensors&) {
+                      return at::constant_pad_nd(x, {1, 0, 2, 1}, 0.5);
+                    }},
+                   {"local response",
+                    input,
+                    {},
+                    [](const at::Tensor& x, const Tensors&) {
+                      return F::local_response_norm(
+                          x, F::LocalResponseNormFuncOptions(3));
+                    }},
+                   {"same, even kernel",
+                    input,
+                    {{2, 4, 2, 4}, {2}},
+                    [](const at::Tensor& x, const Tensors& w) {
+                      return at::conv2d(x, w[0], w[1], 1, "same");
+                    }},
+                   {"transposed",
+                    input,
+                    {{4, 2, 3, 2}},
+                    [](const at::Tensor& x, const Tensors& w) {
+                      return at::conv_transpose2d(x, w[0], {}, 2, 1);
+                    }},
+                   {"prelu",
+                    input,
+                    {{4}},
+                    [](const at::Tensor& x, const Tensors& w) {
+                      return at::prelu(x, w[0]);
+                    }}},
+                  {"6x1", "1x5", "4x4"});
+  expect_on_grids({{"prelu of one weight",
+                    {1, 3, 5, 4},
+                    {{1}},
+                    [](const at::Tensor& x, const Tensors& w) {
+                      return at::prelu(x, w[0]);
+                    }}},
+                  kFlatGrids);
+}
+
 TEST(SplitWindows, Pooling) {
   const auto two = [](const char* name, auto function) {
     return Case{
@@ -83,6 +128,14 @@ TEST(SplitWindows, Pooling) {
        two("max of ties",
            [](auto& x) {
              return at::max_pool2d(at::relu(x), {3, 2}, {1, 2}, {1, 0});
+           }),
+       two("max, a kernel larger than the image",
+           [](auto& x) {
+             return at::max_pool2d(x, {13, 3}, {4, 2}, {0, 1}, {1, 1}, true);
+           }),
+       two("average, a kernel larger than the image",
+           [](auto& x) {
+             return at::avg_pool2d(x, {13, 3}, {4, 2}, {0, 1}, true, false);
            }),
        two("average",
            [](auto& x) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/spatial/random_cases.hpp"
+#include "tests/spatial/random_chains.hpp"
 #include "tests/support/world.hpp"
 
 namespace sheaf::spatial {
@@ -44,6 +45,13 @@ TEST_P(RandomWindowRanks, TakeStridesThatTilesAreNoMultiplesOf) {
     expect_cases_same(cases, grid, at::kDouble, 1e-12, GetParam());
     expect_cases_same(cases, grid, at::kFloat, 1e-5, GetParam());
   }
+}
+
+TEST(RandomChainRanks, GiveWhatOneProcessGives) {
+  for (const std::string& grid : grids_of(sheaf::test::world().size()))
+    if (halo::Grid::parse(grid).axes() == 2)
+      expect_cases_same(random_chains(99, 30), grid, at::kDouble, 1e-10,
+                        parallel::Overlap::kAuto);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RandomWindowRanks,
