@@ -6,6 +6,7 @@
 #include "sheaf/parallel/gradient_hooks.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/homes.hpp"
+#include "sheaf/spatial/input_check.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -23,14 +24,30 @@ int check_samples(const comm::Group& group, const halo::Grid& grid,
   return wanted;
 }
 
+// Halos are copied from and to memory of the host.
+void check_module_on_host(const torch::nn::Module& module) {
+  for (const auto& item : module.named_parameters())
+    check_on_host("the parameter " + item.key(), item.value().device());
+  for (const auto& item : module.named_buffers())
+    if (item.value().defined())
+      check_on_host("the buffer " + item.key(), item.value().device());
+}
+
 bool has_places(const SpatialOptions& options) {
   return options.owns_filters && halo::Grid::parse(options.grid).ranks() > 1;
 }
 
+// Checks what the base must not begin with, first what ranks differ in.
 parallel::DataParallelOptions with_kept(
-    const std::shared_ptr<torch::nn::Module>& module,
+    const std::shared_ptr<torch::nn::Module>& module, const comm::Group& group,
     const SpatialOptions& options) {
   parallel::DataParallelOptions result = options.data;
+  if (module) {
+    parallel::check_like_homes(group, module->parameters(), "SpatialParallel");
+    check_module_on_host(*module);
+  }
+  if (result.device)
+    check_on_host("SpatialOptions::data.device", *result.device);
   if (!module || !has_places(options)) return result;
   for (const auto& [name, parameter] : local_filters(*module))
     result.kept.push_back(parameter);
@@ -42,16 +59,17 @@ parallel::DataParallelOptions with_kept(
 SpatialParallelCore::SpatialParallelCore(
     std::shared_ptr<torch::nn::Module> module, const comm::Group& group,
     const SpatialOptions& options)
-    : DataParallelCore(module, group, with_kept(module, options)),
+    : DataParallelCore(module, group, with_kept(module, group, options)),
       wrapped_(module),
-      first_axis_(options.first_axis) {
-  parallel::check_like_homes(group, module->parameters(), "SpatialParallel");
+      first_axis_(options.first_axis),
+      check_inputs_(options.check_inputs) {
   const halo::Grid grid = halo::Grid::parse(options.grid);
   const int samples = check_samples(group, grid, options.samples);
   sample_group_ = group.rank() / grid.ranks();
   tiles_ = std::make_shared<Tiles>(
       samples == 1 ? group : group.split(sample_group_, group.rank()), grid,
       options.data.overlap);
+  samples_ = group.split(tiles_->rank(), group.rank());
   NamedTensors filters;
   if (has_places(options)) filters = local_filters(*module);
   if (filters.empty()) return;
@@ -59,6 +77,25 @@ SpatialParallelCore::SpatialParallelCore(
   set_before_pass([this] {
     parallel::at_end_of_backward([this] { placed_->end_pass(); });
   });
+}
+
+void SpatialParallelCore::check_inputs(
+    const std::vector<at::Tensor>& inputs) const {
+  check_same_inputs(
+      {.grid = tiles_->group(),
+       .first_rank = sample_group_ * tiles_->group().size(),
+       .advice = "give the loader the group that tells samples apart, "
+                 "data::Loader(dataset, model.samples(), options), or tiles to "
+                 "from_part()"},
+      inputs);
+}
+
+void SpatialParallelCore::before_inputs(const std::vector<at::Tensor>& inputs) {
+  bool& is_checked = is_checked_[wrapped_->is_training() ? 1 : 0];
+  const bool is_wanted = check_inputs_ == CheckInputs::kEvery ||
+                         (check_inputs_ == CheckInputs::kFirst && !is_checked);
+  if (is_wanted) check_inputs(inputs);
+  is_checked = true;
 }
 
 void SpatialParallelCore::gather_weights() {

@@ -3,8 +3,11 @@
 // result. For any module, unmodified; see docs/spatial.md.
 //
 //   sheaf::SpatialParallel model(net, world, {.grid = "2x2"});
-//   loss(model.forward(images), targets).backward();
-//   optimizer.step();  // all ranks take the same step
+//   sheaf::data::Loader loader(images, model.samples(), {.batch_size = 8});
+//   for (auto& batch : loader) {
+//     loss(model.forward(batch.data), batch.target).backward();
+//     optimizer.step();  // all ranks take the same step
+//   }
 //
 // Ranks of a grid hold the same samples; with more ranks than the grid has
 // places, groups of ranks hold different samples.
@@ -12,15 +15,23 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include <array>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "sheaf/parallel/data_parallel.hpp"
 #include "sheaf/spatial/placed_filters.hpp"
 #include "sheaf/spatial/split_tensor.hpp"
 
 namespace sheaf::spatial {
+
+// Which calls of forward() compare the images that ranks of a grid were given:
+// the first one in training and the first one in evaluation, all, or none. It
+// takes a checksum of the images and one small message.
+enum class CheckInputs { kFirst, kEvery, kNever };
 
 struct SpatialOptions {
   std::string grid = "1x1";
@@ -31,6 +42,7 @@ struct SpatialOptions {
   // and their gradients not exchanged between the ranks of a grid. A rank then
   // has other places as they were before, until gather_weights().
   bool owns_filters = false;
+  CheckInputs check_inputs = CheckInputs::kFirst;
 };
 
 // What SpatialParallel does, for any kind of module. Weights' gradients are
@@ -51,6 +63,12 @@ class SpatialParallelCore : public parallel::DataParallelCore {
     return spatial::from_part(part, tiles_, std::move(sizes), first_axis_);
   }
 
+  // UsageError on all ranks of the grid, naming those that differ, unless they
+  // give the same tensors: in type, sizes and bytes; of split ones in type and
+  // sizes. All ranks of the grid call it. forward() does, by default in the
+  // first step.
+  void check_inputs(const std::vector<at::Tensor>& inputs) const;
+
   // With owns_filters: all weights on all ranks, for files and other uses than
   // forward(). All ranks call these; without it they do nothing more than
   // others would.
@@ -65,6 +83,13 @@ class SpatialParallelCore : public parallel::DataParallelCore {
   const std::shared_ptr<Tiles>& tiles() const { return tiles_; }
   // Which of the groups with samples of their own this rank is in.
   int sample_group() const { return sample_group_; }
+  // For loaders: the ranks with this rank's place in their grids, one of each
+  // group of samples, so that all ranks of a grid get the same samples.
+  const comm::Group& samples() const { return samples_; }
+
+ protected:
+  // What forward() does with its tensors before the first operation.
+  void before_inputs(const std::vector<at::Tensor>& inputs);
 
  private:
   std::shared_ptr<torch::nn::Module> wrapped_;
@@ -72,6 +97,9 @@ class SpatialParallelCore : public parallel::DataParallelCore {
   std::unique_ptr<PlacedFilters> placed_;  // null: none
   int first_axis_;
   int sample_group_;
+  comm::Group samples_;
+  CheckInputs check_inputs_;
+  std::array<bool, 2> is_checked_{};  // by whether the module is training
 };
 
 template <class Module>
@@ -85,11 +113,15 @@ class SpatialParallel : public SpatialParallelCore {
                   const comm::Group& group, const SpatialOptions& options)
       : SpatialParallel(module.ptr(), group, options) {}
 
-  // Images are whole, the same on all ranks of a grid, or split. What comes
-  // out is split where the network's result is an image, else whole.
+  // Images are whole, the same on all ranks of a grid, or split, and so are
+  // tensors among the rest. What comes out is split where the network's result
+  // is an image, else whole.
   template <class... Rest>
   auto forward(const at::Tensor& images, Rest&&... rest) {
     before_forward();
+    std::vector<at::Tensor> inputs{images};
+    (add_tensor(inputs, rest), ...);
+    before_inputs(inputs);
     auto output = module_->forward(is_split(images) ? images : cut(images),
                                    std::forward<Rest>(rest)...);
     after_forward(parallel::tensors_in(output));
@@ -100,6 +132,11 @@ class SpatialParallel : public SpatialParallelCore {
   Module* operator->() const { return module_.get(); }
 
  private:
+  template <class T>
+  static void add_tensor(std::vector<at::Tensor>& tensors, const T& value) {
+    if constexpr (std::is_same_v<T, at::Tensor>) tensors.push_back(value);
+  }
+
   std::shared_ptr<Module> module_;
 };
 
