@@ -87,12 +87,16 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
                        product(split.sizes), " elements"));
   if (to == given.sizes().vec()) return given;
   if (to == split.sizes) return make_split(local_of(given), split);
+  // One axis has no room for two that are cut, even of size 1.
+  const int from = flat_start(split, to);
+  const auto cuts = std::count_if(split.cut_axes.begin(), split.cut_axes.end(),
+                                  [](int axis) { return axis >= 0; });
+  if (from >= 0 && cuts > 1) return make_split(local_of(given), split, from);
   if (const auto kept = kept_axes(split, to)) {
     Split result{split.tiles, to, *kept, split.layout};
     return make_split(local_of(given).reshape(result.local_sizes()), result);
   }
-  if (const int from = flat_start(split, to); from >= 0)
-    return make_split(local_of(given), split, from);
+  if (from >= 0) return make_split(local_of(given), split, from);
   call.refuse(concat("a view as ", at::IntArrayRef(to),
                      " would mix an axis that is cut with others"));
 }
