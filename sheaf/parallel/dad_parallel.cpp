@@ -9,6 +9,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/buffers.hpp"
 #include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
@@ -84,7 +85,7 @@ struct DadParallelCore::State {
   comm::Group second;  // for factors, at the same time
   DadOptions options;
   NamedTensors parameters;
-  NamedTensors buffers;
+  ModuleBuffers buffers;
   std::vector<ReducedParameter> reduced;
   std::optional<WrappedParameters> wrapped;
   double weight = 1;  // of this rank's gradients in the average of ranks
@@ -156,14 +157,15 @@ DadParallelCore::~DadParallelCore() = default;
 void DadParallelCore::wrap() {
   State& state = *state_;
   state.parameters = unique_parameters(*state.module);
-  state.buffers = buffers_of(*state.module);
+  state.buffers = ModuleBuffers(*state.module);
   state.reduced = reduced_parameters(*state.module, state.parameters);
   if (state.group.size() == 1) return;
   SHEAF_CHECK(!state.reducer || !state.reducer->has_local(),
               "the module has changed while gradients of no_sync() wait for "
               "their exchange; change it after a backward() with exchange");
   NamedTensors all = state.parameters;
-  all.insert(all.end(), state.buffers.begin(), state.buffers.end());
+  const NamedTensors& buffers = state.buffers.tensors();
+  all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_shapes(state.group, all);
   check_like_homes(state.group, state.module->parameters(), "DadParallel");
   name_changes(state.parameters);
@@ -196,7 +198,8 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   if (state.reducer && state.pass.is_syncing()) state.reducer->before_forward();
   if (state.pass.is_syncing() && state.options.broadcast_buffers &&
       !state.buffers.empty())
-    broadcast_tensors(state.group, state.buffers);
+    state.buffers.broadcast(state.group);
+  state.buffers.begin_forward();
   state.weight = 1;
   if (!at::GradMode::is_enabled()) return;
   if (rows && state.options.average == Average::kRows) {
@@ -218,6 +221,7 @@ void DadParallelCore::stop_watching() {
 void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   State& state = *state_;
   if (!state.watch) return;
+  state.buffers.end_forward();
   state.watch->stop();
   for (at::Tensor* output : outputs)
     if (state.weight != 1 && output->defined() && output->requires_grad())
@@ -363,9 +367,14 @@ std::string DadParallelCore::describe_routes() const {
   return text;
 }
 
+void DadParallelCore::share_buffers() {
+  if (state_->watch) state_->buffers.broadcast(state_->group);
+}
+
 void DadParallelCore::check_weights() const {
   NamedTensors all = state_->parameters;
-  all.insert(all.end(), state_->buffers.begin(), state_->buffers.end());
+  const NamedTensors buffers = state_->buffers.shared(state_->group);
+  all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_bits(state_->group, all);
 }
 

@@ -90,6 +90,7 @@ class DadParallelCore : public Strategy {
   // Whether plans are still being tried; see DadOptions::has_trials.
   bool is_trying() const;
 
+  void share_buffers() override;
   void check_weights() const override;
   ExchangeStats stats() const override;
   void reset_stats() override;

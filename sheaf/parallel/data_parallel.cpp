@@ -6,6 +6,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/agreement.hpp"
+#include "sheaf/parallel/buffers.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/parallel/wrapped_parameters.hpp"
@@ -42,7 +43,7 @@ struct DataParallelCore::State {
   comm::Group group;  // our own: users' operations do not come between
   DataParallelOptions options;
   NamedTensors parameters;
-  NamedTensors buffers;
+  ModuleBuffers buffers;
   std::optional<WrappedParameters> wrapped;
   std::unique_ptr<Reducer> reducer;  // none in a group of one
   BackwardPass pass;
@@ -72,7 +73,7 @@ struct DataParallelCore::State {
   }
   void send_buffers(const std::vector<std::int32_t>& words) {
     const auto first = std::find(words.begin(), words.end(), kBuffers);
-    broadcast_tensors(group, buffers, static_cast<int>(first - words.begin()));
+    buffers.broadcast(group, static_cast<int>(first - words.begin()));
   }
 };
 
@@ -102,13 +103,14 @@ DataParallelCore::~DataParallelCore() = default;
 void DataParallelCore::wrap() {
   State& state = *state_;
   state.parameters = unique_parameters(*state.module);
-  state.buffers = buffers_of(*state.module);
+  state.buffers = ModuleBuffers(*state.module);
   auto reduced = reduced_parameters(*state.module, state.parameters);
   std::erase_if(reduced,
                 [&](const auto& one) { return state.keeps(one.tensor); });
   if (state.group.size() == 1) return;
   NamedTensors all = state.parameters;
-  all.insert(all.end(), state.buffers.begin(), state.buffers.end());
+  const NamedTensors& buffers = state.buffers.tensors();
+  all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_shapes(state.group, all);
   name_changes(state.parameters);
   state.wrapped.emplace(*state.module);
@@ -132,17 +134,26 @@ void DataParallelCore::before_forward() {
     agree_on_change(state.group, *changed);
     wrap();
   }
-  if (!state.pass.is_syncing()) return;
-  state.reducer->before_forward();
-  if (!state.options.broadcast_buffers || state.buffers.empty()) return;
-  if (state.is_joining)
-    state.send_buffers(state.tell(kBuffers));
-  else
-    broadcast_tensors(state.group, state.buffers);
+  if (state.pass.is_syncing()) {
+    state.reducer->before_forward();
+    if (state.options.broadcast_buffers && !state.buffers.empty()) {
+      if (state.is_joining)
+        state.send_buffers(state.tell(kBuffers));
+      else
+        state.buffers.broadcast(state.group);
+    }
+  }
+  state.buffers.begin_forward();
 }
 
 void DataParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
-  if (state_->reducer) state_->pass.watch(outputs);
+  if (!state_->reducer) return;
+  state_->buffers.end_forward();
+  state_->pass.watch(outputs);
+}
+
+void DataParallelCore::share_buffers() {
+  if (state_->reducer) state_->buffers.broadcast(state_->group);
 }
 
 bool DataParallelCore::is_syncing() const { return state_->pass.is_syncing(); }
@@ -204,10 +215,9 @@ void DataParallelCore::Join::finish() {
     std::vector<std::int64_t> all(static_cast<std::size_t>(state.group.size()));
     comm::all_gather(state.group, mine, all, {.name = "join"});
     const auto most = std::max_element(all.begin(), all.end());
-    NamedTensors tensors = state.parameters;
-    tensors.insert(tensors.end(), state.buffers.begin(), state.buffers.end());
-    broadcast_tensors(state.group, tensors,
-                      static_cast<int>(most - all.begin()));
+    const int root = static_cast<int>(most - all.begin());
+    broadcast_tensors(state.group, state.parameters, root);
+    state.buffers.broadcast(state.group, root);
   }
   state.is_joining = false;
 }
@@ -216,7 +226,8 @@ void DataParallelCore::check_weights() const {
   NamedTensors all = state_->parameters;
   std::erase_if(
       all, [this](const auto& entry) { return state_->keeps(entry.second); });
-  all.insert(all.end(), state_->buffers.begin(), state_->buffers.end());
+  const NamedTensors buffers = state_->buffers.shared(state_->group);
+  all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_bits(state_->group, all);
 }
 

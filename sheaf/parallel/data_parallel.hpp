@@ -73,6 +73,7 @@ class DataParallelCore : public Strategy {
   };
   Join join(const JoinOptions& options = {}) { return Join(*this, options); }
 
+  void share_buffers() override;
   void check_weights() const override;
   ExchangeStats stats() const override;
   void reset_stats() override;

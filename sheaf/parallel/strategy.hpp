@@ -46,8 +46,13 @@ class Strategy {
   // changed; what another strategy has saved is left alone.
   virtual void load_state(const NamedTensors& /*saved*/) {}
 
+  // Buffers become rank 0's on all ranks, so that all evaluate and save one
+  // model. All ranks call it, between two passes.
+  virtual void share_buffers() {}
+
   // CheckError naming the first parameter or buffer whose bits differ between
-  // ranks. All ranks call it.
+  // ranks. Buffers that a forward() of any rank has changed since they were
+  // last rank 0's are not compared: see ModuleBuffers. All ranks call it.
   virtual void check_weights() const = 0;
 
   virtual ExchangeStats stats() const = 0;

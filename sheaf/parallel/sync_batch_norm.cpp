@@ -20,6 +20,7 @@
 #include <mutex>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/buffers.hpp"
 #include "sheaf/parallel/keep.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
@@ -198,6 +199,10 @@ at::Tensor batch_norm(const at::Tensor& input, const MaybeTensor& weight,
     if (group.is_member() && group.size() > 1)
       return sync_batch_norm(input, scale, tensor_of(bias), running_mean,
                              tensor_of(var), momentum, eps, group);
+  }
+  if (training) {
+    note_uncounted_write(tensor_of(mean));
+    note_uncounted_write(tensor_of(var));
   }
   return at::native::batch_norm(input, weight, bias, mean, var, training,
                                 momentum, eps, cudnn);
