@@ -50,8 +50,10 @@ double slope_error(const std::function<Tensor(const Tensor&)>& function,
     step.view(-1)[i] = 1e-5;
     const double measured =
         (function(at + step) - function(at - step)).item<double>() / 2e-5;
-    largest = std::max(
-        largest, std::abs(measured - slope.reshape(-1)[i].item<double>()));
+    const double error =
+        std::abs(measured - slope.reshape(-1)[i].item<double>());
+    if (!(error <= largest)) largest = error;  // NaN stays
+    if (std::isnan(largest)) break;
   }
   return largest;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sheaf/parallel/reducer.hpp"
+#include "tests/support/compare.hpp"
 
 namespace sheaf::parallel::test {
 
@@ -34,7 +35,9 @@ inline double largest_error(Reducer& reducer,
   double largest = 0;
   for (const auto& one : parameters)
     largest = std::max(
-        largest, (one.tensor.grad() - average).abs().max().item<double>());
+        largest,
+        sheaf::test::largest_difference(
+            one.tensor.grad(), at::full_like(one.tensor.detach(), average)));
   return largest;
 }
 

@@ -9,6 +9,7 @@
 
 #include "sheaf/comm/world.hpp"
 #include "sheaf/parallel/data_parallel.hpp"
+#include "tests/support/compare.hpp"
 
 namespace sheaf::parallel::test {
 
@@ -88,12 +89,7 @@ inline std::vector<at::Tensor> weights_of(const torch::nn::Module& module) {
 // The largest difference, relative to the largest weight of its tensor.
 inline double distance(const std::vector<at::Tensor>& a,
                        const std::vector<at::Tensor>& b) {
-  double most = a.size() == b.size() ? 0 : 1e9;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const double scale = b[i].abs().max().item<double>() + 1e-30;
-    most = std::max(most, (a[i] - b[i]).abs().max().item<double>() / scale);
-  }
-  return most;
+  return sheaf::test::largest_difference(a, b, sheaf::test::Scale::kRelative);
 }
 
 }  // namespace sheaf::parallel::test

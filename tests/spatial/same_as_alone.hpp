@@ -11,6 +11,7 @@
 #include "sheaf/spatial/parts.hpp"
 #include "sheaf/spatial/split_tensor.hpp"
 #include "sheaf/tensor/collectives.hpp"
+#include "tests/support/compare.hpp"
 
 namespace sheaf::spatial::test {
 
@@ -59,10 +60,9 @@ inline Results alone(const Case& one, at::ScalarType type) {
 }
 
 inline double distance(const at::Tensor& a, const at::Tensor& b) {
-  if (a.numel() == 0 && b.numel() == 0) return 0;
-  if (a.sizes() != b.sizes()) return 1e9;
-  const double size = std::max(1.0, b.abs().max().item<double>());
-  return (a - b).abs().max().item<double>() / size;
+  const double most = sheaf::test::largest_difference(a, b);
+  if (b.numel() == 0) return most;
+  return most / std::max(1.0, b.abs().max().item<double>());
 }
 
 // On a rank; `wanted` is what one process got.

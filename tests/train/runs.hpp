@@ -12,6 +12,7 @@
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/compare.hpp"
 
 namespace sheaf::train {
 
@@ -74,20 +75,8 @@ inline Model stopping_model(const RunConfig& config, int forwards) {
   return model;
 }
 
-inline double largest_difference(const NamedTensors& a, const NamedTensors& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest,
-                       (a[i].second - b[i].second).abs().max().item<double>());
-  return largest;
-}
-
-inline bool has_same_bits(const NamedTensors& a, const NamedTensors& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!torch::equal(a[i].second, b[i].second)) return false;
-  return true;
-}
+using test::has_same_bits;
+using test::largest_difference;
 
 inline std::vector<std::string> lines_in(const std::filesystem::path& path) {
   std::vector<std::string> lines;
