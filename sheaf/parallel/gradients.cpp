@@ -3,19 +3,38 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <set>
+#include <tuple>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
+namespace {
+
+using Place = std::tuple<const void*, std::int64_t, std::vector<std::int64_t>,
+                         std::vector<std::int64_t>>;
+
+// Where a gradient lies. Sparse ones have no single place.
+Place place_of(const at::Tensor& gradient) {
+  if (gradient.layout() != at::kStrided || !gradient.has_storage())
+    return {gradient.unsafeGetTensorImpl(), 0, {}, {}};
+  return {gradient.storage().unsafeGetStorageImpl(), gradient.storage_offset(),
+          gradient.sizes().vec(), gradient.strides().vec()};
+}
+
+}  // namespace
 
 void average_gradients(const torch::nn::Module& module,
                        const comm::Group& group) {
   if (group.size() == 1) return;
   const at::NoGradGuard no_grad;
+  std::set<const void*> seen;
   for (const auto& item : module.named_parameters()) {
     at::Tensor parameter = item.value();
-    if (!parameter.requires_grad()) continue;
+    if (!parameter.requires_grad() ||
+        !seen.insert(parameter.unsafeGetTensorImpl()).second)
+      continue;
     at::Tensor& gradient = parameter.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
     if (gradient.is_sparse()) gradient = gradient.to_dense();
@@ -27,8 +46,11 @@ void average_gradients(const torch::nn::Module& module,
 double square_of_gradients(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
   double square = 0;
+  std::set<const void*> seen;
   for (const at::Tensor& parameter : parameters) {
-    if (!parameter.grad().defined()) continue;
+    if (!parameter.grad().defined() ||
+        !seen.insert(parameter.unsafeGetTensorImpl()).second)
+      continue;
     const double norm = parameter.grad().norm().item<double>();
     square += norm * norm;
   }
@@ -43,8 +65,19 @@ void scale_gradients(const torch::nn::Module& module, double norm,
               "; lower the learning rate, or look for NaN in the data");
   if (norm <= max_norm) return;
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& parameter : module.parameters())
-    if (parameter.grad().defined()) parameter.grad().mul_(max_norm / norm);
+  for (const at::Tensor& gradient : distinct_gradients(module.parameters()))
+    gradient.mul_(max_norm / norm);
+}
+
+std::vector<at::Tensor> distinct_gradients(
+    const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  std::set<Place> seen;
+  for (const at::Tensor& parameter : parameters)
+    if (const at::Tensor& gradient = parameter.grad();
+        gradient.defined() && seen.insert(place_of(gradient)).second)
+      gradients.push_back(gradient);
+  return gradients;
 }
 
 double clip_gradients(const torch::nn::Module& module, double max_norm) {

@@ -17,14 +17,21 @@ void average_gradients(const torch::nn::Module& module,
                        const comm::Group& group);
 
 // Scales gradients so that their norm, over all parameters, is at most
-// `max_norm`; returns the norm before. Averaged gradients are the same on all
+// `max_norm`; returns the norm before. A parameter that the module holds under
+// several names counts once. Averaged gradients are the same on all
 // ranks, so no message is needed, and all ranks scale alike.
 double clip_gradients(const torch::nn::Module& module, double max_norm);
-// Its two halves, for those who sum squares over ranks: the squared norm, and
-// the scaling by a norm. UsageError when that is not finite.
+// Its two halves, for those who sum squares over ranks: the squared norm of the
+// distinct parameters among those given, and the scaling by a norm. UsageError
+// when that is not finite.
 double square_of_gradients(const std::vector<at::Tensor>& parameters);
 void scale_gradients(const torch::nn::Module& module, double norm,
                      double max_norm);
+
+// The gradients that are defined, each memory once: for whoever changes them in
+// place. Views of different parts of a storage are different memory.
+std::vector<at::Tensor> distinct_gradients(
+    const std::vector<at::Tensor>& parameters);
 
 // Forgets gradients rather than filling them with zeros: the next backward()
 // then writes them without reading.

@@ -7,18 +7,12 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/gradients.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-Tensors gradients_of(const Tensors& parameters) {
-  Tensors gradients;
-  for (const at::Tensor& parameter : parameters)
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  return gradients;
-}
 
 // One kernel for many gradients, which reads them once.
 bool unscale_on_cuda(const Tensors& gradients, double by) {
@@ -56,7 +50,7 @@ LossScale::LossScale(const LossScaleOptions& options)
 
 bool LossScale::unscale(const Tensors& parameters, const comm::Group& group) {
   const at::NoGradGuard no_grad;
-  const Tensors gradients = gradients_of(parameters);
+  const Tensors gradients = distinct_gradients(parameters);
   bool are_finite = true;
   if (!gradients.empty())
     are_finite = gradients[0].is_cuda() ? unscale_on_cuda(gradients, value_)

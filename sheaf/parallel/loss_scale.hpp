@@ -26,13 +26,16 @@ class LossScale {
 
   at::Tensor scaled(const at::Tensor& loss) const { return loss * value_; }
 
-  // After backward(): divides the parameters' gradients, and looks whether all
-  // are finite on all ranks. Where not, false: the step is to be left out. All
-  // ranks call it together, and get the same answer.
+  // After backward(): divides the parameters' gradients, each once also where a
+  // parameter is listed twice, and looks whether all are finite on all ranks.
+  // Where not, false: the step is to be left out. All ranks call it together,
+  // and get the same answer.
   bool unscale(const std::vector<at::Tensor>& parameters,
                const comm::Group& group);
 
   double value() const { return value_; }
+  // It cannot be halved again.
+  bool is_least() const { return value_ <= options_.least; }
   std::int64_t good_steps() const { return good_steps_; }  // since it changed
   // What state() gave, for checkpoints: two numbers.
   at::Tensor state() const;
