@@ -37,13 +37,15 @@ std::vector<std::int64_t> other_axes(const at::Tensor& input) {
   return axes;
 }
 
+// To be combined with a tensor of the input's shape, in the type of both.
 at::Tensor per_channel(const at::Tensor& values, const at::Tensor& like) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(like.dim()), 1);
   sizes[1] = -1;
   return values.view(sizes).to(like.scalar_type());
 }
 
-// Sums of 16-bit inputs are taken in f32.
+// In which everything is computed: a mean that is rounded to 16 bits before it
+// is subtracted would shift all results.
 at::ScalarType sum_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -54,13 +56,12 @@ struct Moments {
   double count = 0;
 };
 
+// Of an input in the type that sums are taken in.
 Moments global_moments(const at::Tensor& input, const comm::Group& group) {
   const auto axes = other_axes(input);
-  const auto type = sum_type(input);
   const std::int64_t channels = input.size(1);
-  const at::Tensor sums =
-      at::empty({channels + 1}, input.options().dtype(type));
-  sums.narrow(0, 0, channels).copy_(input.sum(axes, false, type));
+  const at::Tensor sums = at::empty({channels + 1}, input.options());
+  sums.narrow(0, 0, channels).copy_(input.sum(axes));
   sums.narrow(0, channels, 1)
       .fill_(static_cast<double>(input.numel() /
                                  std::max<std::int64_t>(channels, 1)));
@@ -72,7 +73,7 @@ Moments global_moments(const at::Tensor& input, const comm::Group& group) {
               "together");
   moments.mean = sums.narrow(0, 0, channels) / moments.count;
   const at::Tensor centred = input - per_channel(moments.mean, input);
-  const at::Tensor squares = (centred * centred).sum(axes, false, type);
+  const at::Tensor squares = (centred * centred).sum(axes);
   tensor::all_reduce(group, squares, {.name = "batch norm"});
   moments.variance = squares / moments.count;
   return moments;
@@ -97,16 +98,18 @@ struct Function : torch::autograd::Function<Function> {
                             const at::Tensor& weight, const at::Tensor& bias,
                             const Running* running, double momentum, double eps,
                             comm::Group group) {
-    const Moments moments = global_moments(input, group);
+    const at::Tensor x = input.to(sum_type(input));
+    const Moments moments = global_moments(x, group);
     update_running(running->mean, running->variance, moments, momentum);
     const at::Tensor inverse = (moments.variance + eps).rsqrt();
     const at::Tensor scale = inverse * weight.to(inverse.scalar_type());
     context->save_for_backward({input, weight, moments.mean, inverse});
     context->saved_data["count"] = moments.count;
     keep(context, group);
-    return (input - per_channel(moments.mean, input)) *
-               per_channel(scale, input) +
-           per_channel(bias, input);
+    const at::Tensor y =
+        (x - per_channel(moments.mean, x)) * per_channel(scale, x) +
+        per_channel(bias, x);
+    return y.to(input.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context,
@@ -114,22 +117,21 @@ struct Function : torch::autograd::Function<Function> {
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];
-    const at::Tensor& dy = gradients[0];
-    const auto type = sum_type(input);
-    const auto axes = other_axes(input);
+    const at::Tensor x = input.to(sum_type(input));
+    const at::Tensor dy = gradients[0].to(x.scalar_type());
+    const auto axes = other_axes(x);
     const at::Tensor xhat =
-        (input - per_channel(saved[2], input)) * per_channel(saved[3], input);
-    const at::Tensor sums = at::stack(
-        {dy.sum(axes, false, type), (dy * xhat).sum(axes, false, type)});
+        (x - per_channel(saved[2], x)) * per_channel(saved[3], x);
+    const at::Tensor sums = at::stack({dy.sum(axes), (dy * xhat).sum(axes)});
     const at::Tensor local = sums.clone();
     const comm::Group& group = kept<comm::Group>(context);
     tensor::all_reduce(group, sums, {.name = "batch norm backward"});
     sums.div_(context->saved_data["count"].toDouble());
     at::Tensor dx =
-        dy - per_channel(sums[0], input) - xhat * per_channel(sums[1], input);
+        dy - per_channel(sums[0], x) - xhat * per_channel(sums[1], x);
     const at::Tensor scale = saved[3] * weight.to(saved[3].scalar_type());
-    dx = dx * per_channel(scale, input);
-    return {dx,
+    dx = dx * per_channel(scale, x);
+    return {dx.to(input.scalar_type()),
             local[1].to(weight.scalar_type()),
             local[0].to(weight.scalar_type()),
             {},
