@@ -97,12 +97,14 @@ struct DadParallelCore::State {
   PlanTrials trials;
   std::optional<Stopwatch> pass_watch;  // of a pass that counts for them
   std::vector<RouteChoice> choices;     // empty: not planned
+  bool skips_zeros = false;             // of the plan that is installed
   FactorPlan plan;
   BackwardPass pass;
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
-  NamedTensors saved;  // for factors, which come with the plan
+  NamedTensors saved;      // for factors, which come with the plan
+  FixedRoutes fixed;       // to be repeated by auto
 
   ReducerOptions reducer_options() const {
     constexpr double kMiB = 1 << 20;
@@ -130,6 +132,13 @@ struct DadParallelCore::State {
     add(factors);
     add(reducer);
     pass.connect(std::move(sinks), std::move(all));
+  }
+  bool can_repeat() const {
+    return options.mode == DadMode::kAuto &&
+           fixed.by_name.size() == reduced.size() &&
+           std::all_of(reduced.begin(), reduced.end(), [&](const auto& one) {
+             return fixed.by_name.contains(one.name);
+           });
   }
 };
 
@@ -193,7 +202,8 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
     wrap();
   }
   if (state.factors) state.factors->forget_reset_gradients();
-  if (at::GradMode::is_enabled() && !state.trials.is_over())
+  if (at::GradMode::is_enabled() && state.pass.is_syncing() &&
+      !state.trials.is_over())
     go_on_with_trials();
   if (state.reducer && state.pass.is_syncing()) state.reducer->before_forward();
   if (state.pass.is_syncing() && state.options.broadcast_buffers &&
@@ -250,6 +260,14 @@ void DadParallelCore::see(Product product) {
 
 void DadParallelCore::make_plan() {
   State& state = *state_;
+  if (state.can_repeat()) {
+    RouteWishes wishes = wishes_of(state.options, state.fixed.skips_zeros);
+    wishes.mode = DadMode::kDad;
+    wishes.planned = state.fixed.by_name;
+    state.candidates = route_candidates(state.uses, wishes, state.link);
+    state.candidates.resize(1);
+    return install(state.candidates[0]);
+  }
   state.link = state.options.link
                    ? *state.options.link
                    : measure_link(state.second, state.options.where);
@@ -281,6 +299,7 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
   state.reducer.reset();
   state.factors.reset();
   state.choices = candidate.choices;
+  state.skips_zeros = candidate.skips_zeros;
   state.plan = plan_factors(state.uses, state.choices, state.group.size());
   std::vector<ReducedParameter> ordinary;
   for (std::size_t i = 0; i < state.reduced.size(); ++i)
@@ -303,9 +322,7 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
 void DadParallelCore::go_on_with_trials() {
   State& state = *state_;
   if (state.trials.is_turn_over()) {
-    std::vector<int> busy{state.is_idle() ? 0 : 1};
-    comm::all_reduce(state.group, busy, {.name = "busy"});
-    if (busy[0] == 0) {
+    if (is_idle_everywhere()) {
       state.trials.next_turn();
       if (state.trials.is_over()) return end_trials();
       install(state.candidates[state.trials.plan()]);
@@ -314,7 +331,22 @@ void DadParallelCore::go_on_with_trials() {
       return;
     }
   }
-  if (state.pass.is_syncing()) state.pass_watch.emplace();
+  state.pass_watch.emplace();
+}
+
+bool DadParallelCore::is_idle_everywhere() const {
+  std::vector<int> busy{state_->is_idle() ? 0 : 1};
+  comm::all_reduce(state_->group, busy, {.name = "busy"});
+  return busy[0] == 0;
+}
+
+// Trials that are under way end with the best plan so far, or with the one that
+// is installed where it cannot be changed.
+void DadParallelCore::decide() const {
+  State& state = *state_;
+  if (state.trials.is_over()) return;
+  if (is_idle_everywhere()) const_cast<DadParallelCore*>(this)->end_trials();
+  state.trials.give_up();
 }
 
 void DadParallelCore::end_trials() {
@@ -399,12 +431,35 @@ void DadParallelCore::reset_stats() {
 }
 
 NamedTensors DadParallelCore::gather_state() const {
-  return state_->factors ? state_->factors->gather_feedback() : state_->saved;
+  decide();
+  NamedTensors list =
+      state_->factors ? state_->factors->gather_feedback() : state_->saved;
+  const NamedTensors routes =
+      state_of(state_->choices.empty() ? state_->fixed : fixed_routes());
+  list.insert(list.end(), routes.begin(), routes.end());
+  return list;
 }
 
 void DadParallelCore::load_state(const NamedTensors& saved) {
-  state_->saved = saved;
-  if (state_->factors) state_->factors->load_feedback(saved);
+  fix_routes(routes_in(saved));
+  state_->saved.clear();
+  for (const auto& entry : saved)
+    if (entry.first.starts_with("feedback/")) state_->saved.push_back(entry);
+  if (state_->factors) state_->factors->load_feedback(state_->saved);
+}
+
+FixedRoutes DadParallelCore::fixed_routes() const {
+  const State& state = *state_;
+  FixedRoutes fixed;
+  if (state.options.mode != DadMode::kAuto || is_trying()) return fixed;
+  for (std::size_t i = 0; i < state.choices.size(); ++i)
+    fixed.by_name[state.reduced[i].name] = state.choices[i].route;
+  fixed.skips_zeros = state.skips_zeros;
+  return fixed;
+}
+
+void DadParallelCore::fix_routes(FixedRoutes routes) {
+  if (!routes.empty()) state_->fixed = std::move(routes);
 }
 
 const comm::Group& DadParallelCore::group() const { return state_->group; }

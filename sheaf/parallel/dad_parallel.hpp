@@ -89,6 +89,13 @@ class DadParallelCore : public Strategy {
   std::string describe_routes() const;
   // Whether plans are still being tried; see DadOptions::has_trials.
   bool is_trying() const;
+  // What auto has decided, which depends on times that were measured; empty
+  // before, and for other modes. It is part of gather_state(), which ends the
+  // trials: a resumed run has the routes of the one that was saved.
+  FixedRoutes fixed_routes() const;
+  // Lets auto repeat that instead of deciding, where the parameters are the
+  // same. Before the first forward(); the same on all ranks.
+  void fix_routes(FixedRoutes routes);
 
   void share_buffers() override;
   void check_weights() const override;
@@ -110,7 +117,9 @@ class DadParallelCore : public Strategy {
   void make_plan();
   void install(const RouteCandidate& candidate);
   void go_on_with_trials();
+  bool is_idle_everywhere() const;
   void end_trials();
+  void decide() const;
 
   struct State;
   std::unique_ptr<State> state_;

@@ -11,6 +11,10 @@
 namespace sheaf::parallel {
 namespace {
 
+// Of names in a saved state.
+const std::string kRoute = "plan/route/";
+const std::string kSkipsZeros = "plan/skips_zeros";
+
 // A plan that is predicted to take so much longer than the best is not tried.
 constexpr double kWorthATrial = 1.6;
 
@@ -298,6 +302,32 @@ FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
   std::reverse(order.begin(), order.end());
   plan.backward = parcels(order, out_bytes);
   return plan;
+}
+
+NamedTensors state_of(const FixedRoutes& fixed) {
+  NamedTensors state;
+  if (fixed.empty()) return state;
+  state.emplace_back(kSkipsZeros,
+                     at::full({1}, fixed.skips_zeros ? 1 : 0, at::kLong));
+  for (const auto& [name, route] : fixed.by_name)
+    state.emplace_back(
+        kRoute + name,
+        at::full({1}, static_cast<std::int64_t>(route), at::kLong));
+  return state;
+}
+
+FixedRoutes routes_in(const NamedTensors& state) {
+  FixedRoutes fixed;
+  for (const auto& [name, tensor] : state) {
+    if (name == kSkipsZeros) fixed.skips_zeros = tensor.item<bool>();
+    if (!name.starts_with(kRoute)) continue;
+    const auto number = tensor.item<std::int64_t>();
+    SHEAF_CHECK(number >= 0 && number <= static_cast<int>(Route::kRankDad),
+                "the saved route of ", name.substr(kRoute.size()), " is ",
+                number, ", which this version does not know");
+    fixed.by_name[name.substr(kRoute.size())] = static_cast<Route>(number);
+  }
+  return fixed;
 }
 
 }  // namespace sheaf::parallel

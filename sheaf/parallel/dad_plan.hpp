@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/factor_reducer.hpp"
 #include "sheaf/parallel/parameter_use.hpp"
 #include "sheaf/parallel/step_model.hpp"
@@ -46,6 +47,18 @@ std::vector<RouteCandidate> route_candidates(
 // Those of both, best first, without any that would take much longer than it.
 std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
                                     std::vector<RouteCandidate> more);
+
+// A choice of auto, which depends on times that were measured: kept, so that
+// another run can repeat it.
+struct FixedRoutes {
+  std::map<std::string, Route> by_name;  // of all parameters that are trained
+  bool skips_zeros = false;
+
+  bool empty() const { return by_name.empty(); }
+};
+// As tensors of a saved state, and back; others' entries are left alone.
+NamedTensors state_of(const FixedRoutes& fixed);
+FixedRoutes routes_in(const NamedTensors& state);
 
 // Parcels and all. Biases go with their weights where all of those take
 // factors.

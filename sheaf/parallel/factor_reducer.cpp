@@ -382,7 +382,9 @@ bool FactorReducer::is_idle() {
   const std::lock_guard lock(mutex_);
   const auto waits = [](const Site& site) { return site.calls > 0; };
   return self_.use_count() == 1 &&  // hooks have the others
-         std::none_of(sites_.begin(), sites_.end(), waits);
+         std::none_of(sites_.begin(), sites_.end(), waits) &&
+         std::none_of(has_remainder_.begin(), has_remainder_.end(),
+                      [](bool has) { return has; });
 }
 
 }  // namespace sheaf::parallel

@@ -1,6 +1,7 @@
 #include "sheaf/parallel/plan_trials.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "sheaf/base/statistics.hpp"
 
@@ -22,7 +23,9 @@ void PlanTrials::next_turn() {
 
 std::vector<double> PlanTrials::median_ms() const {
   std::vector<double> medians;
-  for (const auto& one : ms_) medians.push_back(median(one));
+  for (const auto& one : ms_)
+    medians.push_back(one.empty() ? std::numeric_limits<double>::infinity()
+                                  : median(one));
   return medians;
 }
 

@@ -23,7 +23,7 @@ class PlanTrials {
   void next_turn();
   void give_up() { turn_ = kRounds * ms_.size(); }
 
-  // The median of each plan's passes, this rank's.
+  // The median of each plan's passes, this rank's; infinite without any.
   std::vector<double> median_ms() const;
 
  private:
