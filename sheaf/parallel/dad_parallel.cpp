@@ -103,8 +103,8 @@ struct DadParallelCore::State {
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
-  NamedTensors saved;      // for factors, which come with the plan
-  FixedRoutes fixed;       // to be repeated by auto
+  NamedTensors saved;  // for factors, which come with the plan
+  FixedRoutes fixed;   // to be repeated by auto
 
   ReducerOptions reducer_options() const {
     constexpr double kMiB = 1 << 20;

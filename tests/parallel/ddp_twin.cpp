@@ -191,10 +191,14 @@ class Twin {
 };
 
 const std::map<std::string, void (Twin::*)()> kCases{
-    {"hooks", &Twin::hooks},          {"unused", &Twin::unused},
-    {"join", &Twin::join},            {"sync_norm", &Twin::sync_norm},
-    {"two_models", &Twin::two_models}, {"no_sync", &Twin::no_sync},
-    {"tied_clip", &Twin::tied_clip},  {"unfreeze", &Twin::unfreeze}};
+    {"hooks", &Twin::hooks},
+    {"unused", &Twin::unused},
+    {"join", &Twin::join},
+    {"sync_norm", &Twin::sync_norm},
+    {"two_models", &Twin::two_models},
+    {"no_sync", &Twin::no_sync},
+    {"tied_clip", &Twin::tied_clip},
+    {"unfreeze", &Twin::unfreeze}};
 
 }  // namespace
 
