@@ -106,17 +106,8 @@ class SplitImpl : public c10::TensorImpl {
  private:
   // Of the wrapper; that of the part is what counts.
   struct Meta : torch::autograd::AutogradMeta {
-    explicit Meta(const SplitImpl& owner)
-        : owner(owner), given(owner.local_.requires_grad()) {
-      requires_grad_ = given;
-    }
-    // libtorch 2's setter cannot be overridden: what it sets is seen here.
-    bool requires_grad() const override {
-      if (requires_grad_ != given)
-        refuse_use(owner.split_, "set_requires_grad()",
-                   "set it of the whole tensor, before it is cut");
-      return owner.local_.requires_grad();
-    }
+    explicit Meta(const SplitImpl& owner) : owner(owner) {}
+    bool requires_grad() const override { return owner.local_.requires_grad(); }
     const at::Tensor& grad() const override { refuse_gradient(); }
     at::Tensor& mutable_grad() override { refuse_gradient(); }
     [[noreturn]] void refuse_gradient() const {
@@ -124,7 +115,6 @@ class SplitImpl : public c10::TensorImpl {
                  "take that of the whole tensor, before it is cut");
     }
     const SplitImpl& owner;
-    const bool given;
   };
 
   [[noreturn]] void refuse_strides() const {
