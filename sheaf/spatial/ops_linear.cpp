@@ -22,12 +22,22 @@ at::Tensor own_columns(const at::Tensor& weight, const Split& split, int flat) {
   return columns.flatten(1);
 }
 
+// The axis from which on the features are: of flattened images, or the last one
+// where that alone is cut; else -1.
+int first_feature_axis(const at::Tensor& given) {
+  if (flat_from(given) >= 0) return flat_from(given);
+  const Split& split = split_of(given);
+  const auto last = static_cast<int>(split.sizes.size()) - 1;
+  for (const int cut : split.cut_axes)
+    if (cut >= 0 && cut != last) return -1;
+  return split.is_cut(last) ? last : -1;
+}
+
 // Either each rank multiplies its columns, and the results are added up; or all
 // get the whole image. Bytes decide: in both cases as many go back.
 at::Tensor of_flat(const at::Tensor& given, const at::Tensor& weight,
-                   const at::Tensor& bias) {
+                   const at::Tensor& bias, int flat) {
   const Split& split = split_of(given);
-  const int flat = flat_from(given);
   if (weight.size(0) > weight.size(1))
     return at::linear(gather(given), weight, bias);
   const at::Tensor partial = at::linear(local_of(given).flatten(flat),
@@ -44,7 +54,8 @@ at::Tensor linear(Call& call, const at::Tensor& given, const at::Tensor& weight,
   if (weight.dim() != 2 || weight.size(1) != given.size(-1))
     call.refuse(concat("a weight of ", weight.sizes(), " for an input of ",
                        given.sizes()));
-  if (flat_from(given) >= 0) return of_flat(given, weight, bias);
+  if (const int flat = first_feature_axis(given); flat >= 0)
+    return of_flat(given, weight, bias, flat);
   if (split.is_cut(given.dim() - 1))
     call.refuse(
         "the axis of features is cut; move it to the end (permute), or flatten "

@@ -36,5 +36,18 @@ TEST(SplitLinear, ColumnsOfTilesOrGathered) {
                   kFlatGrids);
 }
 
+// A line of one channel is the same flattened, and its axis stays cut.
+TEST(SplitLinear, FeaturesThatAreCut) {
+  expect_on_grids({{"a line",
+                    {3, 1, 7},
+                    {{4, 7}, {4}},
+                    [](const at::Tensor& x, const Tensors& w) {
+                      return at::linear(x.flatten(1), w[0], w[1]) +
+                             at::linear(x, w[0], w[1]).flatten(1) +
+                             at::matmul(x, w[0].t()).squeeze(1);
+                    }}},
+                  {"1", "2", "3"});
+}
+
 }  // namespace
 }  // namespace sheaf::spatial

@@ -29,6 +29,10 @@ inline NamedStep random_step(Dice& dice, const at::Tensor& now) {
                           const at::Tensor& like) {
     return random(sizes, like.scalar_type(), seed);
   };
+  // Without equals, of which rounding would decide which is the maximum.
+  const auto spread = [=](const at::Tensor& x) {
+    return x + weight({1, 1, x.size(2), x.size(3)}, x);
+  };
   switch (dice.in(0, 20)) {
     case 0:
       return {concat("conv ", a, "x", b, " stride ", c, " padding ", d),
@@ -43,8 +47,8 @@ inline NamedStep random_step(Dice& dice, const at::Tensor& now) {
     case 2:
       return {concat("transposed ", a, "x", b, " stride ", c),
               [=](const at::Tensor& x) {
-                return at::conv_transpose2d(x, weight({channels, 2, a, b}, x),
-                                            {}, c);
+                return spread(at::conv_transpose2d(
+                    x, weight({channels, 2, a, b}, x), {}, c));
               }};
     case 3:
       return {
@@ -61,26 +65,27 @@ inline NamedStep random_step(Dice& dice, const at::Tensor& now) {
     case 5:
       return {concat("nearest ", rows, "x", columns, " by ", factor),
               [=](const at::Tensor& x) {
-                return F::interpolate(
+                return spread(F::interpolate(
                     x, F::InterpolateFuncOptions()
                            .scale_factor(std::vector<double>{factor, factor})
                            .recompute_scale_factor(false)
-                           .mode(torch::kNearest));
+                           .mode(torch::kNearest)));
               }};
     case 6:
       return {concat("nearest to ", rows + d, "x", 2 * columns + a),
               [=](const at::Tensor& x) {
-                return at::upsample_nearest2d(x, {rows + d, 2 * columns + a});
+                return spread(
+                    at::upsample_nearest2d(x, {rows + d, 2 * columns + a}));
               }};
     case 7:
-      return {
-          concat("bilinear to ", a + rows, "x", b + columns),
-          [=](const at::Tensor& x) {
-            return at::upsample_bilinear2d(x, {a + rows, b + columns}, is_on);
-          }};
+      return {concat("bilinear to ", a + rows, "x", b + columns),
+              [=](const at::Tensor& x) {
+                return spread(
+                    at::upsample_bilinear2d(x, {a + rows, b + columns}, is_on));
+              }};
     case 8:
       return {concat("pad ", a, " ", d, " ", b), [=](const at::Tensor& x) {
-                return at::constant_pad_nd(x, {a, d, 0, b}, 0.5);
+                return spread(at::constant_pad_nd(x, {a, d, 0, b}, 0.5));
               }};
     case 9:
       return {"local response", [=](const at::Tensor& x) {
@@ -120,7 +125,7 @@ inline NamedStep random_step(Dice& dice, const at::Tensor& now) {
               [](const at::Tensor& x) { return at::group_norm(x, 1); }};
     case 19:
       return {concat("adaptive to ", a, "x", b), [=](const at::Tensor& x) {
-                return at::adaptive_avg_pool2d(x, {a, b});
+                return spread(at::adaptive_avg_pool2d(x, {a, b}));
               }};
     default:
       return {"in place", [](const at::Tensor& x) {
