@@ -6,6 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/group_core.hpp"
+#include "sheaf/comm/mailroom.hpp"
 #include "sheaf/comm/make_group.hpp"
 
 namespace sheaf::comm {
@@ -15,7 +16,7 @@ namespace {
 struct Ballot {
   std::int32_t color;
   std::int32_t key;
-  std::uint32_t serial;  // that of the parent's first rank counts
+  std::uint32_t serial;  // not used by any group of this rank yet
   std::array<std::uint8_t, kMaxGroups / 8> used;
 };
 
@@ -39,12 +40,19 @@ int free_id(const std::vector<Ballot>& ballots) {
       concat("more than ", kMaxGroups, " groups are alive; let go of some"));
 }
 
+std::uint32_t free_serial(const std::vector<Ballot>& ballots) {
+  std::uint32_t serial = 0;
+  for (const Ballot& ballot : ballots) serial = std::max(serial, ballot.serial);
+  return serial;
+}
+
 template <class T>
 std::vector<T> gather_values(const Group& group, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(group.size()));
   all_gather(group, ConstBuffer(&mine, sizeof mine, DType::kU8),
              Buffer(all.data(), all.size() * sizeof(T), DType::kU8),
-             {.name = "split"});
+             {.name = "split"})
+      .wait();
   return all;
 }
 
@@ -71,10 +79,11 @@ std::string Group::host_name() const {
 
 Group Group::split(int color, int key) const {
   GroupCore& parent = core();
-  const auto ballots =
-      gather_values<Ballot>(*this, {color, key, parent.runtime().draw_serial(),
-                                    packed(parent.runtime().used_ids())});
-  const int id = free_id(ballots);
+  const Mailroom::FutureGroup future(parent.runtime().mailroom());
+  const auto ballots = gather_values<Ballot>(
+      *this,
+      {color, key, future.serial(), packed(parent.runtime().used_ids())});
+  const GroupName name{free_id(ballots), free_serial(ballots)};
   std::vector<int> members;
   for (int rank = 0; rank < size(); ++rank)
     if (color >= 0 && ballots[static_cast<std::size_t>(rank)].color == color)
@@ -92,7 +101,7 @@ Group Group::split(int color, int key) const {
   for (const int member : members)
     world_ranks.push_back(parent.world_rank(member));
   const int first = members[static_cast<std::size_t>(draft.first_of_host())];
-  return Group(draft.make(id, ballots[0].serial, std::move(world_ranks),
+  return Group(draft.make(name, std::move(world_ranks),
                           offsets[static_cast<std::size_t>(first)]));
 }
 

@@ -1,24 +1,25 @@
 #include "sheaf/comm/group_core.hpp"
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/mailroom.hpp"
 #include "sheaf/comm/reporter.hpp"
 #include "sheaf/comm/tuner.hpp"
 
 namespace sheaf::comm {
 
-GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, int id,
-                     std::uint32_t serial, std::vector<int> world_ranks,
-                     Layout layout, std::byte* region,
-                     std::uint64_t region_offset)
+GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
+                     std::vector<int> world_ranks, Layout layout,
+                     std::byte* region, std::uint64_t region_offset)
     : runtime_(std::move(runtime)),
-      id_(id),
-      serial_(serial),
+      id_(name.id),
+      serial_(name.serial),
       world_ranks_(std::move(world_ranks)),
       layout_(std::move(layout)),
       local_(region, layout_.local_count(), layout_.local),
       region_offset_(region_offset),
       tuner_(std::make_unique<Tuner>(*this)),
       reporter_(std::make_unique<Reporter>(*this)) {
+  runtime_->mailroom().open_group(serial_);
   runtime_->my_end().note_call(number_of(0));
 }
 
@@ -29,6 +30,7 @@ GroupCore::~GroupCore() {
   }
   queue_changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  runtime_->mailroom().close_group(serial_);
   // The alarms of a broken group stay; a new group must not inherit them.
   if (!failure_) runtime_->release_id(id_);
   if (local_.leave()) {
@@ -84,6 +86,7 @@ void GroupCore::run_queue() {
       const std::lock_guard call_lock(call_mutex_);
       job();
     }
+    job = nullptr;  // may write results: before calls that follow can begin
     lock.lock();
     --unfinished_;
   }

@@ -22,11 +22,19 @@ namespace sheaf::comm {
 class Tuner;
 class Reporter;
 
+// What tells a group from others. The id, of those that live, is small enough
+// for tags; the serial number is never used twice by groups with a rank in
+// common.
+struct GroupName {
+  int id = 0;
+  std::uint32_t serial = 0;
+};
+
 class GroupCore {
  public:
   // `region` is this host's LocalGroup memory, at `region_offset` of the heap
   // of the host's first member.
-  GroupCore(std::shared_ptr<Runtime> runtime, int id, std::uint32_t serial,
+  GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
             std::vector<int> world_ranks, Layout layout, std::byte* region,
             std::uint64_t region_offset);
   ~GroupCore();
@@ -39,6 +47,8 @@ class GroupCore {
   CallNumber number_of(std::uint32_t sequence) const {
     return {id_, serial_, sequence};
   }
+  // As the id, but never used again; the world's is 0.
+  std::uint32_t serial() const { return serial_; }
   int rank() const { return layout_.rank; }
   int size() const { return layout_.size(); }
   const Layout& layout() const { return layout_; }

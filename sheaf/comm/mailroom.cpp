@@ -12,8 +12,10 @@ namespace {
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
 constexpr std::size_t kLargestContents = 8192;  // that travel in the letter
 // Letters between mailrooms have one of these in place of a group.
-constexpr std::int32_t kAskForLast = -1;
-constexpr std::int32_t kLast = -2;
+constexpr std::uint32_t kAskForLast = ~std::uint32_t{0};
+constexpr std::uint32_t kLast = ~std::uint32_t{1};
+
+bool is_note(std::uint32_t group) { return group >= kLast; }
 
 Tag enclosure_tag(std::uint32_t number) {
   return static_cast<Tag>(TagKind::kEnclosure) << 25 |
@@ -39,6 +41,40 @@ bool test_all(Transport& transport, std::vector<Request>& requests) {
 }
 
 }  // namespace
+
+Mailroom::FutureGroup::FutureGroup(Mailroom& mailroom) : mailroom_(mailroom) {
+  const std::lock_guard lock(mailroom_.mutex_);
+  at_ = mailroom_.future_.insert(mailroom_.next_serial_);
+}
+
+Mailroom::FutureGroup::~FutureGroup() {
+  const std::lock_guard lock(mailroom_.mutex_);
+  mailroom_.future_.erase(at_);
+}
+
+void Mailroom::open_group(std::uint32_t serial) {
+  const std::lock_guard lock(mutex_);
+  groups_.insert(serial);
+  next_serial_ = std::max(next_serial_, serial + 1);
+}
+
+void Mailroom::close_group(std::uint32_t serial) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(serial);
+  unclaimed_.remove_if([&](const Letter& letter) {
+    if (letter.head.group != serial) return false;
+    throw_away(letter);
+    return true;
+  });
+}
+
+// Every group that this rank joins later has a higher number than those it has
+// been in. Caller holds the lock.
+bool Mailroom::is_over(std::uint32_t serial) const {
+  const std::uint32_t lowest =
+      future_.empty() ? next_serial_ : *future_.begin();
+  return serial < lowest && !groups_.contains(serial);
+}
 
 std::unique_ptr<Mailroom::Outgoing> Mailroom::send(int peer, LetterHead head,
                                                    const void* data) {
@@ -73,16 +109,39 @@ bool Mailroom::test(Outgoing& outgoing) {
 }
 
 void Mailroom::progress() {
+  std::list<Orphan> ended;  // their memory is freed without the lock
   const std::lock_guard lock(mutex_);
   fetch();
+  move_orphans(ended);
 }
 
-void Mailroom::adopt(std::unique_ptr<Outgoing> outgoing) {
+// Moves on with what nobody waits for. Errors are nobody's either: whoever
+// waits for the same peer hears of them.
+void Mailroom::move_orphans(std::list<Orphan>& ended) {
+  for (auto it = orphans_.begin(); it != orphans_.end();) {
+    const auto orphan = it++;
+    try {
+      if (!test_all(transport_, orphan->requests)) continue;
+    } catch (const TransportError&) {
+      // The other parts may still use the memory.
+      if (!std::all_of(orphan->requests.begin(), orphan->requests.end(),
+                       [](const Request& request) { return !request; }))
+        continue;
+    }
+    ended.splice(ended.end(), orphans_, orphan);
+  }
+  wastes_.remove_if([&](Waste& waste) { return advance(waste); });
+}
+
+void Mailroom::adopt(std::unique_ptr<Outgoing> outgoing,
+                     std::shared_ptr<void> memory) {
+  Orphan orphan{std::move(outgoing->requests), nullptr,
+                std::move(outgoing->token)};
+  orphan.memory = std::make_shared<
+      std::pair<std::unique_ptr<Outgoing>, std::shared_ptr<void>>>(
+      std::move(outgoing), std::move(memory));
   const std::lock_guard lock(mutex_);
-  adopted_.remove_if([&](const auto& message) {
-    return test_all(transport_, message->requests);
-  });
-  adopted_.push_back(std::move(outgoing));
+  orphans_.push_back(std::move(orphan));
 }
 
 std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
@@ -115,10 +174,60 @@ bool Mailroom::test(Receipt& receipt) {
   return true;
 }
 
-void Mailroom::forget(const std::shared_ptr<Receipt>& receipt) noexcept {
+void Mailroom::forget(const std::shared_ptr<Receipt>& receipt,
+                      std::shared_ptr<void> memory) noexcept {
   const std::lock_guard lock(mutex_);
   waiting_.remove(receipt);
-  for (Request& request : receipt->enclosure) transport_.abandon(request);
+  if (memory && !receipt->enclosure.empty())
+    orphans_.push_back({std::move(receipt->enclosure), std::move(memory),
+                        std::move(receipt->token)});
+  else
+    for (Request& request : receipt->enclosure) transport_.abandon(request);
+}
+
+void Mailroom::throw_away(const Letter& letter) {
+  const LetterHead& head = letter.head;
+  if (head.enclosure == 0) return;
+  Waste waste{letter.peer,
+              enclosure_tag(head.enclosure),
+              head.count * size_of(head.dtype),
+              {},
+              {},
+              token_};
+  if (!advance(waste)) wastes_.push_back(std::move(waste));
+}
+
+// Whether it has all been taken in, or never will be.
+bool Mailroom::advance(Waste& waste) {
+  try {
+    while (transport_.test(waste.request)) {
+      if (waste.left == 0) return true;
+      waste.part.resize(std::min(kLargestMessage, waste.left));
+      waste.left -= waste.part.size();
+      waste.request = transport_.receive(waste.peer, waste.tag,
+                                         waste.part.data(), waste.part.size());
+    }
+    return false;
+  } catch (const TransportError&) {
+    return true;
+  }
+}
+
+void Mailroom::end() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Waste& waste : wastes_) transport_.abandon(waste.request);
+}
+
+void Mailroom::free_orphans() noexcept {
+  std::list<Orphan> ended;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  ended.swap(orphans_);
+}
+
+std::size_t Mailroom::unclaimed_count() {
+  const std::lock_guard lock(mutex_);
+  fetch();
+  return unclaimed_.size();
 }
 
 bool Mailroom::is_in_vain(const Receipt& receipt, int peer) {
@@ -130,19 +239,19 @@ bool Mailroom::is_in_vain(const Receipt& receipt, int peer) {
 }
 
 // Caller holds the lock, as for those that follow.
-void Mailroom::send_note(int peer, std::int32_t note) {
+void Mailroom::send_note(int peer, std::uint32_t note) {
   const LetterHead head{.group = note,
                         .source = transport_.rank(),
                         .tag = 0,
                         .enclosure = 0,
                         .count = 0,
                         .dtype = DType::kU8};
-  auto out = std::make_unique<Outgoing>();
-  out->letter.resize(sizeof head);
-  std::memcpy(out->letter.data(), &head, sizeof head);
-  out->requests.push_back(transport_.send(peer, kLetterTag, out->letter.data(),
-                                          out->letter.size()));
-  adopted_.push_back(std::move(out));
+  const auto letter = std::make_shared<std::vector<std::byte>>(sizeof head);
+  std::memcpy(letter->data(), &head, sizeof head);
+  std::vector<Request> requests;
+  requests.push_back(
+      transport_.send(peer, kLetterTag, letter->data(), letter->size()));
+  orphans_.push_back({std::move(requests), letter, token_});
 }
 
 void Mailroom::take_note(const Letter& letter) {
@@ -162,8 +271,12 @@ void Mailroom::fetch() {
     Letter letter{{}, arrived->peer, {}};
     std::memcpy(&letter.head, bytes.data(), sizeof letter.head);
     letter.contents.assign(bytes.begin() + sizeof letter.head, bytes.end());
-    if (letter.head.group < 0) {
+    if (is_note(letter.head.group)) {
       take_note(letter);
+      continue;
+    }
+    if (is_over(letter.head.group)) {
+      throw_away(letter);
       continue;
     }
     const auto receipt = std::find_if(

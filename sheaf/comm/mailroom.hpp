@@ -1,8 +1,12 @@
 #pragma once
 // Point-to-point messages. A letter carries the group, the sender's rank, the
 // tag, the type and the size; small contents travel in it, large ones follow
-// as an enclosure. Matching is done here: by sender (or any) and tag, in the
-// order sent.
+// as an enclosure. Matching is done here: by group, sender (or any) and tag,
+// in the order sent.
+//
+// Groups go by their serial numbers, which are not used again. Letters of a
+// group that has ended here are thrown away, with their enclosures; those of a
+// group that this rank is about to join are kept.
 
 #include <cstdint>
 #include <list>
@@ -20,7 +24,7 @@ namespace sheaf::comm {
 inline constexpr int kAnySource = -1;
 
 struct LetterHead {
-  std::int32_t group;
+  std::uint32_t group;  // serial number
   std::int32_t source;  // rank in the group
   std::int32_t tag;
   std::uint32_t enclosure;  // number of the enclosure's tag; 0: none
@@ -43,6 +47,23 @@ class Mailroom {
  public:
   explicit Mailroom(Transport& transport) : transport_(transport) {}
 
+  // While it lives, this rank may be about to join a group whose number is
+  // `serial()` or higher.
+  class FutureGroup {
+   public:
+    explicit FutureGroup(Mailroom& mailroom);
+    ~FutureGroup();
+    FutureGroup(const FutureGroup&) = delete;
+    FutureGroup& operator=(const FutureGroup&) = delete;
+    std::uint32_t serial() const { return *at_; }
+
+   private:
+    Mailroom& mailroom_;
+    std::multiset<std::uint32_t>::iterator at_;
+  };
+  void open_group(std::uint32_t serial);
+  void close_group(std::uint32_t serial);
+
   // Hands the message over; it has left when all requests have ended. The
   // letter's own bytes are kept in the result.
   struct Outgoing {
@@ -52,14 +73,18 @@ class Mailroom {
   };
   std::unique_ptr<Outgoing> send(int peer, LetterHead head, const void* data);
   bool test(Outgoing& outgoing);
-  // Keeps a message that nobody waits for until it has left.
-  void adopt(std::unique_ptr<Outgoing> outgoing);
+  // Keeps a message that nobody waits for, and `memory`, until it has left.
+  void adopt(std::unique_ptr<Outgoing> outgoing,
+             std::shared_ptr<void> memory = nullptr);
 
   std::shared_ptr<Receipt> receive(const LetterHead& wanted, void* data);
   // True when the contents are there. MismatchError when they are not what
   // was asked for.
   bool test(Receipt& receipt);
-  void forget(const std::shared_ptr<Receipt>& receipt) noexcept;
+  // Gives a receive up. Contents that are under way still arrive where
+  // `memory` says where they go; it is kept until then.
+  void forget(const std::shared_ptr<Receipt>& receipt,
+              std::shared_ptr<void> memory = nullptr) noexcept;
 
   // For a receipt that waits for a peer whose program has ended: whether
   // nothing can come any more. The peer is asked for its last letter, which
@@ -72,6 +97,13 @@ class Mailroom {
   void progress();
   // Whether a message of this rank is under way or waited for.
   bool is_busy() const { return token_.use_count() > 1; }
+  // Before the transport ends in an orderly way, and after it has: messages
+  // that are still under way will not arrive, and their memory is freed.
+  void end() noexcept;
+  void free_orphans() noexcept;
+
+  // Letters that no receive has asked for yet.
+  std::size_t unclaimed_count();
 
  private:
   struct Letter {
@@ -79,17 +111,41 @@ class Mailroom {
     int peer;
     std::vector<std::byte> contents;
   };
+  // A message that nobody waits for: the requests still under way, and what
+  // must live as long.
+  struct Orphan {
+    std::vector<Request> requests;
+    std::shared_ptr<void> memory;
+    std::shared_ptr<void> token;
+  };
+  // The contents of a letter that was thrown away, taken in part by part.
+  struct Waste {
+    int peer;
+    Tag tag;
+    std::size_t left;  // bytes not asked for yet
+    std::vector<std::byte> part;
+    Request request;
+    std::shared_ptr<void> token;
+  };
   void fetch();  // takes letters that have come in
   void deliver(const Letter& letter, Receipt& receipt);
-  void send_note(int peer, std::int32_t note);
+  void send_note(int peer, std::uint32_t note);
   void take_note(const Letter& letter);
+  void throw_away(const Letter& letter);
+  bool is_over(std::uint32_t serial) const;
+  void move_orphans(std::list<Orphan>& ended);
+  bool advance(Waste& waste);
 
   std::mutex mutex_;
   Transport& transport_;
   std::uint32_t next_enclosure_ = 1;
   // Messages hold it until they have ended.
   std::shared_ptr<void> token_ = std::make_shared<char>();
-  std::list<std::unique_ptr<Outgoing>> adopted_;
+  std::set<std::uint32_t> groups_;         // that this rank is in
+  std::uint32_t next_serial_ = 0;          // above all that it has been in
+  std::multiset<std::uint32_t> future_{};  // lowest numbers of those to come
+  std::list<Orphan> orphans_;
+  std::list<Waste> wastes_;
   std::list<Letter> unclaimed_;
   std::list<std::shared_ptr<Receipt>> waiting_;
   std::set<int> asked_;  // for their last letter

@@ -25,7 +25,7 @@ GroupDraft::GroupDraft(std::shared_ptr<Runtime> runtime, const Layout& parent,
   offset_ = memory.offset(region);
 }
 
-std::shared_ptr<GroupCore> GroupDraft::make(int id, std::uint32_t serial,
+std::shared_ptr<GroupCore> GroupDraft::make(GroupName name,
                                             std::vector<int> world_ranks,
                                             std::uint64_t region_offset) const {
   const int first =
@@ -34,10 +34,9 @@ std::shared_ptr<GroupCore> GroupDraft::make(int id, std::uint32_t serial,
   std::byte* region =
       runtime_->memory().base(world.local_of[static_cast<std::size_t>(first)]) +
       region_offset;
-  runtime_->take_id(id);
-  return std::make_shared<GroupCore>(runtime_, id, serial,
-                                     std::move(world_ranks), layout_, region,
-                                     region_offset);
+  runtime_->take_id(name.id);
+  return std::make_shared<GroupCore>(runtime_, name, std::move(world_ranks),
+                                     layout_, region, region_offset);
 }
 
 Group make_world(const std::shared_ptr<Runtime>& runtime) {
@@ -53,7 +52,7 @@ Group make_world(const std::shared_ptr<Runtime>& runtime) {
               bytes.data() + static_cast<std::size_t>(draft.first_of_host()) *
                                  sizeof offset,
               sizeof offset);
-  return Group(draft.make(/*id=*/0, /*serial=*/0, all, offset));
+  return Group(draft.make({}, all, offset));
 }
 
 }  // namespace sheaf::comm

@@ -21,8 +21,7 @@ class GroupDraft {
   // The member, as an index of `members`, that has laid out this host's.
   int first_of_host() const { return layout_.local_ranks().front(); }
 
-  std::shared_ptr<GroupCore> make(int id, std::uint32_t serial,
-                                  std::vector<int> world_ranks,
+  std::shared_ptr<GroupCore> make(GroupName name, std::vector<int> world_ranks,
                                   std::uint64_t region_offset) const;
 
  private:

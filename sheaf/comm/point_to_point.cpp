@@ -84,7 +84,7 @@ class SendState final : public MessageState {
       : MessageState(group, fingerprint, timeout),
         out_(mailroom().send(peer, head, data)) {}
   ~SendState() override {
-    if (!is_done()) mailroom().adopt(std::move(out_));
+    if (!has_ended_well()) mailroom().adopt(std::move(out_), take_steps());
   }
 
  protected:
@@ -103,7 +103,9 @@ class ReceiveState final : public MessageState {
                void* data)
       : MessageState(group, fingerprint, timeout),
         receipt_(mailroom().receive(wanted, data)) {}
-  ~ReceiveState() override { mailroom().forget(receipt_); }
+  ~ReceiveState() override {
+    if (!has_ended_well()) mailroom().forget(receipt_, take_steps());
+  }
 
  protected:
   bool has_ended() override {
@@ -149,7 +151,7 @@ Work isend(const Group& group, ConstBuffer data, int to,
            const MessageOptions& options) {
   check_peer(group, to, "send to");
   GroupCore& core = group.core();
-  const LetterHead head{.group = core.id(),
+  const LetterHead head{.group = core.serial(),
                         .source = core.rank(),
                         .tag = options.tag,
                         .enclosure = 0,
@@ -163,7 +165,7 @@ Work isend(const Group& group, ConstBuffer data, int to,
 Work irecv(const Group& group, Buffer data, int from,
            const MessageOptions& options) {
   if (from != kAnySource) check_peer(group, from, "recv from");
-  const LetterHead wanted{.group = group.core().id(),
+  const LetterHead wanted{.group = group.core().serial(),
                           .source = from,
                           .tag = options.tag,
                           .enclosure = 0,

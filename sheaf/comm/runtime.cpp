@@ -170,12 +170,6 @@ void Runtime::release_id(int id) {
   ids_.reset(static_cast<std::size_t>(id));
 }
 
-std::uint32_t Runtime::draw_serial() {
-  const std::lock_guard lock(mutex_);
-  return ++serials_ * static_cast<std::uint32_t>(size()) +
-         static_cast<std::uint32_t>(rank());
-}
-
 void Runtime::finalize() {
   if (is_finalized_) return;
   is_finalized_ = true;
@@ -183,7 +177,10 @@ void Runtime::finalize() {
     memory_->leave();
     if (monitor_) monitor_->leave();
   }
-  transport_->finalize(/*clean=*/!has_failed_);
+  const bool is_clean = !has_failed_;
+  if (is_clean) mailroom_->end();
+  transport_->finalize(is_clean);
+  if (is_clean) mailroom_->free_orphans();
 }
 
 }  // namespace sheaf::comm

@@ -87,8 +87,6 @@ class Runtime {
   GroupIds used_ids();
   void take_id(int id);
   void release_id(int id);
-  // For a new group: a number that no other of the world has or had.
-  std::uint32_t draw_serial();
 
   // An orderly end, called by the last rank function that uses the runtime.
   void finalize();
@@ -116,7 +114,6 @@ class Runtime {
   bool is_finalized_ = false;
   std::mutex mutex_;
   GroupIds ids_;
-  std::uint32_t serials_ = 0;
   std::atomic<int> calls_{0};
   std::atomic<bool> uses_nccl_{false};
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/group_core.hpp"
 #include "sheaf/comm/point_to_point.hpp"
 #include "tests/support/world.hpp"
 
@@ -62,7 +63,7 @@ TEST(MessageRanks, TravelWhileTheSenderIsInACollective) {
   Work work;
   if (sends) work = isend(world, sent, world.size() - 1);
   if (receives) recv(world, data, 0);
-  barrier(world, {.timeout = std::chrono::seconds(30)});
+  barrier(world, {.timeout = std::chrono::seconds(30)}).wait();
   if (sends) work.wait();
   EXPECT_TRUE(!receives || data == counting(sent.size(), 0));
 }
@@ -76,9 +77,31 @@ TEST(MessageRanks, TravelWhileTheReceiverIsInACollective) {
   if (world.rank() == 0)
     for (int rank = 0; rank < world.size(); ++rank)
       send(world, sent, rank, {.timeout = std::chrono::seconds(30)});
-  barrier(world, {.timeout = std::chrono::seconds(30)});
+  barrier(world, {.timeout = std::chrono::seconds(30)}).wait();
   work.wait();
   EXPECT_TRUE(data == counting(sent.size(), 0));
+}
+
+// The operation keeps what it was given, though nobody holds its Work.
+TEST(MessageRanks, KeepTheirMemoryWhenTheWorkIsDropped) {
+  const Group& world = test::world();
+  constexpr std::size_t kCount = 4 << 20;
+  std::weak_ptr<Ints> watched;
+  {
+    auto sent = std::make_shared<Ints>(counting(kCount, world.rank()));
+    watched = sent;
+    Work work = isend(world, *sent, next_rank());
+    work.append([sent] {});
+  }
+  // Takes the memory, were it free.
+  const Ints other(kCount, -1);
+  barrier(world).wait();
+  Ints data(kCount);
+  recv(world, data, previous_rank());
+  EXPECT_TRUE(data == counting(kCount, previous_rank()));
+  barrier(world).wait();
+  world.core().runtime().mailroom().progress();
+  EXPECT_TRUE(watched.expired());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/group_core.hpp"
 #include "sheaf/comm/world.hpp"
 #include "tests/support/outcomes.hpp"
 
@@ -110,7 +111,7 @@ TEST_P(PointToPoint, ThatNobodyWaitsForAreKept) {
     constexpr int kMany = 2000;
     if (group.rank() == 0)
       for (int i = 0; i < kMany; ++i) send(group, Ints{i}, 1, {.tag = i});
-    barrier(group);
+    barrier(group).wait();
     for (int i = kMany - 1; group.rank() == 1 && i >= 0; --i) {
       Ints data(1);
       recv(group, data, 0, {.tag = i});
@@ -157,6 +158,47 @@ TEST_P(PointToPoint, OfGroupsDoNotMix) {
     EXPECT_EQ(data[0], 2);
     EXPECT_EQ(recv(a, data, kAnySource), 0);
     EXPECT_EQ(data[0], 1);
+  });
+}
+
+// Ids are used again, and the unread message lies in the way.
+TEST_P(PointToPoint, OfAnEndedGroupDoNotReachALaterOne) {
+  run_threads(GetParam(), [](const Group& world) {
+    for (const std::size_t count : {1, 5000}) {
+      int id = 0;
+      {
+        const Group first = world.split(0);
+        id = first.id();
+        if (world.rank() == 0) send(first, Ints(count, 1), 1);
+        barrier(first).wait();
+      }
+      barrier(world).wait();
+      const Group second = world.split(0);
+      EXPECT_EQ(second.id(), id);
+      if (world.rank() == 0) send(second, Ints(count, 2), 1);
+      if (world.rank() != 1) continue;
+      Ints data(count);
+      recv(second, data, kAnySource);
+      EXPECT_EQ(data, Ints(count, 2));
+    }
+    barrier(world).wait();
+    EXPECT_EQ(world.core().runtime().mailroom().unclaimed_count(), 0u);
+  });
+}
+
+// What was sent before this rank has made the group arrives.
+TEST_P(PointToPoint, OfAGroupThatIsBeingMadeArrive) {
+  run_threads(GetParam(), [](const Group& world) {
+    for (int round = 0; round < 50; ++round) {
+      const Group group = world.split(0);
+      const int next = (group.rank() + 1) % group.size();
+      const Ints sent{round};
+      Work leave = isend(group, sent, next);
+      Ints data(1);
+      recv(group, data, kAnySource);
+      EXPECT_EQ(data[0], round);
+      leave.wait();
+    }
   });
 }
 
@@ -231,9 +273,9 @@ TEST_P(PointToPoint, NobodyWaitsForMayStayUnread) {
   run_threads(GetParam(), [](const Group& group) {
     Ints data(100000);
     const Ints sent{1};
-    isend(group, sent, (group.rank() + 1) % group.size());
-    irecv(group, data, kAnySource, {.tag = 9});  // forgotten
-    barrier(group);
+    std::ignore = isend(group, sent, (group.rank() + 1) % group.size());
+    std::ignore = irecv(group, data, kAnySource, {.tag = 9});
+    barrier(group).wait();
   });
 }
 
@@ -241,8 +283,8 @@ TEST_P(PointToPoint, NobodyWaitsForMayStayUnread) {
 TEST_P(PointToPoint, OfForgottenReceivesGoToLaterOnes) {
   run_threads(GetParam(), [](const Group& group) {
     Ints data(1);
-    if (group.rank() == 1) irecv(group, data, 0);
-    barrier(group);
+    if (group.rank() == 1) std::ignore = irecv(group, data, 0);
+    barrier(group).wait();
     if (group.rank() == 0) send(group, Ints{4}, 1);
     if (group.rank() != 1) return;
     Ints other(1);
@@ -259,9 +301,9 @@ TEST_P(PointToPoint, CrossCollectives) {
     const Ints sent = counting(20000, group.rank());
     Work receive = irecv(group, data, kAnySource);
     Ints sum{1};
-    all_reduce(group, sum);
+    all_reduce(group, sum).wait();
     Work leave = isend(group, sent, next);
-    all_reduce(group, sum);
+    all_reduce(group, sum).wait();
     receive.wait();
     leave.wait();
     EXPECT_EQ(sum[0], group.size() * group.size());
