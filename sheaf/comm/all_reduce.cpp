@@ -49,12 +49,23 @@ void run_mpi(Call& call, const ReduceJob& job) {
               "mode m and algorithm mpi serve the world only, group ",
               group.id(), " has ", group.size(), " of ", transport.size(),
               " ranks");
+  const auto by_mpi = [&](void* data, DType dtype) {
+    SHEAF_CHECK(
+        transport.baseline_all_reduce(Baseline::kReduceScatterAllGather, data,
+                                      job.count, dtype, job.reduction.op),
+        "mode m and algorithm mpi need MPI; this world runs on ",
+        transport.name());
+  };
+  if (has_wide_partials(job.reduction)) {
+    const auto sums = std::make_unique_for_overwrite<float[]>(job.count);
+    const void* inputs[] = {job.input};
+    reduce_to_partials(job.reduction, inputs, sums.get(), job.count);
+    by_mpi(sums.get(), DType::kF32);
+    const void* sources[] = {sums.get()};
+    return reduce_partials(job.reduction, sources, job.output, job.count);
+  }
   if (job.input != job.output) std::memcpy(job.output, job.input, job.bytes());
-  SHEAF_CHECK(transport.baseline_all_reduce(
-                  Baseline::kReduceScatterAllGather, job.output, job.count,
-                  job.reduction.dtype, job.reduction.op),
-              "mode m and algorithm mpi need MPI; this world runs on ",
-              transport.name());
+  by_mpi(job.output, job.reduction.dtype);
   const void* sources[] = {job.output};
   void* const outputs[] = {job.output};
   if (job.reduction.divisor > 1)

@@ -37,7 +37,8 @@ Scattered halving_reduce_scatter(const std::vector<int>& members, int me,
                             .receive_from = partner,
                             .received = held[level + 1],
                             .adds = true,
-                            .finishes = finishes && distance == 1});
+                            .finishes = finishes && distance == 1,
+                            .is_partial = true});
   }
   return result;
 }
@@ -64,7 +65,7 @@ Schedule halving_schedule(int size, int me, Range range) {
       static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   const int extra = size - core;
   if (me >= core)
-    return {{.send_to = me - core, .sent = range},
+    return {{.send_to = me - core, .sent = range, .is_partial = true},
             {.receive_from = me - core, .received = range}};
   Schedule steps;
   const bool has_partner = me < extra;

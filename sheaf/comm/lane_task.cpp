@@ -6,17 +6,19 @@ namespace sheaf::comm {
 
 LaneTask::LaneTask(Transport& transport, const std::vector<int>& peers, Tag tag,
                    Schedule schedule, std::byte* data,
-                   const Reduction& reduction)
+                   const Reduction& reduction,
+                   std::unique_ptr<float[]> partials)
     : transport_(&transport),
       peers_(&peers),
       tag_(tag),
       schedule_(std::move(schedule)),
       data_(data),
       reduction_(reduction),
-      element_bytes_(size_of(reduction.dtype)) {
+      element_bytes_(size_of(reduction.dtype)),
+      partials_(std::move(partials)) {
   std::size_t largest = 0;
   for (const Step& step : schedule_)
-    if (step.adds) largest = std::max(largest, bytes(step.received));
+    if (step.adds) largest = std::max(largest, partial_bytes(step.received));
   incoming_.resize(largest);
 }
 
@@ -29,20 +31,32 @@ void LaneTask::start(const Step& step) {
   if (step.receive_from >= 0 && step.received.count)
     receive_ = transport_->receive(
         (*peers_)[static_cast<std::size_t>(step.receive_from)], tag_,
-        step.adds ? incoming_.data() : at(step.received), bytes(step.received));
+        step.adds ? incoming_.data() : at(step.received),
+        step.adds ? partial_bytes(step.received) : bytes(step.received));
   if (step.send_to >= 0 && step.sent.count)
-    send_ = transport_->send((*peers_)[static_cast<std::size_t>(step.send_to)],
-                             tag_, at(step.sent), bytes(step.sent));
+    send_ = transport_->send(
+        (*peers_)[static_cast<std::size_t>(step.send_to)], tag_,
+        step.is_partial ? partial_at(step.sent) : at(step.sent),
+        step.is_partial ? partial_bytes(step.sent) : bytes(step.sent));
   is_started_ = true;
+}
+
+std::byte* LaneTask::partial_at(Range range) const {
+  if (!partials_) return at(range);
+  return reinterpret_cast<std::byte*>(partials_.get() + range.begin);
 }
 
 void LaneTask::add(const Step& step) {
   Reduction how = reduction_;
   if (!step.finishes) how.divisor = 1;
-  std::byte* mine = at(step.received);
+  std::byte* mine = partial_at(step.received);
   // The order of the two does not matter to the result's bits, but NaNs: the
   // range that came from before on the path goes first.
   const void* sources[] = {incoming_.data(), mine};
+  if (partials_ && step.finishes)
+    return reduce_partials(how, sources, at(step.received),
+                           step.received.count);
+  if (partials_) how.dtype = DType::kF32;
   void* outputs[] = {mine};
   reduce(how, sources, outputs, step.received.count);
 }

@@ -16,6 +16,10 @@
 // come to the owner: a place of its own for the result would have to be taken
 // away from its readers' caches first, and measured half as fast.
 //
+// Sums, averages and products of 16-bit floats stay in f32 from collect until
+// the exchange finishes them, and are rounded once, there: a sum of some ranks
+// may leave f16's range, or cancel, where the result does not.
+//
 // Members follow each other by counters. A broadcast has one source and
 // nothing to add, a reduce one target.
 //
@@ -60,6 +64,8 @@ Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
     root_member_ = layout_.local_of[root];
   find_buffers();
   is_staged_ = needs_staging();
+  is_wide_ = has_network() && job.flow != Flow::kBroadcast &&
+             has_wide_partials(job.reduction);
   const bool is_one_piece = !is_staged_ && !has_network();
   // The same on all hosts, whether they stage or not.
   const std::size_t piece_bytes = std::min(plan.piece_bytes, kMaxPieceBytes);

@@ -77,8 +77,9 @@ class Pipeline {
   bool can_take() const;
   void stage(std::size_t piece);
   void collect(std::size_t piece);
-  void collect_lane(std::size_t piece, int lane);
-  void start_task(std::size_t piece, int lane);
+  void collect_lane(std::size_t piece, int lane, float* partials);
+  void start_task(std::size_t piece, int lane,
+                  std::unique_ptr<float[]> partials);
   bool advance_tasks();
   void note_tiers();
   bool is_exchanged(std::size_t piece) const;
@@ -117,6 +118,7 @@ class Pipeline {
   const std::size_t element_;
   const std::uint32_t base_;
   bool is_staged_ = false;
+  bool is_wide_ = false;  // sums between hosts are in f32 until finished
   int root_member_ = -1;  // of this host, or -1
   std::size_t pieces_ = 0;
   std::size_t piece_elements_ = 0;

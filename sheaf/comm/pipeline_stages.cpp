@@ -41,12 +41,16 @@ void Pipeline::stage(std::size_t piece) {
 void Pipeline::collect(std::size_t piece) {
   const Stopwatch watch(times_.local_ns);
   for (int lane = me_; lane < plan_.lanes; lane += size_) {
-    collect_lane(piece, lane);
-    if (has_network()) start_task(piece, lane);
+    std::unique_ptr<float[]> partials;
+    if (is_wide_)
+      partials = std::make_unique_for_overwrite<float[]>(
+          lane_range(piece, lane).count);
+    collect_lane(piece, lane, partials.get());
+    if (has_network()) start_task(piece, lane, std::move(partials));
   }
 }
 
-void Pipeline::collect_lane(std::size_t piece, int lane) {
+void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
   const Range range = lane_range(piece, lane);
   if (range.count == 0) return;
   std::vector<const void*> sources;
@@ -58,6 +62,8 @@ void Pipeline::collect_lane(std::size_t piece, int lane) {
                                   : place_for(member, piece, range));
   }
   if (sources.empty()) return;  // the exchange brings it
+  if (partials)
+    return reduce_to_partials(job_.reduction, sources, partials, range.count);
   std::vector<void*> outputs;
   if (has_network() || is_target(me_)) outputs.push_back(work(piece, range));
   for (int member = 0; !has_network() && member < size_; ++member)
@@ -70,7 +76,8 @@ void Pipeline::collect_lane(std::size_t piece, int lane) {
   reduce(how, sources, outputs, range.count);
 }
 
-void Pipeline::start_task(std::size_t piece, int lane) {
+void Pipeline::start_task(std::size_t piece, int lane,
+                          std::unique_ptr<float[]> partials) {
   const Range range = lane_range(piece, lane);
   if (range.count == 0) return;
   const Tag place = static_cast<Tag>((piece & 63) << 9 |
@@ -79,7 +86,8 @@ void Pipeline::start_task(std::size_t piece, int lane) {
       call_.group().runtime().transport(),
       lane_peers_[static_cast<std::size_t>(lane)],
       make_tag(TagKind::kData, call_.group().id(), place),
-      schedule({0, range.count}), work(piece, range), job_.reduction);
+      schedule({0, range.count}), work(piece, range), job_.reduction,
+      std::move(partials));
 }
 
 Schedule Pipeline::schedule(Range range) const {

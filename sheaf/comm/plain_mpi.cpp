@@ -1,6 +1,7 @@
 #include "sheaf/comm/plain_mpi.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/checks.hpp"
@@ -23,6 +24,18 @@ void call_mpi(Transport& transport, const Buffer& data, ReduceOp op) {
         "; leave mpi out, or start the program with sheaf run or mpirun");
 }
 
+// The sum of 16-bit numbers may be too large for their type where the average
+// is not: it is taken in f32.
+void average_halves(Transport& transport, const Buffer& data,
+                    const Reduction& how) {
+  const auto sums = std::make_unique_for_overwrite<float[]>(data.count);
+  const void* inputs[] = {data.data};
+  reduce_to_partials(how, inputs, sums.get(), data.count);
+  call_mpi(transport, {sums.get(), data.count, DType::kF32}, how.op);
+  const void* sources[] = {sums.get()};
+  reduce_partials(how, sources, data.data, data.count);
+}
+
 }  // namespace
 
 void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op) {
@@ -32,20 +45,25 @@ void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op) {
   SHEAF_CHECK(core.size() == transport.size(),
               "mpi=true serves the world only, group ", core.id(), " has ",
               core.size(), " of ", transport.size(), " ranks");
-  core.submit(/*async=*/false, [&] {
-    core.reporter().count_call();
-    if (core.size() == 1) return;
-    RankEnd& end = core.runtime().my_end();
-    CallNumber number = end.last(kPlainCalls);
-    ++number.sequence;
-    end.note_call(number);
-    call_mpi(transport, data, op);
-    if (op != ReduceOp::kAvg) return;
-    const void* sources[] = {data.data};
-    void* const outputs[] = {data.data};
-    reduce({.dtype = data.dtype, .op = op, .divisor = core.size()}, sources,
-           outputs, data.count);
-  });
+  SHEAF_CHECK(!core.runtime().options().reproducible || !is_float(data.dtype),
+              "mpi=true with -reproducible: MPI_Allreduce promises no order of "
+              "adding; leave one of them out");
+  const Reduction how{.dtype = data.dtype,
+                      .op = op,
+                      .divisor = op == ReduceOp::kAvg ? core.size() : 1};
+  core.submit(/*async=*/false,
+              [&] {
+                core.reporter().count_call();
+                if (core.size() == 1) return;
+                if (how.divisor > 1 && is_half(data.dtype))
+                  return average_halves(transport, data, how);
+                call_mpi(transport, data, op);
+                if (how.divisor == 1) return;
+                const void* sources[] = {data.data};
+                void* const outputs[] = {data.data};
+                reduce(how, sources, outputs, data.count);
+              })
+      .wait();
 }
 
 }  // namespace sheaf::comm

@@ -86,6 +86,17 @@ bool should_stream(std::span<const void* const> sources,
   return true;
 }
 
+const ReduceTable& widest_table() noexcept {
+  static const ReduceTable& table = *supported_tables().back();
+  return table;
+}
+
+const ReduceTable::Partials& partials_of(const Reduction& how) {
+  SHEAF_ASSERT(has_wide_partials(how), name_of(how.op), " of ",
+               name_of(how.dtype));
+  return widest_table().partials[how.dtype == DType::kF16 ? 0 : 1];
+}
+
 }  // namespace
 
 std::span<const ReduceTable* const> supported_tables() noexcept {
@@ -99,8 +110,8 @@ void reduce(const Reduction& how, std::span<const void* const> sources,
   if (sources.size() == 1 && how.divisor == 1)
     return copy(sources[0], outputs, count * size_of(how.dtype));
   if (outputs.empty()) return;
-  static const ReduceTable& table = *supported_tables().back();
-  const auto& row = table.functions[static_cast<std::size_t>(how.dtype)];
+  const auto& row =
+      widest_table().functions[static_cast<std::size_t>(how.dtype)];
   row[static_cast<std::size_t>(how.op)](
       {.sources = sources.data(),
        .source_count = sources.size(),
@@ -109,6 +120,39 @@ void reduce(const Reduction& how, std::span<const void* const> sources,
        .count = count,
        .divisor = how.divisor,
        .stream = should_stream(sources, outputs, count * size_of(how.dtype))});
+}
+
+bool has_wide_partials(const Reduction& how) {
+  return is_half(how.dtype) &&
+         (how.op == ReduceOp::kSum || how.op == ReduceOp::kAvg ||
+          how.op == ReduceOp::kProduct);
+}
+
+void reduce_to_partials(const Reduction& how,
+                        std::span<const void* const> sources, float* output,
+                        std::size_t count) {
+  check(how, sources.size());
+  void* const outputs[] = {output};
+  partials_of(how).made[static_cast<std::size_t>(how.op)](
+      {.sources = sources.data(),
+       .source_count = sources.size(),
+       .outputs = outputs,
+       .output_count = 1,
+       .count = count,
+       .divisor = 1});
+}
+
+void reduce_partials(const Reduction& how, std::span<const void* const> sources,
+                     void* output, std::size_t count) {
+  check(how, sources.size());
+  void* const outputs[] = {output};
+  partials_of(how).finished[static_cast<std::size_t>(how.op)](
+      {.sources = sources.data(),
+       .source_count = sources.size(),
+       .outputs = outputs,
+       .output_count = 1,
+       .count = count,
+       .divisor = how.divisor});
 }
 
 }  // namespace sheaf::comm

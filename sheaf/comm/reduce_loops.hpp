@@ -48,10 +48,10 @@ struct ToScratch {
 // Writes the same to Count buffers, 1 to 4.
 template <class E, int Count>
 struct ToBuffers {
-  typename E::Stored* first;
-  typename E::Stored* second = nullptr;
-  typename E::Stored* third = nullptr;
-  typename E::Stored* fourth = nullptr;
+  typename E::Written* first;
+  typename E::Written* second = nullptr;
+  typename E::Written* third = nullptr;
+  typename E::Written* fourth = nullptr;
   void put(std::size_t i, typename E::Value value) const {
     E::store(first + i, value);
     if constexpr (Count > 1) E::store(second + i, value);
@@ -83,19 +83,19 @@ struct Block {
   FromBuffer<E> source(std::size_t k) const {
     return {static_cast<const typename E::Stored*>(args.sources[k]) + begin};
   }
-  typename E::Stored* output(std::size_t k) const {
-    return static_cast<typename E::Stored*>(args.outputs[k]) + begin;
+  typename E::Written* output(std::size_t k) const {
+    return static_cast<typename E::Written*>(args.outputs[k]) + begin;
   }
 };
 
 template <class E, class Op, class Finish, class... Sources>
 inline void combine_and_stream(const Block<E>& block, Finish finish,
                                Sources... sources) {
-  using Stored = typename E::Stored;
-  alignas(64) Stored staged[kBlockBytes / sizeof(typename E::Accumulated)];
+  using Written = typename E::Written;
+  alignas(64) Written staged[kBlockBytes / sizeof(typename E::Accumulated)];
   combine<E, Op>(finish, ToBuffers<E, 1>{staged}, block.count, sources...);
   for (std::size_t k = 0; k < block.args.output_count; ++k)
-    stream_copy(block.output(k), staged, block.count * sizeof(Stored));
+    stream_copy(block.output(k), staged, block.count * sizeof(Written));
 }
 
 // Writes to the first output, and copies the block while it is in the cache.
@@ -108,7 +108,7 @@ inline void combine_and_copy(const Block<E>& block, Finish finish,
                  sources...);
   for (std::size_t k = 1; k < block.args.output_count; ++k)
     __builtin_memcpy(block.output(k), block.output(0),
-                     block.count * sizeof(typename E::Stored));
+                     block.count * sizeof(typename E::Written));
 }
 
 // As many outputs as sources, all in place, is what an all-reduce inside a

@@ -7,7 +7,8 @@
 // processor does not have. Hence the unnamed namespace and the built-ins.
 //
 // An element type E has:
-//   Stored       what the buffers hold
+//   Stored       what the sources hold
+//   Written      what the outputs hold: the same, but for partial results
 //   Accumulated  what a partial result is kept as
 //   Value        what one turn of a loop works on: kLanes times Accumulated.
 //                The compiler makes vectors out of kLanes = 1
@@ -38,12 +39,13 @@ inline void store_bytes(void* to, T value) {
 template <class T>
 struct Plain {
   using Stored = T;
+  using Written = T;
   using Accumulated = T;
   using Value = T;
   using Tail = Plain;
   static constexpr std::size_t kLanes = 1;
   static Value load(const Stored* from) { return load_bytes<T>(from); }
-  static void store(Stored* to, Value value) { store_bytes(to, value); }
+  static void store(Written* to, Value value) { store_bytes(to, value); }
 };
 
 struct Truth : Plain<std::uint8_t> {
@@ -55,6 +57,7 @@ struct Truth : Plain<std::uint8_t> {
 
 struct Brain : Plain<float> {
   using Stored = std::uint16_t;
+  using Written = Stored;
   using Tail = Brain;
   static Value load(const Stored* from) {
     const std::uint32_t bits = load_bytes<std::uint16_t>(from);
@@ -73,6 +76,7 @@ struct Brain : Plain<float> {
 // one is chosen, since vectors cannot branch.
 struct SoftHalf : Plain<float> {
   using Stored = std::uint16_t;
+  using Written = Stored;
   using Tail = SoftHalf;
   static Value load(const Stored* from) {
     const std::uint32_t half = load_bytes<std::uint16_t>(from);
@@ -131,6 +135,25 @@ using Binary16 = HardHalf;
 #else
 using Binary16 = SoftHalf;
 #endif
+
+// A 16-bit type whose outputs stay as accumulated ...
+template <class E>
+struct ToPartial : E {
+  using Written = float;
+  using Tail = ToPartial<typename E::Tail>;
+  static void store(Written* to, typename E::Value value) {
+    store_bytes(to, value);
+  }
+};
+// ... and one whose sources are such outputs.
+template <class E>
+struct FromPartial : E {
+  using Stored = float;
+  using Tail = FromPartial<typename E::Tail>;
+  static typename E::Value load(const Stored* from) {
+    return load_bytes<typename E::Value>(from);
+  }
+};
 
 }  // namespace
 }  // namespace sheaf::comm

@@ -30,7 +30,7 @@ void sum_integers(const ReduceArgs& args) {
       args, Finish{static_cast<decltype(Finish::divisor)>(args.divisor)});
 }
 
-using Row = std::array<ReduceFunction, kReduceOpCount>;
+using Row = ReduceTable::Row;
 
 template <class E, class F>
 constexpr Row row_of_floats() {
@@ -63,6 +63,18 @@ constexpr Row row_of_truths() {
           reduce_with<Truth, BitOr>,  reduce_with<Truth, BitXor>};
 }
 
+template <class E>
+constexpr ReduceTable::Partials partials_of_halves() {
+  ReduceTable::Partials partials{};
+  partials.made = {reduce_with<ToPartial<E>, Sum>,
+                   reduce_with<ToPartial<E>, Sum>,
+                   reduce_with<ToPartial<E>, Product>};
+  partials.finished = {sum_floats<FromPartial<E>, float>,
+                       sum_floats<FromPartial<E>, float>,
+                       reduce_with<FromPartial<E>, Product>};
+  return partials;
+}
+
 // In the order of DType.
 constexpr ReduceTable make_table(const char* name) {
   using std::int16_t, std::int32_t, std::int64_t, std::int8_t;
@@ -76,7 +88,8 @@ constexpr ReduceTable make_table(const char* name) {
            row_of_integers<int16_t, uint16_t, Truncate<int16_t, float>>(),
            row_of_integers<int8_t, uint8_t, Truncate<int8_t, float>>(),
            row_of_integers<uint8_t, uint8_t, Truncate<uint8_t, float>>(),
-           row_of_truths()}};
+           row_of_truths()},
+          {partials_of_halves<Binary16>(), partials_of_halves<Brain>()}};
 }
 
 }  // namespace

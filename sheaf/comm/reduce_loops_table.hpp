@@ -12,7 +12,7 @@ namespace sheaf::comm {
 
 struct ReduceArgs {
   const void* const* sources;
-  std::size_t source_count;  // at least 1; at least 2 where divisor is 1
+  std::size_t source_count;  // at least 1
   void* const* outputs;
   std::size_t output_count;  // at least 1
   std::size_t count;
@@ -24,7 +24,15 @@ using ReduceFunction = void (*)(const ReduceArgs& args);
 struct ReduceTable {
   const char* name;  // of the instruction set
   // Null where is_defined() is false.
-  std::array<std::array<ReduceFunction, kReduceOpCount>, kDTypeCount> functions;
+  using Row = std::array<ReduceFunction, kReduceOpCount>;
+  std::array<Row, kDTypeCount> functions;
+  // Of f16 and bf16, where has_wide_partials(): from sources of the type to
+  // f32, and from sources of f32 to the type.
+  struct Partials {
+    Row made;
+    Row finished;
+  };
+  std::array<Partials, 2> partials;
 };
 
 // Null where this build holds no code for that instruction set. Calling the

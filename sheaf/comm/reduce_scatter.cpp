@@ -1,7 +1,8 @@
 // Reduce-scatter. Inside a host each member reduces its own block over the
 // members' inputs. With several hosts the members also share out the blocks of
 // ranks elsewhere: each block is reduced over the host by one of them and sent
-// to its owner, who adds the hosts' sums in the order of hosts.
+// to its owner, who adds the hosts' sums in the order of hosts. Sums of 16-bit
+// floats travel in f32, as in pipeline.cpp.
 // Bytes between hosts: a host sends the blocks of all others once.
 
 #include <cstring>
@@ -10,8 +11,10 @@
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/exchange.hpp"
 #include "sheaf/comm/messages.hpp"
+#include "sheaf/comm/ordered.hpp"
 #include "sheaf/comm/perform.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
+#include "sheaf/comm/select.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -24,6 +27,12 @@ struct Job {
   Reduction reduction;
 
   std::size_t element() const { return size_of(reduction.dtype); }
+  std::vector<Range> blocks() const {
+    std::vector<Range> list;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank)
+      list.push_back({starts[rank], counts[rank]});
+    return list;
+  }
   std::size_t start(int rank) const {
     return starts[static_cast<std::size_t>(rank)] * element();
   }
@@ -43,16 +52,19 @@ int worker(const Layout& layout, int rank) {
 class ReduceScatter {
  public:
   ReduceScatter(Call& call, const Job& job)
-      : call_(call), layout_(call.layout()), job_(job) {
+      : call_(call),
+        layout_(call.layout()),
+        job_(job),
+        is_one_host_(layout_.host_count() == 1),
+        is_wide_(!is_one_host_ && has_wide_partials(job.reduction)) {
     for (int rank = 0; rank < layout_.size(); ++rank)
       if (worker(layout_, rank) == layout_.rank)
-        sums_.push_back({rank, std::vector<std::byte>(job.size(rank))});
+        sums_.push_back({rank, std::vector<std::byte>(sum_bytes(rank))});
   }
 
   void run() {
-    const bool is_one_host = layout_.host_count() == 1;
-    reduce_host(is_one_host ? job_.reduction.divisor : 1);
-    if (is_one_host)
+    reduce_host();
+    if (is_one_host_)
       copy_out();
     else
       reduce_hosts();
@@ -64,10 +76,17 @@ class ReduceScatter {
     std::vector<std::byte> bytes;
   };
 
+  std::size_t sum_element() const {
+    return is_wide_ ? sizeof(float) : job_.element();
+  }
+  std::size_t sum_bytes(int rank) const {
+    return job_.size(rank) / job_.element() * sum_element();
+  }
+
   // Sums over the members of this host, for the blocks this member works on.
-  void reduce_host(int divisor) {
+  void reduce_host() {
     Reduction how = job_.reduction;
-    how.divisor = divisor;
+    if (!is_one_host_) how.divisor = 1;
     Streams streams{.mine = job_.input, .bytes = {}, .in_place = {}};
     streams.bytes.assign(static_cast<std::size_t>(layout_.local_count()),
                          job_.starts.back() * job_.element());
@@ -86,9 +105,15 @@ class ReduceScatter {
     std::vector<const void*> sources;
     for (const std::byte* begin : at)
       sources.push_back(begin + (part.begin - window.begin));
-    void* const outputs[] = {sum.bytes.data() +
-                             (part.begin - job_.start(sum.rank))};
-    reduce(how, sources, outputs, part.count / job_.element());
+    const std::size_t first =
+        (part.begin - job_.start(sum.rank)) / job_.element();
+    const std::size_t count = part.count / job_.element();
+    std::byte* to = sum.bytes.data() + first * sum_element();
+    if (is_wide_)
+      return reduce_to_partials(how, sources, reinterpret_cast<float*>(to),
+                                count);
+    void* const outputs[] = {to};
+    reduce(how, sources, outputs, count);
   }
 
   void copy_out() {
@@ -98,7 +123,7 @@ class ReduceScatter {
   }
 
   void reduce_hosts() {
-    const std::size_t mine = job_.size(layout_.rank);
+    const std::size_t mine = sum_bytes(layout_.rank);
     const auto hosts = static_cast<std::size_t>(layout_.host_count());
     std::vector<std::byte> incoming(mine * hosts);
     std::vector<const void*> sources;
@@ -117,8 +142,11 @@ class ReduceScatter {
         messages.send(sum.rank, sum.bytes.data(), sum.bytes.size());
     }
     messages.wait();
+    const std::size_t count = mine / sum_element();
+    if (is_wide_)
+      return reduce_partials(job_.reduction, sources, job_.output, count);
     void* const outputs[] = {job_.output};
-    reduce(job_.reduction, sources, outputs, mine / job_.element());
+    reduce(job_.reduction, sources, outputs, count);
   }
 
   int worker_elsewhere(int host) const {
@@ -129,6 +157,8 @@ class ReduceScatter {
   Call& call_;
   const Layout& layout_;
   const Job& job_;
+  const bool is_one_host_;
+  const bool is_wide_;
   std::vector<Sum> sums_;
 };
 
@@ -163,8 +193,15 @@ Work reduce_scatter(const Group& group, ConstBuffer input, Buffer output,
     }
     const Offer offer =
         make_offer(core.runtime().memory(), job.input, input.bytes());
-    perform(core, fingerprint, options.timeout, &offer, sizeof offer,
-            [&](Call& call) { ReduceScatter(call, job).run(); });
+    perform(
+        core, fingerprint, options.timeout, &offer, sizeof offer,
+        [&](Call& call) {
+          if (is_reproducible(core, options) && core.layout().host_count() > 1)
+            ordered_reduce_scatter(call, job.input, job.output, job.blocks(),
+                                   job.reduction);
+          else
+            ReduceScatter(call, job).run();
+        });
   });
 }
 

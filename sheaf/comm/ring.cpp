@@ -33,7 +33,8 @@ Scattered ring_reduce_scatter(const std::vector<int>& members, int me,
                             .receive_from = previous,
                             .received = part(me - 2 - step),
                             .adds = true,
-                            .finishes = finishes && step == size - 2});
+                            .finishes = finishes && step == size - 2,
+                            .is_partial = true});
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "sheaf/comm/checks.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/ordered.hpp"
 #include "sheaf/comm/perform.hpp"
 #include "sheaf/comm/pipeline.hpp"
 #include "sheaf/comm/select.hpp"
@@ -14,7 +15,7 @@ namespace {
 void run(GroupCore& group, const PipelineJob& job,
          const Fingerprint& fingerprint, const CollectiveOptions& options) {
   const std::size_t bytes = job.count * size_of(job.reduction.dtype);
-  const Choice choice = select_rooted(group, bytes, options);
+  const Choice choice = select_rooted(group, job.flow, bytes, options);
   const Whereabouts where =
       whereabouts(group.runtime().memory(), job.input, job.output, bytes);
   const bool is_small = choice.route == Route::kSmall;
@@ -24,7 +25,10 @@ void run(GroupCore& group, const PipelineJob& job,
       is_small ? (gives ? bytes : 0) : sizeof where;
   perform(group, fingerprint, options.timeout, payload, payload_bytes,
           [&](Call& call) {
-            if (!is_small) {
+            if (choice.route == Route::kOrdered) {
+              ordered_reduce(call, job.input, job.output, job.count,
+                             job.reduction, job.root);
+            } else if (!is_small) {
               Pipeline(call, job, choice.plan).run();
             } else if (job.flow == Flow::kBroadcast) {
               if (group.rank() != job.root && bytes)

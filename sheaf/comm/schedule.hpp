@@ -24,9 +24,10 @@ struct Step {
   Range sent{};
   int receive_from = -1;
   Range received{};
-  bool adds = false;      // the received range is reduced into the buffer
-  bool finishes = false;  // and for the last time: an average is divided here
-  int tier = 0;           // of tiers_schedule: for reports
+  bool adds = false;        // the received range is reduced into the buffer
+  bool finishes = false;    // and for the last time: an average is divided here
+  bool is_partial = false;  // the sent range is not finished yet
+  int tier = 0;             // of tiers_schedule: for reports
 };
 
 using Schedule = std::vector<Step>;

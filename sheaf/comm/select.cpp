@@ -143,6 +143,18 @@ Choice best(GroupCore& group, std::size_t bytes) {
   return choice;
 }
 
+bool fits_slot(GroupCore& group, std::size_t bytes) {
+  return group.layout().host_count() == 1 && bytes <= small_limit(group.size());
+}
+
+// Inside a host, shared memory adds in the order of ranks; no algorithm that
+// exchanges messages does.
+Choice in_order(GroupCore& group, std::size_t bytes) {
+  if (group.layout().host_count() > 1) return {Route::kOrdered, {}};
+  if (fits_slot(group, bytes)) return {Route::kSmall, {}};
+  return forced(group, Algorithm::kShared, bytes);
+}
+
 Algorithm forced_algorithm(GroupCore& group, const CollectiveOptions& options) {
   if (options.algorithm != Algorithm::kAuto) return options.algorithm;
   const auto& name = group.runtime().options().algorithm;
@@ -162,36 +174,33 @@ std::string_view name_of(TierAlgorithm algorithm) noexcept {
   }
 }
 
+bool is_reproducible(GroupCore& group, const CollectiveOptions& options) {
+  return options.reproducible || group.runtime().options().reproducible;
+}
+
 Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
                          const CollectiveOptions& options) {
-  const bool is_one_host = group.layout().host_count() == 1;
-  const auto& settings = group.runtime().options();
-  if ((options.reproducible || settings.reproducible) && !is_one_host)
-    return {Route::kOrdered, {}};
+  if (is_reproducible(group, options)) return in_order(group, bytes);
   const Algorithm algorithm = forced_algorithm(group, options);
-  if (algorithm != Algorithm::kAuto &&
-      !(options.reproducible || settings.reproducible))
-    return forced(group, algorithm, bytes);
+  if (algorithm != Algorithm::kAuto) return forced(group, algorithm, bytes);
+  const auto& settings = group.runtime().options();
   if (settings.mode == topo::Mode::kMpi) return {Route::kMpi, {}};
   if (settings.mode == topo::Mode::kRing || settings.mode == topo::Mode::kNccl)
     return rings(group);
-  const bool is_small = is_one_host && bytes <= small_limit(group.size());
-  if (settings.mode == topo::Mode::kExplore &&
-      !(options.reproducible || settings.reproducible))
-    return group.tuner().choose(
-        dtype, bytes,
-        is_small ? Choice{Route::kSmall, {}} : best(group, bytes));
-  if (is_small) return {Route::kSmall, {}};
-  return best(group, bytes);
+  const Choice usual =
+      fits_slot(group, bytes) ? Choice{Route::kSmall, {}} : best(group, bytes);
+  return settings.mode == topo::Mode::kExplore
+             ? group.tuner().choose(dtype, bytes, usual)
+             : usual;
 }
 
-Choice select_rooted(GroupCore& group, std::size_t bytes,
+Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
                      const CollectiveOptions& options) {
-  const bool is_one_host = group.layout().host_count() == 1;
+  if (flow == Flow::kReduce && is_reproducible(group, options))
+    return in_order(group, bytes);
   const Algorithm algorithm = forced_algorithm(group, options);
   if (algorithm == Algorithm::kTree) return forced(group, algorithm, bytes);
-  if (is_one_host && bytes <= small_limit(group.size()))
-    return {Route::kSmall, {}};
+  if (fits_slot(group, bytes)) return {Route::kSmall, {}};
   return {Route::kPipeline, shared_plan(group, bytes)};
 }
 

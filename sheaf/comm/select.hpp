@@ -13,7 +13,7 @@ namespace sheaf::comm {
 enum class Route {
   kSmall,     // in the arrival slot
   kPipeline,  // collect, exchange, deliver; shared memory, tiers, or flat
-  kOrdered,   // reproducible across hosts
+  kOrdered,   // ranks added 0, 1, 2 .. across hosts: see ordered.hpp
   kMpi,       // MPI's reduce_scatter and allgatherv: mode m
 };
 
@@ -22,13 +22,17 @@ struct Choice {
   PipelinePlan plan;
 };
 
+// Whether bits may depend on nothing but the ranks' inputs: by the call or by
+// the world's options. It goes before all that chooses an algorithm.
+bool is_reproducible(GroupCore& group, const CollectiveOptions& options);
+
 // Every rank of the group comes to the same choice. UsageError when what is
 // forced cannot serve this group.
 // In mode `p` this is a step of the exploration: once per call, in its job.
 Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
                          const CollectiveOptions& options);
 // Reduce and broadcast.
-Choice select_rooted(GroupCore& group, std::size_t bytes,
+Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
                      const CollectiveOptions& options);
 
 std::string_view name_of(TierAlgorithm algorithm) noexcept;

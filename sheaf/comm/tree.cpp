@@ -24,8 +24,9 @@ Schedule reduce_schedule(int size, int me, int root, Range range) {
                      .adds = true,
                      .finishes = position == 0 && 2 * bit >= size});
   if (position != 0)
-    steps.push_back(
-        {.send_to = place(position - lowest_bit(position)), .sent = range});
+    steps.push_back({.send_to = place(position - lowest_bit(position)),
+                     .sent = range,
+                     .is_partial = true});
   return steps;
 }
 

@@ -4,79 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <mutex>
-#include <random>
 
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/world.hpp"
+#include "tests/comm/ordered_sum.hpp"
 #include "tests/support/outcomes.hpp"
 
 namespace sheaf::comm {
 namespace {
 
 using test::Hosts;
-
-// Of very different sizes, so that hardly two orders give the same sum.
-float rough_value(std::minstd_rand& random) {
-  const auto small = static_cast<float>(random() % 20001) - 10000.0f;
-  return std::ldexp(small, static_cast<int>(random() % 8) - 14);
-}
-
-template <class T>
-T narrowed(float value) {
-  if constexpr (std::is_same_v<T, Half>)
-    return to_half(value);
-  else if constexpr (std::is_same_v<T, BFloat16>)
-    return to_bfloat16(value);
-  else
-    return static_cast<T>(value);
-}
-
-template <class T>
-auto widened(T value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
-    return to_float(value);
-  else
-    return value;
-}
-
-template <class T>
-std::vector<T> rough_data(int rank, std::size_t count) {
-  std::minstd_rand random(static_cast<unsigned>(rank) * 7919 + 1);
-  std::vector<T> data;
-  for (std::size_t i = 0; i < count; ++i)
-    data.push_back(narrowed<T>(rough_value(random)));
-  return data;
-}
-
-// Rank after rank; 16-bit types in f32, rounded at the end; an average is
-// divided once, before that rounding.
-template <class T>
-std::vector<T> ordered_sum(int ranks, std::size_t count, ReduceOp op) {
-  std::vector<decltype(widened(T{}))> sum;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto data = rough_data<T>(rank, count);
-    if (rank == 0) sum.assign(count, 0);
-    for (std::size_t i = 0; i < count; ++i)
-      sum[i] = rank == 0 ? widened(data[i]) : sum[i] + widened(data[i]);
-  }
-  std::vector<T> result;
-  for (auto value : sum) {
-    if (op == ReduceOp::kAvg) value /= static_cast<decltype(value)>(ranks);
-    if constexpr (std::is_same_v<T, double>)
-      result.push_back(value);
-    else
-      result.push_back(narrowed<T>(value));
-  }
-  return result;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
+using test::ordered_sum;
+using test::rough_data;
+using test::same_bits;
+using test::widened;
 
 // The element of a rank's result that has gone another way, if any.
 template <class T>
@@ -99,7 +40,7 @@ class Reproducible : public testing::TestWithParam<Hosts> {
                  << name_of(dtype_of<T>) << ", " << name_of(options.op) << ", "
                  << count << " elements, " << topo::name_of(options.algorithm));
     auto data = rough_data<T>(group.rank(), count);
-    all_reduce(group, data, options);
+    all_reduce(group, data, options).wait();
     EXPECT_TRUE(is_sum(data, ordered_sum<T>(group.size(), count, options.op)));
   }
 };
@@ -139,14 +80,15 @@ TEST_P(Reproducible, WhateverTheBuckets) {
     }
     auto fused = pieces;
     for (const Buffer& bucket : buckets)
-      all_reduce(group, bucket, {.reproducible = true});
+      all_reduce(group, bucket, {.reproducible = true}).wait();
     EXPECT_TRUE(is_sum(pieces, expected));
     pieces = fused;
-    all_reduce_n(group, buckets, {.reproducible = true});
+    all_reduce_n(group, buckets, {.reproducible = true}).wait();
     EXPECT_TRUE(is_sum(pieces, expected)) << "all_reduce_n";
     std::copy(fused.begin(), fused.end(), arena.begin());
     all_reduce(group, Buffer(arena.data(), kCount, DType::kF32),
-               {.reproducible = true});
+               {.reproducible = true})
+        .wait();
     EXPECT_TRUE(is_sum({arena.begin(), arena.end()}, expected)) << "arena";
   });
 }
@@ -176,7 +118,7 @@ class DefaultOrder : public testing::TestWithParam<Hosts> {
     std::vector<std::vector<float>> all(GetParam().size());
     run_threads(GetParam(), [&](const Group& group) {
       auto data = rough_data<float>(group.rank(), count);
-      all_reduce(group, data, options);
+      all_reduce(group, data, options).wait();
       all[static_cast<std::size_t>(group.rank())] = data;
     });
     return all;
@@ -216,7 +158,7 @@ TEST_P(DefaultOrder, NotANumberReachesAllRanks) {
       for (const std::size_t count : {10, 50000}) {
         std::vector<float> data(count, 1);
         if (group.rank() == 1) data[3] = std::nanf("");
-        all_reduce(group, data, {.op = op});
+        all_reduce(group, data, {.op = op}).wait();
         EXPECT_TRUE(std::isnan(data[3]));
         EXPECT_FALSE(std::isnan(data[4]));
       }

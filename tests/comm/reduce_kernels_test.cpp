@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -314,6 +315,74 @@ void expect_nan_wins(T nan, T one) {
     expect_element<T>({.op = op}, {one, nan, one}, nan);
     expect_element<T>({.op = op}, {nan, one, one, one}, nan);
   }
+}
+
+// In two parts through f32, by every table: as the sources in one go, for
+// what was added is the same.
+template <class T>
+void expect_partials(const ReduceTable* table, ReduceOp op, int sources,
+                     std::size_t count) {
+  const int divisor = op == ReduceOp::kAvg ? sources : 1;
+  SCOPED_TRACE(testing::Message() << table->name << ", " << sources
+                                  << " sources, " << count << " elements");
+  const auto values =
+      random_sources<T>(static_cast<std::size_t>(sources), count);
+  std::vector<T> wanted(count);
+  std::vector<float> partial(count + 1, 7);
+  std::vector<float> rest(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = to_float(values[0][i]);
+    for (std::size_t k = 1; k + 1 < values.size(); ++k)
+      sum = naive::naive_float(op, sum, to_float(values[k][i]));
+    rest[i] = to_float(values.back()[i]);
+    wanted[i] = naive::narrow<T>(naive::naive_float(op, sum, rest[i]) /
+                                 static_cast<float>(divisor));
+  }
+  const auto& functions = table->partials[dtype_of<T> == DType::kF16 ? 0 : 1];
+  std::vector<const void*> first;
+  for (std::size_t k = 0; k + 1 < values.size(); ++k)
+    first.push_back(values[k].data());
+  void* const partials[] = {partial.data()};
+  functions.made[static_cast<std::size_t>(op)](
+      {first.data(), first.size(), partials, 1, count, 1});
+  std::vector<T> result(count + 1, T{0x1234});
+  const void* both[] = {partial.data(), rest.data()};
+  void* const results[] = {result.data()};
+  functions.finished[static_cast<std::size_t>(op)](
+      {both, 2, results, 1, count, divisor});
+  EXPECT_EQ(partial.back(), 7);
+  EXPECT_EQ(result.back(), T{0x1234});
+  result.pop_back();
+  for (std::size_t i = 0; i < count; ++i)
+    if (std::isnan(to_float(wanted[i])) && std::isnan(to_float(result[i])))
+      result[i] = wanted[i];  // infinities that cancel: the payload is free
+  EXPECT_TRUE(result == wanted);
+}
+
+TEST(ReduceKernels, PartialResultsOfHalvesAreNotRounded) {
+  for (const ReduceTable* table : supported_tables())
+    for (const auto op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProduct})
+      for (const int sources : {2, 3, 4, 5, 6, 9})
+        for (const std::size_t count : {0, 1, 15, 16, 17, 33, 5000}) {
+          expect_partials<Half>(table, op, sources, count);
+          expect_partials<BFloat16>(table, op, sources, count);
+        }
+}
+
+TEST(ReduceKernels, PartialResultsOfHalvesByTheirFunctions) {
+  const Reduction how{DType::kF16, ReduceOp::kAvg, 2};
+  EXPECT_TRUE(has_wide_partials(how));
+  EXPECT_FALSE(has_wide_partials({DType::kF16, ReduceOp::kMax}));
+  EXPECT_FALSE(has_wide_partials({DType::kF32, ReduceOp::kSum}));
+  const std::vector<Half> large(3, to_half(60000));
+  const void* sources[] = {large.data(), large.data()};
+  std::vector<float> sum(3);
+  reduce_to_partials(how, sources, sum.data(), 3);
+  EXPECT_EQ(sum, std::vector<float>(3, 2 * to_float(large[0])));
+  std::vector<Half> result(3);
+  const void* sums[] = {sum.data()};
+  reduce_partials(how, sums, result.data(), 3);
+  EXPECT_EQ(result, large);
 }
 
 TEST(ReduceKernels, NaNIsNeverLost) {
