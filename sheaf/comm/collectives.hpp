@@ -49,6 +49,14 @@ Work all_gather(const Group& group, ConstBuffer input, Buffer output,
 Work scatter(const Group& group, ConstBuffer input, Buffer output,
              const CollectiveOptions& options = {}, Counts counts = {});
 
+// The same with blocks of unequal sizes, which the root alone knows: `counts`
+// matters there, and other ranks know their own block. MismatchError where
+// the two differ.
+Work gatherv(const Group& group, ConstBuffer input, Buffer output,
+             const CollectiveOptions& options, Counts counts);
+Work scatterv(const Group& group, ConstBuffer input, Buffer output,
+              const CollectiveOptions& options, Counts counts);
+
 // Block r of the reduction over all ranks becomes rank r's output.
 Work reduce_scatter(const Group& group, ConstBuffer input, Buffer output,
                     const CollectiveOptions& options = {}, Counts counts = {});

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "sheaf/comm/messages.hpp"
 
@@ -137,8 +138,9 @@ void ordered_reduce_scatter(Call& call, const std::byte* input,
   for (const Range& block : blocks) total += block.count;
   const auto segments = static_cast<int>(total * element / kSegmentBytes) + 1;
   PartSum part_sum(call, reduction);
-  std::vector<std::byte> sums(blocks[me].count * element);
-  std::byte* to = sums.data();
+  const std::size_t bytes = blocks[me].count * element;
+  const auto sums = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::byte* to = sums.get();
   for (int segment = 0; segment < segments; ++segment) {
     std::vector<Range> parts;
     for (const Range& block : blocks)
@@ -146,7 +148,7 @@ void ordered_reduce_scatter(Call& call, const std::byte* input,
     part_sum.sum(input, parts, to);
     to += parts[me].count * element;
   }
-  if (!sums.empty()) std::memcpy(output, sums.data(), sums.size());
+  if (bytes) std::memcpy(output, sums.get(), bytes);
 }
 
 }  // namespace sheaf::comm

@@ -12,10 +12,11 @@ namespace {
 using comm::Buffer;
 
 // Shapes are told apart by the name, for the fingerprint knows counts only.
+// Undefined where ranks may give unequal ones.
 class Call {
  public:
   Call(const CollectiveOptions& options, const at::Tensor& shaped)
-      : options_(options), shape_(describe(shaped)) {
+      : options_(options), shape_(signature(shaped)) {
     if (!options.name.empty()) shape_ += options.name;
     options_.name = shape_;
   }
@@ -27,7 +28,7 @@ class Call {
     try {
       Work work = start(options_);
       if (options_.async)
-        work.then(std::move(after));
+        work.append(std::move(after));
       else
         after();
       return work;
@@ -176,10 +177,11 @@ Work gather(const Group& group, const at::Tensor& input, const Tensors& outputs,
   check_only_root(group, outputs, options.root, "gather");
   const at::Tensor memory = staged(input);
   const Joined all(outputs, input, /*with_content=*/false);
-  return Call(options, input)
+  return Call(options, at::Tensor())
       .run(
           [&](const auto& o) {
-            return comm::gather(group, buffer_of(memory), all.buffer(), o);
+            return comm::gatherv(group, buffer_of(memory), all.buffer(), o,
+                                 all.counts());
           },
           [memory, all] { all.write_back(); });
 }
@@ -202,10 +204,11 @@ Work scatter(const Group& group, const Tensors& inputs,
   check_only_root(group, inputs, options.root, "scatter");
   const Joined all(inputs, output, /*with_content=*/true);
   const at::Tensor memory = staged(output, /*with_content=*/false);
-  return Call(options, output)
+  return Call(options, at::Tensor())
       .run(
           [&](const auto& o) {
-            return comm::scatter(group, all.buffer(), buffer_of(memory), o);
+            return comm::scatterv(group, all.buffer(), buffer_of(memory), o,
+                                  all.counts());
           },
           [all, memory, output] { unstage(memory, output); });
 }
@@ -273,7 +276,7 @@ Work isend(const Group& group, const at::Tensor& data, int to,
            const MessageOptions& options) {
   const at::Tensor memory = staged(data);
   Work work = comm::isend(group, buffer_of(memory), to, options);
-  work.then([memory] {});
+  work.append([memory] {});  // keeps it until the message has left
   return work;
 }
 
@@ -281,7 +284,7 @@ Work irecv(const Group& group, const at::Tensor& data, int from,
            const MessageOptions& options) {
   const at::Tensor memory = staged(data, /*with_content=*/false);
   Work work = comm::irecv(group, buffer_of(memory), from, options);
-  work.then([memory, data] { unstage(memory, data); });
+  work.append([memory, data] { unstage(memory, data); });
   return work;
 }
 

@@ -4,9 +4,11 @@
 // Tensors may be of any shape, strides and device (those on a GPU travel
 // through pinned memory, or by NCCL: see init.hpp); results are written into
 // the tensors given. All ranks give the same type and shape, except where a
-// comment says otherwise. With `async` the tensors are kept alive; they hold
-// their result after wait() on the Work. Autograd does not see these
-// operations.
+// comment says otherwise. Devices may differ, GPUs and processors too; with
+// NCCL, all are on GPUs or none: other mixtures are a MismatchError.
+// With `async` the tensors are kept alive until the operation has ended, also
+// when its Work is dropped; they hold their result after wait() on the Work.
+// Autograd does not see these operations.
 
 #include <torch/types.h>
 
@@ -46,6 +48,7 @@ Work all_gather(const Group& group, const at::Tensor& input,
                 const CollectiveOptions& options = {});
 
 // inputs[r] of the root becomes rank r's output; other ranks give no inputs.
+// They may differ in shape: inputs[r] has as many elements as rank r's output.
 Work scatter(const Group& group, const Tensors& inputs,
              const at::Tensor& output, const CollectiveOptions& options = {});
 
@@ -58,7 +61,8 @@ Work reduce_scatter(const Group& group, const at::Tensor& input,
                     const at::Tensor& output,
                     const CollectiveOptions& options = {});
 
-// inputs[r] becomes outputs[rank()] of rank r.
+// inputs[r] becomes outputs[rank()] of rank r. They may differ in shape, as
+// long as each pair has as many elements.
 Work all_to_all(const Group& group, const Tensors& inputs,
                 const Tensors& outputs, const CollectiveOptions& options = {});
 

@@ -47,9 +47,13 @@ void unstage(const at::Tensor& stand_in, const at::Tensor& tensor) {
 }
 
 std::string describe(const at::Tensor& tensor) {
+  if (!tensor.defined()) return signature(tensor);
+  return concat(signature(tensor), " ", tensor.device());
+}
+
+std::string signature(const at::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
-  return concat(c10::toString(tensor.scalar_type()), " ", tensor.sizes(), " ",
-                tensor.device());
+  return concat(c10::toString(tensor.scalar_type()), " ", tensor.sizes());
 }
 
 }  // namespace sheaf::tensor

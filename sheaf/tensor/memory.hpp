@@ -26,7 +26,10 @@ at::Tensor staged(const at::Tensor& tensor, bool with_content = true);
 // Copies what an operation left in the stand-in back, if it is another tensor.
 void unstage(const at::Tensor& stand_in, const at::Tensor& tensor);
 
-// "f32 [2, 3] cpu"
+// "Float [2, 3] cpu", for messages.
 std::string describe(const at::Tensor& tensor);
+// What ranks must agree on: "Float [2, 3]". The device is this rank's own
+// affair, for ranks of a host have one each.
+std::string signature(const at::Tensor& tensor);
 
 }  // namespace sheaf::tensor

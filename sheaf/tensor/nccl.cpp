@@ -85,10 +85,10 @@ void check_own_device(const Group& group, int device) {
   const DeviceName mine = name_of_device(group, device);
   std::vector<char> from(mine.begin(), mine.end());
   std::vector<char> all(mine.size() * static_cast<std::size_t>(group.size()));
-  comm::all_gather(group,
-                   comm::ConstBuffer{from.data(), from.size(), DType::kI8},
-                   comm::Buffer{all.data(), all.size(), DType::kI8},
-                   {.name = "NCCL device"});
+  comm::all_gather(
+      group, comm::ConstBuffer{from.data(), from.size(), DType::kI8},
+      comm::Buffer{all.data(), all.size(), DType::kI8}, {.name = "NCCL device"})
+      .wait();
   for (int rank = 0; rank < group.size(); ++rank) {
     const char* theirs =
         all.data() + mine.size() * static_cast<std::size_t>(rank);
@@ -110,7 +110,8 @@ class Communicator {
     ncclUniqueId id{};
     if (group.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     comm::broadcast(group, comm::Buffer{&id, sizeof id, DType::kI8},
-                    {.name = "NCCL id"});
+                    {.name = "NCCL id"})
+        .wait();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
     check(ncclCommInitRank(&comm_, group.size(), id, group.rank()),
           "ncclCommInitRank");
@@ -144,21 +145,31 @@ Communicator& communicator_of(const Group& group, int device) {
 
 bool is_ours(const Group& group, const at::Tensor& tensor) {
   return is_enabled(group) && tensor.defined() && tensor.is_cuda() &&
-         tensor.is_contiguous() && type_of(tensor);
+         tensor.layout() == at::kStrided && type_of(tensor);
 }
 
-// Runs `fn(communicator, stream)` when all ranks want the same.
+// NCCL promises no order of adding. Without it the tensors go through the
+// host's memory, where there is one.
+bool is_ours_to_reduce(const Group& group, const at::Tensor& tensor,
+                       const CollectiveOptions& options) {
+  return is_ours(group, tensor) && op_of(options.op) && !options.reproducible &&
+         !group.core().runtime().options().reproducible;
+}
+
+// Runs `fn(communicator, stream)` when all ranks want the same. The stream
+// uses `data` and `output` after this returns: their memory is not given to
+// others before.
 template <class Fn>
-bool run(const Group& group, const at::Tensor& data, const char* call,
-         const CollectiveOptions& options, Fn fn) {
+bool run(const Group& group, const at::Tensor& data, const at::Tensor& output,
+         const char* call, const CollectiveOptions& options, Fn fn) {
   CollectiveOptions same;
   const std::string name =
-      concat(call, " ", describe(data), " root ", options.root, " ",
+      concat(call, " ", signature(data), " root ", options.root, " ",
              name_of(options.op), options.name);
   same.name = name;
   same.timeout = options.timeout;
   try {
-    comm::barrier(group, same);
+    comm::barrier(group, same).wait();
   } catch (const MismatchError& error) {
     throw MismatchError(concat(error.what(), "\n  here: ", name,
                                "; where some ranks have the tensor on the CPU, "
@@ -167,12 +178,33 @@ bool run(const Group& group, const at::Tensor& data, const char* call,
   const int device = data.get_device();
   Communicator& communicator = communicator_of(group, device);
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
-  check(fn(communicator.get(), c10::cuda::getCurrentCUDAStream(
-                                   static_cast<c10::DeviceIndex>(device))
-                                   .stream()),
-        call);
+  const auto stream =
+      c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device));
+  check(fn(communicator.get(), stream.stream()), call);
+  data.record_stream(stream.unwrap());
+  output.record_stream(stream.unwrap());
   return true;
 }
+
+// NCCL wants memory without gaps: the tensor's own, or a copy that is written
+// back in the order of the stream. So strides, which may differ between ranks,
+// do not decide who uses NCCL.
+class Dense {
+ public:
+  explicit Dense(const at::Tensor& tensor)
+      : tensor_(tensor.detach()), memory_(tensor_.contiguous()) {}
+  void* data() const { return memory_.data_ptr(); }
+  const at::Tensor& memory() const { return memory_; }
+  bool write_back() const {
+    const at::NoGradGuard no_grad;
+    if (!tensor_.is_alias_of(memory_)) tensor_.copy_(memory_);
+    return true;
+  }
+
+ private:
+  at::Tensor tensor_;
+  at::Tensor memory_;
+};
 
 std::size_t count_of(const at::Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel());
@@ -197,36 +229,39 @@ bool is_enabled(const Group& group) {
 bool broadcast(const Group& group, const at::Tensor& data,
                const CollectiveOptions& options) {
   if (!is_ours(group, data)) return false;
-  return run(group, data, "ncclBroadcast", options,
+  const Dense all(data);
+  return run(group, all.memory(), all.memory(), "ncclBroadcast", options,
              [&](ncclComm_t comm, cudaStream_t stream) {
-               return ncclBroadcast(data.data_ptr(), data.data_ptr(),
-                                    count_of(data), *type_of(data),
-                                    options.root, comm, stream);
-             });
+               return ncclBroadcast(all.data(), all.data(), count_of(data),
+                                    *type_of(data), options.root, comm, stream);
+             }) &&
+         all.write_back();
 }
 
 bool reduce(const Group& group, const at::Tensor& data,
             const CollectiveOptions& options) {
-  const auto op = op_of(options.op);
-  if (!is_ours(group, data) || !op) return false;
-  return run(group, data, "ncclReduce", options,
+  if (!is_ours_to_reduce(group, data, options)) return false;
+  const Dense all(data);
+  return run(group, all.memory(), all.memory(), "ncclReduce", options,
              [&](ncclComm_t comm, cudaStream_t stream) {
-               return ncclReduce(data.data_ptr(), data.data_ptr(),
-                                 count_of(data), *type_of(data), *op,
+               return ncclReduce(all.data(), all.data(), count_of(data),
+                                 *type_of(data), *op_of(options.op),
                                  options.root, comm, stream);
-             });
+             }) &&
+         all.write_back();
 }
 
 bool all_reduce(const Group& group, const at::Tensor& data,
                 const CollectiveOptions& options) {
-  const auto op = op_of(options.op);
-  if (!is_ours(group, data) || !op) return false;
-  return run(group, data, "ncclAllReduce", options,
+  if (!is_ours_to_reduce(group, data, options)) return false;
+  const Dense all(data);
+  return run(group, all.memory(), all.memory(), "ncclAllReduce", options,
              [&](ncclComm_t comm, cudaStream_t stream) {
-               return ncclAllReduce(data.data_ptr(), data.data_ptr(),
-                                    count_of(data), *type_of(data), *op, comm,
+               return ncclAllReduce(all.data(), all.data(), count_of(data),
+                                    *type_of(data), *op_of(options.op), comm,
                                     stream);
-             });
+             }) &&
+         all.write_back();
 }
 
 bool all_gather(const Group& group, const at::Tensor& input,
@@ -237,30 +272,35 @@ bool all_gather(const Group& group, const at::Tensor& input,
               "all_gather: the output ", describe(output),
               " does not hold one ", describe(input), " of each of ",
               group.size(), " ranks");
-  return run(group, input, "ncclAllGather", options,
+  const Dense from(input);
+  const Dense to(output);
+  return run(group, from.memory(), to.memory(), "ncclAllGather", options,
              [&](ncclComm_t comm, cudaStream_t stream) {
-               return ncclAllGather(input.data_ptr(), output.data_ptr(),
-                                    count_of(input), *type_of(input), comm,
-                                    stream);
-             });
+               return ncclAllGather(from.data(), to.data(), count_of(input),
+                                    *type_of(input), comm, stream);
+             }) &&
+         to.write_back();
 }
 
 bool reduce_scatter(const Group& group, const at::Tensor& input,
                     const at::Tensor& output,
                     const CollectiveOptions& options) {
-  const auto op = op_of(options.op);
-  if (!is_ours(group, input) || !is_ours(group, output) || !op) return false;
+  if (!is_ours_to_reduce(group, input, options) || !is_ours(group, output))
+    return false;
   SHEAF_CHECK(input.numel() == output.numel() * group.size() &&
                   output.scalar_type() == input.scalar_type(),
               "reduce_scatter: the input ", describe(input),
               " does not hold one ", describe(output), " for each of ",
               group.size(), " ranks");
-  return run(group, output, "ncclReduceScatter", options,
+  const Dense from(input);
+  const Dense to(output);
+  return run(group, from.memory(), to.memory(), "ncclReduceScatter", options,
              [&](ncclComm_t comm, cudaStream_t stream) {
-               return ncclReduceScatter(input.data_ptr(), output.data_ptr(),
-                                        count_of(output), *type_of(output), *op,
-                                        comm, stream);
-             });
+               return ncclReduceScatter(from.data(), to.data(),
+                                        count_of(output), *type_of(output),
+                                        *op_of(options.op), comm, stream);
+             }) &&
+         to.write_back();
 }
 
 }  // namespace sheaf::tensor::nccl

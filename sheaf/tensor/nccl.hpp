@@ -1,8 +1,9 @@
 #pragma once
 // Operations on CUDA tensors by NCCL, for worlds that were started with backend
 // nccl. Each function returns false when the operation is not NCCL's: another
-// backend, a tensor on the CPU or not contiguous, a type that NCCL lacks. The
-// caller then takes the way through the host's memory.
+// backend, a tensor on the CPU or not dense, a type that NCCL lacks, or a
+// reduction that must be reproducible, for NCCL promises no order of adding.
+// The caller then takes the route through the host's memory.
 //
 // Before NCCL is called the ranks compare what they are about to do, for NCCL
 // itself would hang where they disagree. Results are ordered by the current

@@ -21,7 +21,7 @@ const std::vector<std::string> kTwoHosts{"a", "a", "b"};
 // or memory would do.
 void reduce_with_damage(const Group& group, std::vector<float>& data, int rank,
                         std::size_t element, float damage) {
-  all_reduce(group, data);
+  all_reduce(group, data).wait();
   if (group.rank() == rank) data[element] += damage;
 }
 
@@ -40,7 +40,7 @@ std::vector<std::string> errors_of(const std::vector<std::string>& hosts,
       const std::lock_guard lock(mutex);
       errors.emplace_back(error.what());
     }
-    barrier(group);  // the group still works
+    barrier(group).wait();  // the group still works
   });
   return errors;
 }
@@ -101,7 +101,7 @@ TEST(Check, TakesSeveralBuffersAsOne) {
     const Buffer buffers[] = {a, b};
     try {
       checked(group, buffers, {.operation = Operation::kAllReduceN}, [&] {
-        all_reduce_n(group, buffers);
+        all_reduce_n(group, buffers).wait();
         b[3] = 7;
       });
     } catch (const CheckError& error) {
@@ -124,7 +124,7 @@ TEST(Check, NamesNewNan) {
     const Buffer buffer(data);
     try {
       checked(group, {&buffer, 1}, {}, [&] {
-        all_reduce(group, data);
+        all_reduce(group, data).wait();
         if (group.rank() == 0) data[2] = std::nanf("");
       });
     } catch (const CheckError& error) {
@@ -140,7 +140,7 @@ TEST(Check, NanInputsAreNoFailure) {
   run_threads(2, [&](const Group& group) {
     std::vector<float> data(3, group.rank() ? std::nanf("") : 1);
     const Buffer buffer(data);
-    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data); });
+    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data).wait(); });
     EXPECT_TRUE(std::isnan(data[0]));
   });
   EXPECT_TRUE(folder.names().empty());
@@ -161,7 +161,8 @@ TEST(Check, AcceptsEveryTypeAndAlgorithm) {
             auto data = test::exact_data(dtype, op, group.rank(), count);
             const Buffer buffer(data.data(), count, dtype);
             checked(group, {&buffer, 1}, {.op = op}, [&] {
-              all_reduce(group, buffer, {.op = op, .algorithm = algorithm});
+              all_reduce(group, buffer, {.op = op, .algorithm = algorithm})
+                  .wait();
             });
           }
     });
@@ -171,7 +172,7 @@ TEST(Check, EmptyBuffersAreRight) {
   run_threads(2, [](const Group& group) {
     std::vector<float> none;
     const Buffer buffer(none);
-    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, none); });
+    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, none).wait(); });
     checked(group, {}, {}, [] {});
   });
 }
@@ -180,7 +181,7 @@ TEST(Check, OneRankIsChecked) {
   run_threads(1, [](const Group& group) {
     std::vector<float> data{1, 2};
     const Buffer buffer(data);
-    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data); });
+    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data).wait(); });
     EXPECT_EQ(data[1], 2);
   });
 }
@@ -240,7 +241,7 @@ TEST(Replay, TellsArithmeticFromExchange) {
     const Buffer buffer(data);
     try {
       checked(group, {&buffer, 1}, {.check = 1e-9},
-              [&] { all_reduce(group, data); });
+              [&] { all_reduce(group, data).wait(); });
     } catch (const CheckError&) {
       ++failures;
     }

@@ -215,11 +215,11 @@ TEST_P(Desertion, LeavesTheGroupsOfOthersAlone) {
           if (rank != kDeserter) rest.push_back(rank);
         const Group others = world.new_group(rest);
         if (world.rank() == kDeserter) throw std::runtime_error("no more");
-        const auto outcome = test::outcome_of([&] { barrier(world); });
+        const auto outcome = test::outcome_of([&] { barrier(world).wait(); });
         EXPECT_EQ(outcome.ending, Ending::kCommError) << outcome;
         for (int i = 0; i < 10; ++i)
           test::start(Operation::kAllReduce, others, {.count = 5000})();
-        const auto again = test::outcome_of([&] { barrier(world); });
+        const auto again = test::outcome_of([&] { barrier(world).wait(); });
         EXPECT_EQ(again.text, outcome.text);
       },
       kDeserter);
@@ -256,7 +256,7 @@ TEST_P(Desertion, DoesNotTakeMessagesBack) {
         if (group.rank() != 0) return;
         small = {0};
         large.assign(large.size(), 0);
-        while (test::outcome_of([&] { barrier(group); }).ending ==
+        while (test::outcome_of([&] { barrier(group).wait(); }).ending ==
                Ending::kWell) {
         }
         EXPECT_EQ(recv(group, small, kDeserter), kDeserter);

@@ -25,14 +25,14 @@ template <class T>
 auto sum_of(std::size_t count, CollectiveOptions options = {}) {
   return [=](const Group& group) {
     std::vector<T> data(count);
-    all_reduce(group, data, options);
+    all_reduce(group, data, options).wait();
   };
 }
 
 auto cast_from(int root, std::size_t count = 100) {
   return [=](const Group& group) {
     std::vector<float> data(count);
-    broadcast(group, data, {.root = root});
+    broadcast(group, data, {.root = root}).wait();
   };
 }
 
@@ -43,7 +43,7 @@ auto gather_blocks(std::size_t first) {
     counts[1] = 20 - first;
     std::vector<float> mine(counts[static_cast<std::size_t>(group.rank())]);
     std::vector<float> all(10 * counts.size());
-    all_gather(group, mine, all, {}, counts);
+    all_gather(group, mine, all, {}, counts).wait();
   };
 }
 
@@ -87,7 +87,7 @@ std::vector<Difference> differences() {
 // A rank whose part was over early hears of it in a later call.
 void go_on(const Group& group) {
   for (int i = 0; i < 1000; ++i)
-    barrier(group, {.timeout = std::chrono::seconds(20)});
+    barrier(group, {.timeout = std::chrono::seconds(20)}).wait();
 }
 
 void expect_named(const Outcome& outcome, const Difference& difference,
@@ -103,7 +103,7 @@ class Mismatch : public testing::TestWithParam<Hosts> {
  protected:
   void check(const Difference& difference, int odd) {
     const auto all = test::outcomes(GetParam(), [&](const Group& group) {
-      barrier(group);
+      barrier(group).wait();
       (group.rank() == odd ? difference.odd : difference.usual)(group);
       go_on(group);
     });
@@ -144,10 +144,10 @@ TEST(MismatchInHalves, DoesNotHideThatOfTheOtherHalf) {
   const auto all =
       test::outcomes({"a", "a", "b", "b", "c", "c"}, [](const Group& world) {
         const Group half = world.split(world.rank() % 2);
-        barrier(half);
+        barrier(half).wait();
         const std::size_t count = half.rank() == 0 ? 10 : 11;
         std::vector<float> data(count);
-        all_reduce(half, data);
+        all_reduce(half, data).wait();
         go_on(half);
       });
   for (const Outcome& outcome : all)
@@ -163,7 +163,7 @@ TEST(MismatchOfAllToAll, NamesBothCounts) {
       if (group.rank() == 1) send[0] = 6;  // rank 0 expects 4
       const std::vector<float> input(send[0] + send[1] + send[2]);
       std::vector<float> output(12);
-      all_to_all(group, input, output, {}, send, receive);
+      all_to_all(group, input, output, {}, send, receive).wait();
       go_on(group);
     });
     for (const Outcome& outcome : all)

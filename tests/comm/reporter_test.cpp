@@ -20,7 +20,7 @@ using nlohmann::json;
 void all_reduces(const Group& group, int calls, std::size_t count) {
   std::vector<float> data(count, 1);
   for (int i = 0; i < calls; ++i)
-    all_reduce(group, data, {.op = ReduceOp::kMax});
+    all_reduce(group, data, {.op = ReduceOp::kMax}).wait();
 }
 
 // What rank 0 prints while the ranks do `calls` all-reduces.
@@ -139,7 +139,7 @@ TEST(Reporter, NamesTheRankThatCameLast) {
         };
         std::vector<float> data(100, 1);
         for (int i = 0; i < 2; ++i) {
-          barrier(group);
+          barrier(group).wait();
           if (group.rank() == 1) {
             while (!others_wait()) {
               group.core().runtime().refresh_remote();
@@ -147,7 +147,7 @@ TEST(Reporter, NamesTheRankThatCameLast) {
             }
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
           }
-          all_reduce(group, data);
+          all_reduce(group, data).wait();
         }
       },
       topo::parse_options("-dump_iter 2"));

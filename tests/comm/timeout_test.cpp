@@ -28,12 +28,12 @@ class Absence : public testing::TestWithParam<Hosts> {
   // All but the last rank do the operation, and barriers if they come through.
   std::vector<Outcome> wait_for_absent(Operation operation) const {
     return test::outcomes(GetParam(), [&](const Group& group) {
-      barrier(group);
+      barrier(group).wait();
       if (group.rank() == absent()) return;
       Case test{.count = 5000};
       test.options.timeout = kShort;
       test::start(operation, group, test)();
-      barrier(group, {.timeout = kShort});
+      barrier(group, {.timeout = kShort}).wait();
     });
   }
 
@@ -82,8 +82,8 @@ TEST_P(Absence, IsATimeoutInEveryOperation) {
 
 TEST_P(Absence, IsTheOnlyRankThatHasNotArrived) {
   const auto all = test::outcomes(GetParam(), [&](const Group& group) {
-    barrier(group);
-    if (group.rank() != absent()) barrier(group, {.timeout = kShort});
+    barrier(group).wait();
+    if (group.rank() != absent()) barrier(group, {.timeout = kShort}).wait();
   });
   for (int rank = 0; rank < absent(); ++rank) {
     const auto& outcome = all[static_cast<std::size_t>(rank)];
@@ -95,7 +95,7 @@ TEST_P(Absence, IsTheOnlyRankThatHasNotArrived) {
 
 TEST_P(Absence, OfAMessageNamesItsSender) {
   const auto all = test::outcomes(GetParam(), [&](const Group& group) {
-    barrier(group);
+    barrier(group).wait();
     if (group.rank() == absent()) return;
     std::vector<float> data(3);
     recv(group, data, absent(), {.tag = 5, .timeout = kShort});
@@ -115,7 +115,7 @@ TEST_P(Absence, IsATimeoutByTheWorldsOption) {
   const auto all = test::outcomes(
       GetParam(),
       [&](const Group& group) {
-        if (group.rank() != absent()) barrier(group);
+        if (group.rank() != absent()) barrier(group).wait();
       },
       /*deserter=*/-1, options);
   for (int rank = 0; rank < absent(); ++rank)
@@ -129,8 +129,8 @@ TEST_P(Absence, BreaksTheGroupAndNoOther) {
     const Group other = world.split(0);
     if (world.rank() != absent()) {
       const auto first =
-          test::outcome_of([&] { barrier(world, {.timeout = kShort}); });
-      const auto second = test::outcome_of([&] { barrier(world); });
+          test::outcome_of([&] { barrier(world, {.timeout = kShort}).wait(); });
+      const auto second = test::outcome_of([&] { barrier(world).wait(); });
       EXPECT_EQ(first.ending, Ending::kTimeout) << first;
       EXPECT_EQ(second.text, first.text);
     }
@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Hosts, Absence,
 TEST(Timeout, WritesTheLastOperations) {
   const test::ExpectFailures failures;
   test::outcomes({"a", "a"}, [&](const Group& group) {
-    barrier(group);
-    if (group.rank() == 0) barrier(group, {.timeout = kShort});
+    barrier(group).wait();
+    if (group.rank() == 0) barrier(group, {.timeout = kShort}).wait();
   });
   std::ifstream file(failures.folder().path() / "sheaf.recent.0.txt");
   std::string first;

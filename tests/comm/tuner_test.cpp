@@ -108,7 +108,7 @@ void explore(const std::vector<std::string>& hosts, std::size_t count,
         for (int i = 0; i < calls; ++i) {
           std::fill(data.begin(), data.end(),
                     static_cast<float>(group.rank() + 1));
-          all_reduce(group, data);
+          all_reduce(group, data).wait();
           const int size = group.size();
           ASSERT_EQ(data.front(), static_cast<float>(size * (size + 1) / 2));
           ASSERT_EQ(data.back(), data.front());
@@ -221,7 +221,7 @@ TEST_F(TunerTest, ReproducibleIsNotExplored) {
       {"a", "a"},
       [](const Group& group) {
         std::vector<float> data(1024, 1);
-        for (int i = 0; i < 30; ++i) all_reduce(group, data);
+        for (int i = 0; i < 30; ++i) all_reduce(group, data).wait();
       },
       topo::parse_options("-mode p -reproducible"));
   EXPECT_FALSE(std::filesystem::exists(file()));

@@ -2,11 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <latch>
+
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/mailroom.hpp"
+#include "sheaf/comm/make_group.hpp"
 #include "sheaf/comm/world.hpp"
 #include "sheaf/tensor/dtype.hpp"
 #include "sheaf/tensor/memory.hpp"
 #include "tests/support/outcomes.hpp"
+#include "tests/support/tcp_ranks.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -46,7 +52,7 @@ TEST(TensorCollectives, Reductions) {
   run_threads(3, [](const Group& group) {
     const auto value = [&](ReduceOp op) {
       const auto data = at::full({5}, group.rank() + 2.0);
-      all_reduce(group, data, {.op = op});
+      all_reduce(group, data, {.op = op}).wait();
       return data[4].item<double>();
     };
     EXPECT_EQ(value(ReduceOp::kSum), 9);
@@ -61,10 +67,10 @@ TEST(TensorCollectives, BoolAndSeveralAtOnce) {
   run_threads(2, [](const Group& group) {
     const auto flags = at::zeros({3}, at::kBool);
     flags[group.rank()] = true;
-    all_reduce(group, flags, {.op = ReduceOp::kMax});
+    all_reduce(group, flags, {.op = ReduceOp::kMax}).wait();
     EXPECT_EQ(flags.sum().item<int>(), 2);
     const Tensors many{at::ones({2, 2}).t(), at::ones({3}), at::ones({})};
-    all_reduce_n(group, many);
+    all_reduce_n(group, many).wait();
     for (const auto& tensor : many)
       EXPECT_TRUE((tensor == 2).all().item<bool>());
   });
@@ -74,21 +80,22 @@ TEST(TensorCollectives, BroadcastReduceGatherScatter) {
   run_threads(kHosts, [](const Group& group) {
     const int rank = group.rank();
     const auto data = at::full({2, 3}, rank).t();
-    broadcast(group, data, {.root = 2});
+    broadcast(group, data, {.root = 2}).wait();
     EXPECT_TRUE((data == 2).all().item<bool>());
     const auto sum = at::full({4}, rank + 1);
-    reduce(group, sum, {.root = 1});
+    reduce(group, sum, {.root = 1}).wait();
     if (rank == 1) {
       EXPECT_TRUE((sum == 6).all().item<bool>());
     }
     Tensors parts;
     if (rank == 1) parts = {at::zeros({2}), at::zeros({2}), at::zeros({2})};
-    gather(group, at::full({2}, static_cast<float>(rank)), parts, {.root = 1});
+    gather(group, at::full({2}, static_cast<float>(rank)), parts, {.root = 1})
+        .wait();
     if (rank == 1) {
       EXPECT_EQ(at::stack(parts).sum().item<float>(), 6);
     }
     const auto mine = at::zeros({2});
-    scatter(group, parts, mine, {.root = 1});
+    scatter(group, parts, mine, {.root = 1}).wait();
     EXPECT_TRUE((mine == rank).all().item<bool>());
   });
 }
@@ -97,11 +104,12 @@ TEST(TensorCollectives, AllGatherOfUnequalSizes) {
   run_threads(kHosts, [](const Group& group) {
     const Tensors outputs{at::zeros({1}), at::zeros({2, 2}), at::zeros({0})};
     const auto index = static_cast<std::size_t>(group.rank());
-    all_gather(group, at::full_like(outputs[index], group.rank() + 1), outputs);
+    all_gather(group, at::full_like(outputs[index], group.rank() + 1), outputs)
+        .wait();
     EXPECT_EQ(outputs[0].sum().item<float>(), 1);
     EXPECT_EQ(outputs[1].sum().item<float>(), 8);
     const auto whole = at::zeros({3, 2});
-    all_gather(group, at::full({2}, static_cast<float>(index)), whole);
+    all_gather(group, at::full({2}, static_cast<float>(index)), whole).wait();
     EXPECT_TRUE(whole.select(1, 0).equal(at::arange(3).to(at::kFloat)));
   });
 }
@@ -111,16 +119,16 @@ TEST(TensorCollectives, ReduceScatterAndAllToAll) {
     const auto rank = group.rank();
     const Tensors inputs{at::full({2}, 1), at::full({2}, 2), at::full({2}, 3)};
     const auto output = at::zeros({2}, at::kLong);
-    reduce_scatter(group, inputs, output);
+    reduce_scatter(group, inputs, output).wait();
     EXPECT_EQ(output[0].item<int>(), 3 * (rank + 1));
-    reduce_scatter(group, at::cat(inputs), output);
+    reduce_scatter(group, at::cat(inputs), output).wait();
     EXPECT_EQ(output[1].item<int>(), 3 * (rank + 1));
     const Tensors outputs{at::zeros({rank + 1}), at::zeros({rank + 1}),
                           at::zeros({rank + 1})};
     Tensors sent;
     for (int to = 0; to < 3; ++to)
       sent.push_back(at::full({to + 1}, static_cast<float>(10 * rank + to)));
-    all_to_all(group, sent, outputs);
+    all_to_all(group, sent, outputs).wait();
     for (int from = 0; from < 3; ++from)
       EXPECT_EQ(outputs[static_cast<std::size_t>(from)][0].item<float>(),
                 10 * from + rank);
@@ -151,7 +159,7 @@ TEST(TensorCollectives, ShapesMustAgree) {
   run_threads(2, [](const Group& group) {
     const auto data = at::zeros({6}).view({group.rank() + 2, -1});
     try {
-      all_reduce(group, data);
+      all_reduce(group, data).wait();
       ADD_FAILURE() << "no error";
     } catch (const MismatchError& error) {
       EXPECT_NE(std::string(error.what())
@@ -162,15 +170,161 @@ TEST(TensorCollectives, ShapesMustAgree) {
   });
 }
 
+TEST(TensorCollectives, AnActionDoesNotReplaceTheOperationsOwn) {
+  run_threads(kHosts, [](const Group& group) {
+    const auto data = at::full({300, 200}, group.rank() + 1.0).t();
+    Work work = all_reduce(group, data, {.async = true});
+    int runs = 0;
+    work.then([&] {
+      EXPECT_TRUE((data == 6).all().item<bool>());
+      ++runs;
+    });
+    work.then([&] { ++runs; });
+    work.wait();
+    work.wait();
+    EXPECT_EQ(runs, 2);
+    EXPECT_TRUE((data == 6).all().item<bool>());
+  });
+}
+
+// The call after it comes later, also where the result is copied back.
+TEST(TensorCollectives, ADroppedWorkStillWritesItsResult) {
+  run_threads(kHosts, [](const Group& group) {
+    for (int i = 0; i < 20; ++i) {
+      auto data = at::full({30, 200}, group.rank() + 1.0).t();
+      std::ignore = all_reduce(group, data, {.async = true});
+      const auto flag = at::ones({1});
+      all_reduce(group, flag).wait();
+      EXPECT_TRUE((data == 6).all().item<bool>());
+    }
+  });
+}
+
+// Ranks that talk by TCP, each on a host of its own.
+void run_tcp_tensors(int ranks, const std::function<void(const Group&)>& body) {
+  sheaf::test::run_transports(ranks, [&](auto& transport) {
+    const std::string host = concat("h", transport->rank());
+    const comm::World world(comm::make_world(std::make_shared<comm::Runtime>(
+        std::move(transport),
+        comm::RuntimeOptions{
+            .options = {}, .host = host, .arena_bytes = 16ull << 30})));
+    body(world);
+  });
+}
+
+// A tensor that says when its memory is freed.
+at::Tensor watched_tensor(std::int64_t count, std::atomic<bool>& is_freed) {
+  auto memory = std::make_shared<std::vector<float>>(count);
+  float* data = memory->data();
+  return at::from_blob(
+      data, {count},
+      [memory, &is_freed](void*) mutable {
+        memory.reset();
+        is_freed = true;
+      },
+      at::kFloat);
+}
+
+TEST(TensorMessages, ADroppedSendKeepsItsTensorUntilItHasLeft) {
+  constexpr std::int64_t kCount = 4 << 20;
+  std::atomic<bool> is_freed{false};
+  std::latch was_dropped(1);
+  run_tcp_tensors(2, [&](const Group& group) {
+    if (group.rank() == 0) {
+      std::ignore = isend(group, watched_tensor(kCount, is_freed).fill_(5), 1);
+      EXPECT_FALSE(is_freed);
+      const auto other = at::full({kCount}, 6.0);  // takes its place, if free
+      was_dropped.count_down();
+    } else {
+      was_dropped.wait();
+      const auto data = at::zeros({kCount});
+      recv(group, data, 0);
+      EXPECT_TRUE((data == 5).all().item<bool>());
+    }
+    comm::barrier(group).wait();
+    auto& mailroom = group.core().runtime().mailroom();
+    while (mailroom.is_busy()) mailroom.progress();
+    EXPECT_TRUE(is_freed || group.rank() == 1);
+  });
+}
+
+// Matched or not when it is dropped: nothing is written into memory that
+// others have, and the next message is received.
+TEST(TensorMessages, ADroppedReceiveWritesNowhere) {
+  constexpr std::int64_t kCount = 1 << 20;
+  run_tcp_tensors(2, [&](const Group& world) {
+    auto& mailroom = world.core().runtime().mailroom();
+    for (int round = 0; round < 10; ++round) {
+      Group group = world.split(0);
+      const auto sent = at::full({kCount}, 1.0 + round);
+      std::atomic<bool> is_freed{false};
+      at::Tensor other;
+      if (group.rank() == 0) {
+        std::ignore = isend(group, sent, 1);
+        send(group, sent, 1, {.tag = 1});
+      } else {
+        {
+          const Work work = irecv(group, watched_tensor(kCount, is_freed), 0);
+          for (int i = 0; i < round * 3; ++i) std::ignore = work.test();
+        }
+        other = at::full({kCount}, 77.0);
+        const auto next = at::zeros({kCount});
+        recv(group, next, 0, {.tag = 1});
+        EXPECT_TRUE((next == 1.0 + round).all().item<bool>());
+      }
+      group = {};  // and with it what nobody has received
+      while (mailroom.is_busy()) mailroom.progress();
+      EXPECT_TRUE(is_freed || world.rank() == 0);
+      EXPECT_TRUE(!other.defined() || (other == 77).all().item<bool>());
+    }
+  });
+}
+
+TEST(TensorCollectives, GatherAndScatterOfUnequalShapes) {
+  run_threads(kHosts, [](const Group& group) {
+    const auto shaped = [](int rank) {
+      return at::arange(rank * 6, at::kFloat).view({rank * 2, 3}).t();
+    };
+    for (const bool async : {false, true})
+      for (int root = 0; root < 3; ++root) {
+        const int rank = group.rank();
+        Tensors parts;
+        for (int r = 0; rank == root && r < 3; ++r)
+          parts.push_back(at::zeros({3, r * 2}));
+        gather(group, shaped(rank), parts, {.root = root, .async = async})
+            .wait();
+        for (int r = 0; rank == root && r < 3; ++r)
+          EXPECT_TRUE(parts[static_cast<std::size_t>(r)].equal(shaped(r)));
+        const auto mine = at::zeros({rank * 2, 3}).t();
+        scatter(group, parts, mine, {.root = root, .async = async}).wait();
+        EXPECT_TRUE(mine.equal(shaped(rank)));
+      }
+  });
+}
+
+// Devices: ranks have one each. Shapes and types: all the same.
+TEST(TensorMemory, TheSignatureOfATensorHasNoDevice) {
+  const auto here = at::zeros({2, 3});
+  const auto there = at::empty({2, 3}, at::TensorOptions(at::kMeta));
+  EXPECT_NE(describe(here), describe(there));
+  EXPECT_EQ(signature(here), signature(there));
+  EXPECT_EQ(signature(here), signature(at::zeros({3, 2}).t()));
+  EXPECT_NE(signature(here), signature(at::zeros({3, 2})));
+  EXPECT_NE(signature(here), signature(at::zeros({2, 3}, at::kHalf)));
+}
+
 TEST(TensorCollectives, BadArguments) {
   run_threads(1, [](const Group& group) {
-    EXPECT_THROW(all_reduce(group, at::Tensor()), UsageError);
-    EXPECT_THROW(all_reduce(group, at::zeros({2}, at::kComplexFloat)),
+    EXPECT_THROW(all_reduce(group, at::Tensor()).wait(), UsageError);
+    EXPECT_THROW(all_reduce(group, at::zeros({2}, at::kComplexFloat)).wait(),
                  UsageError);
-    EXPECT_THROW(all_reduce(group, at::zeros({2}).to_sparse()), UsageError);
-    EXPECT_THROW(all_gather(group, at::zeros({2}), Tensors{}), UsageError);
+    EXPECT_THROW(all_reduce(group, at::zeros({2}).to_sparse()).wait(),
+                 UsageError);
+    EXPECT_THROW(all_gather(group, at::zeros({2}), Tensors{}).wait(),
+                 UsageError);
     EXPECT_THROW(
-        all_gather(group, at::zeros({2}), Tensors{at::zeros({2}, at::kLong)}),
+        all_gather(group, at::zeros({2}), Tensors{at::zeros({2}, at::kLong)})
+            .wait(),
         UsageError);
   });
 }
@@ -183,7 +337,7 @@ TEST(TensorMemory, SharedTensorsAreOrdinaryTensors) {
       whole.fill_(group.rank() + 1);
       data = whole.view({12}).slice(0, 3);
     }
-    all_reduce(group, data);
+    all_reduce(group, data).wait();
     EXPECT_TRUE((data == 3).all().item<bool>());
     EXPECT_EQ(empty_shared(group, {0, 3}).numel(), 0);
   });

@@ -229,7 +229,7 @@ TEST_F(TracedLayer, CollectivesTellWhatTheyExchange) {
   Recorder recorder;
   comm::run_threads(2, [](const comm::Group& group) {
     std::vector<float> data(100);
-    comm::all_reduce(group, data);
+    comm::all_reduce(group, data).wait();
   });
   recorder.stop();
   int found = 0;
@@ -255,7 +255,7 @@ TEST_F(TracedLayer, WhatKinetoWroteGetsTheCollectives) {
     comm::run_threads(1, [&](const comm::Group&) { compute(); });
     comm::run_threads(2, [](const comm::Group& group) {
       std::vector<float> data(3);
-      comm::all_reduce(group, data);
+      comm::all_reduce(group, data).wait();
     });
   }
   recorder.stop();
