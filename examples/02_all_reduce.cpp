@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
   auto data = world.group().allocate<float>(1 << 20);  // seen by the host
   for (float& x : data) x = static_cast<float>(world.rank() + 1);
 
-  sheaf::all_reduce(world, data);  // a sum, in place, nothing copied
+  sheaf::all_reduce(world, data).wait();  // a sum, in place, nothing copied
 
   std::printf("rank %d: %g\n", world.rank(), data[0]);
 }

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   const auto test = torch::cat({moon(0, 500), moon(1, 500)});
   const auto right = torch::cat({torch::zeros({500}), torch::ones({500})});
   auto correct = (net->forward(test).argmax(1) == right).sum();
-  sheaf::all_reduce(world, correct);
+  sheaf::all_reduce(world, correct).wait();
   model.check_weights();  // all ranks hold the same bits
   const double accuracy = correct.item<double>() / (1000 * world.size());
   if (world.rank() == 0) std::printf("accuracy %.2f\n", accuracy);

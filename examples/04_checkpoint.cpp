@@ -35,7 +35,7 @@ class Training {
       sheaf::save_state_dict(folder / "net.pt", sheaf::state_dict(*net_));
       torch::save(optimizer_, (folder / "optimizer.pt").string());
     }
-    sheaf::barrier(world_);
+    sheaf::barrier(world_).wait();
   }
   void load(const std::filesystem::path& folder) {
     sheaf::load_state_dict(*net_,

@@ -80,7 +80,7 @@ int main(int argc, char** argv) try {
   torch::set_num_threads(1);
   const std::vector<double> peak{train(options, world)};
   std::vector<double> peaks(static_cast<std::size_t>(world.size()));
-  sheaf::all_gather(world, peak, peaks);
+  sheaf::all_gather(world, peak, peaks).wait();
   const double most = *std::max_element(peaks.begin(), peaks.end());
   const bool fits = options.share == 0 || most <= options.share;
   if (world.rank() == 0)

@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
     all.push_back(std::make_unique<Contestant>(mode, options, world));
   for (int round = 0; round <= options.rounds; ++round)
     for (const auto& one : all) {
-      sheaf::barrier(world);
+      sheaf::barrier(world).wait();
       const int steps = round ? options.steps : options.warmup;
       for (int i = 0; i < steps || one->is_trying(); ++i)
         one->step(data, target, round > 0 && i > 0);

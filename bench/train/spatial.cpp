@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   const auto plain = part.flip(3);
   std::vector<double> times, alone;
   for (int step = 0; step < options.steps; ++step) {
-    sheaf::barrier(world);
+    sheaf::barrier(world).wait();
     model.tiles()->reset_stats();
     const sheaf::Stopwatch watch;
     sheaf::forget_gradients(*net);
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
     optimizer.step();
     if (step > 0) times.push_back(watch.ms());
     if (!options.alone) continue;
-    sheaf::barrier(world);
+    sheaf::barrier(world).wait();
     const sheaf::Stopwatch own_watch;
     sheaf::forget_gradients(*own);
     torch::mse_loss(own->forward(part), plain).backward();
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   }
   if (alone.empty()) alone.push_back(0);
   std::vector<double> peak{peak_mib(), peak_mib() - before};
-  sheaf::all_reduce(world, peak, {.op = sheaf::ReduceOp::kMax});
+  sheaf::all_reduce(world, peak, {.op = sheaf::ReduceOp::kMax}).wait();
   if (world.rank() != 0) return 0;
   const auto stats = model.tiles()->stats();
   std::sort(times.begin(), times.end());

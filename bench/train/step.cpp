@@ -124,9 +124,9 @@ double exchange_ms(const sheaf::Group& group, const Mlp& net, int count) {
   const auto block = sheaf::empty_shared(group, {elements}).zero_();
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
-    sheaf::barrier(group);
+    sheaf::barrier(group).wait();
     const sheaf::Stopwatch watch;
-    sheaf::all_reduce(group, block, {.op = sheaf::ReduceOp::kAvg});
+    sheaf::all_reduce(group, block, {.op = sheaf::ReduceOp::kAvg}).wait();
     times.push_back(watch.ms());
   }
   return median(times);
@@ -162,14 +162,14 @@ int main(int argc, char** argv) {
                      data, target, nullptr);
       if (i >= 2 && round > 0) without.push_back(times);
     }
-    sheaf::barrier(world);
+    sheaf::barrier(world).wait();
     for (int i = 0; i < kBlock; ++i) {
       const Times times =
           together.step([&](const auto& x) { return model.forward(x); }, data,
                         target, trace.get());
       if (i >= 2 && round > 0) with.push_back(times);
     }
-    sheaf::barrier(world);
+    sheaf::barrier(world).wait();
   }
   const double exchange = exchange_ms(world, alone.net(), 10);
   const auto stats = model.stats();

@@ -19,7 +19,7 @@ class MeetingPlace {
     if (group.rank() == 0) make();
     std::array<std::uint8_t, 4096> letters{};
     path_.copy(reinterpret_cast<char*>(letters.data()), letters.size() - 1);
-    comm::broadcast(group, letters);
+    comm::broadcast(group, letters).wait();
     path_ = reinterpret_cast<const char*>(letters.data());
   }
   ~MeetingPlace() {
@@ -56,7 +56,7 @@ std::unique_ptr<comm::BaselineLibrary> join_gloo(const comm::Group& group,
                                 .size = group.size(),
                                 .folder = place.path(),
                                 .interface = is_one_host ? "lo" : interface});
-  comm::barrier(group);  // all have met: the folder may go
+  comm::barrier(group).wait();  // all have met: the folder may go
   return library;
 }
 

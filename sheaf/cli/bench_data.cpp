@@ -120,7 +120,8 @@ class Reference {
     comm::reduce({.dtype = shape_.call.dtype,
                   .op = shape_.call.op,
                   .divisor = is_average ? shape_.ranks : 1},
-                 sources, outputs, count);
+                 sources, outputs, count)
+        .wait();
     return inputs_[0].data();
   }
 

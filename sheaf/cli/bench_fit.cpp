@@ -38,7 +38,8 @@ std::vector<topo::MachineHost> describe_hosts(const comm::Group& firsts) {
   std::vector<HostCard> cards(static_cast<std::size_t>(firsts.size()));
   comm::all_gather(
       firsts, comm::ConstBuffer(&mine, sizeof mine, DType::kU8),
-      comm::Buffer(cards.data(), cards.size() * sizeof mine, DType::kU8));
+      comm::Buffer(cards.data(), cards.size() * sizeof mine, DType::kU8))
+      .wait();
   std::vector<topo::MachineHost> hosts;
   for (const HostCard& card : cards)
     hosts.push_back({.name = card.name.data(),
@@ -71,7 +72,7 @@ class Fitter {
       machine_.hosts = describe_hosts(firsts);
       if (firsts.size() > 1) fit_network(firsts);
     }
-    comm::barrier(group_);
+    comm::barrier(group_).wait();
   }
 
   const topo::Machine& machine() const { return machine_; }
@@ -104,7 +105,7 @@ class Fitter {
       machine_.shm = fit.link;
       add_fit("shared memory", fit);
     }
-    comm::barrier(host);
+    comm::barrier(host).wait();
   }
 
   // The first host with each of the others, one after the other.
@@ -119,7 +120,7 @@ class Fitter {
         streams.push_back(probe_stream_gbs(pair));
         if (other == 1) machine_.message_us = probe_message_us(pair);
       }
-      comm::barrier(firsts);
+      comm::barrier(firsts).wait();
     }
     if (firsts.rank() == 0) take_network(samples, streams);
   }

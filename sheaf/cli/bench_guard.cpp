@@ -22,7 +22,7 @@ Contestant contestant(const comm::Group& group,
                 // All ranks switch at the same call: before any of them is in
                 // the first all-reduce of a block, all are past the barrier.
                 group.core().runtime().set_guard(has_guard);
-                comm::all_reduce(group, data);
+                comm::all_reduce(group, data).wait();
               },
           .warmup = 1000};
 }

@@ -43,7 +43,7 @@ std::vector<Wait> measure(const comm::Group& group,
       std::chrono::steady_clock::now() - start;
   const std::vector<double> mine{wall.count(), processor_ms() - before};
   std::vector<double> all(2 * static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, mine, all);
+  comm::all_gather(group, mine, all).wait();
   std::vector<Wait> waits;
   for (std::size_t i = 0; i < all.size(); i += 2)
     waits.push_back({all[i], all[i + 1]});
@@ -66,12 +66,13 @@ Ending run_idle(const comm::Group& group, const BenchJob& job) {
                {.name = "waited", .unit = "ms", .key = "wait_ms"},
                {.name = "processor", .unit = "ms", .key = "processor_ms"},
                {.name = "load", .unit = "%", .key = "load_percent"}});
-  add_rows(table, "sheaf", measure(group, [&] { comm::barrier(group); }));
+  add_rows(table, "sheaf",
+           measure(group, [&] { comm::barrier(group).wait(); }));
   for (const std::string& name : job.plan.versus) {
     const auto library = join_baseline(group, name, job.args.interface);
     const auto run = library->prepare({.operation = comm::Operation::kBarrier});
     add_rows(table, name, measure(group, [&] { run(nullptr, nullptr); }));
-    comm::barrier(group);
+    comm::barrier(group).wait();
   }
   if (group.rank() == 0) table.print(std::cout, job.plan.format);
   return {};

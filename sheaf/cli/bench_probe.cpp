@@ -52,7 +52,8 @@ class Adder {
     const void* const sources[] = {sum_.data(), other_.data()};
     void* const outputs[] = {sum_.data()};
     comm::reduce({.dtype = DType::kF32, .op = comm::ReduceOp::kSum}, sources,
-                 outputs, sum_.size());
+                 outputs, sum_.size())
+        .wait();
   }
 
  private:
@@ -62,11 +63,11 @@ class Adder {
 
 void ping_pong(const comm::Group& pair, const comm::Buffer& data) {
   if (pair.rank() == 0) {
-    comm::send(pair, data, 1);
-    comm::recv(pair, data, 1);
+    comm::send(pair, data, 1).wait();
+    comm::recv(pair, data, 1).wait();
   } else {
-    comm::recv(pair, data, 0);
-    comm::send(pair, data, 0);
+    comm::recv(pair, data, 0).wait();
+    comm::send(pair, data, 0).wait();
   }
 }
 
@@ -90,8 +91,8 @@ std::vector<topo::Sample> probe_shared_memory(const comm::Group& pair) {
   std::memset(data.data(), 1, data.size());
   std::vector<topo::Sample> samples;
   for (const std::size_t bytes : probe_sizes()) {
-    const double us =
-        time_us(pair, [&] { comm::broadcast(pair, part(data.data(), bytes)); });
+    const double us = time_us(
+        pair, [&] { comm::broadcast(pair, part(data.data(), bytes)).wait(); });
     samples.push_back({static_cast<double>(bytes), us});
   }
   return samples;
@@ -156,14 +157,14 @@ double probe_message_us(const comm::Group& pair) {
   std::vector<double> times;
   for (int round = 0; round < 5; ++round) {
     std::vector<comm::Work> works;
-    comm::barrier(pair);
+    comm::barrier(pair).wait();
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kBurst && pair.rank() == 0; ++i)
       works.push_back(comm::isend(pair, part(&data[8 * i], 8), 1));
     const std::chrono::duration<double, std::micro> time =
         std::chrono::steady_clock::now() - start;
     for (int i = 0; i < kBurst && pair.rank() == 1; ++i)
-      comm::recv(pair, part(&data[8 * i], 8), 0);
+      comm::recv(pair, part(&data[8 * i], 8), 0).wait();
     for (comm::Work& work : works) work.wait();
     times.push_back(largest(pair, {time.count() / kBurst})[0]);
   }

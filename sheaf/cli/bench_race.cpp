@@ -35,7 +35,7 @@ class Runner {
 
   // Microseconds per iteration on this rank.
   double block(int iterations) {
-    comm::barrier(group_);
+    comm::barrier(group_).wait();
     const auto start = Clock::now();
     for (int i = 0; i < iterations; ++i) contestant_.run(done_++);
     const std::chrono::duration<double, std::micro> time = Clock::now() - start;
@@ -67,13 +67,13 @@ class Runner {
 
 std::vector<double> largest(const comm::Group& group,
                             std::vector<double> values) {
-  comm::all_reduce(group, values, {.op = comm::ReduceOp::kMax});
+  comm::all_reduce(group, values, {.op = comm::ReduceOp::kMax}).wait();
   return values;
 }
 
 std::int64_t total(const comm::Group& group, std::int64_t value) {
   std::vector<std::int64_t> values{value};
-  comm::all_reduce(group, values);
+  comm::all_reduce(group, values).wait();
   return values[0];
 }
 

@@ -59,7 +59,7 @@ void send_receive(const comm::Group& group, comm::ConstBuffer input,
                   comm::Buffer output) {
   const int ranks = group.size();
   comm::Work sent = comm::isend(group, input, (group.rank() + 1) % ranks);
-  comm::recv(group, output, (group.rank() + ranks - 1) % ranks);
+  comm::recv(group, output, (group.rank() + ranks - 1) % ranks).wait();
   sent.wait();
 }
 
@@ -116,34 +116,34 @@ void run_ours(const comm::Group& group, const Shape& shape, std::byte* slot,
                             shape.call.dtype);
   switch (shape.call.operation) {
     case Operation::kBarrier:
-      comm::barrier(group, options);
+      comm::barrier(group, options).wait();
       break;
     case Operation::kBroadcast:
-      comm::broadcast(group, output, options);
+      comm::broadcast(group, output, options).wait();
       break;
     case Operation::kReduce:
-      comm::reduce(group, input, output, options);
+      comm::reduce(group, input, output, options).wait();
       break;
     case Operation::kGather:
-      comm::gather(group, input, output, options);
+      comm::gather(group, input, output, options).wait();
       break;
     case Operation::kAllGather:
-      comm::all_gather(group, input, output, options);
+      comm::all_gather(group, input, output, options).wait();
       break;
     case Operation::kScatter:
-      comm::scatter(group, input, output, options);
+      comm::scatter(group, input, output, options).wait();
       break;
     case Operation::kReduceScatter:
-      comm::reduce_scatter(group, input, output, options);
+      comm::reduce_scatter(group, input, output, options).wait();
       break;
     case Operation::kAllToAll:
-      comm::all_to_all(group, input, output, options);
+      comm::all_to_all(group, input, output, options).wait();
       break;
     case Operation::kSend:
       send_receive(group, input, output);
       break;
     default:
-      comm::all_reduce(group, input, output, options);
+      comm::all_reduce(group, input, output, options).wait();
   }
 }
 

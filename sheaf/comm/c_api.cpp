@@ -93,11 +93,11 @@ void reduce_to_all(std::vector<Buffer> buffers, ReduceOp op,
   const ddl::ReduceOptions how{
       .op = op, .mpi = options.mpi != 0, .check = options.check};
   if (is_one && is_plain)
-    all_reduce(group, buffers.front(), {.op = op});
+    all_reduce(group, buffers.front(), {.op = op}).wait();
   else if (is_one)
     ddl::all_reduce(group, buffers.front(), how);
   else if (is_plain)
-    all_reduce_n(group, buffers, {.op = op});
+    all_reduce_n(group, buffers, {.op = op}).wait();
   else
     ddl::all_reduce_n(group, buffers, how);
 }
@@ -162,7 +162,8 @@ int sheaf_bcast(void* data, size_t count, sheaf_dtype dtype) {
 
 int sheaf_broadcast(void* data, size_t count, sheaf_dtype dtype, int root) {
   return guarded([&] {
-    broadcast(ddl::world(), output_of(data, count, dtype), {.root = root});
+    broadcast(ddl::world(), output_of(data, count, dtype), {.root = root})
+        .wait();
   });
 }
 
@@ -208,7 +209,8 @@ int sheaf_reduce(const void* input, void* output, size_t count,
     const Group world = ddl::world();
     reduce(world, input_of(input, count, dtype),
            output_of(output, at_root(world, root, count), dtype),
-           {.op = checked_op(op), .root = root});
+           {.op = checked_op(op), .root = root})
+        .wait();
   });
 }
 
@@ -217,7 +219,8 @@ int sheaf_reduce_scatter(const void* input, void* output, size_t count,
   return guarded([&] {
     const Group world = ddl::world();
     reduce_scatter(world, input_of(input, all_blocks(world, count), dtype),
-                   output_of(output, count, dtype), {.op = checked_op(op)});
+                   output_of(output, count, dtype), {.op = checked_op(op)})
+        .wait();
   });
 }
 
@@ -228,7 +231,8 @@ int sheaf_gather(const void* input, void* output, size_t count,
     gather(world, input_of(input, count, dtype),
            output_of(output, at_root(world, root, all_blocks(world, count)),
                      dtype),
-           {.root = root});
+           {.root = root})
+        .wait();
   });
 }
 
@@ -237,7 +241,8 @@ int sheaf_all_gather(const void* input, void* output, size_t count,
   return guarded([&] {
     const Group world = ddl::world();
     all_gather(world, input_of(input, count, dtype),
-               output_of(output, all_blocks(world, count), dtype));
+               output_of(output, all_blocks(world, count), dtype))
+        .wait();
   });
 }
 
@@ -248,7 +253,8 @@ int sheaf_scatter(const void* input, void* output, size_t count,
     scatter(
         world,
         input_of(input, at_root(world, root, all_blocks(world, count)), dtype),
-        output_of(output, count, dtype), {.root = root});
+        output_of(output, count, dtype), {.root = root})
+        .wait();
   });
 }
 
@@ -257,12 +263,13 @@ int sheaf_all_to_all(const void* input, void* output, size_t count,
   return guarded([&] {
     const Group world = ddl::world();
     all_to_all(world, input_of(input, all_blocks(world, count), dtype),
-               output_of(output, all_blocks(world, count), dtype));
+               output_of(output, all_blocks(world, count), dtype))
+        .wait();
   });
 }
 
 int sheaf_barrier(void) {
-  return guarded([] { barrier(ddl::world()); });
+  return guarded([] { barrier(ddl::world()).wait(); });
 }
 
 int sheaf_send(const void* data, size_t count, sheaf_dtype dtype, int to,

@@ -50,7 +50,8 @@ class GatheredInputs {
     all_.resize(bytes * ranks);
     all_gather(group_,
                ConstBuffer(mine_.data() + first * element_, bytes, DType::kU8),
-               Buffer(all_.data(), all_.size(), DType::kU8), {.name = "check"});
+               Buffer(all_.data(), all_.size(), DType::kU8), {.name = "check"})
+        .wait();
     at_.clear();
     for (std::size_t rank = 0; rank < ranks; ++rank)
       at_.push_back(all_.data() + rank * bytes);
@@ -85,7 +86,8 @@ std::vector<Verdict> gather_verdicts(const Group& group, const Verdict& mine) {
   std::vector<Verdict> all(static_cast<std::size_t>(group.size()));
   all_gather(group, ConstBuffer(&mine, sizeof mine, DType::kU8),
              Buffer(all.data(), all.size() * sizeof mine, DType::kU8),
-             {.name = "check: verdicts"});
+             {.name = "check: verdicts"})
+      .wait();
   return all;
 }
 
@@ -112,10 +114,12 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
   dump.call = make_fingerprint(call.operation, buffers.front().dtype, count,
                                {.op = call.op});
   // As a job: others may be running on the group's thread.
-  core.submit(/*async=*/false, [&] {
-    dump.iteration = core.reporter().calls();
-    dump.call.sequence = core.reporter().sequence();
-  });
+  core.submit(/*async=*/false,
+              [&] {
+                dump.iteration = core.reporter().calls();
+                dump.call.sequence = core.reporter().sequence();
+              })
+      .wait();
   for (const auto& members : core.layout().hosts) {
     const auto world_rank =
         static_cast<std::size_t>(core.world_rank(members.front()));

@@ -118,7 +118,7 @@ void free(void* memory) {
               " was not given by allocate(), or was freed before");
 }
 
-void bcast(Buffer data) { broadcast(world(), data, {.root = 0}); }
+void bcast(Buffer data) { broadcast(world(), data, {.root = 0}).wait(); }
 
 void all_reduce(const Group& group, Buffer data, const ReduceOptions& options) {
   check_op(options.op);
@@ -126,7 +126,7 @@ void all_reduce(const Group& group, Buffer data, const ReduceOptions& options) {
     if (options.mpi)
       plain_mpi_all_reduce(group, data, options.op);
     else
-      comm::all_reduce(group, data, {.op = options.op});
+      comm::all_reduce(group, data, {.op = options.op}).wait();
   });
 }
 
@@ -135,7 +135,7 @@ void all_reduce_n(const Group& group, std::span<const Buffer> buffers,
   check_op(options.op);
   maybe_checked(group, buffers, Operation::kAllReduceN, options, [&] {
     if (!options.mpi) {
-      comm::all_reduce_n(group, buffers, {.op = options.op});
+      comm::all_reduce_n(group, buffers, {.op = options.op}).wait();
       return;
     }
     for (const Buffer& buffer : buffers)

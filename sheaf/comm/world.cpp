@@ -74,7 +74,7 @@ void end(const Group& world) {
     if (std::uncaught_exceptions() > 0) runtime.mark_failed();
     // A barrier with a name of its own: ranks that still want something else
     // hear that this one is at its end.
-    if (!runtime.has_failed()) barrier(world, {.name = kEndOfProgram});
+    if (!runtime.has_failed()) barrier(world, {.name = kEndOfProgram}).wait();
   } catch (const std::exception& error) {
     log_error("rank {}: at the end of the program: {}", runtime.rank(),
               error.what());

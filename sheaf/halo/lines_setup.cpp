@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <new>
+#include <tuple>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
@@ -95,7 +96,8 @@ void Lines::meet_peers(const std::vector<LineEnd>& in) {
     const Card card{memory.offset(block_), memory.offset(sender.state),
                     sender.plane_bytes, capacity_};
     // Small enough to be copied into the letter.
-    isend(group_, bytes_of(&card, sizeof card), sender.peer, {.tag = tag_});
+    std::ignore =
+        isend(group_, bytes_of(&card, sizeof card), sender.peer, {.tag = tag_});
   }
   for (const LineEnd& end : in) {
     Receiver& receiver = receivers_.emplace_back();

@@ -34,9 +34,9 @@ std::string text_of(const std::pair<std::string, at::Tensor>& named) {
 
 std::string broadcast_text(const comm::Group& group, std::string text) {
   std::vector<std::int64_t> size{static_cast<std::int64_t>(text.size())};
-  comm::broadcast(group, size);
+  comm::broadcast(group, size).wait();
   text.resize(static_cast<std::size_t>(size[0]));
-  comm::broadcast(group, {text.data(), text.size(), DType::kI8});
+  comm::broadcast(group, {text.data(), text.size(), DType::kI8}).wait();
   return text;
 }
 
@@ -64,7 +64,7 @@ std::vector<std::string> share_texts(const comm::Group& group,
   std::memcpy(out.data(), mine.data(), std::min(mine.size(), kTextBytes - 1));
   std::vector<std::int8_t> all(kTextBytes *
                                static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, out, all);
+  comm::all_gather(group, out, all).wait();
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < all.size(); at += kTextBytes)
     texts.emplace_back(reinterpret_cast<const char*>(all.data() + at));
@@ -106,7 +106,7 @@ void check_same_bits(const comm::Group& group, const NamedTensors& tensors) {
     mine.push_back(static_cast<std::int64_t>(checksum(tensor)));
   const std::size_t ranks = static_cast<std::size_t>(group.size());
   std::vector<std::int64_t> all(mine.size() * ranks);
-  comm::all_gather(group, mine, all);
+  comm::all_gather(group, mine, all).wait();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::string others;
     for (std::size_t rank = 1; rank < ranks; ++rank)
@@ -141,7 +141,7 @@ void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
     };
     if (group.rank() == root)
       each([](auto slice, const auto& tensor) { slice.copy_(tensor); });
-    comm::broadcast(group, tensor::buffer_of(block), {.root = root});
+    comm::broadcast(group, tensor::buffer_of(block), {.root = root}).wait();
     if (group.rank() != root)
       each([](const auto& slice, auto tensor) { tensor.copy_(slice); });
     lump.clear();

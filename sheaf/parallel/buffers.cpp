@@ -120,7 +120,8 @@ NamedTensors ModuleBuffers::shared(const comm::Group& group) const {
   if (!anywhere.empty())
     comm::all_reduce(
         group, anywhere,
-        {.op = comm::ReduceOp::kMax, .name = "buffers that were changed"});
+        {.op = comm::ReduceOp::kMax, .name = "buffers that were changed"})
+        .wait();
   for (std::size_t i = 0; i < anywhere.size(); ++i)
     if (anywhere[i] == 0) result.push_back(tensors_[i]);
   return result;

@@ -214,7 +214,7 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   if (!at::GradMode::is_enabled()) return;
   if (rows && state.options.average == Average::kRows) {
     std::vector<std::int64_t> total{*rows};
-    comm::all_reduce(state.group, total, {.name = "rows"});
+    comm::all_reduce(state.group, total, {.name = "rows"}).wait();
     if (total[0] > 0)
       state.weight = static_cast<double>(*rows) * state.group.size() /
                      static_cast<double>(total[0]);
@@ -336,7 +336,7 @@ void DadParallelCore::go_on_with_trials() {
 
 bool DadParallelCore::is_idle_everywhere() const {
   std::vector<int> busy{state_->is_idle() ? 0 : 1};
-  comm::all_reduce(state_->group, busy, {.name = "busy"});
+  comm::all_reduce(state_->group, busy, {.name = "busy"}).wait();
   return busy[0] == 0;
 }
 
@@ -353,7 +353,8 @@ void DadParallelCore::end_trials() {
   State& state = *state_;
   std::vector<double> ms = state.trials.median_ms();
   comm::all_reduce(state.group, ms,
-                   {.op = comm::ReduceOp::kMax, .name = "times of plans"});
+                   {.op = comm::ReduceOp::kMax, .name = "times of plans"})
+      .wait();
   const std::size_t best = fastest_plan(ms);
   install(state.candidates[best]);
   if (state.group.rank() != 0) return;

@@ -62,7 +62,7 @@ struct DataParallelCore::State {
   std::vector<std::int32_t> tell(std::int32_t word) const {
     std::vector<std::int32_t> mine{word};
     std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));
-    comm::all_gather(group, mine, all, {.name = "join"});
+    comm::all_gather(group, mine, all, {.name = "join"}).wait();
     return all;
   }
   void begin_pass(const std::vector<std::int32_t>& words) {
@@ -213,7 +213,7 @@ void DataParallelCore::Join::finish() {
     state.reducer->set_active(state.group.size(), state.group.size());
     std::vector<std::int64_t> mine{state.passes};
     std::vector<std::int64_t> all(static_cast<std::size_t>(state.group.size()));
-    comm::all_gather(state.group, mine, all, {.name = "join"});
+    comm::all_gather(state.group, mine, all, {.name = "join"}).wait();
     const auto most = std::max_element(all.begin(), all.end());
     const int root = static_cast<int>(most - all.begin());
     broadcast_tensors(state.group, state.parameters, root);
@@ -253,7 +253,7 @@ NamedTensors DataParallelCore::gather_state() const {
     if (group.rank() == 0)
       for (int i = 0; i < group.size(); ++i)
         rows.push_back(at::empty_like(tensor));
-    tensor::gather(group, tensor, rows);
+    tensor::gather(group, tensor, rows).wait();
     if (group.rank() == 0) list.emplace_back(kOwn + name, at::stack(rows));
   }
   return list;

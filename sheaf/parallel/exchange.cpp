@@ -17,7 +17,8 @@ void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
   const bool is_whole = divisor == group.size();
   comm::all_reduce(
       group, tensor::buffer_of(data),
-      {.op = is_whole ? ReduceOp::kAvg : ReduceOp::kSum, .name = name});
+      {.op = is_whole ? ReduceOp::kAvg : ReduceOp::kSum, .name = name})
+      .wait();
   if (!is_whole) data.div_(divisor);
 }
 

@@ -28,10 +28,10 @@ void broadcast_headers(const comm::Group& group, std::vector<Numbers>& all) {
     sizes.push_back(static_cast<std::int64_t>(one.size()));
     numbers.insert(numbers.end(), one.begin(), one.end());
   }
-  comm::broadcast(group, sizes, {.name = "sizes of headers"});
+  comm::broadcast(group, sizes, {.name = "sizes of headers"}).wait();
   numbers.resize(static_cast<std::size_t>(
       std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0})));
-  comm::broadcast(group, numbers, {.name = "headers of the sum"});
+  comm::broadcast(group, numbers, {.name = "headers of the sum"}).wait();
   auto at = numbers.begin();
   for (std::size_t r = 0; r < all.size(); ++r) {
     all[r].assign(at, at + sizes[r]);
@@ -115,7 +115,8 @@ std::vector<FactorParcel> FactorExchange::through_root(
               : at::empty({static_cast<std::int64_t>(std::accumulate(
                               sizes.begin(), sizes.end(), std::size_t{0}))},
                           at::kByte);
-  if (all.numel() > 0) tensor::broadcast(group_, all, {.name = "the sum"});
+  if (all.numel() > 0)
+    tensor::broadcast(group_, all, {.name = "the sum"}).wait();
   // As it was rounded on the way, on the root too.
   auto rounded = decode_all(merged, split_bytes(all, sizes), options_.wire);
   if (is_root)

@@ -17,11 +17,12 @@ constexpr std::size_t kShortNumbers = 64;  // the first one is how many
 void share(const comm::Group& group, Where where, comm::ConstBuffer mine,
            comm::Buffer all, const std::vector<std::size_t>& counts) {
   if (where == Where::kAllGather) {
-    comm::all_gather(group, mine, all, {.name = "factors"}, counts);
+    comm::all_gather(group, mine, all, {.name = "factors"}, counts).wait();
     return;
   }
-  comm::gather(group, mine, all, {.name = "factors to the root"}, counts);
-  comm::broadcast(group, all, {.name = "factors of all"});
+  comm::gather(group, mine, all, {.name = "factors to the root"}, counts)
+      .wait();
+  comm::broadcast(group, all, {.name = "factors of all"}).wait();
 }
 
 std::size_t total_of(const std::vector<std::size_t>& sizes) {
@@ -146,7 +147,8 @@ std::vector<at::Tensor> gather_bytes(const comm::Group& group,
   const at::Tensor all = empty_bytes(is_root ? total_of(sizes) : 0);
   if (total_of(sizes) > 0)
     comm::gather(group, span_of(mine), span_of(all),
-                 {.name = "factors to the root"}, sizes);
+                 {.name = "factors to the root"}, sizes)
+        .wait();
   if (is_root) return split_bytes(all, sizes);
   return std::vector<at::Tensor>(sizes.size(), all);
 }

@@ -336,7 +336,7 @@ void FactorReducer::settle() {
     if (anyone_has_[i]) {
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
       if (shares_memory_[i]) gradient = gradient.clone();
-      tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg});
+      tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg}).wait();
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
     }
     if (!gradients_.is_made(i)) continue;

@@ -39,7 +39,8 @@ void average_gradients(const torch::nn::Module& module,
     if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
     if (gradient.is_sparse()) gradient = gradient.to_dense();
     tensor::all_reduce(group, gradient,
-                       {.op = comm::ReduceOp::kAvg, .name = item.key()});
+                       {.op = comm::ReduceOp::kAvg, .name = item.key()})
+        .wait();
   }
 }
 

@@ -35,7 +35,7 @@ std::vector<Home> agree_on_homes(const comm::Group& group,
                                  const std::vector<HomeCode>& mine) {
   std::vector<HomeCode> all(mine.size() *
                             static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, mine, all, {.name = "homes of parameters"});
+  comm::all_gather(group, mine, all, {.name = "homes of parameters"}).wait();
   return homes_of(all, group.size());
 }
 

@@ -81,14 +81,14 @@ LinkModel measure_link(const comm::Group& group, Where where) {
   // What the slowest rank needs decides, on all ranks.
   const auto slowest = [&](double seconds) {
     std::vector<double> most{seconds};
-    comm::all_reduce(group, most, {.op = comm::ReduceOp::kMax});
+    comm::all_reduce(group, most, {.op = comm::ReduceOp::kMax}).wait();
     return most[0];
   };
   const auto reduce = [&](std::size_t bytes) {
     const at::Tensor block = tensor::empty_shared(
         group, {static_cast<std::int64_t>(bytes / sizeof(float))});
     block.zero_();
-    return best_seconds(3, [&] { tensor::all_reduce(group, block); });
+    return best_seconds(3, [&] { tensor::all_reduce(group, block).wait(); });
   };
   LinkModel link;
   link.ranks = group.size();

@@ -56,7 +56,7 @@ bool LossScale::unscale(const Tensors& parameters, const comm::Group& group) {
     are_finite = gradients[0].is_cuda() ? unscale_on_cuda(gradients, value_)
                                         : unscale_on_cpu(gradients, value_);
   std::vector<double> bad{are_finite ? 0.0 : 1.0};
-  comm::all_reduce(group, bad, {.name = "loss scale"});
+  comm::all_reduce(group, bad, {.name = "loss scale"}).wait();
   if (bad[0] > 0) {
     value_ = std::max(options_.least, value_ / 2);
     good_steps_ = 0;

@@ -33,7 +33,7 @@ class Block {
     return part;
   }
   std::int64_t average(const comm::Group& group, int divisor) const {
-    comm::all_reduce(group, tensor::buffer_of(memory_));
+    comm::all_reduce(group, tensor::buffer_of(memory_)).wait();
     memory_.div_(divisor);
     return static_cast<std::int64_t>(memory_.nbytes());
   }

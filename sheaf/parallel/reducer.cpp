@@ -255,7 +255,8 @@ void Reducer::average_on_device(Bucket& bucket) {
                        homes_[bucket.members()[0].index].is_device;
   if (is_nccl && options_.exchange->takes_outside()) {
     tensor::all_reduce(group_, block,
-                       {.op = comm::ReduceOp::kSum, .name = bucket.name()});
+                       {.op = comm::ReduceOp::kSum, .name = bucket.name()})
+        .wait();
     block.div_(divisor_);
     stats_.bytes += bucket.bytes();
     return;
@@ -283,7 +284,8 @@ void Reducer::count_users() {
     users_[i] = (states_[i] == State::kReady || has_local_[i] ? 1 : 0) +
                 (late_[i].defined() ? kLate : 0);
   comm::all_reduce(group_, users_,
-                   {.name = concat("users of parameters in pass ", pass_)});
+                   {.name = concat("users of parameters in pass ", pass_)})
+      .wait();
   stats_.bytes += static_cast<std::int64_t>(users_.size() * sizeof users_[0]);
 }
 
@@ -357,7 +359,8 @@ void Reducer::add_late_gradients() {
     tensor::all_reduce(
         group_, late,
         {.op = comm::ReduceOp::kSum,
-         .name = concat("late gradient ", i, " of pass ", pass_)});
+         .name = concat("late gradient ", i, " of pass ", pass_)})
+        .wait();
     stats_.bytes += static_cast<std::int64_t>(late.nbytes());
     tensor.mutable_grad().add_(late.div_(divisor_).to(tensor.device()));
   }
@@ -393,7 +396,7 @@ void Reducer::rebuild() {
     is_listed[static_cast<std::size_t>(i)] = true;
   for (std::size_t i = parameters_.size(); i-- > 0;)
     if (!is_listed[i]) order.push_back(static_cast<std::int64_t>(i));
-  comm::broadcast(group_, order, {.name = "order of gradients"});
+  comm::broadcast(group_, order, {.name = "order of gradients"}).wait();
   const auto old = std::move(buckets_);
   make_buckets({order.begin(), order.end()});
   options_.exchange->reset();

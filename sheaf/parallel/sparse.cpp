@@ -25,7 +25,7 @@ SparseAverage average_sparse_gradient(const comm::Group& group,
 
   const std::vector<std::int64_t> told{has_one ? rows.size(1) : -1};
   std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, told, counts, {.name = "sparse rows"});
+  comm::all_gather(group, told, counts, {.name = "sparse rows"}).wait();
   SparseAverage result;
   std::vector<at::Tensor> all_rows;
   std::vector<at::Tensor> all_values;
@@ -35,8 +35,8 @@ SparseAverage average_sparse_gradient(const comm::Group& group,
     all_rows.push_back(at::empty({1, value_sizes[0]}, rows.options()));
     all_values.push_back(at::empty(value_sizes, values.options()));
   }
-  tensor::all_gather(group, rows, all_rows);
-  tensor::all_gather(group, values, all_values);
+  tensor::all_gather(group, rows, all_rows).wait();
+  tensor::all_gather(group, values, all_values).wait();
   result.bytes = static_cast<std::int64_t>(rows.nbytes() + values.nbytes());
   const at::Tensor indices = at::cat(all_rows, 1).to(parameter.device());
   result.gradient = at::sparse_coo_tensor(

@@ -65,7 +65,7 @@ Moments global_moments(const at::Tensor& input, const comm::Group& group) {
   sums.narrow(0, channels, 1)
       .fill_(static_cast<double>(input.numel() /
                                  std::max<std::int64_t>(channels, 1)));
-  tensor::all_reduce(group, sums, {.name = "batch norm"});
+  tensor::all_reduce(group, sums, {.name = "batch norm"}).wait();
   Moments moments;
   moments.count = sums[channels].item<double>();
   SHEAF_CHECK(moments.count > 1, "batch normalisation over ", moments.count,
@@ -74,7 +74,7 @@ Moments global_moments(const at::Tensor& input, const comm::Group& group) {
   moments.mean = sums.narrow(0, 0, channels) / moments.count;
   const at::Tensor centred = input - per_channel(moments.mean, input);
   const at::Tensor squares = (centred * centred).sum(axes);
-  tensor::all_reduce(group, squares, {.name = "batch norm"});
+  tensor::all_reduce(group, squares, {.name = "batch norm"}).wait();
   moments.variance = squares / moments.count;
   return moments;
 }
@@ -125,7 +125,7 @@ struct Function : torch::autograd::Function<Function> {
     const at::Tensor sums = at::stack({dy.sum(axes), (dy * xhat).sum(axes)});
     const at::Tensor local = sums.clone();
     const comm::Group& group = kept<comm::Group>(context);
-    tensor::all_reduce(group, sums, {.name = "batch norm backward"});
+    tensor::all_reduce(group, sums, {.name = "batch norm backward"}).wait();
     sums.div_(context->saved_data["count"].toDouble());
     at::Tensor dx =
         dy - per_channel(sums[0], x) - xhat * per_channel(sums[1], x);

@@ -49,7 +49,7 @@ std::optional<std::string> WrappedParameters::find_change(
 
 void agree_on_change(const comm::Group& group, const std::string& parameter) {
   std::vector<std::int32_t> nothing{0};
-  comm::all_reduce(group, nothing, {.name = change_name(parameter)});
+  comm::all_reduce(group, nothing, {.name = change_name(parameter)}).wait();
 }
 
 void name_changes(const NamedTensors& parameters) {

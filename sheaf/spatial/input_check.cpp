@@ -52,7 +52,7 @@ void check_same_inputs(const InputCheck& check,
   const std::vector<std::int64_t> mine{static_cast<std::int64_t>(own.form),
                                        static_cast<std::int64_t>(own.bytes)};
   std::vector<std::int64_t> all(2 * static_cast<std::size_t>(grid.size()));
-  comm::all_gather(grid, mine, all, {.name = "digests of images"});
+  comm::all_gather(grid, mine, all, {.name = "digests of images"}).wait();
   std::string others;
   bool is_form = false;
   for (std::size_t rank = 1; 2 * rank < all.size(); ++rank) {

@@ -151,7 +151,7 @@ struct SumTask {
 at::Tensor sum_of(const at::Tensor& local, Tiles& tiles,
                   const std::string& name) {
   const at::Tensor result = local.contiguous().clone();
-  tensor::all_reduce(tiles.group(), result, {.name = "sum over tiles"});
+  tensor::all_reduce(tiles.group(), result, {.name = "sum over tiles"}).wait();
   tiles.count_reduction(static_cast<std::int64_t>(result.nbytes()));
   note_sum(tiles, result, name);
   return result;
@@ -192,7 +192,8 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
       parts.push_back(
           at::empty(part_in(whole, *split, rank).sizes(), local.options()));
     tensor::all_gather(tiles.group(), local.contiguous(), parts,
-                       {.name = "parts of a split tensor"});
+                       {.name = "parts of a split tensor"})
+        .wait();
     tiles.count_reduction(static_cast<std::int64_t>(whole.nbytes()));
     for (int rank = 0; rank < tiles.group().size(); ++rank)
       part_in(whole, *split, rank).copy_(parts[static_cast<std::size_t>(rank)]);

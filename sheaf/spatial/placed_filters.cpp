@@ -102,7 +102,8 @@ void PlacedFilters::share_places() {
          numbers_of(*tiles_->ownership(parameter), grid))
       all.push_back(number);
   comm::all_reduce(group_, all,
-                   {.op = comm::ReduceOp::kMax, .name = "places of filters"});
+                   {.op = comm::ReduceOp::kMax, .name = "places of filters"})
+      .wait();
   const std::int64_t* numbers = all.data();
   for (const auto& [name, parameter] : filters_)
     if (Ownership owned = ownership_of(numbers, grid); owned.is_known)
@@ -128,7 +129,8 @@ void PlacedFilters::check_use() {
   for (const auto& [name, parameter] : filters_)
     uses.push_back(static_cast<std::int64_t>(use_of(parameter)));
   comm::all_reduce(group_, uses,
-                   {.op = comm::ReduceOp::kMax, .name = "use of filters"});
+                   {.op = comm::ReduceOp::kMax, .name = "use of filters"})
+      .wait();
   is_checked_ = true;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     SHEAF_CHECK(uses[i] != static_cast<std::int64_t>(Use::kOther),
@@ -155,7 +157,8 @@ void PlacedFilters::end_pass() {
     const at::Tensor mine = own_places(parameter, gradient);
     const at::Tensor sum = mine.contiguous();
     tensor::all_reduce(same_place_, sum,
-                       {.op = comm::ReduceOp::kAvg, .name = name});
+                       {.op = comm::ReduceOp::kAvg, .name = name})
+        .wait();
     mine.copy_(sum);
     at::Tensor(parameter).mutable_grad() = gradient;
   }
@@ -181,7 +184,7 @@ double PlacedFilters::square_of_gradients() const {
     const double norm = parameter.grad().norm().item<double>();
     square[0] += norm * norm;
   }
-  comm::all_reduce(tiles_->group(), square, {.name = "norm of filters"});
+  comm::all_reduce(tiles_->group(), square, {.name = "norm of filters"}).wait();
   return square[0];
 }
 

@@ -133,7 +133,7 @@ std::vector<Curvature> mean_curvature(std::vector<Curvature> mine,
     sums.push_back(one.trace);
     sums.push_back(one.error * one.error);
   }
-  comm::all_reduce(group, sums, {.name = "curvature"});
+  comm::all_reduce(group, sums, {.name = "curvature"}).wait();
   const double ranks = group.size();
   for (std::size_t i = 0; i < mine.size(); ++i)
     mine[i] = {sums[2 * i] / ranks, std::sqrt(sums[2 * i + 1]) / ranks};

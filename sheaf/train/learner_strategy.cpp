@@ -131,7 +131,7 @@ void Learner::use_plan() {
   precision_.emplace(*model_.module, plan_for_all(config_, group_, device_));
   // Gradients of a rank without need are added to those of one with it.
   std::vector<std::int32_t> needing{precision_->needs_loss_scale() ? 1 : 0};
-  comm::all_reduce(group_, needing, {.name = "loss scale of the plan"});
+  comm::all_reduce(group_, needing, {.name = "loss scale of the plan"}).wait();
   if (needing[0] > 0) scale_.emplace();
 }
 

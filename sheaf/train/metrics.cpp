@@ -89,7 +89,7 @@ void Metrics::add(double mean_loss, const torch::Tensor& output,
 }
 
 void Metrics::sum_over(const comm::Group& group) {
-  comm::all_reduce(group, sums_, {.name = "metrics"});
+  comm::all_reduce(group, sums_, {.name = "metrics"}).wait();
 }
 
 MetricValues Metrics::values() const {

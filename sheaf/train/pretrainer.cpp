@@ -32,7 +32,8 @@ PretrainingCost Pretrainer::step(const Tensor& images, double weight) {
   if (*scale_ != 1) seen = seen * *scale_;
   const Gradients gradients = gradients_of(seen, weight, cost);
   tensor::all_reduce_n(group_, {gradients.encoder, gradients.decoder},
-                       {.op = comm::ReduceOp::kAvg, .name = "pre-training"});
+                       {.op = comm::ReduceOp::kAvg, .name = "pre-training"})
+      .wait();
   if (config_.update == "two_step") {
     apply(gradients.decoder);
     apply(gradients.encoder);
@@ -51,7 +52,7 @@ double Pretrainer::scale_of(const Tensor& seen, double weight) const {
   std::vector<double> squares{0};
   if (seen.size(0) > 0)
     squares[0] = seen.mul(seen).sum().item<double>() * weight;
-  comm::all_reduce(group_, squares, {.name = "pre-training scale"});
+  comm::all_reduce(group_, squares, {.name = "pre-training scale"}).wait();
   const nn::Pair& image = filters_->options().image;
   const double mean =
       squares[0] / group_.size() / static_cast<double>(image[0] * image[1]);

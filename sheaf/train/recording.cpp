@@ -117,7 +117,7 @@ class RecordedRun {
     rows_ = batch.size();
     ++step_;
     std::vector<double> sums(4);
-    comm::all_reduce(group_, sums, {.name = "batch"});
+    comm::all_reduce(group_, sums, {.name = "batch"}).wait();
   }
 
   // Threads of the loader have made the batch that is left, and the next one.
@@ -183,7 +183,7 @@ class Recording {
   void record_steps(tensor::RecorderOptions options) {
     options.has_sizes = options_.has_sizes;
     // Kineto takes its time to start; no rank is to record that of another.
-    comm::barrier(group_);
+    comm::barrier(group_).wait();
     recorder_.emplace(options);
     Stopwatch wall;
     const std::clock_t busy = std::clock();  // of all threads
@@ -282,7 +282,7 @@ void record(const comm::Group& group, const RunConfig& config,
   device_of_rank(config, group);  // tells what is wrong with it
   const RunConfig complete = with_layers(config);
   Recording(group, complete, options).make();
-  comm::barrier(group);
+  comm::barrier(group).wait();
   if (!options.out) return;
   *options.out << "recorded " << options.steps << " steps in "
                << file_of_rank(options.file, 0, group.size()).string();

@@ -29,10 +29,11 @@ NamedTensors decode(const std::string& bytes) {
 
 void broadcast_text(const comm::Group& group, std::string& text) {
   std::vector<std::int64_t> size{static_cast<std::int64_t>(text.size())};
-  comm::broadcast(group, size, {.name = "checkpoint size"});
+  comm::broadcast(group, size, {.name = "checkpoint size"}).wait();
   text.resize(static_cast<std::size_t>(size[0]));
   comm::broadcast(group, comm::Buffer(text.data(), text.size(), DType::kU8),
-                  {.name = "checkpoint"});
+                  {.name = "checkpoint"})
+      .wait();
 }
 
 }  // namespace

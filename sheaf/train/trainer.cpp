@@ -242,7 +242,7 @@ void TrainerRun::tell(const BatchReport& report) {
 bool TrainerRun::agree(Totals& totals) const {
   std::vector<double> sums{totals.rows, totals.loss, totals.hits,
                            stop_.has_come() ? 1.0 : 0.0};
-  comm::all_reduce(group_, sums, {.name = "batch"});
+  comm::all_reduce(group_, sums, {.name = "batch"}).wait();
   totals = {sums[0], sums[1], sums[2]};
   return sums[3] > 0;
 }

@@ -61,7 +61,7 @@ bool TrainerRun::judge(const MetricValues& values) {
   const std::int64_t waited = is_best ? 0 : state_.epochs_since_best + 1;
   std::vector<std::int64_t> decision{
       is_best, waited, rule.patience > 0 && waited >= rule.patience};
-  comm::broadcast(group_, decision, {.name = "early stopping"});
+  comm::broadcast(group_, decision, {.name = "early stopping"}).wait();
   state_.epochs_since_best = decision[1];
   state_.has_stopped_early = decision[2] != 0;
   if (decision[0] == 0) return false;

@@ -71,7 +71,7 @@ bool TrainerRun::pretrain_batch(Pretrainer& pretrainer,
   const PretrainingCost cost = pretrainer.step(images, weight);
   std::vector<double> sums{cost.reconstruction, cost.sparsity,
                            stop_.has_come() ? 1.0 : 0.0};
-  comm::all_reduce(group_, sums, {.name = "pre-training cost"});
+  comm::all_reduce(group_, sums, {.name = "pre-training cost"}).wait();
   report.reconstruction = sums[0] / group_.size();
   report.sparsity = sums[1] / group_.size();
   report.rows = batch.global_size;

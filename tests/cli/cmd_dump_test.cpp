@@ -22,7 +22,7 @@ class DumpShow : public testing::Test {
       const comm::Buffer buffer(data);
       EXPECT_THROW(comm::checked(group, {&buffer, 1}, {},
                                  [&] {
-                                   comm::all_reduce(group, data);
+                                   comm::all_reduce(group, data).wait();
                                    if (group.rank() == 1) data[4321] = 99;
                                  }),
                    CheckError);

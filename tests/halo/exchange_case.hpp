@@ -112,7 +112,7 @@ inline void check_adjointness(const comm::Group& group,
     return sum;
   };
   std::vector<double> sums{product(ax, y), product(x, aty)};
-  comm::all_reduce(group, sums);
+  comm::all_reduce(group, sums).wait();
   EXPECT_EQ(sums[0], sums[1]);
 }
 

@@ -57,7 +57,7 @@ void expect_own_statistics(const Group& group) {
   EXPECT_NO_THROW(model.check_weights());
   std::vector<double> mean{net->norm->running_mean[0].item<double>()};
   std::vector<double> all(static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, mean, all);
+  comm::all_gather(group, mean, all).wait();
   EXPECT_NE(all[0], all[1]) << "the ranks' statistics should differ here";
 }
 
@@ -112,7 +112,7 @@ TEST(ModuleBuffers, SharingMakesThemThoseOfTheFirstRank) {
     step(model, group);
     std::vector<double> first{net->norm->running_mean[2].item<double>(),
                               net->largest.item<double>()};
-    comm::broadcast(group, first);
+    comm::broadcast(group, first).wait();
     model.share_buffers();
     EXPECT_EQ(net->norm->running_mean[2].item<double>(), first[0]);
     EXPECT_EQ(net->largest.item<double>(), first[1]);

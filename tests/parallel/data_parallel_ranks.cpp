@@ -93,7 +93,7 @@ TEST(DataParallelRanks, OtherOperationsMayRunMeanwhile) {
     const at::Tensor loss = part_of_loss(model.forward(mine.data), mine, 4);
     loss.register_hook([](const at::Tensor& gradient) {
       std::vector<double> ones(1000, 1.0);
-      comm::all_reduce(world(), ones);
+      comm::all_reduce(world(), ones).wait();
       EXPECT_EQ(ones[999], world().size());
       return gradient;
     });

@@ -231,7 +231,7 @@ TEST(DataParallel, SeedsRanksApart) {
     std::vector<std::int64_t> mine{
         static_cast<std::int64_t>(seed_rank(7, group))};
     std::vector<std::int64_t> all(3);
-    comm::all_gather(group, mine, all);
+    comm::all_gather(group, mine, all).wait();
     EXPECT_NE(all[0], all[1]);
     EXPECT_NE(all[1], all[2]);
     EXPECT_EQ(static_cast<std::int64_t>(seed_rank(7, group)), mine[0]);

@@ -38,7 +38,7 @@ class Nccl : public testing::Test {
 TEST_F(Nccl, TwoRanksOnOneGpuAreNamed) {
   if (has_gpus_) GTEST_SKIP() << "a GPU for each rank";
   expect_throws<UsageError>(
-      [&] { tensor::all_reduce(group_, torch::ones({4}, device_)); },
+      [&] { tensor::all_reduce(group_, torch::ones({4}, device_)).wait(); },
       {"use the same GPU"});
 }
 
@@ -48,27 +48,28 @@ TEST_F(Nccl, Collectives) {
   const double me = group_.rank();
   const auto mine = torch::full({5, 3}, me + 1, device_);
   const auto sum = mine.clone();
-  tensor::all_reduce(group_, sum);
+  tensor::all_reduce(group_, sum).wait();
   EXPECT_EQ(sum.max().item<double>(), ranks * (ranks + 1) / 2);
   const auto average = mine.clone();
-  tensor::all_reduce(group_, average, {.op = comm::ReduceOp::kAvg});
+  tensor::all_reduce(group_, average, {.op = comm::ReduceOp::kAvg}).wait();
   EXPECT_EQ(average.min().item<double>(), (ranks + 1) / 2);
   const auto all = torch::empty({group_.size(), 5, 3}, device_);
-  tensor::all_gather(group_, mine, all);
+  tensor::all_gather(group_, mine, all).wait();
   for (int rank = 0; rank < group_.size(); ++rank)
     EXPECT_TRUE((all[rank] == rank + 1).all().item<bool>());
   const auto part = torch::empty({5, 3}, device_);
-  tensor::reduce_scatter(group_, all, part);
+  tensor::reduce_scatter(group_, all, part).wait();
   EXPECT_TRUE((part == (me + 1) * ranks).all().item<bool>());
   const auto given = mine.clone();
-  tensor::broadcast(group_, given, {.root = group_.size() - 1});
+  tensor::broadcast(group_, given, {.root = group_.size() - 1}).wait();
   EXPECT_TRUE((given == ranks).all().item<bool>());
 }
 
 TEST_F(Nccl, ShapesThatDifferAreAnError) {
   if (!has_gpus_ || group_.size() == 1) GTEST_SKIP() << "for ranks with GPUs";
   EXPECT_THROW(tensor::all_reduce(
-                   group_, torch::ones({group_.rank() == 0 ? 2 : 3}, device_)),
+                   group_, torch::ones({group_.rank() == 0 ? 2 : 3}, device_))
+                   .wait(),
                MismatchError);
 }
 

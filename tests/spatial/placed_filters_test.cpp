@@ -94,7 +94,7 @@ Trained trained_on(const std::string& grid, int samples,
     result.norms.push_back(model.clip_gradients(kClip));
     optimizer.step();
     const at::Tensor mean = loss.detach().clone();
-    tensor::all_reduce(group, mean, {.op = comm::ReduceOp::kAvg});
+    tensor::all_reduce(group, mean, {.op = comm::ReduceOp::kAvg}).wait();
     result.losses.push_back(mean.item<double>());
   }
   model.check_weights();

@@ -95,7 +95,7 @@ inline void expect_same(const Case& one, const Results& wanted,
     const at::Tensor mean = weights[i].grad().defined()
                                 ? weights[i].grad().clone()
                                 : at::zeros_like(weights[i]);
-    tensor::all_reduce(tiles->group(), mean);
+    tensor::all_reduce(tiles->group(), mean).wait();
     EXPECT_LE(distance(mean / ranks, wanted.weight_gradients[i]), tolerance)
         << where << ": gradient of weight " << i;
   }

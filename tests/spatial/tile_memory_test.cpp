@@ -234,7 +234,7 @@ void with_slow_neighbour(
       SlowNeighbour neighbour(tiles);
       second(neighbour);
     }
-    comm::barrier(group);
+    comm::barrier(group).wait();
     tiles->lent().wait_for(at::empty({1}));
     EXPECT_TRUE(tiles->lent().is_empty());
   });

@@ -99,7 +99,7 @@ std::vector<double> losses_on(const std::string& grid, const Sharing& sharing,
     loss.backward();
     optimizer.step();
     const at::Tensor mean = loss.detach().clone();
-    tensor::all_reduce(group, mean, {.op = comm::ReduceOp::kAvg});
+    tensor::all_reduce(group, mean, {.op = comm::ReduceOp::kAvg}).wait();
     losses.push_back(mean.item<double>());
   }
   model.check_weights();

@@ -21,7 +21,7 @@ std::string plan_file(const SharedFolder& folder, const std::string& name,
     std::ofstream(place)
         << R"({"version": 1, "precision": {"other": "f32", "layers": {}})"
         << (exchange.empty() ? "" : ", \"exchange\": " + exchange) << "}";
-  comm::barrier(world());
+  comm::barrier(world()).wait();
   return place;
 }
 

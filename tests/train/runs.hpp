@@ -43,7 +43,7 @@ class SharedFolder {
     if (group.rank() == 0) mine_ = std::make_unique<TemporaryFolder>();
     path_ = from_root(group, [this] { return mine_->path().string(); });
   }
-  ~SharedFolder() { comm::barrier(group_); }
+  ~SharedFolder() { comm::barrier(group_).wait(); }
 
   std::string operator/(const std::string& name) const {
     return (path_ / name).string();

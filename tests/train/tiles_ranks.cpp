@@ -198,7 +198,7 @@ TEST(TiledRuns, ShardsAreAsTold) {
       run_in(world(), folder / "a",
              tiled_run({"epochs=1", "output.shards=" + shards},
                        grid == "all" ? grid_of_all() : ""));
-      comm::barrier(world());
+      comm::barrier(world()).wait();
       const bool has_shards =
           world().size() > 1 &&
           (shards == "ranks" || (shards == "auto" && grid == "all"));

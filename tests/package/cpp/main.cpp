@@ -7,7 +7,7 @@
 int run(int ranks, int argc, char** argv) {
   auto world = sheaf::init(argc, argv);
   std::vector<float> data(1000, static_cast<float>(world.rank() + 1));
-  sheaf::all_reduce(world, data);
+  sheaf::all_reduce(world, data).wait();
   const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
   std::cout << world.rank() << " of " << world.size() << ": " << data.back()
             << "\n";
