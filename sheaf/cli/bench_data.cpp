@@ -120,8 +120,7 @@ class Reference {
     comm::reduce({.dtype = shape_.call.dtype,
                   .op = shape_.call.op,
                   .divisor = is_average ? shape_.ranks : 1},
-                 sources, outputs, count)
-        .wait();
+                 sources, outputs, count);
     return inputs_[0].data();
   }
 

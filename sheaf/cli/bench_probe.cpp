@@ -52,8 +52,7 @@ class Adder {
     const void* const sources[] = {sum_.data(), other_.data()};
     void* const outputs[] = {sum_.data()};
     comm::reduce({.dtype = DType::kF32, .op = comm::ReduceOp::kSum}, sources,
-                 outputs, sum_.size())
-        .wait();
+                 outputs, sum_.size());
   }
 
  private:

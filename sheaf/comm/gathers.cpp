@@ -4,9 +4,9 @@
 // host share the blocks of the others among them: member l takes those of the
 // members l, l + p, l + 2p .. of another host.
 //
-// Where the root alone knows the sizes of the blocks, every rank first hears
-// or tells the size of its own, 8 bytes, so that the two can be compared
-// before anything is moved.
+// Where the root alone knows the sizes of the blocks, every rank's own size, 8
+// bytes, is exchanged first and compared with the root's before any block is
+// moved.
 
 #include <cstring>
 
@@ -41,7 +41,7 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes && to != from) std::memmove(to, from, bytes);
 }
 
-// What the members of the host tell on arrival.
+// Published on arrival, for the members of the host.
 struct BlockOffer {
   Offer offer;
   std::uint64_t bytes = 0;  // of the own block
@@ -221,15 +221,15 @@ void compare_sizes(Call& call, const Move& move) {
   Blocks given = move.blocks;
   take_local_sizes(call, given);
   Messages messages(call);
-  std::vector<std::uint64_t> told(given.sizes.size());
+  std::vector<std::uint64_t> remote(given.sizes.size());
   for (int rank = 0; rank < call.layout().size(); ++rank)
     if (!call.layout().is_local(rank))
-      messages.receive(rank, &told[static_cast<std::size_t>(rank)],
-                       sizeof told.front());
+      messages.receive(rank, &remote[static_cast<std::size_t>(rank)],
+                       sizeof remote.front());
   messages.wait();
   for (int rank = 0; rank < call.layout().size(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    if (!call.layout().is_local(rank)) given.sizes[index] = told[index];
+    if (!call.layout().is_local(rank)) given.sizes[index] = remote[index];
     if (given.size(rank) != move.blocks.size(rank))
       disagree_about(call, "gather", rank, given.size(rank),
                      move.blocks.size(rank));

@@ -63,7 +63,7 @@ void Mailroom::close_group(std::uint32_t serial) {
   groups_.erase(serial);
   unclaimed_.remove_if([&](const Letter& letter) {
     if (letter.head.group != serial) return false;
-    throw_away(letter);
+    discard(letter);
     return true;
   });
 }
@@ -115,8 +115,8 @@ void Mailroom::progress() {
   move_orphans(ended);
 }
 
-// Moves on with what nobody waits for. Errors are nobody's either: whoever
-// waits for the same peer hears of them.
+// Advances the messages that nobody waits for. Their errors are not reported:
+// whoever waits for the same peer gets one.
 void Mailroom::move_orphans(std::list<Orphan>& ended) {
   for (auto it = orphans_.begin(); it != orphans_.end();) {
     const auto orphan = it++;
@@ -185,7 +185,7 @@ void Mailroom::forget(const std::shared_ptr<Receipt>& receipt,
     for (Request& request : receipt->enclosure) transport_.abandon(request);
 }
 
-void Mailroom::throw_away(const Letter& letter) {
+void Mailroom::discard(const Letter& letter) {
   const LetterHead& head = letter.head;
   if (head.enclosure == 0) return;
   Waste waste{letter.peer,
@@ -276,7 +276,7 @@ void Mailroom::fetch() {
       continue;
     }
     if (is_over(letter.head.group)) {
-      throw_away(letter);
+      discard(letter);
       continue;
     }
     const auto receipt = std::find_if(

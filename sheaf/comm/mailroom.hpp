@@ -4,8 +4,8 @@
 // as an enclosure. Matching is done here: by group, sender (or any) and tag,
 // in the order sent.
 //
-// Groups go by their serial numbers, which are not used again. Letters of a
-// group that has ended here are thrown away, with their enclosures; those of a
+// Groups are identified by serial numbers, which are never reused. Letters of a
+// group that has ended here are discarded, with their enclosures; those of a
 // group that this rank is about to join are kept.
 
 #include <cstdint>
@@ -118,7 +118,7 @@ class Mailroom {
     std::shared_ptr<void> memory;
     std::shared_ptr<void> token;
   };
-  // The contents of a letter that was thrown away, taken in part by part.
+  // The contents of a discarded letter, received part by part.
   struct Waste {
     int peer;
     Tag tag;
@@ -131,7 +131,7 @@ class Mailroom {
   void deliver(const Letter& letter, Receipt& receipt);
   void send_note(int peer, std::uint32_t note);
   void take_note(const Letter& letter);
-  void throw_away(const Letter& letter);
+  void discard(const Letter& letter);
   bool is_over(std::uint32_t serial) const;
   void move_orphans(std::list<Orphan>& ended);
   bool advance(Waste& waste);

@@ -23,7 +23,7 @@ struct Choice {
 };
 
 // Whether bits may depend on nothing but the ranks' inputs: by the call or by
-// the world's options. It goes before all that chooses an algorithm.
+// the world's options. It overrides the mode and a forced algorithm.
 bool is_reproducible(GroupCore& group, const CollectiveOptions& options);
 
 // Every rank of the group comes to the same choice. UsageError when what is

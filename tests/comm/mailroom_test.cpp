@@ -113,8 +113,8 @@ TEST_F(TwoRooms, AForgottenReceiveTakesNothing) {
   EXPECT_EQ(other, 7);
 }
 
-// What is thrown away is gone: a later group is another one.
-TEST_F(TwoRooms, LettersOfAnEndedGroupAreThrownAway) {
+// Also those that come after its end.
+TEST_F(TwoRooms, LettersOfAnEndedGroupAreDiscarded) {
   receiver_.open_group(0);
   receiver_.open_group(1);
   const std::vector<int> large(5000, 9);
@@ -124,7 +124,6 @@ TEST_F(TwoRooms, LettersOfAnEndedGroupAreThrownAway) {
   EXPECT_EQ(receiver_.unclaimed_count(), 3u);
   receiver_.close_group(1);
   EXPECT_EQ(receiver_.unclaimed_count(), 1u);
-  // And what comes after its end.
   send(head(0, 0, 1, /*group=*/1), {3});
   send(head(0, 0, 5000, /*group=*/1), large);
   EXPECT_EQ(receiver_.unclaimed_count(), 1u);
