@@ -56,8 +56,7 @@ Finish start_reduce(const Group& group, const Case& test) {
           ? input
           : Elements(group, test.memory, test.dtype, is_root ? test.count : 0);
   auto work =
-      comm::reduce(group, input.buffer(), output.buffer(), options_of(test))
-          .wait();
+      comm::reduce(group, input.buffer(), output.buffer(), options_of(test));
   return [=, kept = input]() mutable {
     work.wait();
     if (!is_root) return;
