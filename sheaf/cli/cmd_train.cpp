@@ -20,7 +20,8 @@ constexpr const char* kTrainFooter =
     "  sheaf train a.yaml -n 4 --resume --output runs/a-001\n"
     "SIGTERM and Ctrl-C save a checkpoint first. Exit code: that of the rank\n"
     "that failed first; 128+n after signal n; 2 for a mistake in the command\n"
-    "line or the description. docs/train.md describes the description.";
+    "line or the description; 6 when a loss or gradient is not finite.\n"
+    "docs/train.md describes the description.";
 
 struct TrainArguments {
   LaunchOptions launch;
@@ -29,6 +30,7 @@ struct TrainArguments {
   std::string output;
   std::string plan;
   bool is_resumed = false;
+  bool accepts_changes = false;
   bool prints_config = false;
   bool explains = false;
 };
@@ -52,6 +54,9 @@ void add_training_options(CLI::App& command, TrainArguments& arguments) {
                      "writes it; goes before the description's plan");
   command.add_flag("--resume", arguments.is_resumed,
                    "Go on from the folder's latest checkpoint");
+  command.add_flag("--accept-changes", arguments.accepts_changes,
+                   "With --resume: go on also with settings that change the "
+                   "result and are not those that the run began with");
   command.add_flag("--print-config", arguments.prints_config,
                    "Print the complete description, with defaults");
   command.add_flag("--explain", arguments.explains,
@@ -67,6 +72,7 @@ std::vector<std::string> rank_words(const TrainArguments& arguments) {
   if (!arguments.output.empty())
     words.insert(words.end(), {"--output", arguments.output});
   if (arguments.is_resumed) words.push_back("--resume");
+  if (arguments.accepts_changes) words.push_back("--accept-changes");
   if (arguments.prints_config) words.push_back("--print-config");
   if (arguments.explains) words.push_back("--explain");
   const std::string place = progress_place();

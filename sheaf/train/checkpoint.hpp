@@ -17,9 +17,26 @@
 #include <vector>
 
 #include "sheaf/comm/group.hpp"
+#include "sheaf/train/metrics.hpp"
 #include "sheaf/train/optimizer.hpp"
+#include "sheaf/train/step_times.hpp"
 
 namespace sheaf::train {
+
+// What a run has taken so far, over all its resumptions: what came after the
+// checkpoint that it was resumed from does not count.
+struct RunTotals {
+  double seconds = 0;
+  std::int64_t epochs = 0;         // that are complete
+  double epoch_seconds = 0;        // of these, with validation
+  double open_epoch_seconds = 0;   // of the one under way
+  StepTimes times;                 // of the steps of complete epochs
+  StepTimes open_times;            // of the epoch under way
+  std::int64_t skipped_steps = 0;  // as not finite
+  std::int64_t open_skipped = 0;   // of the epoch under way
+  MetricValues train;              // of the last complete epoch
+  MetricValues validation;         // without rows: there was none
+};
 
 // Random numbers are a function of seed, step and rank, so they need no state
 // of their own.
@@ -34,6 +51,7 @@ struct TrainState {
   std::int64_t best_step = -1;
   std::int64_t epochs_since_best = 0;
   bool has_stopped_early = false;
+  RunTotals totals;
   std::vector<double> metric_sums;  // of the epoch so far; see Metrics
   NamedTensors weights;             // parameters and buffers
   NamedTensors optimizer;

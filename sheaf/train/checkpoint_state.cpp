@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
@@ -22,6 +23,92 @@ constexpr const char* kChecksum = "crc32c";
 constexpr const char* kMetricSums = "metric_sums";
 constexpr std::string_view kExchange = "exchange/";
 
+ordered_json number_or_null(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return value;
+}
+
+double number_in(const ordered_json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                        : json.get<double>();
+}
+
+ordered_json json_of(const StepTimes& times) {
+  return {{"data", times.data},
+          {"forward", times.forward},
+          {"backward", times.backward},
+          {"exchange", times.exchange},
+          {"exchange_busy", times.exchange_busy},
+          {"gradient", times.gradient},
+          {"has_factors", times.has_factors},
+          {"optimizer", times.optimizer},
+          {"batch", times.batch},
+          {"bytes", times.bytes}};
+}
+
+StepTimes times_in(const ordered_json& json) {
+  StepTimes times;
+  times.data = json.at("data");
+  times.forward = json.at("forward");
+  times.backward = json.at("backward");
+  times.exchange = json.at("exchange");
+  times.exchange_busy = json.at("exchange_busy");
+  times.gradient = json.at("gradient");
+  times.has_factors = json.at("has_factors");
+  times.optimizer = json.at("optimizer");
+  times.batch = json.at("batch");
+  times.bytes = json.at("bytes");
+  return times;
+}
+
+ordered_json json_of(const MetricValues& values) {
+  return {{"rows", values.rows},
+          {"loss", number_or_null(values.loss)},
+          {"accuracy", number_or_null(values.accuracy)},
+          {"precision", number_or_null(values.precision)},
+          {"recall", number_or_null(values.recall)},
+          {"f1", number_or_null(values.f1)}};
+}
+
+MetricValues metrics_in(const ordered_json& json) {
+  MetricValues values;
+  values.rows = json.at("rows");
+  values.loss = number_in(json.at("loss"));
+  values.accuracy = number_in(json.at("accuracy"));
+  values.precision = number_in(json.at("precision"));
+  values.recall = number_in(json.at("recall"));
+  values.f1 = number_in(json.at("f1"));
+  return values;
+}
+
+ordered_json json_of(const RunTotals& totals) {
+  return {{"seconds", totals.seconds},
+          {"epochs", totals.epochs},
+          {"epoch_seconds", totals.epoch_seconds},
+          {"open_epoch_seconds", totals.open_epoch_seconds},
+          {"times", json_of(totals.times)},
+          {"open_times", json_of(totals.open_times)},
+          {"skipped_steps", totals.skipped_steps},
+          {"open_skipped", totals.open_skipped},
+          {"train", json_of(totals.train)},
+          {"validation", json_of(totals.validation)}};
+}
+
+RunTotals totals_in(const ordered_json& json) {
+  RunTotals totals;
+  totals.seconds = json.at("seconds");
+  totals.epochs = json.at("epochs");
+  totals.epoch_seconds = json.at("epoch_seconds");
+  totals.open_epoch_seconds = json.at("open_epoch_seconds");
+  totals.times = times_in(json.at("times"));
+  totals.open_times = times_in(json.at("open_times"));
+  totals.skipped_steps = json.at("skipped_steps");
+  totals.open_skipped = json.at("open_skipped");
+  totals.train = metrics_in(json.at("train"));
+  totals.validation = metrics_in(json.at("validation"));
+  return totals;
+}
+
 ordered_json numbers_of(const TrainState& state) {
   ordered_json best = nullptr;
   if (!std::isnan(state.best)) best = state.best;
@@ -34,7 +121,8 @@ ordered_json numbers_of(const TrainState& state) {
           {"best", best},
           {"best_step", state.best_step},
           {"epochs_since_best", state.epochs_since_best},
-          {"has_stopped_early", state.has_stopped_early}};
+          {"has_stopped_early", state.has_stopped_early},
+          {"totals", json_of(state.totals)}};
 }
 
 TrainState state_of(const ordered_json& json) {
@@ -49,6 +137,8 @@ TrainState state_of(const ordered_json& json) {
   state.best_step = json.at("best_step");
   state.epochs_since_best = json.at("epochs_since_best");
   state.has_stopped_early = json.at("has_stopped_early");
+  // Checkpoints of earlier versions have none.
+  if (json.contains("totals")) state.totals = totals_in(json.at("totals"));
   return state;
 }
 

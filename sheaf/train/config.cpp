@@ -92,6 +92,10 @@ void check_strategy(const RunConfig& config) {
               config.where("parallel.grid"), "parallel.grid is ",
               config.parallel.grid,
               ", which is for strategy: spatial, and it is ", strategy);
+  SHEAF_CHECK(config.dad.plan.empty() || strategy == "auto",
+              config.where("dad.plan"), "dad.plan is ", config.dad.plan,
+              ", which is for strategy: auto, and it is ", strategy,
+              "; leave it out, or see dad.routes");
   for (const auto& [name, argument] : config.dad.routes) {
     const std::string value =
         argument.values.empty() || argument.is_list ? "" : argument.values[0];

@@ -86,6 +86,7 @@ struct DadConfig {
   int power_iterations = 0;
   bool low_rank = false;  // auto may choose it
   bool trials = true;     // auto measures plans in the first steps
+  std::string plan;       // auto repeats this dad_plan.json; empty: it decides
   std::string wire = "none";
   std::string zeros = "auto";
   std::string first_layer = "factors";
@@ -135,6 +136,9 @@ struct RunConfig {
   std::vector<std::int64_t> shares{1};
   int accumulate = 1;    // pieces in which a rank takes its share
   double clip_norm = 0;  // 0: no clipping
+  // What a loss or gradient that is not finite does: stop the run, skip the
+  // step, or nothing (ignore).
+  std::string on_non_finite = "stop";
   std::int64_t seed = 0;
   std::string precision = "f32";
   std::string plan;  // file with the precisions of layers; empty: none
@@ -178,5 +182,16 @@ RunConfig parse_config(const std::string& text, const std::string& name,
 // The complete description, defaults included, as YAML that reads back to the
 // same.
 std::string print_config(const RunConfig& config);
+
+// A key with different values in two configs, as text.
+struct ConfigChange {
+  std::string key;
+  std::string before;
+  std::string after;
+  bool changes_result = true;
+};
+// In the order of the keys. See kResumableKeys for what changes the result.
+std::vector<ConfigChange> changes_between(const RunConfig& before,
+                                          const RunConfig& after);
 
 }  // namespace sheaf::train

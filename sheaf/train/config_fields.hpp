@@ -21,6 +21,17 @@ inline constexpr Range kPositive{.is_open = true};
 inline constexpr Range kFraction{0, 1};
 inline constexpr Range kFromOne{1};
 
+// Keys, or whole sections, that do not change what the steps of a run compute:
+// a run may be resumed with other values for them. (Other numbers of threads,
+// as of ranks, change the order in which numbers are added.) All other keys
+// change the result. `epochs` decides how many steps there are; where the
+// learning rate depends on that number (schedule cosine), it changes the
+// result, too.
+inline constexpr std::array kResumableKeys{
+    "data.workers",   "epochs", "threads",
+    "dad.log_layers", "output", "check_weights_every",
+    "on_non_finite"};
+
 template <class Visitor>
 void visit(Visitor& visitor, DataConfig& data) {
   visitor.field("name", data.name);
@@ -87,6 +98,7 @@ void visit(Visitor& visitor, DadConfig& dad) {
   visitor.field("power_iterations", dad.power_iterations, Range{});
   visitor.field("low_rank", dad.low_rank);
   visitor.field("trials", dad.trials);
+  visitor.field("plan", dad.plan);
   visitor.choice("wire", dad.wire, {"none", "f16", "bf16"});
   visitor.choice("zeros", dad.zeros, {"auto", "send", "skip"});
   visitor.choice("first_layer", dad.first_layer, {"factors", "gradient"});
@@ -137,6 +149,8 @@ void visit(Visitor& visitor, RunConfig& config) {
   visitor.numbers("shares", config.shares, Range{0, 1 << 30});
   visitor.field("accumulate", config.accumulate, kFromOne);
   visitor.field("clip_norm", config.clip_norm, Range{});
+  visitor.choice("on_non_finite", config.on_non_finite,
+                 {"stop", "skip", "ignore"});
   visitor.field("seed", config.seed, Range{});
   visitor.choice("precision", config.precision, {"f32", "f64", "bf16"});
   visitor.field("plan", config.plan);

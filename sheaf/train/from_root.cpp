@@ -1,5 +1,6 @@
 #include "sheaf/train/from_root.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include "sheaf/comm/collectives.hpp"
@@ -56,6 +57,25 @@ std::vector<std::vector<std::int64_t>> from_all(
     result.emplace_back(begin, end);
   }
   return result;
+}
+
+std::vector<std::string> texts_of_all(const comm::Group& group,
+                                      const std::string& mine) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  std::vector<std::int64_t> size{static_cast<std::int64_t>(mine.size())};
+  std::vector<std::int64_t> sizes(ranks);
+  comm::all_gather(group, size, sizes, {.name = "lengths of texts"}).wait();
+  const auto longest =
+      static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  std::vector<std::uint8_t> padded(longest);
+  std::copy(mine.begin(), mine.end(), padded.begin());
+  std::vector<std::uint8_t> all(longest * ranks);
+  comm::all_gather(group, padded, all, {.name = "texts"}).wait();
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < ranks; ++i)
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + i * longest),
+                       static_cast<std::size_t>(sizes[i]));
+  return texts;
 }
 
 }  // namespace sheaf::train

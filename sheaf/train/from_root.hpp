@@ -34,4 +34,8 @@ std::vector<std::vector<std::int64_t>> from_all(
     const comm::Group& group, std::size_t numbers,
     const std::function<std::vector<std::int64_t>()>& body);
 
+// The text that each rank gives, by rank, on all ranks.
+std::vector<std::string> texts_of_all(const comm::Group& group,
+                                      const std::string& mine);
+
 }  // namespace sheaf::train

@@ -87,10 +87,14 @@ void Journal::add(const BatchReport& report) {
   if (report.has_classes)
     row.emplace_back("accuracy", report.totals.hits / report.totals.rows);
   row.emplace_back("learning_rate", report.learning_rate);
+  if (report.is_skipped) row.emplace_back("is_skipped", true);
   append(row, report.times);
   const bool is_told = (report.step + 1) % config_.output.log_every == 0;
-  log_.add(row, /*flush=*/is_told);
-  if (events_ && is_told)
+  log_.add(row, /*flush=*/is_told || report.is_skipped);
+  if (report.is_skipped)
+    say(fmt::format("step {} skipped: its loss or gradients are not finite",
+                    report.step));
+  if (events_ && is_told && !report.is_skipped)
     events_->add(report.step, {{"batch/loss", loss},
                                {"batch/learning_rate", report.learning_rate},
                                {"batch/duration_ms", report.times.batch}});
@@ -129,6 +133,8 @@ void Journal::add(const EpochReport& report) {
   append(row, "train_", report.train);
   if (report.validation) append(row, "validation_", *report.validation);
   row.emplace_back("is_best", report.is_best);
+  if (report.skipped_steps > 0)
+    row.emplace_back("skipped_steps", report.skipped_steps);
   row.emplace_back("learning_rate", report.learning_rate);
   row.emplace_back("rows", report.train.rows);
   row.emplace_back("epoch_duration", report.duration);
@@ -155,17 +161,18 @@ std::string Journal::describe(const PretrainingReport& report) const {
 
 void Journal::add(const PretrainingReport& report) {
   const bool is_told = (report.batch + 1) % config_.output.log_every == 0;
-  log_.add(Row{{"kind", "pretrain"},
-               {"stage", report.stage},
-               {"epoch", report.epoch},
-               {"batch", report.batch},
-               {"step", report.step},
-               {"rows", report.rows},
-               {"reconstruction", report.reconstruction},
-               {"sparsity", report.sparsity},
-               {"data_duration", report.data},
-               {"batch_duration", report.duration}},
-           /*flush=*/is_told);
+  Row row{{"kind", "pretrain"},
+          {"stage", report.stage},
+          {"epoch", report.epoch},
+          {"batch", report.batch},
+          {"step", report.step},
+          {"rows", report.rows},
+          {"reconstruction", report.reconstruction},
+          {"sparsity", report.sparsity},
+          {"data_duration", report.data},
+          {"batch_duration", report.duration}};
+  if (report.is_skipped) row.emplace_back("is_skipped", true);
+  log_.add(row, /*flush=*/is_told || report.is_skipped);
   if (options_.progress)
     options_.progress->update(0, describe(report));
   else if (is_told)

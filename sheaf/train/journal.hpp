@@ -33,6 +33,7 @@ struct BatchReport {
   bool has_classes = false;
   double learning_rate = 0;
   StepTimes times;
+  bool is_skipped = false;  // loss or gradients were not finite
 };
 
 struct EpochReport {
@@ -44,6 +45,7 @@ struct EpochReport {
   double duration = 0;  // ms, with validation
   StepTimes times;      // sums over the steps
   bool is_best = false;
+  std::int64_t skipped_steps = 0;  // of the epoch
 };
 
 // A step of pre-training, or the means over an epoch of it.
@@ -56,8 +58,9 @@ struct PretrainingReport {
   std::int64_t rows = 0;   // of the batch, over all ranks
   double reconstruction = 0;
   double sparsity = 0;
-  double data = 0;      // ms
-  double duration = 0;  // ms, all of it
+  double data = 0;          // ms
+  double duration = 0;      // ms, all of it
+  bool is_skipped = false;  // cost or gradients were not finite
 };
 
 class Journal {

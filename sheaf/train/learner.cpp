@@ -1,6 +1,7 @@
 #include "sheaf/train/learner.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "sheaf/base/error.hpp"
@@ -39,13 +40,6 @@ std::vector<std::int64_t> with_rows(std::vector<std::int64_t> shape,
                                     std::int64_t rows) {
   shape.insert(shape.begin(), rows);
   return shape;
-}
-
-void seed_step(std::int64_t seed, std::int64_t step, int rank) {
-  auto random = data::Random(static_cast<std::uint64_t>(seed))
-                    .derive(static_cast<std::uint64_t>(step))
-                    .derive(static_cast<std::uint64_t>(rank));
-  torch::manual_seed(random.next());
 }
 
 }  // namespace
@@ -203,7 +197,9 @@ void Learner::learn(const Piece& piece, StepTimes& times, Metrics& metrics) {
   }
   times.backward += watch.lap();
   if (rows == 0) return;
-  add_to(metrics, piece, output.detach(), sum.item<double>());
+  const auto value = sum.item<double>();
+  has_finite_losses_ = has_finite_losses_ && std::isfinite(value);
+  add_to(metrics, piece, output.detach(), value);
 }
 
 void Learner::take_exchange(StepTimes& times) {
@@ -220,32 +216,58 @@ void Learner::take_exchange(StepTimes& times) {
       std::max(0.0, times.backward - stats.wait_ms - stats.gradient_ms);
 }
 
+void Learner::seed_step(std::int64_t step) const {
+  auto random = data::Random(static_cast<std::uint64_t>(config_.seed))
+                    .derive(static_cast<std::uint64_t>(step))
+                    .derive(static_cast<std::uint64_t>(samples_.rank()));
+  torch::manual_seed(random.next());
+}
+
+Learner::Piece Learner::piece_of_step(const data::Batch& batch,
+                                      std::int64_t i) const {
+  const std::int64_t rows = batch.size(), pieces = parts_of(batch);
+  const std::int64_t first = i * rows / pieces;
+  return piece_of(batch, first, (i + 1) * rows / pieces - first);
+}
+
 StepTimes Learner::train_step(const data::Batch& batch, std::int64_t step,
                               double learning_rate, Metrics& metrics) {
+  StepTimes times = compute(batch, step, metrics);
+  apply(learning_rate, times);
+  return times;
+}
+
+StepTimes Learner::compute(const data::Batch& batch, std::int64_t step,
+                           Metrics& metrics) {
   StepTimes times;
-  seed_step(config_.seed, step, samples_.rank());
+  seed_step(step);
+  has_finite_losses_ = true;
   parallel::forget_gradients(*model_.module);
   const std::int64_t pieces = parts_of(batch);
-  const std::int64_t rows = batch.size();
   for (std::int64_t i = 0; i < pieces; ++i) {
     std::optional<parallel::Strategy::NoSync> guard;
     if (parallel_ && i + 1 < pieces) guard.emplace(*parallel_);
-    const std::int64_t first = i * rows / pieces;
-    const std::int64_t end = (i + 1) * rows / pieces;
-    learn(piece_of(batch, first, end - first), times, metrics);
+    learn(piece_of_step(batch, i), times, metrics);
   }
   take_exchange(times);
-  Stopwatch watch;
-  const TraceSpan span(trace_, "optimizer", "train");
   // What has no gradient is left alone, by weight decay and momentum, too.
   for (Tensor& parameter : resting_) parameter.mutable_grad().reset();
-  if (!scale_ || scale_->unscale(tensors_of(parameters_), group_)) {
+  return times;
+}
+
+bool Learner::apply(double learning_rate, StepTimes& times) {
+  Stopwatch watch;
+  const TraceSpan span(trace_, "optimizer", "train");
+  const bool is_least = scale_ && scale_->is_least();
+  const bool is_good =
+      !scale_ || scale_->unscale(tensors_of(parameters_), group_);
+  if (is_good) {
     clip();
     set_learning_rate(*optimizer_, learning_rate);
     step_optimizer();
   }
   times.optimizer = watch.lap();
-  return times;
+  return is_good || !is_least;
 }
 
 // Scopes have the names that torch.profiler gives them.
@@ -317,9 +339,16 @@ std::vector<parallel::DadRoute> Learner::routes() const {
   return dad ? dad->routes() : std::vector<parallel::DadRoute>{};
 }
 
+parallel::FixedRoutes Learner::fixed_routes() const {
+  const auto* dad =
+      dynamic_cast<const parallel::DadParallelCore*>(parallel_.get());
+  return dad ? dad->fixed_routes() : parallel::FixedRoutes{};
+}
+
 void Learner::share_weights() {
   if (config_.has_unlike_devices())
     parallel::broadcast_tensors(group_, parameters_);
+  if (parallel_) parallel_->share_buffers();
 }
 
 void Learner::check_weights() const {

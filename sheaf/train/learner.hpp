@@ -45,11 +45,31 @@ class Learner {
   // Before the steps of a phase: whether dropout and the like are on.
   void set_training(bool is_on) { model_.module->train(is_on); }
 
-  // One optimiser step on this rank's share of a global batch, which may be
+  // One optimizer step on this rank's share of a global batch, which may be
   // empty. The gradient is that of the mean loss over the whole global batch.
   // Random numbers are a function of seed, step and rank.
   StepTimes train_step(const data::Batch& batch, std::int64_t step,
                        double learning_rate, Metrics& metrics);
+  // Its two halves. compute() leaves the averaged gradients, and the weights as
+  // they were. apply() steps; a step that a loss scale leaves out to find a
+  // better one is part of its work. It returns false, the same on all ranks,
+  // where gradients are not finite and no smaller scale is left.
+  StepTimes compute(const data::Batch& batch, std::int64_t step,
+                    Metrics& metrics);
+  bool apply(double learning_rate, StepTimes& times);
+
+  // Between the two: whether this rank's losses are finite, and the gradients,
+  // where no loss scale looks after these.
+  bool is_step_finite() const;
+  // Makes the passes of compute() again, without any exchange of gradients, and
+  // reports what was the first not to be finite, such as "the output of layer
+  // 'fc1' (aten::addmm)"; empty where this rank has found nothing. All ranks
+  // call it.
+  std::string find_non_finite(const data::Batch& batch, std::int64_t step);
+  // The first parameter whose gradient is not finite; empty: all are.
+  std::string find_non_finite_gradient() const;
+  // The same of weights and buffers.
+  std::string find_non_finite_weight() const;
 
   // In which layers compute; null: all as their weights.
   const plan::PrecisionPlan* plan() const {
@@ -89,18 +109,23 @@ class Learner {
   void load_from(const TrainState& state);
   void load_weights(const NamedTensors& weights);
 
-  // Unlike devices round differently: where there are any, the weights become
-  // rank 0's again. All ranks call it.
+  // What ranks have of their own becomes rank 0's, so that all evaluate and
+  // save one model: buffers that each has changed, such as running statistics,
+  // and on mixed devices, which round differently, all weights. All ranks call
+  // it.
   void share_weights();
 
-  // CheckError when the ranks' weights differ in a bit.
+  // CheckError when the ranks' weights differ in a bit; see Strategy.
   void check_weights() const;
 
   // The ways of the parameters' gradients; empty before the first step, and
   // for strategies that have but one.
   std::vector<parallel::DadRoute> routes() const;
+  // What strategy auto has decided on; empty before, and for others.
+  parallel::FixedRoutes fixed_routes() const;
 
   const torch::nn::Module& module() const { return *model_.module; }
+  const NamedTensors& parameters() const { return parameters_; }
 
  private:
   struct Piece {
@@ -109,8 +134,11 @@ class Learner {
     double weight = 0;     // of a row's loss
   };
 
+  void seed_step(std::int64_t step) const;
+  std::string find_in_piece(const Piece& piece);
   void make_parallel(TraceWriter* trace);
   ParallelConfig planned_parallel();
+  parallel::FixedRoutes planned_routes() const;
   void use_plan();
   // For operators that go by the plan; null without one.
   std::unique_ptr<parallel::MixedPrecision::Scope> plan_scope();
@@ -121,8 +149,9 @@ class Learner {
                            std::int64_t rows) const;
   Piece piece_of(const data::Batch& batch, std::int64_t first,
                  std::int64_t rows) const;
-  // In how many pieces a step takes this rank's share.
+  // In how many pieces a step takes this rank's share, and one of them.
   std::int64_t parts_of(const data::Batch& batch) const;
+  Piece piece_of_step(const data::Batch& batch, std::int64_t i) const;
   torch::Tensor loss_sum(const torch::Tensor& output,
                          const torch::Tensor& target) const;
   torch::Tensor forward(const Piece& piece, torch::Tensor& output);
@@ -150,6 +179,7 @@ class Learner {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<parallel::MixedPrecision> precision_;  // with a plan
   std::optional<parallel::LossScale> scale_;  // where the plan needs one
+  bool has_finite_losses_ = true;             // of this rank, since compute()
 };
 
 }  // namespace sheaf::train

@@ -1,50 +1,17 @@
 // The loss of a step for its second derivatives: everything in the type of the
 // weights, nothing exchanged, and nothing of the run changed by it.
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-
-#include <mutex>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/random.hpp"
 #include "sheaf/parallel/precision_flags.hpp"
+#include "sheaf/train/kept_state.hpp"
 #include "sheaf/train/learner.hpp"
 
 namespace sheaf::train {
 namespace {
 
 using torch::Tensor;
-
-// Puts back what a forward pass changes: running statistics and the like, and
-// random numbers.
-class KeptState {
- public:
-  KeptState(const torch::nn::Module& module, const torch::Device& device) {
-    for (const Tensor& buffer : module.buffers())
-      if (buffer.defined()) buffers_.emplace_back(buffer, buffer.clone());
-    keep(at::detail::getDefaultCPUGenerator());
-    if (device.is_cuda()) keep(at::globalContext().defaultGenerator(device));
-  }
-  ~KeptState() {
-    const torch::NoGradGuard no_grad;
-    for (auto& [buffer, value] : buffers_) buffer.copy_(value);
-    for (auto& [generator, state] : generators_) {
-      const std::lock_guard lock(generator.mutex());
-      generator.set_state(state);
-    }
-  }
-  KeptState(const KeptState&) = delete;
-  KeptState& operator=(const KeptState&) = delete;
-
- private:
-  void keep(at::Generator generator) {
-    const std::lock_guard lock(generator.mutex());
-    generators_.emplace_back(generator, generator.get_state());
-  }
-
-  std::vector<std::pair<Tensor, Tensor>> buffers_;
-  std::vector<std::pair<at::Generator, Tensor>> generators_;
-};
 
 // While it lives, attention is computed by operators that can be differentiated
 // twice. What there is to switch off differs between libtorchs.
@@ -97,11 +64,9 @@ std::vector<Curvature> Learner::curvature(const data::Batch& batch,
   torch::manual_seed(random.derive(1).next());
   const PlainAttention attention(at::globalContext());
   const parallel::Tf32Flags exact(false);
-  const std::int64_t rows = batch.size(), parts = parts_of(batch);
-  for (std::int64_t i = 0; i < parts && rows > 0; ++i) {
-    const std::int64_t first = i * rows / parts;
-    const std::int64_t end = (i + 1) * rows / parts;
-    const Piece piece = piece_of(batch, first, end - first);
+  const std::int64_t parts = parts_of(batch);
+  for (std::int64_t i = 0; i < parts && batch.size() > 0; ++i) {
+    const Piece piece = piece_of_step(batch, i);
     const Tensor output = model_.forward(piece.data);
     sums.add(loss_sum(output, piece.target) * piece.weight);
   }

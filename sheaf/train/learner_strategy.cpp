@@ -1,8 +1,12 @@
 // The strategy that a run description asks for, or its plan.
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/train/durable.hpp"
+#include "sheaf/train/from_root.hpp"
 #include "sheaf/train/learner.hpp"
 #include "sheaf/train/plan_setup.hpp"
+#include "sheaf/train/routes_file.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -100,8 +104,10 @@ void Learner::make_parallel(TraceWriter* trace) {
     if (ways_) plan_routes(*ways_, *model_.module, options);
     if (ways_) options.exchange = exchange_for(config_, wanted.compression);
     options.trace = trace;
-    parallel_ = std::make_unique<parallel::DadParallelCore>(model_.module,
-                                                            group_, options);
+    auto dad = std::make_unique<parallel::DadParallelCore>(model_.module,
+                                                           group_, options);
+    if (!config_.dad.plan.empty()) dad->fix_routes(planned_routes());
+    parallel_ = std::move(dad);
     return;
   }
   parallel::DataParallelOptions options;
@@ -120,6 +126,22 @@ void Learner::make_parallel(TraceWriter* trace) {
   }
   parallel_ = std::make_unique<parallel::DataParallelCore>(model_.module,
                                                            group_, options);
+}
+
+// Rank 0 reads the file, so that other hosts need not have it.
+parallel::FixedRoutes Learner::planned_routes() const {
+  const std::string& file = config_.dad.plan;
+  const std::string text = from_root(group_, [&] {
+    const std::string read = read_whole(file);
+    const auto routes = parse_routes(read, file);
+    for (const auto& [name, tensor] :
+         parallel::unique_parameters(*model_.module))
+      SHEAF_CHECK(!tensor.requires_grad() || routes.by_name.contains(name),
+                  config_.where("dad.plan"), file, " has no route of ", name,
+                  "; it belongs to another network");
+    return read;
+  });
+  return parse_routes(text, file);
 }
 
 std::unique_ptr<parallel::MixedPrecision::Scope> Learner::plan_scope() {

@@ -84,8 +84,29 @@ void Metrics::add(double mean_loss, const torch::Tensor& output,
               "; there are the classes 0 to ", classes_ - 1);
   for (std::int64_t row = 0; row < rows; ++row) {
     sums_[place(wanted[row], answer[row])] += 1;
+    if (is_marked_)
+      places_since_mark_.push_back(place(wanted[row], answer[row]));
     sums_[2] += wanted[row] == answer[row];
   }
+}
+
+void Metrics::mark() {
+  is_marked_ = true;
+  marked_ = totals();
+  places_since_mark_.clear();
+}
+
+Totals Metrics::since_mark() const {
+  return {sums_[0] - marked_.rows, sums_[1] - marked_.loss,
+          sums_[2] - marked_.hits};
+}
+
+void Metrics::take_back() {
+  sums_[0] = marked_.rows;
+  sums_[1] = marked_.loss;
+  sums_[2] = marked_.hits;
+  for (const std::size_t place : places_since_mark_) sums_[place] -= 1;
+  places_since_mark_.clear();
 }
 
 void Metrics::sum_over(const comm::Group& group) {

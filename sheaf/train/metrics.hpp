@@ -57,6 +57,11 @@ class Metrics {
   MetricValues values() const;
   Totals totals() const { return {sums_[0], sums_[1], sums_[2]}; }
 
+  // What was added since mark() can be taken back.
+  void mark();
+  Totals since_mark() const;
+  void take_back();
+
   // All that it knows, for a checkpoint. Going on with another one's sums
   // needs the same number of classes, else UsageError.
   const std::vector<double>& sums() const { return sums_; }
@@ -72,6 +77,9 @@ class Metrics {
   // Rows, the sum of losses, hits, then how often each answer met each target.
   // Whole numbers stay exact in doubles, and travel together with the loss.
   std::vector<double> sums_;
+  bool is_marked_ = false;
+  Totals marked_;
+  std::vector<std::size_t> places_since_mark_;
 };
 
 }  // namespace sheaf::train

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/tensor/collectives.hpp"
+#include "sheaf/train/finite.hpp"
 
 namespace sheaf::train {
 
@@ -26,21 +28,59 @@ Pretrainer::Pretrainer(const PretrainingConfig& config,
 }
 
 PretrainingCost Pretrainer::step(const Tensor& images, double weight) {
-  PretrainingCost cost;
+  const Step made = compute(images, weight);
+  apply(made);
+  return made.cost;
+}
+
+Pretrainer::Step Pretrainer::compute(const Tensor& images,
+                                     double weight) const {
+  Step step;
   Tensor seen = seen_in(images);
-  if (!scale_) scale_ = scale_of(seen, weight);
-  if (*scale_ != 1) seen = seen * *scale_;
-  const Gradients gradients = gradients_of(seen, weight, cost);
-  tensor::all_reduce_n(group_, {gradients.encoder, gradients.decoder},
+  step.scale = scale_ ? *scale_ : scale_of(seen, weight);
+  if (step.scale != 1) seen = seen * step.scale;
+  step.gradients = gradients_of(seen, weight, step.cost);
+  tensor::all_reduce_n(group_, {step.gradients.encoder, step.gradients.decoder},
                        {.op = comm::ReduceOp::kAvg, .name = "pre-training"})
       .wait();
+  return step;
+}
+
+void Pretrainer::apply(const Step& step) {
+  scale_ = step.scale;
   if (config_.update == "two_step") {
-    apply(gradients.decoder);
-    apply(gradients.encoder);
+    descend(step.gradients.decoder);
+    descend(step.gradients.encoder);
   } else {
-    apply(gradients.encoder + gradients.decoder);
+    descend(step.gradients.encoder + step.gradients.decoder);
   }
-  return cost;
+}
+
+std::string Pretrainer::find_non_finite(const Tensor& images,
+                                        double weight) const {
+  const torch::NoGradGuard no_grad;
+  Tensor seen = seen_in(images);
+  const double scale = scale_ ? *scale_ : scale_of(seen, weight);
+  if (images.size(0) == 0) return "";
+  if (!is_finite(images)) return "the input images";
+  if (!is_finite(seen))
+    return concat("the output of stage ", stage_, ", the one before");
+  if (!std::isfinite(scale)) return "the scale of the stage's input";
+  seen = seen * scale;
+  const Tensor filtered = filters_->encode(seen, filters_->weight);
+  if (!is_finite(filtered))
+    return concat("the output of the filters of stage ", stage_ + 1);
+  const Tensor error = decode(filtered, filters_->weight) - seen;
+  if (!is_finite(error.mul(error).sum()))
+    return concat("the reconstruction by the filters of stage ", stage_ + 1);
+  if (!is_finite(network_.pool(stage_, filtered).sum()))
+    return concat("the pooled output of stage ", stage_ + 1);
+  const torch::AutoGradMode with_gradients(true);
+  PretrainingCost cost;
+  const Gradients own = gradients_of(seen, weight, cost);
+  return are_finite({own.encoder, own.decoder})
+             ? ""
+             : concat("the gradient of the filters of stage ", stage_ + 1);
 }
 
 Tensor Pretrainer::seen_in(const Tensor& images) const {
@@ -56,7 +96,7 @@ double Pretrainer::scale_of(const Tensor& seen, double weight) const {
   const nn::Pair& image = filters_->options().image;
   const double mean =
       squares[0] / group_.size() / static_cast<double>(image[0] * image[1]);
-  return mean > 0 ? 1 / std::sqrt(mean) : 1;
+  return mean == 0 ? 1 : 1 / std::sqrt(mean);
 }
 
 Tensor Pretrainer::decode(const Tensor& filtered, const Tensor& weights) const {
@@ -84,7 +124,7 @@ Pretrainer::Gradients Pretrainer::gradients_of(const Tensor& seen,
   return {gradients[0].contiguous(), gradients[1].contiguous()};
 }
 
-void Pretrainer::apply(const Tensor& gradient) {
+void Pretrainer::descend(const Tensor& gradient) {
   const torch::NoGradGuard no_grad;
   filters_->weight.sub_(gradient, config_.learning_rate);
   nn::normalise_filters_(filters_->weight);

@@ -3,6 +3,7 @@
 // of an image is to give back the image, and to be sparse.
 
 #include <optional>
+#include <string>
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/nn/pretrainable.hpp"
@@ -32,17 +33,31 @@ class Pretrainer {
   Pretrainer(const PretrainingConfig& config, nn::Pretrainable& network,
              std::size_t stage, const comm::Group& group);
 
-  // One step on this rank's images, which may be none. A row counts `weight`
-  // in sums whose mean over ranks is taken: ranks / rows of the global batch.
-  // All ranks call it, and have the same weights before and after.
-  PretrainingCost step(const at::Tensor& images, double weight);
-
- private:
   // Of the weights as the encoder's, and as the decoder's.
   struct Gradients {
     at::Tensor encoder;
     at::Tensor decoder;
   };
+  struct Step {
+    Gradients gradients;  // averaged over ranks
+    PretrainingCost cost;
+    double scale = 1;
+  };
+
+  // One step on this rank's images, which may be none. A row counts `weight`
+  // in sums whose mean over ranks is taken: ranks / rows of the global batch.
+  // All ranks call it, and have the same weights before and after.
+  PretrainingCost step(const at::Tensor& images, double weight);
+  // Its two halves; the first changes nothing. All ranks call both.
+  Step compute(const at::Tensor& images, double weight) const;
+  void apply(const Step& step);
+
+  // The first of the values that compute() goes through that is not finite, on
+  // this rank; empty: all are. Exchanges nothing but the scale. All ranks call
+  // it.
+  std::string find_non_finite(const at::Tensor& images, double weight) const;
+
+ private:
   at::Tensor seen_in(const at::Tensor& images) const;
   // By which it is to be multiplied. All ranks call it.
   double scale_of(const at::Tensor& seen, double weight) const;
@@ -50,7 +65,7 @@ class Pretrainer {
                     const at::Tensor& weights) const;
   Gradients gradients_of(const at::Tensor& seen, double weight,
                          PretrainingCost& cost) const;
-  void apply(const at::Tensor& gradient);
+  void descend(const at::Tensor& gradient);
 
   const PretrainingConfig& config_;
   nn::Pretrainable& network_;

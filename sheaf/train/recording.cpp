@@ -71,7 +71,9 @@ class RecordedRun {
  public:
   RecordedRun(const comm::Group& group, const RunConfig& config,
               std::optional<tensor::MemoryWatch>& watch)
-      : group_(group), watch_(watch) {
+      : group_(group),
+        checks_finite_(config.on_non_finite != "ignore"),
+        watch_(watch) {
     set_threads(config, group);
     samples_ = sample_ranks(config, group);
     Model model;
@@ -104,7 +106,8 @@ class RecordedRun {
   std::int64_t rows() const { return rows_; }  // of this rank in a step
 
  private:
-  // As the trainer does it, with the exchange of sums at its end.
+  // As the trainer does it, with its exchange of sums and its check of the
+  // gradients in between.
   void step() {
     const tensor::Scope whole(concat("ProfilerStep#", step_));
     {
@@ -113,11 +116,13 @@ class RecordedRun {
     }
     Metrics metrics(0);
     data::Batch& batch = **next_;
-    learner_->train_step(batch, step_, schedule_->rate(step_), metrics);
+    StepTimes times = learner_->compute(batch, step_, metrics);
+    std::vector<double> sums(5);
+    if (checks_finite_) sums[4] = learner_->is_step_finite() ? 0 : 1;
+    comm::all_reduce(group_, sums, {.name = "batch"}).wait();
+    learner_->apply(schedule_->rate(step_), times);
     rows_ = batch.size();
     ++step_;
-    std::vector<double> sums(4);
-    comm::all_reduce(group_, sums, {.name = "batch"}).wait();
   }
 
   // Threads of the loader have made the batch that is left, and the next one.
@@ -129,6 +134,7 @@ class RecordedRun {
   }
 
   const comm::Group& group_;
+  const bool checks_finite_;
   std::optional<tensor::MemoryWatch>& watch_;
   comm::Group samples_;
   DataSets sets_;

@@ -9,6 +9,7 @@
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/plan_setup.hpp"
+#include "sheaf/train/routes_file.hpp"
 #include "sheaf/train/trainer_run.hpp"
 
 namespace sheaf::train {
@@ -79,8 +80,9 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   from_root(group, prepare);
   if (!is_first()) prepare();
   check_plan(config, *model.module, group, device);
-  open_folder();
-  if (config.output.trace) {
+  if (options.is_resumed) accept_resumption(model);
+  if (!has_finished_) open_folder();
+  if (config.output.trace && !has_finished_) {
     const std::string name =
         is_first() ? "trace.json" : concat("trace.rank", group.rank(), ".json");
     trace_ = std::make_unique<TraceWriter>(result_.folder / name,
@@ -88,8 +90,8 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   }
   learner_.emplace(config, std::move(model), group, trace_.get());
   schedule_.emplace(config, train_loader_->batches());
-  if (options.is_resumed) resume();
-  open_journal();
+  if (!state_.weights.empty()) learner_->load_from(state_);
+  if (!has_finished_) open_journal();
 }
 
 void TrainerRun::check_strategy() const {
@@ -107,6 +109,8 @@ void TrainerRun::open_folder() {
   result_.folder = from_root(group_, [this] {
     const fs::path folder = open_run_folder(
         {config_.output.folder, options_.config_name, options_.is_resumed});
+    if (checkpoints_ && !state_.weights.empty())
+      checkpoints_->set_aside_after(state_.step);
     write_file_atomically(folder / "config.yaml", print_config(config_));
     return folder.string();
   });
@@ -126,25 +130,6 @@ void TrainerRun::open_loaders() {
   if (sets_.test) test_loader_.emplace(sets_.test, samples_, evaluation);
 }
 
-void TrainerRun::resume() {
-  std::optional<TrainState> latest;
-  from_root(group_, [&] {
-    latest = checkpoints_->load_latest();
-    if (latest) checkpoints_->set_aside_after(latest->step);
-    return std::string();
-  });
-  const auto state = share_state(group_, latest);
-  if (!state) return;  // the run ended before its first checkpoint
-  SHEAF_CHECK(
-      state->seed == config_.seed &&
-          state->global_batch == config_.global_batch,
-      "the checkpoint was made with seed ", state->seed, " and global_batch ",
-      state->global_batch, ", and the description says ", config_.seed, " and ",
-      config_.global_batch, "; resume with the same, or start a new run");
-  state_ = *state;
-  learner_->load_from(state_);
-}
-
 void TrainerRun::open_journal() {
   state_.seed = config_.seed;
   state_.global_batch = config_.global_batch;
@@ -153,6 +138,9 @@ void TrainerRun::open_journal() {
                          train_loader_->batches(), options_.out,
                          options_.progress};
   journal_.emplace(config_, options);
+  for (const ConfigChange& change : changes_)
+    say(concat("changed: ", change.key, " from ", change.before, " to ",
+               change.after));
   if (options_.is_resumed && state_.step > 0)
     say(concat("resumed after step ", state_.step, ", epoch ",
                state_.epoch + 1));
@@ -162,7 +150,7 @@ void TrainerRun::open_journal() {
 }
 
 RunResult TrainerRun::run() {
-  Stopwatch watch;
+  if (has_finished_) return finished_result();
   Ending ending = pretrain() ? Ending::kFinished : Ending::kStoppedBySignal;
   while (ending == Ending::kFinished && state_.epoch < config_.epochs &&
          !state_.has_stopped_early) {
@@ -172,13 +160,14 @@ RunResult TrainerRun::run() {
   }
   if (state_.has_stopped_early) ending = Ending::kStoppedEarly;
   if (ending != Ending::kStoppedBySignal) test();
-  result_.seconds = watch.lap() / 1000;
   finish(ending);
   return result_;
 }
 
 bool TrainerRun::train_epoch() {
-  Stopwatch epoch_watch, data_watch;
+  Stopwatch data_watch;
+  epoch_watch_ = Stopwatch();
+  epoch_seconds_before_ = state_.totals.open_epoch_seconds;
   Metrics metrics(classes());
   if (is_first() && !state_.metric_sums.empty())
     metrics.go_on_with(state_.metric_sums);
@@ -186,7 +175,6 @@ bool TrainerRun::train_epoch() {
   learner_->set_training(true);
   learner_->share_weights();
   choose_learners();
-  epoch_times_ = {};
   train_loader_->set_epoch(state_.epoch);
   train_loader_->start_at(state_.batch);
   for (data::Batch& batch : *train_loader_) {
@@ -194,7 +182,7 @@ bool TrainerRun::train_epoch() {
     data_watch.lap();
   }
   metrics.sum_over(group_);
-  end_epoch(metrics, epoch_watch.lap());
+  end_epoch(metrics);
   return true;
 }
 
@@ -202,19 +190,21 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
                              Metrics& metrics) {
   Stopwatch watch;
   const double rate = schedule_->rate(state_.step);
-  const Totals before = metrics.totals();
-  StepTimes times = learner_->train_step(batch, state_.step, rate, metrics);
-  if (normalises_filters_) nn::normalise_filters(*stack_);
-  const Totals after = metrics.totals();
-  Totals totals{after.rows - before.rows, after.loss - before.loss,
-                after.hits - before.hits};
-  const bool must_stop = agree(totals);
+  if (config_.on_non_finite == "skip") before_step_.emplace(learner_->module());
+  metrics.mark();
+  StepTimes times = learner_->compute(batch, state_.step, metrics);
+  // Before the weights change: all ranks step, or none does.
+  const auto [totals, must_stop, is_finite] = agree(metrics.since_mark());
+  const bool is_stepped =
+      is_finite && (learner_->apply(rate, times) || !checks_finite());
+  if (!is_stepped) refuse_step(batch, metrics);
+  if (is_stepped && normalises_filters_) nn::normalise_filters(*stack_);
   times.data = data_ms;
   times.batch = watch.lap() + data_ms;
-  epoch_times_ += times;
+  state_.totals.open_times += times;
   if (journal_)
     tell(BatchReport{state_.epoch, state_.batch, state_.step, totals,
-                     classes() > 0, rate, times});
+                     classes() > 0, rate, times, !is_stepped});
   ++state_.step;
   ++state_.batch;
   const std::int64_t check = config_.check_weights_every;
@@ -234,17 +224,26 @@ void TrainerRun::tell(const BatchReport& report) {
     for (const parallel::DadRoute& one : routes) names += one.route + "\n";
     if (std::exchange(told_routes_, names) != names)
       journal_->write_routes(routes);
+    tell_plan();
     if (config_.dad.log_layers) journal_->add_layers(report, routes);
   }
   journal_->add(report);
 }
 
-bool TrainerRun::agree(Totals& totals) const {
-  std::vector<double> sums{totals.rows, totals.loss, totals.hits,
-                           stop_.has_come() ? 1.0 : 0.0};
+void TrainerRun::tell_plan() {
+  const parallel::FixedRoutes fixed = learner_->fixed_routes();
+  if (fixed.empty()) return;
+  const std::string text = routes_text(fixed);
+  if (std::exchange(told_plan_, text) != text)
+    write_file_atomically(result_.folder / "dad_plan.json", text);
+}
+
+TrainerRun::Agreement TrainerRun::agree(const Totals& mine) const {
+  const bool is_finite = !checks_finite() || learner_->is_step_finite();
+  std::vector<double> sums{mine.rows, mine.loss, mine.hits,
+                           stop_.has_come() ? 1.0 : 0.0, is_finite ? 0.0 : 1.0};
   comm::all_reduce(group_, sums, {.name = "batch"}).wait();
-  totals = {sums[0], sums[1], sums[2]};
-  return sums[3] > 0;
+  return {{sums[0], sums[1], sums[2]}, sums[3] > 0, sums[4] == 0};
 }
 
 }  // namespace sheaf::train

@@ -16,6 +16,9 @@ namespace sheaf::train {
 struct TrainOptions {
   std::string config_name = "run.yaml";  // names the folder of the run
   bool is_resumed = false;
+  // Resumes also where settings that change the result are not those that the
+  // run began with.
+  bool accepts_changes = false;
   std::ostream* out = nullptr;   // lines for people, from rank 0
   Progress* progress = nullptr;  // a line on a terminal, from rank 0
   // In place of what the description asks for.
@@ -33,15 +36,20 @@ struct RunResult {
   MetricValues train;      // of the last epoch
   std::optional<MetricValues> validation;
   std::optional<MetricValues> test;  // none when a signal stopped the run
-  double seconds = 0;                // since the start or the resumption
+  // The next four over all resumptions.
+  double seconds = 0;
   double seconds_per_epoch = 0;
-  double exchange_share = 0;  // of the steps' time, waited for
-  NamedTensors weights;       // at the end, sharing the module's memory
+  double exchange_share = 0;       // of the steps' time, waited for
+  std::int64_t skipped_steps = 0;  // as not finite, see on_non_finite
+  NamedTensors weights;            // at the end, sharing the module's memory
 };
 
 // Runs the description on the group; all ranks call it with the same one. The
 // weights of a run that was interrupted and resumed are, bit for bit, those of
 // a run that was not. With a validation set, the test takes the best weights.
+// A run that has finished and is resumed is left as it is; the result is that
+// of its summary. NonFiniteError, on rank 0, where a loss or gradient is not
+// finite and config.on_non_finite says stop.
 RunResult run(const comm::Group& group, const RunConfig& config,
               const TrainOptions& options = {});
 

@@ -17,7 +17,9 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
+// Of one model: what would be saved.
 MetricValues TrainerRun::evaluate(data::Loader& loader) {
+  learner_->share_weights();
   learner_->set_training(false);
   Metrics metrics(classes());
   loader.set_epoch(0);
@@ -26,22 +28,26 @@ MetricValues TrainerRun::evaluate(data::Loader& loader) {
   return metrics.values();
 }
 
-void TrainerRun::end_epoch(const Metrics& metrics, double duration_ms) {
-  Stopwatch watch;
+void TrainerRun::end_epoch(const Metrics& metrics) {
+  RunTotals& totals = state_.totals;
   EpochReport report;
   report.epoch = state_.epoch;
   report.step = state_.step - 1;
   report.train = metrics.values();
   report.learning_rate = schedule_->rate(state_.step - 1);
-  report.times = epoch_times_;
-  run_times_ += epoch_times_;
+  report.times = totals.open_times;
+  report.skipped_steps = totals.open_skipped;
   if (validation_loader_) report.validation = evaluate(*validation_loader_);
   report.is_best = judge(report.validation ? *report.validation : report.train);
-  report.duration = duration_ms + watch.lap();
-  result_.train = report.train;
-  result_.validation = report.validation;
-  result_.seconds_per_epoch += report.duration / 1000;
-  ++epochs_run_;
+  const double seconds = epoch_seconds_before_ + epoch_watch_.ms() / 1000;
+  report.duration = 1000 * seconds;
+  totals.train = report.train;
+  totals.validation = report.validation.value_or(MetricValues{});
+  totals.epoch_seconds += seconds;
+  totals.times += totals.open_times;
+  totals.open_times = {};
+  totals.open_skipped = 0;
+  ++totals.epochs;
   if (journal_) journal_->add(report);
   ++state_.epoch;
   state_.batch = 0;
@@ -71,6 +77,11 @@ bool TrainerRun::judge(const MetricValues& values) {
 }
 
 void TrainerRun::save(const Metrics* metrics, bool is_best) {
+  if (checks_finite()) check_finite_weights();
+  learner_->share_weights();
+  state_.totals.seconds = seconds_before_ + run_watch_.ms() / 1000;
+  state_.totals.open_epoch_seconds =
+      state_.batch > 0 ? epoch_seconds_before_ + epoch_watch_.ms() / 1000 : 0;
   state_.metric_sums.clear();
   if (metrics) {
     Metrics sum = *metrics;
@@ -78,6 +89,7 @@ void TrainerRun::save(const Metrics* metrics, bool is_best) {
     state_.metric_sums = sum.sums();
   }
   learner_->gather_exchange(state_);
+  if (journal_) tell_plan();  // which that may have decided
   const TraceSpan span(trace_.get(), "checkpoint", "train");
   if (writes_shards()) {
     learner_->save_share_to(state_, group_.rank(), group_.size());
@@ -98,6 +110,7 @@ bool TrainerRun::writes_shards() const {
 // ones, and puts them back.
 void TrainerRun::test() {
   if (!test_loader_ || test_loader_->dataset().size() == 0) return;
+  learner_->share_weights();
   TrainState last;
   learner_->save_to(last);
   for (auto& [name, tensor] : last.weights) tensor = tensor.clone();
@@ -113,12 +126,18 @@ void TrainerRun::test() {
 }
 
 void TrainerRun::finish(Ending ending) {
+  const RunTotals& totals = state_.totals;
   result_.ending = ending;
   result_.steps = state_.step;
-  if (epochs_run_ > 0)
-    result_.seconds_per_epoch /= static_cast<double>(epochs_run_);
-  if (run_times_.batch > 0)
-    result_.exchange_share = run_times_.exchange / run_times_.batch;
+  result_.seconds = seconds_before_ + run_watch_.ms() / 1000;
+  result_.train = totals.train;
+  if (totals.validation.rows > 0) result_.validation = totals.validation;
+  result_.skipped_steps = totals.skipped_steps;
+  if (totals.epochs > 0)
+    result_.seconds_per_epoch =
+        totals.epoch_seconds / static_cast<double>(totals.epochs);
+  const StepTimes times = times_so_far();
+  if (times.batch > 0) result_.exchange_share = times.exchange / times.batch;
   TrainState end;
   learner_->save_to(end);
   result_.weights = end.weights;
@@ -133,11 +152,20 @@ void TrainerRun::finish(Ending ending) {
     return;
   }
   if (result_.test) say("test  " + describe(*result_.test));
+  if (result_.skipped_steps > 0)
+    say(fmt::format("{} of {} steps skipped: loss or gradients not finite",
+                    result_.skipped_steps, result_.steps));
   say(
       fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange\n"
                   "run folder {}",
                   seconds_text(result_.seconds_per_epoch),
                   100 * result_.exchange_share, result_.folder.string()));
+}
+
+StepTimes TrainerRun::times_so_far() const {
+  StepTimes times = state_.totals.times;
+  times += state_.totals.open_times;
+  return times;
 }
 
 void TrainerRun::write_summary() const {
@@ -146,7 +174,8 @@ void TrainerRun::write_summary() const {
           {"epochs", state_.epoch},
           {"steps", state_.step},
           {"rows_per_epoch", sets_.train->size()}};
-  if (epochs_run_ > 0) append(row, "train_", result_.train);
+  row.emplace_back("skipped_steps", result_.skipped_steps);
+  if (result_.train.rows > 0) append(row, "train_", result_.train);
   if (result_.validation) append(row, "validation_", *result_.validation);
   if (result_.test) append(row, "test_", *result_.test);
   row.emplace_back("best_metric", config_.early_stopping.metric);
@@ -155,7 +184,7 @@ void TrainerRun::write_summary() const {
   row.emplace_back("seconds", result_.seconds);
   row.emplace_back("seconds_per_epoch", result_.seconds_per_epoch);
   row.emplace_back("exchange_share", result_.exchange_share);
-  append(row, run_times_);
+  append(row, times_so_far());
   write_file_atomically(result_.folder / "summary.json", json_of(row) + "\n");
 }
 

@@ -1,6 +1,9 @@
 // Training without labels, stage by stage, before the steps of the run.
+#include <cmath>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/train/finite.hpp"
 #include "sheaf/train/pretrainer.hpp"
 #include "sheaf/train/trainer_run.hpp"
 
@@ -45,16 +48,20 @@ bool TrainerRun::pretrain_stage() {
   for (; report.epoch < config_.pretraining.epochs; ++report.epoch) {
     Stopwatch watch, data_watch;
     PretrainingCost sum;
+    std::int64_t counted = 0;
     train_loader_->set_epoch(report.epoch);
     report.batch = 0;
     for (const data::Batch& batch : *train_loader_) {
       report.data = data_watch.lap();
       if (!pretrain_batch(pretrainer, batch, report)) return false;
-      sum.reconstruction += report.reconstruction;
-      sum.sparsity += report.sparsity;
+      if (!report.is_skipped) {
+        sum.reconstruction += report.reconstruction;
+        sum.sparsity += report.sparsity;
+        ++counted;
+      }
       data_watch.lap();
     }
-    const auto batches = static_cast<double>(report.batch);
+    const auto batches = static_cast<double>(counted);
     report.reconstruction = sum.reconstruction / batches;
     report.sparsity = sum.sparsity / batches;
     report.duration = watch.lap();
@@ -68,10 +75,27 @@ bool TrainerRun::pretrain_batch(Pretrainer& pretrainer,
                                 PretrainingReport& report) {
   Stopwatch watch;
   const auto [images, weight] = learner_->input_of(batch);
-  const PretrainingCost cost = pretrainer.step(images, weight);
+  const Pretrainer::Step step = pretrainer.compute(images, weight);
+  const PretrainingCost& cost = step.cost;
+  const bool is_finite =
+      !checks_finite() ||
+      (std::isfinite(cost.reconstruction + cost.sparsity + step.scale) &&
+       are_finite({step.gradients.encoder, step.gradients.decoder}));
   std::vector<double> sums{cost.reconstruction, cost.sparsity,
-                           stop_.has_come() ? 1.0 : 0.0};
+                           stop_.has_come() ? 1.0 : 0.0, is_finite ? 0.0 : 1.0};
   comm::all_reduce(group_, sums, {.name = "pre-training cost"}).wait();
+  report.is_skipped = sums[3] > 0;
+  if (!report.is_skipped)
+    pretrainer.apply(step);
+  else if (config_.on_non_finite == "stop")
+    stop_as_not_finite(
+        concat("the cost or a gradient of stage ", report.stage + 1, ", epoch ",
+               report.epoch + 1, ", batch ", report.batch + 1,
+               " of pre-training is not finite; the filters are those before "
+               "the step"),
+        pretrainer.find_non_finite(images, weight));
+  else
+    ++state_.totals.skipped_steps;
   report.reconstruction = sums[0] / group_.size();
   report.sparsity = sums[1] / group_.size();
   report.rows = batch.global_size;

@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/data/loader.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/journal.hpp"
+#include "sheaf/train/kept_state.hpp"
 #include "sheaf/train/schedule.hpp"
 #include "sheaf/train/stop_signal.hpp"
 #include "sheaf/train/trainer.hpp"
@@ -36,8 +38,17 @@ class TrainerRun {
   void check_strategy() const;
   void open_folder();
   void open_loaders();
-  void resume();
   void open_journal();
+
+  // The state to go on with, where the folder's run can be resumed as this
+  // config says; nothing is written before.
+  void accept_resumption(Model& model);
+  void check_changes();  // on rank 0, as the next ones
+  void check_fits(const TrainState& state, Model& model) const;
+  // Whether the summary is the end of the run that the state belongs to, and
+  // nothing is left to do.
+  bool has_finished(const TrainState& state) const;
+  RunResult finished_result();
 
   void check_stack() const;
   // All stages that are left; false: a signal asked to stop. Then the stage
@@ -52,10 +63,22 @@ class TrainerRun {
 
   bool train_epoch();  // false: a signal asked to stop
   bool train_batch(data::Batch& batch, double data_ms, Metrics& metrics);
-  // Sums over ranks; true when any rank was asked to stop.
   void tell(const BatchReport& report);
-  bool agree(Totals& totals) const;
-  void end_epoch(const Metrics& metrics, double duration_ms);
+  void tell_plan();
+  struct Agreement {
+    Totals totals;           // of the batch, over all ranks
+    bool must_stop = false;  // a rank was asked to
+    bool is_finite = true;   // on all ranks
+  };
+  Agreement agree(const Totals& mine) const;
+  bool checks_finite() const { return config_.on_non_finite != "ignore"; }
+  // Throws NonFiniteError, or leaves the step out.
+  void refuse_step(const data::Batch& batch, Metrics& metrics);
+  // `what` is the same on all ranks, `mine` the cause that this rank has found.
+  [[noreturn]] void stop_as_not_finite(const std::string& what,
+                                       const std::string& mine) const;
+  void check_finite_weights() const;
+  void end_epoch(const Metrics& metrics);
   // Whether the epoch was the best so far; notes it in the state.
   bool judge(const MetricValues& values);
   MetricValues evaluate(data::Loader& loader);
@@ -64,6 +87,7 @@ class TrainerRun {
   void test();
   void finish(Ending ending);
   void write_summary() const;
+  StepTimes times_so_far() const;  // of the run
   void say(const std::string& line);
 
   // 0 where answers are no classes.
@@ -90,10 +114,15 @@ class TrainerRun {
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<Journal> journal_;  // on rank 0
   std::string told_routes_;         // by parameter; trials change them
+  std::string told_plan_;           // that auto has decided on
   TrainState state_;
-  StepTimes epoch_times_;
-  StepTimes run_times_;
-  std::int64_t epochs_run_ = 0;
+  std::vector<ConfigChange> changes_;  // on rank 0, since the run began
+  bool has_finished_ = false;          // before it was resumed
+  Stopwatch run_watch_;
+  Stopwatch epoch_watch_;
+  double seconds_before_ = 0;  // this process went on with the run
+  double epoch_seconds_before_ = 0;
+  std::optional<KeptBuffers> before_step_;  // to leave it out
 };
 
 }  // namespace sheaf::train

@@ -67,6 +67,7 @@ TEST(Config, APrintedOneReadsBackTheSame) {
   }
   const std::string text = print_config(parse_config(kWhole, "a.yaml"));
   EXPECT_HAS(text, "check_weights_every: 0");
+  EXPECT_HAS(text, "on_non_finite: stop");
   EXPECT_HAS(text, "learning_rate: 0.05");
   const RunConfig back = parse_config(text, "b.yaml");
   EXPECT_EQ(back.network.layers, parse_config(kWhole, "a.yaml").network.layers);

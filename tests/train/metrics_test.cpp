@@ -35,6 +35,18 @@ TEST(Metrics, FollowFromCounts) {
   expect_known(metrics.values());
 }
 
+TEST(Metrics, WhatWasAddedSinceAMarkCanBeTakenBack) {
+  Metrics metrics(4);
+  metrics.add(0.5, answers(kAnswers, 4), torch::tensor(kTargets));
+  metrics.mark();
+  metrics.add(MetricValues::kNan, answers({2, 3}, 4), torch::tensor({2, 1}));
+  EXPECT_EQ(metrics.since_mark().rows, 2);
+  EXPECT_EQ(metrics.since_mark().hits, 1);
+  EXPECT_TRUE(std::isnan(metrics.values().loss));
+  metrics.take_back();
+  expect_known(metrics.values());
+}
+
 TEST(Metrics, BatchesWeighByTheirRows) {
   Metrics metrics(0);
   metrics.add(1.0, {}, torch::zeros({3}));

@@ -126,8 +126,8 @@ TEST(TiledRuns, ResumeOnAnyGrid) {
     const bool is_alone = grid == "alone";
     if (is_alone && world().rank() != 0) continue;
     const RunConfig next = tiled_run(sets, is_alone ? "1x1" : grid);
-    const auto rest =
-        run_in(is_alone ? single : world(), parts, next, {.is_resumed = true});
+    const auto rest = run_in(is_alone ? single : world(), parts, next,
+                             {.is_resumed = true, .accepts_changes = true});
     EXPECT_EQ(rest.steps, whole.steps);
     EXPECT_LT(largest_difference(whole.weights, rest.weights), 1e-10) << grid;
     if (grid == grid_of_all())
@@ -183,7 +183,8 @@ TEST(TiledRuns, FiltersOfPlacesAreResumed) {
     const auto rest =
         next == "same"
             ? run_in(world(), folder / next, config, {.is_resumed = true})
-            : run_in(single, folder / next, gb_run(sets), {.is_resumed = true});
+            : run_in(single, folder / next, gb_run(sets),
+                     {.is_resumed = true, .accepts_changes = true});
     EXPECT_EQ(rest.steps, whole.steps);
     EXPECT_LT(largest_difference(whole.weights, rest.weights), 1e-9) << next;
     if (next == "same") EXPECT_TRUE(has_same_bits(whole.weights, rest.weights));

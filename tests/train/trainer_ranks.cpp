@@ -38,6 +38,30 @@ TEST(Trainer, RanksGiveWhatOneGives) {
   }
 }
 
+// Global batches of 3 and of 1: some of four ranks have no rows, whose layers
+// must still take part in the normalization.
+TEST(Trainer, EmptySharesAreNormalizedWithTheOthers) {
+  const std::vector<std::string> layers{
+      "network={name: layers, arguments: {input: 1x4x4}, layers: "
+      "[conv2d: {out_channels: 2, kernel: 3}, batchnorm, tanh, maxpool: "
+      "{kernel: 2}, flatten, linear: {out_features: 3}]}"};
+  for (const char* strategy : {"data", "dad"}) {
+    const SharedFolder folder(world());
+    const comm::Group single = alone();
+    auto sets = layers;
+    sets.insert(sets.end(), {"precision=f64", "global_batch=3", "data.limit=22",
+                             concat("parallel={strategy: ", strategy,
+                                    ", sync_batchnorm: true}")});
+    const RunConfig config = small_run(sets);
+    const auto together = run_in(world(), folder / "a", config);
+    const auto one = run_in(
+        single, folder / ("one" + std::to_string(world().rank())), config);
+    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-12)
+        << strategy;
+    EXPECT_NEAR(together.test->loss, one.test->loss, 1e-12);
+  }
+}
+
 // A signal to the last rank only, at every kind of moment.
 TEST(Trainer, AResumedRunEndsWithTheSameBits) {
   const std::vector<std::vector<std::string>> cases{

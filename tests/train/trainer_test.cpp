@@ -118,9 +118,11 @@ TEST(Trainer, AnotherSeedCannotResume) {
 TEST(Trainer, MoreEpochsGoOn) {
   with_one_rank([](const comm::Group& group) {
     const TemporaryFolder folder;
-    run_in(group, folder.path() / "a", small_run());
-    const auto more = run_in(group, folder.path() / "a",
-                             small_run({"epochs=6"}), {.is_resumed = true});
+    const std::string constant = "schedule=constant";
+    run_in(group, folder.path() / "a", small_run({constant}));
+    const auto more =
+        run_in(group, folder.path() / "a", small_run({constant, "epochs=6"}),
+               {.is_resumed = true});
     EXPECT_EQ(more.steps, 18);
   });
 }

@@ -22,6 +22,7 @@ struct TrainRankArguments {
   std::string output;
   std::string plan;
   bool is_resumed = false;
+  bool accepts_changes = false;
   bool prints_config = false;
   bool explains = false;
   std::string progress_place;
@@ -67,6 +68,7 @@ train::Ending train_on(const comm::Group& group,
   train::TrainOptions options;
   options.config_name = arguments.config;
   options.is_resumed = arguments.is_resumed;
+  options.accepts_changes = arguments.accepts_changes;
   const auto progress = make_progress(arguments.progress_place);
   if (group.rank() == 0) {
     options.out = &std::cout;
@@ -104,6 +106,7 @@ void add_train_rank_command(CLI::App& app) {
   command->add_option("--output", arguments->output);
   command->add_option("--plan", arguments->plan);
   command->add_flag("--resume", arguments->is_resumed);
+  command->add_flag("--accept-changes", arguments->accepts_changes);
   command->add_flag("--print-config", arguments->prints_config);
   command->add_flag("--explain", arguments->explains);
   command->add_option("--progress-place", arguments->progress_place);

@@ -1,0 +1,87 @@
+// A step whose loss or gradients are not finite: whether it is one, and where
+// it comes from.
+#include "sheaf/tensor/scope.hpp"
+#include "sheaf/train/autocast.hpp"
+#include "sheaf/train/finite.hpp"
+#include "sheaf/train/kept_state.hpp"
+#include "sheaf/train/learner.hpp"
+#include "sheaf/train/non_finite.hpp"
+
+namespace sheaf::train {
+namespace {
+
+using torch::Tensor;
+
+std::vector<Tensor> gradients_in(const NamedTensors& parameters) {
+  std::vector<Tensor> list;
+  for (const auto& [name, parameter] : parameters)
+    if (parameter.grad().defined()) list.push_back(parameter.grad());
+  return list;
+}
+
+// "row 3 of this rank's share of the batch"; empty: all are finite.
+std::string find_in_rows(const Tensor& rows, const char* what) {
+  if (is_finite(rows)) return "";
+  std::int64_t row = 0;
+  while (is_finite(rows[row])) ++row;
+  return concat("the ", what, " of row ", row, " of the rank's ", rows.size(0),
+                " rows of the batch");
+}
+
+}  // namespace
+
+// Gradients under a scale of the loss may overflow: the scale then finds a
+// better one, and says so in apply().
+bool Learner::is_step_finite() const {
+  const tensor::Scope phase("sheaf::phase check");
+  return has_finite_losses_ &&
+         (scale_.has_value() || are_finite(gradients_in(parameters_)));
+}
+
+std::string Learner::find_non_finite_weight() const {
+  for (const auto& [name, tensor] : tensor::state_dict(*model_.module))
+    if (!is_finite(tensor)) return name;
+  return "";
+}
+
+std::string Learner::find_non_finite(const data::Batch& batch,
+                                     std::int64_t step) {
+  const std::string weight = find_non_finite_weight();
+  std::string cause = find_in_rows(batch.data, "input");
+  if (cause.empty()) cause = find_in_rows(batch.target, "target");
+  const KeptState kept(*model_.module, device_);
+  seed_step(step);
+  for (std::int64_t i = 0; i < parts_of(batch); ++i) {
+    const std::string found = find_in_piece(piece_of_step(batch, i));
+    if (cause.empty()) cause = found;
+  }
+  if (cause.empty() && !weight.empty())
+    cause = concat("the weight or buffer '", weight, "', before the step");
+  return cause;
+}
+
+std::string Learner::find_in_piece(const Piece& piece) {
+  if (piece.target.size(0) == 0 && !config_.parallel.sync_batchnorm) return "";
+  const Autocast autocast(device_.type(), config_.precision == "bf16");
+  NonFiniteSearch search(*model_.module);
+  Tensor sum;
+  {
+    const auto scope = plan_scope();
+    sum = loss_sum(model_.forward(piece.data), piece.target);
+  }
+  Tensor loss = sum * piece.weight;
+  if (scale_) loss = scale_->scaled(loss);
+  const std::string in_forward = search.find_in_forward(sum);
+  const std::string in_backward = search.find_in_backward(loss);
+  return in_forward.empty() ? in_backward : in_forward;
+}
+
+// What is left where no rank's own pass shows it: sums over pieces or ranks
+// that overflow.
+std::string Learner::find_non_finite_gradient() const {
+  for (const auto& [name, parameter] : parameters_)
+    if (!is_finite(parameter.grad())) return name;
+  return "";
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,166 @@
+// Going on with a run: what must hold before anything is written.
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/train/durable.hpp"
+#include "sheaf/train/from_root.hpp"
+#include "sheaf/train/trainer_run.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string changes_text(const std::vector<ConfigChange>& changes) {
+  const auto shown = [](const std::string& value) {
+    return value.empty() ? std::string("nothing") : value;
+  };
+  std::string text;
+  for (const ConfigChange& one : changes)
+    if (one.changes_result)
+      text += concat("\n  ", one.key, ": ", shown(one.before), " -> ",
+                     shown(one.after));
+  return text;
+}
+
+// Empty where there is none, or it is damaged.
+json summary_in(const fs::path& folder) {
+  const fs::path file = folder / "summary.json";
+  if (!fs::exists(file)) return json::object();
+  const json summary = json::parse(read_whole(file), nullptr, false);
+  return summary.is_object() ? summary : json::object();
+}
+
+std::optional<Ending> ending_in(const json& summary) {
+  const std::string text = summary.value("ending", "");
+  for (const Ending ending : {Ending::kFinished, Ending::kStoppedEarly})
+    if (text == name_of(ending)) return ending;
+  return std::nullopt;
+}
+
+std::optional<MetricValues> metrics_in(const json& summary,
+                                       const std::string& prefix) {
+  if (!summary.contains(prefix + "loss")) return std::nullopt;
+  const auto number = [&](const char* name) {
+    const json value = summary.value(prefix + name, json());
+    return value.is_number() ? value.get<double>() : MetricValues::kNan;
+  };
+  MetricValues values;
+  values.loss = number("loss");
+  values.accuracy = number("accuracy");
+  values.precision = number("precision");
+  values.recall = number("recall");
+  values.f1 = number("f1");
+  return values;
+}
+
+}  // namespace
+
+void TrainerRun::accept_resumption(Model& model) {
+  std::optional<TrainState> latest;
+  const std::string folder = from_root(group_, [&] {
+    result_.folder =
+        open_run_folder({config_.output.folder, options_.config_name, true});
+    checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
+    latest = checkpoints_->load_latest();
+    if (!latest) return std::string();  // it begins with the first step
+    check_changes();
+    check_fits(*latest, model);
+    has_finished_ = has_finished(*latest);
+    return has_finished_ ? result_.folder.string() : std::string();
+  });
+  has_finished_ = !folder.empty();
+  if (has_finished_) result_.folder = folder;
+  const auto state = share_state(group_, latest);
+  if (!state) return;
+  state_ = *state;
+  // By the rule of today, which may have changed.
+  const int patience = config_.early_stopping.patience;
+  state_.has_stopped_early =
+      patience > 0 && state_.epochs_since_best >= patience;
+  seconds_before_ = state_.totals.seconds;
+}
+
+void TrainerRun::check_changes() {
+  const fs::path file = result_.folder / "config.yaml";
+  if (!fs::exists(file)) return;
+  changes_ = changes_between(read_config(file), config_);
+  std::erase_if(changes_, [](const ConfigChange& one) {
+    return one.key == "output.folder";
+  });
+  const std::string text = changes_text(changes_);
+  SHEAF_CHECK(text.empty() || options_.accepts_changes, "the run in ",
+              result_.folder.string(),
+              " was made with other settings, which change its result:", text,
+              "\nresume it with the same, add --accept-changes to go on with "
+              "the new ones, or start a new run");
+}
+
+void TrainerRun::check_fits(const TrainState& state, Model& model) const {
+  SHEAF_CHECK(
+      options_.accepts_changes || (state.seed == config_.seed &&
+                                   state.global_batch == config_.global_batch),
+      "the checkpoint was made with seed ", state.seed, " and global_batch ",
+      state.global_batch, ", and the config has ", config_.seed, " and ",
+      config_.global_batch,
+      "; resume with the same, add --accept-changes, or start a new run");
+  // Where the batches of an epoch are others, one that was begun has no rest.
+  SHEAF_CHECK(state.batch == 0 || (state.seed == config_.seed &&
+                                   state.global_batch == config_.global_batch),
+              "the checkpoint was made within epoch ", state.epoch + 1,
+              " with seed ", state.seed, " and global_batch ",
+              state.global_batch,
+              "; they can be changed at the end of an "
+              "epoch only");
+  const std::int64_t begun = state.epoch + (state.batch > 0 ? 1 : 0);
+  SHEAF_CHECK(begun <= config_.epochs, config_.where("epochs"), "epochs is ",
+              config_.epochs, ", and the run in ", result_.folder.string(),
+              " has begun ", begun, "; give at least as many");
+  tensor::load_state_dict(*model.module, state.weights);
+  const NamedTensors parameters = parallel::unique_parameters(*model.module);
+  std::vector<torch::Tensor> list;
+  for (const auto& [name, parameter] : parameters) list.push_back(parameter);
+  const auto optimizer = make_optimizer(config_.optimizer, list);
+  load_optimizer_state(*optimizer, parameters, state.optimizer);
+}
+
+bool TrainerRun::has_finished(const TrainState& state) const {
+  const json summary = summary_in(result_.folder);
+  const auto ending = ending_in(summary);
+  if (!ending || summary.value("steps", json()) != state.step) return false;
+  if (*ending == Ending::kFinished)
+    return state.epoch == config_.epochs && state.batch == 0;
+  const int patience = config_.early_stopping.patience;
+  return state.epoch == config_.epochs ||
+         (patience > 0 && state.epochs_since_best >= patience);
+}
+
+RunResult TrainerRun::finished_result() {
+  json summary;
+  const std::string text =
+      from_root(group_, [&] { return summary_in(result_.folder).dump(); });
+  summary = json::parse(text);
+  result_.ending = ending_in(summary).value_or(Ending::kFinished);
+  result_.steps = state_.step;
+  result_.train = metrics_in(summary, "train_").value_or(MetricValues{});
+  result_.validation = metrics_in(summary, "validation_");
+  result_.test = metrics_in(summary, "test_");
+  result_.seconds = summary.value("seconds", 0.0);
+  result_.seconds_per_epoch = summary.value("seconds_per_epoch", 0.0);
+  result_.exchange_share = summary.value("exchange_share", 0.0);
+  result_.skipped_steps = state_.totals.skipped_steps;
+  TrainState end;
+  learner_->save_to(end);
+  result_.weights = end.weights;
+  if (is_first() && options_.out)
+    *options_.out << "the run in " << result_.folder.string() << " has "
+                  << name_of(result_.ending) << " after epoch " << state_.epoch
+                  << " and is left as it is; raise epochs to "
+                  << "train it further" << std::endl;
+  return result_;
+}
+
+}  // namespace sheaf::train
