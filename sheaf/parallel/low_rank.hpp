@@ -25,16 +25,20 @@ struct Factors {
   at::Tensor deltas;  // r x out
 };
 
-// From matrices of n x n only: with A = D D^T and B those of the inputs, an
-// eigenvector x of B A with x^T A x = 1 gives the singular vector x^T D and,
-// times its value, (A x)^T inputs; the narrower factor takes the place of D.
-// The largest are found by orthogonal iteration. Of what is left out `rest`,
-// which may be null, keeps nearly the best rows for the next call, which adds
-// them to its own. Rows of `inputs` have length one.
+// With D = L Q and inputs = M P, where Q and P have orthonormal rows, the
+// product is Q^T (L^T M) P, whose middle is n x n; its largest singular vectors
+// are found by orthogonal iteration. Of what is left out `rest`, which may be
+// null, keeps nearly the best rows for the next call, which adds them to its
+// own: with enough feedback_rows, all given factors are what was returned and
+// the rest, to rounding. Rows of `inputs` have length one. Rows may be zero,
+// depend on each other, and be of any size; where a number, or the result, is
+// not finite, `full` itself is returned, and the rest stays as it was.
 Factors low_rank(const Factors& full, const LowRankOptions& options,
                  Factors* rest);
 
-// The same as dad_torch does it, but for its faults with the last rows.
+// The same as dad_torch does it, but for its faults with the last rows, and
+// with rows that depend on each other, where there are fewer directions than
+// `rank`. Where a number is not finite, `full` itself.
 Factors power_iteration(const Factors& full, int rank, int iterations,
                         double tolerance, std::uint64_t seed);
 

@@ -19,47 +19,61 @@ struct RowsOf {
 // Columns of a block are a multiple of this.
 constexpr std::int64_t kPanel = 8;
 
-// The largest eigenpairs of B A, where A and B are symmetric and have no
-// negative eigenvalues: B A x = value x with x^T A x = 1.
-struct PairsProblem {
-  std::int64_t n;
-  std::int64_t block;   // columns: a multiple of kPanel
-  std::int64_t wanted;  // as many are to be exact
-  const double* a;      // n x n
-  const double* b;      // n x n
-  double* work;         // 4 n block + 3 block^2 + block
-};
-struct Pairs {           // in `work`
-  const double* x;       // n x block
-  const double* ax;      // n x block: A x
-  const double* values;  // block; descending, zero where there are no more
-  double total;  // of all values; where it is not finite, nothing else is set
+// A matrix C = L^T R of few rows and columns.
+struct CoreMatrix {
+  std::int64_t n;      // rows of L and R
+  std::int64_t left;   // columns of L, at most n: rows of C
+  std::int64_t right;  // columns of R, at most n: columns of C
+  const double* l;     // n x left
+  const double* r;     // n x right
+  double total;        // the sum of the squares of C
 };
 
-// Columns x with x^T A x = 1, of which none is in the first `rank` pairs: of
-// all that is left they hold nearly as much as so many can, or everything. With
-// A = N N^T and B = W W^T that is what is left of N^T W, as
-// (x^T N)^T (A x)^T W.
-struct RestProblem {
-  const PairsProblem* pairs;
-  const Pairs* found;
-  std::int64_t rank;
-  std::int64_t block;  // columns: a multiple of kPanel
-  double* work;        // 4 n block + 3 block^2 + block
+// Orthonormal columns u, and z = C^T u. Columns that do not exist are zero.
+// The sum of u z^T over some of the columns is what C has in their span: with
+// what it has in the span of all others it gives C, to rounding.
+struct Pairs {           // in `work`
+  const double* u;       // left x block
+  const double* z;       // right x block
+  const double* values;  // block: the squared lengths of z
 };
+
+// The first columns of u are those of the largest singular values, descending.
+struct LargestProblem {
+  CoreMatrix core;
+  std::int64_t block;   // columns: a multiple of kPanel
+  std::int64_t wanted;  // as many are to be exact
+  double* work;         // work_size(n, block)
+};
+
+// Columns that are orthogonal to the first `rank` that were found: of all that
+// these leave they hold nearly as much as so many can, or everything.
+struct RestProblem {
+  CoreMatrix core;
+  const double* found;       // u of what was found
+  std::int64_t found_block;  // its columns
+  std::int64_t rank;         // of which these count
+  std::int64_t block;        // columns: a multiple of kPanel
+  double* work;              // work_size(n, block)
+};
+
+constexpr std::int64_t work_size(std::int64_t n, std::int64_t block) {
+  return 4 * n * block + 3 * block * block + 2 * block;
+}
 
 struct MatrixLoops {
   const char* name;  // of the instruction set
-  // out (n x n) = W W^T; in float, pieces are summed in double.
+  // out (n x n) = W W^T, with products and sums in double.
   void (*gram)(const RowsOf<float>& w, double* out);
   void (*gram_double)(const RowsOf<double>& w, double* out);
-  // out (count x width) = coefficients (count x n) W.
+  // out (count x width) = coefficients (count x n) W. Each element is the sum
+  // over the rows in their order, rounded after every product and every sum:
+  // the same bits with all instruction sets.
   void (*combine)(const RowsOf<float>& w, const float* coefficients,
                   std::int64_t count, float* out);
   void (*combine_double)(const RowsOf<double>& w, const double* coefficients,
                          std::int64_t count, double* out);
-  Pairs (*find_largest)(const PairsProblem& problem);
-  // Values are 1, and 0 for columns that are zero for want of more.
+  Pairs (*find_largest)(const LargestProblem& problem);
   Pairs (*find_rest)(const RestProblem& problem);
 };
 

@@ -22,139 +22,158 @@ constexpr int kMostIterations = 60;
 // What an iteration still gains, as part of what is left out.
 constexpr double kConverged = 2e-4;
 
-// The block of an orthogonal iteration, and what A and B A make of it.
+// Columns of an orthogonal iteration with C C^T, and what C^T makes of them.
 struct Block {
-  double* x;
-  double* ax;
-  double* bax;
-  double* spare;
-  double* h;  // these are block x block
+  CoreMatrix core;
+  Index size;
+  double* u;
+  double* z;
+  double* between;  // n x size
+  double* spare;    // the same
+  double* h;        // these are size x size
   double* turn;
   double* rows;
   double* values;
+  double* sums;
 };
 
-Block block_in(const PairsProblem& problem) {
-  const Index size = problem.n * problem.block;
-  const Index square = problem.block * problem.block;
-  double* const columns = problem.work;
-  double* const small = columns + 4 * size;
-  return {columns, columns + size, columns + 2 * size, columns + 3 * size,
-          small,   small + square, small + 2 * square, small + 3 * square};
+Block block_in(double* work, const CoreMatrix& core, Index size) {
+  const Index columns = core.n * size;
+  double* const small = work + 4 * columns;
+  const Index square = size * size;
+  return {core,
+          size,
+          work,
+          work + columns,
+          work + 2 * columns,
+          work + 3 * columns,
+          small,
+          small + square,
+          small + 2 * square,
+          small + 3 * square,
+          small + 3 * square + size};
 }
 
-void turn(double*& columns, Block& block, const PairsProblem& problem) {
-  multiply({columns, problem.block, 1}, problem.n, problem.block, block.turn,
-           problem.block, block.spare);
+// z = C^T u.
+void apply_transposed(Block& block) {
+  const auto& [n, left, right, l, r, total] = block.core;
+  multiply({l, left, 1}, n, left, block.u, block.size, block.between);
+  multiply({r, 1, right}, right, n, block.between, block.size, block.z);
+}
+
+// u = C z.
+void apply(Block& block) {
+  const auto& [n, left, right, l, r, total] = block.core;
+  multiply({r, right, 1}, n, right, block.z, block.size, block.between);
+  multiply({l, 1, left}, left, n, block.between, block.size, block.u);
+}
+
+void orthonormalize(Block& block, double least) {
+  orthonormalize(block.u, block.core.left, block.size, least, block.sums);
+}
+
+Columns columns_of(const Block& block) {
+  return {block.z, block.u, block.core.right, block.core.left, block.size};
+}
+
+void turn(double*& columns, Index rows, Block& block) {
+  multiply({columns, block.size, 1}, rows, block.size, block.turn, block.size,
+           block.spare);
   swap(columns, block.spare);
 }
 
-void set_turn(Block& block, Index size) {
+// u becomes orthonormal and is turned towards the singular vectors within its
+// span. Gives what the wanted of those have of the sum of squares.
+double improve(Block& block, Index wanted) {
+  const Index size = block.size;
+  orthonormalize(block, kAnyLength);
+  apply_transposed(block);
+  multiply({block.z, 1, size}, size, block.core.right, block.z, size, block.h);
+  set_identity(block.rows, size);
+  diagonalise(block.h, size, block.rows, /*sweeps=*/2);
   for (Index c = 0; c < size; ++c)
     for (Index i = 0; i < size; ++i)
       block.turn[i * size + c] = block.rows[c * size + i];
-}
-
-// Under A. Columns that depend on others become zero, their values too.
-void orthonormalise(Block& block, const PairsProblem& problem) {
-  const Index n = problem.n;
-  const Index size = problem.block;
-  multiply({problem.a, n, 1}, n, n, block.x, size, block.ax);
-  multiply({block.x, 1, size}, size, n, block.ax, size, block.h);
-  invert_cholesky(block.h, size, block.rows, block.values);
-  set_turn(block, size);
-  turn(block.x, block, problem);
-  turn(block.ax, block, problem);
-}
-
-// `turn` gets the eigenvectors of h, as far as the sweeps find them.
-void find_turn(Block& block, Index size, int sweeps) {
-  diagonalise(block.h, size, block.rows, sweeps);
-  sort(block.h, size, block.rows);
-  set_turn(block, size);
-  for (Index c = 0; c < size; ++c) {
-    const double value = block.h[c * (size + 1)];
-    block.values[c] = value > 0 ? value : 0;
-  }
-}
-
-// x becomes orthonormal under A; `turn` would make its columns nearly the
-// eigenvectors of B A within them. Returns what the wanted of those have of the
-// trace.
-double improve(Block& block, const PairsProblem& problem) {
-  const Index n = problem.n;
-  const Index size = problem.block;
-  orthonormalise(block, problem);
-  multiply({problem.b, n, 1}, n, n, block.ax, size, block.bax);
-  multiply({block.ax, 1, size}, size, n, block.bax, size, block.h);
-  set_identity(block.rows, size);
-  find_turn(block, size, /*sweeps=*/2);
+  turn(block.u, block.core.left, block);
+  turn(block.z, block.core.right, block);
+  sort(columns_of(block), block.values);
   double sum = 0;
-  for (Index c = 0; c < problem.wanted; ++c) sum += block.values[c];
+  for (Index c = 0; c < wanted; ++c) sum += block.values[c];
   return sum;
 }
 
-void iterate(Block& block, const PairsProblem& problem, double total) {
-  double sum = improve(block, problem);
+void iterate(Block& block, Index wanted) {
+  const double total = block.core.total;
+  fill_any(block.z, block.core.right * block.size);
+  apply(block);
+  double sum = improve(block, wanted);
   for (int i = 1; i < kMostIterations; ++i) {
-    turn(block.bax, block, problem);
-    swap(block.x, block.bax);
+    apply(block);
     const double before = sum;
-    sum = improve(block, problem);
+    sum = improve(block, wanted);
     const double gain = __builtin_fabs(sum - before);
     if (gain <= kConverged * (total - sum) || gain <= 1e-14 * total) return;
   }
 }
 
-// Orthogonal iteration. Each time the block is turned towards the eigenvectors
-// within it, so that its first columns are the best so far, and so that
-// products do not make columns alike.
-Pairs find_largest(const PairsProblem& problem) {
-  Block block = block_in(problem);
-  const double total = dot(problem.a, problem.b, problem.n * problem.n);
-  for (Index c = 0; c < problem.block; ++c) block.values[c] = 0;
-  const bool is_finite = total - total == 0;
-  if (is_finite && total > 0) {
-    fill_any(block.x, problem.n * problem.block);
-    iterate(block, problem, total);
-    find_turn(block, problem.block, /*sweeps=*/30);
-    turn(block.x, block, problem);
-    turn(block.ax, block, problem);
-  }
-  return {block.x, block.ax, block.values, total};
+void set_all_columns(Block& block) {
+  for (Index i = 0; i < block.core.left; ++i)
+    for (Index c = 0; c < block.size; ++c)
+      block.u[i * block.size + c] = i == c ? 1 : 0;
 }
 
-// x loses what it has of the first `rank` columns that were found.
+// Orthogonal iteration. Each time the block is turned towards the singular
+// vectors within it, so that its first columns are the best so far, and so that
+// products do not make columns alike.
+Pairs find_largest(const LargestProblem& problem) {
+  Block block = block_in(problem.work, problem.core, problem.block);
+  if (problem.block < problem.core.left)
+    iterate(block, problem.wanted);
+  else
+    set_all_columns(block);
+  apply_transposed(block);
+  separate(columns_of(block));
+  sort(columns_of(block), block.values);
+  return {block.u, block.z, block.values};
+}
+
+// u loses what it has of the first `rank` columns that were found.
 void project_out(const RestProblem& problem, Block& block) {
-  const Index n = problem.pairs->n;
-  const Index found = problem.pairs->block;
-  multiply({problem.found->ax, 1, found}, problem.rank, n, block.x,
-           problem.block, block.h);
-  multiply({problem.found->x, found, 1}, n, problem.rank, block.h,
-           problem.block, block.spare);
-  subtract(1, block.spare, n * problem.block, block.x);
+  const Index left = problem.core.left;
+  const Index found = problem.found_block;
+  multiply({problem.found, 1, found}, problem.rank, left, block.u, block.size,
+           block.between);
+  multiply({problem.found, found, 1}, left, problem.rank, block.between,
+           block.size, block.spare);
+  for (Index i = 0; i < left * block.size; ++i) block.u[i] -= block.spare[i];
+}
+
+// Twice, for the first time leaves rounding of what is taken away, which may be
+// all that is left of a column: the second time it is gone, and the others are
+// as long as they were.
+void make_other_columns(const RestProblem& problem, Block& block) {
+  for (const double least : {kAnyLength, 0.5}) {
+    project_out(problem, block);
+    orthonormalize(block, least);
+  }
 }
 
 // As many columns are sought, few steps of orthogonal iteration from anywhere
 // come near to the best; for all that is left none is needed.
 Pairs find_rest(const RestProblem& problem) {
   constexpr int kSteps = 2;
-  PairsProblem rest = *problem.pairs;
-  const Index n = rest.n;
-  rest.block = problem.block;
-  rest.work = problem.work;
-  Block block = block_in(rest);
-  fill_any(block.x, n * rest.block);
-  project_out(problem, block);
-  const int steps = n - problem.rank > rest.block ? kSteps : 0;
-  if (steps > 0) multiply({rest.a, n, 1}, n, n, block.x, rest.block, block.ax);
-  for (int i = 0; i < steps; ++i) {
-    if (i > 0) orthonormalise(block, rest);
-    multiply({rest.b, n, 1}, n, n, block.ax, rest.block, block.x);
-    project_out(problem, block);
+  Block block = block_in(problem.work, problem.core, problem.block);
+  fill_any(block.u, problem.core.left * block.size);
+  make_other_columns(problem, block);
+  const bool has_all = problem.core.left - problem.rank <= block.size;
+  for (int i = 0; i < kSteps && !has_all; ++i) {
+    apply_transposed(block);
+    apply(block);
+    make_other_columns(problem, block);
   }
-  orthonormalise(block, rest);
-  return {block.x, block.ax, block.values, 0};
+  apply_transposed(block);
+  sort(columns_of(block), block.values);
+  return {block.u, block.z, block.values};
 }
 
 constexpr MatrixLoops make_loops(const char* name) {

@@ -45,55 +45,45 @@ Vector<T>& at(T* to) {
   return *reinterpret_cast<Vector<T>*>(to);
 }
 
-Index smaller(Index a, Index b) { return a < b ? a : b; }
-
+// As doubles, which products of floats are exact in.
 template <class T>
-double sum_of(const Vector<T>& vector) {
-  typedef T Part
-      __attribute__((vector_size(16), aligned(alignof(T)), may_alias));
-  Part sum[kBytes / 16];
-  __builtin_memcpy(sum, &vector, kBytes);
-  for (int half = kBytes / 32; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
-  T all = 0;
-  for (int i = 0; i < 16 / static_cast<int>(sizeof(T)); ++i) all += sum[0][i];
-  return all;
+Vector<double> wide_at(const T* from) {
+  constexpr int kLanes = VectorOf<double>::kLanes;
+  typedef T Part __attribute__((vector_size(kLanes * sizeof(T)),
+                                aligned(alignof(T)), may_alias));
+  return __builtin_convertvector(*reinterpret_cast<const Part*>(from),
+                                 Vector<double>);
 }
 
-double dot(const double* a, const double* b, Index count) {
-  constexpr int kLanes = VectorOf<double>::kLanes;
-  Vector<double> sums[4] = {};
-  Index i = 0;
-  for (; i + 4 * kLanes <= count; i += 4 * kLanes)
-    for (int j = 0; j < 4; ++j)
-      sums[j] += at(a + i + j * kLanes) * at(b + i + j * kLanes);
-  double sum = sum_of<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
-  for (; i < count; ++i) sum += a[i] * b[i];
+Index smaller(Index a, Index b) { return a < b ? a : b; }
+
+double sum_of(const Vector<double>& vector) {
+  double sum = 0;
+  for (int i = 0; i < VectorOf<double>::kLanes; ++i) sum += vector[i];
   return sum;
 }
 
-// Columns from `begin` on: the caches keep a piece of all rows, and floats are
-// added to few others.
+// Columns from `begin` on: the caches keep a piece of all rows.
 constexpr Index kPiece = 2048;
 
 // The products of kGramTile rows with as many, added to `sums`.
 template <class T>
 void add_products(const T* const* a, const T* const* b, Index begin, Index end,
                   double (*sums)[kGramTile]) {
-  constexpr int kLanes = VectorOf<T>::kLanes;
-  Vector<T> sum[kGramTile][kGramTile] = {};
+  constexpr int kLanes = VectorOf<double>::kLanes;
+  Vector<double> sum[kGramTile][kGramTile] = {};
   Index k = begin;
   for (; k + kLanes <= end; k += kLanes) {
-    Vector<T> right[kGramTile];
-    for (int j = 0; j < kGramTile; ++j) right[j] = at(b[j] + k);
+    Vector<double> right[kGramTile];
+    for (int j = 0; j < kGramTile; ++j) right[j] = wide_at(b[j] + k);
     for (int i = 0; i < kGramTile; ++i) {
-      const Vector<T> left = at(a[i] + k);
+      const Vector<double> left = wide_at(a[i] + k);
       for (int j = 0; j < kGramTile; ++j) sum[i][j] += left * right[j];
     }
   }
   for (int i = 0; i < kGramTile; ++i)
     for (int j = 0; j < kGramTile; ++j) {
-      double more = sum_of<T>(sum[i][j]);
+      double more = sum_of(sum[i][j]);
       for (Index c = k; c < end; ++c) more += double(a[i][c]) * b[j][c];
       sums[i][j] += more;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Products, decompositions and eigenvectors of small matrices; see
+// Products, orthonormal columns and Jacobi's method for small matrices; see
 // small_matrix_loops.hpp.
 
 #include "sheaf/parallel/small_matrix_rows.hpp"
@@ -54,33 +54,61 @@ void multiply(const Strided& a, Index rows, Index inner, const double* x,
     multiply_rows<1>(from(i), inner, x, columns, out + i * columns);
 }
 
-// y -= factor x.
-void subtract(double factor, const double* x, Index n, double* y) {
-  for (Index i = 0; i < n; ++i) y[i] -= factor * x[i];
-}
-
-void scale(double factor, Index n, double* x) {
-  for (Index i = 0; i < n; ++i) x[i] *= factor;
-}
 void set_identity(double* x, Index n) {
   for (Index i = 0; i < n * n; ++i) x[i] = i % (n + 1) == 0 ? 1 : 0;
 }
 
-// L^-1 for h = L L^T, by elimination, which takes h. Rows for columns of h that
-// depend on earlier ones become zero; `is_own` is 1 for the others.
-void invert_cholesky(double* h, Index n, double* inverse, double* is_own) {
-  constexpr double kDependent = 1e-13;
-  set_identity(inverse, n);
-  for (Index j = 0; j < n; ++j) is_own[j] = h[j * (n + 1)];
-  for (Index j = 0; j < n; ++j) {
-    const double pivot = h[j * (n + 1)];
-    is_own[j] = pivot > kDependent * is_own[j] && pivot > 1e-290 ? 1 : 0;
-    for (Index i = j + 1; is_own[j] > 0 && i < n; ++i) {
-      const double part = h[i * n + j] / pivot;
-      subtract(part, h + j * n, n, h + i * n);
-      subtract(part, inverse + j * n, n, inverse + i * n);
+// Of columns of a matrix with `stride` columns.
+double dot_of(const double* x, const double* y, Index rows, Index stride) {
+  double sum = 0;
+  for (Index i = 0; i < rows; ++i) sum += x[i * stride] * y[i * stride];
+  return sum;
+}
+void scale_column(double* x, Index rows, Index stride, double by) {
+  for (Index i = 0; i < rows; ++i) x[i * stride] *= by;
+}
+
+// Column j loses what it has of those before it. `sums` has a place for each.
+void subtract_earlier(double* x, Index rows, Index columns, Index j,
+                      double* sums) {
+  for (Index c = 0; c < j; ++c) sums[c] = 0;
+  for (Index i = 0; i < rows; ++i) {
+    const double* const row = x + i * columns;
+    for (Index c = 0; c < j; ++c) sums[c] += row[c] * row[j];
+  }
+  for (Index i = 0; i < rows; ++i) {
+    double* const row = x + i * columns;
+    double sum = 0;
+    for (Index c = 0; c < j; ++c) sum += row[c] * sums[c];
+    row[j] -= sum;
+  }
+}
+
+double length_of(const double* x, Index rows, Index stride) {
+  return __builtin_sqrt(dot_of(x, x, rows, stride));
+}
+
+// Any length; squares of less are none.
+constexpr double kAnyLength = 1e-150;
+
+// By the method of Gram and Schmidt, twice for each column. Columns that depend
+// on earlier ones, and those no longer than `least`, become zero.
+void orthonormalize(double* x, Index rows, Index columns, double least,
+                    double* sums) {
+  // What must be left of a column of length one: after the first time more
+  // than rounding, after the second nearly all.
+  constexpr double kLeft[] = {1e-14, 0.5};
+  for (Index j = 0; j < columns; ++j) {
+    double* const own = x + j;
+    double length = length_of(own, rows, columns);
+    bool is_own = length > least;
+    for (int time = 0; time < 2 && is_own; ++time) {
+      scale_column(own, rows, columns, 1 / length);
+      subtract_earlier(x, rows, columns, j, sums);
+      length = length_of(own, rows, columns);
+      is_own = length > kLeft[time];
     }
-    scale(is_own[j] > 0 ? 1 / __builtin_sqrt(pivot) : 0, n, inverse + j * n);
+    scale_column(own, rows, columns, is_own ? 1 / length : 0);
   }
 }
 
@@ -97,6 +125,15 @@ void rotate(double* x, double* y, Index count, Index stride, Rotation by) {
   }
 }
 
+// Makes the matrix of a, off and b diagonal.
+Rotation rotation_for(double a, double b, double off) {
+  const double by = (b - a) / (2 * off);
+  const double t =
+      (by < 0 ? -1 : 1) / (__builtin_fabs(by) + __builtin_sqrt(by * by + 1));
+  const double c = 1 / __builtin_sqrt(t * t + 1);
+  return {c, t * c};
+}
+
 // Sweeps of Jacobi's method: h = rows^T h' rows, where h' is nearer to diagonal
 // and takes the place of h.
 void diagonalise(double* h, Index n, double* rows, int sweeps) {
@@ -109,28 +146,62 @@ void diagonalise(double* h, Index n, double* rows, int sweeps) {
         const double b = h[q * n + q];
         if (off * off <= 1e-24 * __builtin_fabs(a * b) || off == 0) continue;
         is_diagonal = false;
-        const double by = (b - a) / (2 * off);
-        const double t = (by < 0 ? -1 : 1) /
-                         (__builtin_fabs(by) + __builtin_sqrt(by * by + 1));
-        const double c = 1 / __builtin_sqrt(t * t + 1);
-        rotate(h + p, h + q, n, n, {c, t * c});
-        rotate(h + p * n, h + q * n, n, 1, {c, t * c});
-        rotate(rows + p * n, rows + q * n, n, 1, {c, t * c});
+        const Rotation by = rotation_for(a, b, off);
+        rotate(h + p, h + q, n, n, by);
+        rotate(h + p * n, h + q * n, n, 1, by);
+        rotate(rows + p * n, rows + q * n, n, 1, by);
       }
   }
 }
 
-// The largest of the diagonal first.
-void sort(double* h, Index n, double* rows) {
-  for (Index c = 0; c < n; ++c) {
+// Jacobi's method on the columns of z themselves, whose small singular values
+// it keeps exact: the columns become orthogonal, those of u turn with them.
+struct Columns {
+  double* z;
+  double* u;
+  Index z_rows;
+  Index u_rows;
+  Index count;
+};
+void separate(const Columns& x) {
+  constexpr int kSweeps = 40;
+  bool is_done = false;
+  for (int sweep = 0; sweep < kSweeps && !is_done; ++sweep) {
+    is_done = true;
+    for (Index p = 0; p < x.count; ++p)
+      for (Index q = p + 1; q < x.count; ++q) {
+        const double a = dot_of(x.z + p, x.z + p, x.z_rows, x.count);
+        const double b = dot_of(x.z + q, x.z + q, x.z_rows, x.count);
+        const double off = dot_of(x.z + p, x.z + q, x.z_rows, x.count);
+        if (__builtin_fabs(off) <= 1e-15 * __builtin_sqrt(a * b)) continue;
+        is_done = false;
+        const Rotation by = rotation_for(a, b, off);
+        rotate(x.z + p, x.z + q, x.z_rows, x.count, by);
+        rotate(x.u + p, x.u + q, x.u_rows, x.count, by);
+      }
+  }
+}
+
+void swap_columns(double* x, Index rows, Index columns, Index p, Index q) {
+  for (Index i = 0; i < rows; ++i) {
+    const double kept = x[i * columns + p];
+    x[i * columns + p] = x[i * columns + q];
+    x[i * columns + q] = kept;
+  }
+}
+
+// The longest columns of z first; `values` are the squares of their lengths.
+void sort(const Columns& x, double* values) {
+  for (Index c = 0; c < x.count; ++c)
+    values[c] = dot_of(x.z + c, x.z + c, x.z_rows, x.count);
+  for (Index c = 0; c < x.count; ++c) {
     Index best = c;
-    for (Index i = c + 1; i < n; ++i)
-      if (h[i * (n + 1)] > h[best * (n + 1)]) best = i;
+    for (Index i = c + 1; i < x.count; ++i)
+      if (values[i] > values[best]) best = i;
     if (best == c) continue;
-    // A quarter of a turn, which changes one sign.
-    rotate(h + c, h + best, n, n, {0, 1});
-    rotate(h + c * n, h + best * n, n, 1, {0, 1});
-    rotate(rows + c * n, rows + best * n, n, 1, {0, 1});
+    swap_columns(x.z, x.z_rows, x.count, c, best);
+    swap_columns(x.u, x.u_rows, x.count, c, best);
+    swap_columns(values, 1, x.count, c, best);
   }
 }
 
