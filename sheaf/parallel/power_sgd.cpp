@@ -3,18 +3,31 @@
 //   P = M Q, averaged over ranks, its columns made orthonormal
 //   Q = M' P, averaged over ranks
 //   the average is taken to be P Q'; M - P Q' is kept for the next step
-// Q is the start of the next step, so that steps act as a power iteration.
-// Bytes per rank: r (n + m) elements for n m. All matrices of a bucket share
-// two messages; vectors travel with the first, as they are.
+// Q, made orthonormal, is the start of the next step, so that steps act as a
+// power iteration. Bytes per rank: r (n + m) elements for n m. All matrices of
+// a bucket share two messages; vectors travel with the first, as they are.
+//
+// What ranks compute from the averages, they compute with the same bits:
+// portable_product.hpp.
+//
+// Numbers that are not finite show in the averages of P and Q, the same on all
+// ranks. Then the bucket's gradients are averaged as they are, so that everyone
+// sees what an ordinary average would show, and the bucket keeps its state. If
+// that average is not finite either, nobody can take the step, and at the next
+// one all buckets go back to the state before it: hence two of each.
 //
 // Q and what was lost outlive the buckets: they are remembered by parameter
 // when buckets are made anew, and put into checkpoints.
 
+#include <algorithm>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/exchange.hpp"
+#include "sheaf/parallel/portable_product.hpp"
 #include "sheaf/tensor/memory.hpp"
 
 namespace sheaf::parallel {
@@ -37,21 +50,30 @@ class Block {
     memory_.div_(divisor);
     return static_cast<std::int64_t>(memory_.nbytes());
   }
+  bool is_finite() const { return at::isfinite(memory_).all().item<bool>(); }
 
  private:
   at::Tensor memory_;
   std::int64_t used_ = 0;
 };
 
+// Of a parameter; what steps begin with.
+struct Memory {
+  at::Tensor q, error;
+};
+
 struct Matrix {
   std::size_t member = 0;
   std::size_t index = 0;  // of the parameter
-  at::Tensor p, q, error;
-};
+  at::Tensor p, q;        // on the wire
+  Memory memory;
+  Memory before;  // the memory before `step`
+  int step = -1;
 
-// Of a parameter, between two layouts.
-struct Memory {
-  at::Tensor q, error;
+  // The memory, where the last step of that number could not be taken.
+  const Memory& memory_without(int bad_step) const {
+    return step == bad_step && step >= 0 ? before : memory;
+  }
 };
 
 struct Plain {
@@ -81,6 +103,28 @@ at::Tensor as_matrix(const Bucket& bucket, std::size_t member) {
       .view({view.size(0), -1});
 }
 
+// Of 16 bits, not all products exist on the CPU.
+at::Tensor wide(const at::Tensor& tensor) {
+  return tensor.element_size() < 4 ? tensor.to(at::kFloat) : tensor;
+}
+
+double largest_of(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return std::numeric_limits<at::Half>::max();
+    case at::kDouble:
+      return std::numeric_limits<double>::max();
+    default:  // bf16 has nearly the same
+      return std::numeric_limits<float>::max();
+  }
+}
+
+void orthonormalize(const at::Tensor& matrix) {
+  const at::Tensor columns = matrix.to(at::kDouble).contiguous().clone();
+  orthonormalize_columns(columns);
+  matrix.copy_(columns);
+}
+
 class PowerSgd : public BucketExchange {
  public:
   explicit PowerSgd(const PowerSgdOptions& options)
@@ -89,20 +133,16 @@ class PowerSgd : public BucketExchange {
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {
     Layout& layout = layouts_[&bucket];
-    if (steps_before_ + steps_[&bucket]++ < options_.start_step)
-      return plain_->average(group, bucket, divisor);
+    const int step = steps_before_ + steps_[&bucket]++;
+    if (step < options_.start_step)
+      return average_plainly(group, bucket, divisor, step);
     if (layout.matrices.empty() && layout.plain.empty())
       layout = make_layout(group, bucket);
-    for (Matrix& matrix : layout.matrices) project(bucket, matrix);
-    for (Plain& plain : layout.plain) plain.wire.copy_(plain.from);
-    std::int64_t bytes = layout.first.average(group, divisor);
-    for (Plain& plain : layout.plain) plain.from.copy_(plain.wire);
-    for (Matrix& matrix : layout.matrices) {
-      orthonormalise(matrix.p);
-      matrix.q.copy_(as_matrix(bucket, matrix.member).t().mm(matrix.p));
-    }
-    bytes += layout.second.average(group, divisor);
-    for (Matrix& matrix : layout.matrices) restore(bucket, matrix);
+    std::int64_t bytes = 0;
+    if (!find_factors(group, bucket, divisor, layout, bytes))
+      return bytes + average_plainly(group, bucket, divisor, step);
+    for (const Plain& plain : layout.plain) plain.from.copy_(plain.wire);
+    for (Matrix& matrix : layout.matrices) restore(bucket, matrix, step);
     return bytes;
   }
 
@@ -111,6 +151,7 @@ class PowerSgd : public BucketExchange {
     steps_before_ = steps();
     layouts_.clear();
     steps_.clear();
+    bad_step_ = -1;
   }
 
   ExchangeState state() const override {
@@ -135,13 +176,16 @@ class PowerSgd : public BucketExchange {
   }
 
  private:
-  // Copies, for Q lies in memory that goes with its layout.
+  // Copies, which later steps leave alone.
   std::map<std::size_t, Memory> remember() const {
     std::map<std::size_t, Memory> memories = memories_;
     for (const auto& [bucket, layout] : layouts_)
       for (const Matrix& matrix : layout.matrices)
-        memories[matrix.index] = {matrix.q.clone(), matrix.error.clone()};
+        memories[matrix.index] = copy_of(matrix.memory_without(bad_step_));
     return memories;
+  }
+  static Memory copy_of(const Memory& memory) {
+    return {memory.q.clone(), memory.error.clone()};
   }
 
   // Passes so far; a bucket takes part in each.
@@ -182,17 +226,23 @@ class PowerSgd : public BucketExchange {
                      Layout& layout) const {
     const at::Tensor m = as_matrix(bucket, member);
     const std::size_t index = bucket.members()[member].index;
-    Matrix matrix{member, index, layout.first.cut({m.size(0), options_.rank}),
+    Matrix matrix{member,
+                  index,
+                  layout.first.cut({m.size(0), options_.rank}),
                   layout.second.cut({m.size(1), options_.rank}),
-                  at::zeros_like(m)};
+                  {},
+                  {at::empty({m.size(1), options_.rank}, m.options()),
+                   at::empty_like(m)}};
     if (const auto found = memories_.find(index); found != memories_.end()) {
-      matrix.q.copy_(found->second.q);
-      matrix.error.copy_(found->second.error);
+      matrix.memory = copy_of(found->second);
       return matrix;
     }
     // The same start on all ranks.
     auto generator = at::detail::createCPUGenerator(options_.seed + index);
-    matrix.q.copy_(at::randn(matrix.q.sizes(), generator, m.options()));
+    matrix.memory = {
+        at::randn(matrix.q.sizes(), generator, at::TensorOptions(at::kFloat))
+            .to(m.scalar_type()),
+        at::zeros_like(m)};
     return matrix;
   }
 
@@ -200,21 +250,62 @@ class PowerSgd : public BucketExchange {
     return {from, layout.first.cut(from.sizes())};
   }
 
+  // What an average of the gradients themselves gives. Where it is not finite,
+  // the step is a bad one, for all ranks.
+  std::int64_t average_plainly(const comm::Group& group, Bucket& bucket,
+                               int divisor, int step) {
+    const std::int64_t bytes = plain_->average(group, bucket, divisor);
+    if (!at::isfinite(bucket.shared()).all().item<bool>()) bad_step_ = step;
+    return bytes;
+  }
+
+  // False where a number is not finite; gradients and memories are left as they
+  // are in any case.
+  bool find_factors(const comm::Group& group, const Bucket& bucket, int divisor,
+                    Layout& layout, std::int64_t& bytes) const {
+    for (Matrix& matrix : layout.matrices) project(bucket, matrix);
+    for (const Plain& plain : layout.plain) plain.wire.copy_(plain.from);
+    bytes += layout.first.average(group, divisor);
+    if (!layout.first.is_finite()) return false;
+    for (Matrix& matrix : layout.matrices) {
+      orthonormalize(matrix.p);
+      matrix.q.copy_(wide(matrix.before.error).t().mm(wide(matrix.p)));
+    }
+    bytes += layout.second.average(group, divisor);
+    return std::all_of(
+        layout.matrices.begin(), layout.matrices.end(),
+        [](const Matrix& matrix) { return has_finite_product(matrix); });
+  }
+
+  // Elements of P are at most 1.
+  static bool has_finite_product(const Matrix& matrix) {
+    if (matrix.q.numel() == 0) return true;
+    const at::Tensor bound = matrix.q.to(at::kDouble).abs().sum(1).max();
+    return bound.item<double>() < 0.5 * largest_of(matrix.q.scalar_type());
+  }
+
+  // The gradient and what was lost go to the place of the older error.
   void project(const Bucket& bucket, Matrix& matrix) const {
-    at::Tensor m = as_matrix(bucket, matrix.member);
-    if (options_.error_feedback) m.add_(matrix.error);
-    matrix.p.copy_(m.mm(matrix.q));
+    if (matrix.step == bad_step_ && matrix.step >= 0)
+      std::swap(matrix.memory, matrix.before);
+    matrix.step = -1;
+    const at::Tensor m = as_matrix(bucket, matrix.member);
+    at::add_out(matrix.before.error, m, matrix.memory.error);
+    matrix.before.q.copy_(matrix.memory.q);
+    orthonormalize(matrix.before.q);
+    matrix.p.copy_(wide(matrix.before.error).mm(wide(matrix.before.q)));
   }
 
-  static void orthonormalise(at::Tensor& p) {
-    p.copy_(std::get<0>(at::linalg_qr(p.to(at::kDouble))));
-  }
-
-  void restore(const Bucket& bucket, Matrix& matrix) const {
+  void restore(const Bucket& bucket, Matrix& matrix, int step) const {
     at::Tensor m = as_matrix(bucket, matrix.member);
-    const at::Tensor average = matrix.p.mm(matrix.q.t());
-    if (options_.error_feedback) at::sub_out(matrix.error, m, average);
-    m.copy_(average);
+    m.copy_(portable_product(matrix.p, matrix.q.t()));
+    if (options_.error_feedback)
+      matrix.before.error.sub_(m);
+    else
+      matrix.before.error.zero_();
+    matrix.before.q.copy_(matrix.q);
+    std::swap(matrix.memory, matrix.before);
+    matrix.step = step;
   }
 
   PowerSgdOptions options_;
@@ -223,6 +314,7 @@ class PowerSgd : public BucketExchange {
   std::map<const Bucket*, int> steps_;
   std::map<std::size_t, Memory> memories_;  // of earlier layouts
   int steps_before_ = 0;                    // with earlier buckets
+  int bad_step_ = -1;  // the last one that could not be taken
 };
 
 }  // namespace
