@@ -2,10 +2,13 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
-#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/parallel/product_identity.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
@@ -49,26 +52,95 @@ at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
 FactorExchange::FactorExchange(const comm::Group& group,
                                std::vector<Route> routes,
                                FactorExchangeOptions options)
-    : group_(group), routes_(std::move(routes)), options_(std::move(options)) {}
+    : group_(group), routes_(std::move(routes)), options_(std::move(options)) {
+  const LowRankOptions& wanted = options_.low_rank;
+  has_rests_ = wanted.feedback_rows > 0 && wanted.power_iterations == 0 &&
+               std::count(routes_.begin(), routes_.end(), Route::kRankDad) > 0;
+}
+
+void FactorExchange::begin_pass(const at::Device& device) {
+  device_ = device.is_cpu() ? -1 : std::max<int>(0, device.index());
+  identity_ = product_identity(device_);
+}
+
+void FactorExchange::end_pass() {
+  if (are_finite_)
+    for (Feedback* one : {&own_, &sums_})
+      for (auto& [block, rest] : one->next) one->kept[block] = std::move(rest);
+  forget_pass();
+}
+
+void FactorExchange::forget_pass() {
+  own_.next.clear();
+  sums_.next.clear();
+  are_finite_ = true;
+}
 
 bool FactorExchange::is_low_rank(const BlockKey& block) const {
   return routes_[static_cast<std::size_t>(block.weight)] == Route::kRankDad &&
          !block.view.is_lookup;
 }
 
-void FactorExchange::reduce(FactorPart& part, Rests& rests) {
+void FactorExchange::reduce(FactorPart& part, Feedback& feedback) {
   const LowRankOptions& wanted = options_.low_rank;
   const Factors full{part.factors.inputs.to(at::kCPU),
                      part.factors.deltas.to(at::kCPU)};
-  if (wanted.power_iterations > 0)
+  if (wanted.power_iterations > 0) {
     part.factors = power_iteration(full, wanted.rank, wanted.power_iterations,
                                    wanted.tolerance, seed_++);
-  else
-    part.factors = low_rank(
-        full, wanted, wanted.feedback_rows > 0 ? &rests[part.block] : nullptr);
+    return;
+  }
+  if (!has_rests_) {
+    part.factors = low_rank(full, wanted, nullptr);
+    return;
+  }
+  // A copy of the tensors' handles: the rest is replaced, not changed.
+  Factors& rest = feedback.next.emplace(part.block, feedback.kept[part.block])
+                      .first->second;
+  part.factors = low_rank(full, wanted, &rest);
 }
 
 std::vector<FactorParcel> FactorExchange::share(FactorParcel& mine) {
+  mine.identity = identity_;
+  auto parcels = share_all(mine);
+  compare_identities(parcels);
+  if (has_rests_) check_finite(parcels);
+  return parcels;
+}
+
+// All ranks find the same.
+void FactorExchange::compare_identities(std::vector<FactorParcel>& parcels) {
+  const auto is_like_first = [&](const FactorParcel& one) {
+    return one.identity == parcels[0].identity;
+  };
+  if (std::all_of(parcels.begin(), parcels.end(), is_like_first)) return;
+  for (FactorParcel& parcel : parcels)
+    for (FactorPart& part : parcel.parts) part.needs_portable = true;
+  if (std::exchange(has_warned_, true)) return;
+  const auto texts = share_texts(group_, describe_products(device_));
+  const auto other = static_cast<std::size_t>(
+      std::find_if_not(parcels.begin(), parcels.end(), is_like_first) -
+      parcels.begin());
+  if (group_.rank() == 0)
+    log_warn(
+        "libtorch may round matrix products differently on ranks 0 and {}, "
+        "which have ({}) and ({}): gradients are made of factors by loops that "
+        "give the same bits everywhere, and take about twice as long; give all "
+        "ranks the same number of threads and the same libraries to avoid it",
+        other, texts[0], texts[other]);
+}
+
+void FactorExchange::check_finite(const std::vector<FactorParcel>& parcels) {
+  for (const FactorParcel& parcel : parcels)
+    for (const FactorPart& part : parcel.parts)
+      for (const at::Tensor& one :
+           {part.factors.inputs, part.factors.deltas, part.bias_sum})
+        if (one.defined() && one.is_floating_point() &&
+            !at::isfinite(one).all().item<bool>())
+          are_finite_ = false;
+}
+
+std::vector<FactorParcel> FactorExchange::share_all(FactorParcel& mine) {
   for (FactorPart& part : mine.parts) {
     if (!is_low_rank(part.block)) continue;
     if (part.block.bias >= 0) part.bias_sum = part.factors.deltas.sum(0);

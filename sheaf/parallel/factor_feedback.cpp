@@ -46,7 +46,7 @@ BlockKey key_of(const at::Tensor& numbers) {
 }  // namespace
 
 NamedTensors FactorExchange::gather_feedback() const {
-  FactorParcel mine = parcel_of(own_);
+  FactorParcel mine = parcel_of(own_.kept);
   const FactorMessage message = encode_parcel(mine, {});
   const auto headers = share_numbers(group_, options_.where, message.header);
   const auto bytes = gather_bytes(group_, message.bytes, payloads_of(headers));
@@ -55,14 +55,14 @@ NamedTensors FactorExchange::gather_feedback() const {
   list.emplace_back(kPrefix + kRanks, at::tensor(std::int64_t{group_.size()}));
   for (std::size_t r = 0; r < headers.size(); ++r)
     append(list, concat(r), decode_parcel({headers[r], bytes[r]}, {}));
-  append(list, kSum, parcel_of(sums_));
+  append(list, kSum, parcel_of(sums_.kept));
   return list;
 }
 
 // With S ranks then and T now, T / S of it gives the same average.
 void FactorExchange::load_feedback(const NamedTensors& saved) {
-  own_.clear();
-  sums_.clear();
+  own_ = {};
+  sums_ = {};
   if (saved.empty() || saved[0].first != kPrefix + kRanks) return;
   SHEAF_CHECK(saved.size() % 3 == 1, "the state of dAD's exchange has ",
               saved.size(), " tensors; one of them is missing");
@@ -73,8 +73,8 @@ void FactorExchange::load_feedback(const NamedTensors& saved) {
     const bool is_sum = rank == kSum;
     const int owner = is_sum ? 0 : std::stoi(rank) % group_.size();
     if (owner != group_.rank()) continue;
-    Factors& rest =
-        (is_sum && options_.is_two_way ? sums_ : own_)[key_of(saved[i].second)];
+    Factors& rest = (is_sum && options_.is_two_way ? sums_ : own_)
+                        .kept[key_of(saved[i].second)];
     append(rest, {saved[i + 1].second.clone(), saved[i + 2].second * scale});
   }
 }

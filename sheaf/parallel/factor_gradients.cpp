@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/portable_product.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -12,6 +13,20 @@ namespace {
 template <class T>
 void append(std::vector<T>& to, const std::vector<T>& more) {
   to.insert(to.end(), more.begin(), more.end());
+}
+
+// With the same bits on all ranks: by libtorch where they multiply alike.
+at::Tensor product_of(const at::Tensor& a, const at::Tensor& b,
+                      bool needs_portable) {
+  return needs_portable ? portable_product(a.cpu(), b.cpu()) : a.mm(b);
+}
+
+at::Tensor sum_of_rows(const at::Tensor& rows, bool needs_portable) {
+  if (!needs_portable) return rows.sum(0);
+  const at::Tensor given = rows.cpu();
+  return portable_product(at::ones({1, given.size(0)}, given.options()), given)
+      .squeeze(0)
+      .to(rows.device());
 }
 
 }  // namespace
@@ -34,13 +49,14 @@ void FactorGradients::take(int rank, FactorPart part) {
   Got* got = find(rank, part.block);
   if (!got) {
     auto& list = got_[static_cast<std::size_t>(part.block.weight)];
-    list.push_back({rank, part.block, {}, {}, {}, {}});
+    list.push_back({rank, part.block, {}, {}, {}, {}, false});
     got = &list.back();
   }
   if (part.source.above.weight >= 0) got->source = part.source;
   if (part.factors.inputs.defined()) got->inputs.push_back(part.factors.inputs);
   if (part.factors.deltas.defined()) got->deltas.push_back(part.factors.deltas);
   if (part.bias_sum.defined()) got->bias_sum = part.bias_sum;
+  got->needs_portable |= part.needs_portable;
 }
 
 // Ranks whose rows follow each other below do so above.
@@ -54,9 +70,10 @@ void FactorGradients::derive_deltas(std::size_t weight) {
     const at::Tensor part =
         part_of(parameters_[from].tensor.detach(), above->block.view)
             .to(at::kCPU);
-    got.deltas = {times_derivative(stacked(above->deltas).mm(part),
-                                   got.source.activation,
-                                   stacked(above->inputs))};
+    got.needs_portable |= above->needs_portable;
+    got.deltas = {times_derivative(
+        product_of(stacked(above->deltas), part, got.needs_portable),
+        got.source.activation, stacked(above->inputs))};
   }
 }
 
@@ -77,6 +94,7 @@ std::vector<FactorGradients::Got> FactorGradients::merged(std::size_t weight) {
     }
     append(found->inputs, got.inputs);
     append(found->deltas, got.deltas);
+    found->needs_portable |= got.needs_portable;
     if (got.bias_sum.defined())
       found->bias_sum = found->bias_sum.defined()
                             ? found->bias_sum + got.bias_sum
@@ -111,7 +129,10 @@ void FactorGradients::add_product(std::size_t weight, const Got& all) {
   if (view.is_lookup) return look_up(weight, all, deltas);
   const at::Tensor inputs = stacked(all.inputs).to(parameter.device());
   at::Tensor part = part_of(buffer, view);
-  if (adds)
+  if (all.needs_portable) {
+    const at::Tensor product = portable_product(deltas.cpu().t(), inputs.cpu());
+    adds ? part.add_(product.to(part.device())) : part.copy_(product);
+  } else if (adds)
     part.addmm_(deltas.t(), inputs);
   else
     at::mm_out(part, deltas.t(), inputs);
@@ -122,10 +143,14 @@ void FactorGradients::look_up(std::size_t weight, const Got& all,
                               const at::Tensor& deltas) {
   const at::Tensor rows = stacked(all.inputs).to(deltas.device()).squeeze(1);
   const at::Tensor real = (rows >= 0).nonzero().squeeze(1);
-  part_of(buffers_[weight], all.block.view)
-      .t()
-      .index_put_({rows.index_select(0, real)}, deltas.index_select(0, real),
-                  /*accumulate=*/true);
+  const at::Tensor table = part_of(buffers_[weight], all.block.view).t();
+  const at::Tensor indices = rows.index_select(0, real);
+  const at::Tensor given = deltas.index_select(0, real);
+  // On the CPU index_put_() adds in any order where there are several threads.
+  if (table.device().is_cpu())
+    add_rows_in_order(table, indices, given);
+  else
+    table.index_put_({indices}, given, /*accumulate=*/true);
 }
 
 void FactorGradients::add_bias(const Got& all, const at::Tensor& deltas) {
@@ -133,7 +158,7 @@ void FactorGradients::add_bias(const Got& all, const at::Tensor& deltas) {
   const at::Tensor value =
       all.bias_sum.defined()
           ? (all.bias_sum / ranks_).to(parameters_[bias].tensor.device())
-          : deltas.sum(0);
+          : sum_of_rows(deltas, all.needs_portable);
   buffers_[bias] = is_made_[bias] ? buffers_[bias] + value : value.clone();
   is_made_[bias] = true;
 }

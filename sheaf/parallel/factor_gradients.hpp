@@ -38,6 +38,7 @@ class FactorGradients {
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> deltas;
     at::Tensor bias_sum;
+    bool needs_portable = false;  // see FactorPart
   };
 
   Got* find(int rank, const BlockKey& block);

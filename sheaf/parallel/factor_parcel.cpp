@@ -43,12 +43,14 @@ std::int64_t bytes_of(const PartHeader& part) {
   return part.input_bytes + part.delta_bytes + part.bias_bytes;
 }
 
-// A header begins with the parcel's place and the number of its remainders.
-constexpr std::size_t kRemaindersAt = 3;
+// In front of the parts: the identity, the parcel's place, how many remainders,
+// and these.
+constexpr std::size_t kIdentity = 0, kPass = 1, kParcel = 2, kCount = 3,
+                      kRemainders = 4;
 
 std::vector<PartHeader> parts_of(const Numbers& header) {
   const std::size_t begin =
-      kRemaindersAt + static_cast<std::size_t>(header[kRemaindersAt - 1]);
+      kRemainders + static_cast<std::size_t>(header[kCount]);
   SHEAF_ASSERT((header.size() - begin) % kPartNumbers == 0, "header");
   std::vector<PartHeader> parts;
   for (std::size_t i = begin; i < header.size(); i += kPartNumbers) {
@@ -119,7 +121,7 @@ BlockKey block_key(const Numbers& numbers) {
 FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format) {
   FactorMessage message;
   Numbers& numbers = message.header;
-  numbers = {parcel.place.pass, parcel.place.parcel,
+  numbers = {parcel.identity, parcel.place.pass, parcel.place.parcel,
              static_cast<std::int64_t>(parcel.remainders.size())};
   numbers.insert(numbers.end(), parcel.remainders.begin(),
                  parcel.remainders.end());
@@ -140,9 +142,10 @@ FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format) {
 FactorParcel decode_parcel(const FactorMessage& message,
                            const WireFormat& format) {
   FactorParcel parcel;
-  parcel.place = {message.header[0], message.header[1]};
-  const auto first = message.header.begin() + kRemaindersAt;
-  parcel.remainders.assign(first, first + message.header[kRemaindersAt - 1]);
+  parcel.identity = message.header[kIdentity];
+  parcel.place = {message.header[kPass], message.header[kParcel]};
+  const auto first = message.header.begin() + kRemainders;
+  parcel.remainders.assign(first, first + message.header[kCount]);
   Reader reader(message.bytes);
   for (const PartHeader& header : parts_of(message.header)) {
     const auto type = static_cast<at::ScalarType>(header.type);

@@ -36,6 +36,8 @@ struct FactorPart {
   Factors factors;         // undefined where they go in another parcel
   at::Tensor bias_sum;     // where the deltas are not all rows
   std::int64_t bytes = 0;  // of all that, on the way
+  // The ranks compute products in different ways: they must not use them here.
+  bool needs_portable = false;
 };
 
 // Which of a rank's parcels it is: the same on all ranks that exchange it.
@@ -50,6 +52,7 @@ struct FactorParcel {
   // Parameters that have a gradient in the ordinary way, too.
   Numbers remainders;
   std::vector<FactorPart> parts;
+  std::int64_t identity = 0;  // of the rank's products: product_identity.hpp
 };
 
 struct FactorMessage {

@@ -227,6 +227,7 @@ void FactorReducer::drop(const Ticket& ticket) {
 void FactorReducer::begin_pass() {
   const std::lock_guard lock(mutex_);
   forget_reset_locked();
+  exchange_.begin_pass(parameters_[0].tensor.device());
   for (Site& site : sites_) site.deltas = 0;
 }
 
@@ -317,6 +318,7 @@ void FactorReducer::finalize() {
     for (const std::size_t weight : plan_.backward[i]) make_gradient(weight);
   }
   settle();
+  exchange_.end_pass();
   ++stats_.passes;
   clear();
 }
@@ -352,6 +354,7 @@ void FactorReducer::clear() {
     worker_.drain();
   } catch (...) {  // told already, or of a pass that is forgotten
   }
+  exchange_.forget_pass();
   const std::lock_guard lock(mutex_);
   ++pass_;
   for (Site& site : sites_) {

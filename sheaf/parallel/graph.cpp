@@ -54,6 +54,8 @@ std::vector<std::optional<Above>> find_above(
   return above;
 }
 
+// One operation after the other, each of which rounds once: as a whole they
+// round differently with some instruction sets, and ranks must not differ.
 at::Tensor times_derivative(const at::Tensor& delta, Activation activation,
                             const at::Tensor& y) {
   switch (activation) {
@@ -62,9 +64,9 @@ at::Tensor times_derivative(const at::Tensor& delta, Activation activation,
     case Activation::kRelu:
       return at::threshold_backward(delta, y, 0);
     case Activation::kTanh:
-      return at::tanh_backward(delta, y);
+      return delta * (1 - y * y);
     case Activation::kSigmoid:
-      return at::sigmoid_backward(delta, y);
+      return delta * ((1 - y) * y);
   }
   return delta;
 }
