@@ -45,12 +45,12 @@ std::int64_t bytes_of(const PartHeader& part) {
 
 // In front of the parts: the identity, the parcel's place, how many remainders,
 // and these.
-constexpr std::size_t kIdentity = 0, kPass = 1, kParcel = 2, kCount = 3,
-                      kRemainders = 4;
+constexpr std::size_t kIdentityAt = 0, kPassAt = 1, kParcelAt = 2, kCountAt = 3,
+                      kRemaindersAt = 4;
 
 std::vector<PartHeader> parts_of(const Numbers& header) {
   const std::size_t begin =
-      kRemainders + static_cast<std::size_t>(header[kCount]);
+      kRemaindersAt + static_cast<std::size_t>(header[kCountAt]);
   SHEAF_ASSERT((header.size() - begin) % kPartNumbers == 0, "header");
   std::vector<PartHeader> parts;
   for (std::size_t i = begin; i < header.size(); i += kPartNumbers) {
@@ -142,10 +142,10 @@ FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format) {
 FactorParcel decode_parcel(const FactorMessage& message,
                            const WireFormat& format) {
   FactorParcel parcel;
-  parcel.identity = message.header[kIdentity];
-  parcel.place = {message.header[kPass], message.header[kParcel]};
-  const auto first = message.header.begin() + kRemainders;
-  parcel.remainders.assign(first, first + message.header[kCount]);
+  parcel.identity = message.header[kIdentityAt];
+  parcel.place = {message.header[kPassAt], message.header[kParcelAt]};
+  const auto first = message.header.begin() + kRemaindersAt;
+  parcel.remainders.assign(first, first + message.header[kCountAt]);
   Reader reader(message.bytes);
   for (const PartHeader& header : parts_of(message.header)) {
     const auto type = static_cast<at::ScalarType>(header.type);
