@@ -27,7 +27,7 @@ Call::Call(GroupCore& group, const Fingerprint& fingerprint,
     : Watch(group, numbered(group, fingerprint), timeout) {
   Runtime& runtime = group.runtime();
   runtime.add_calls(1);
-  if (is_end_of_program(fingerprint_))
+  if (is_end())
     runtime.my_end().note_end();
   else
     runtime.my_end().note_call(group.number_of(sequence()));
@@ -66,7 +66,7 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
   if (theirs == fingerprint_) [[likely]]
     return;
   if (is_end_of_program(theirs)) throw_ended(rank);
-  if (is_end_of_program(fingerprint_)) wait_for_failure();
+  if (is_end()) wait_for_failure();
   // Both sides see the pair; the lower rank is named first by both.
   const bool mine_first = layout().rank < rank;
   const std::string mine = concat(group_.rank_text(layout().rank), " calls ",

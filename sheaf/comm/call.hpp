@@ -15,6 +15,7 @@ class Call : public Watch {
 
   LocalGroup& local() { return group_.local(); }
   std::uint32_t sequence() const { return fingerprint_.sequence; }
+  bool is_end() const { return is_end_of_program(fingerprint_); }
 
   // Meets the group's ranks on this host, giving each of them some bytes.
   // MismatchError when one of them is in another call. Between hosts the

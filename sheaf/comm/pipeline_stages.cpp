@@ -85,7 +85,8 @@ void Pipeline::start_task(std::size_t piece, int lane,
   under_way_[piece % kWindow].tasks.emplace_back(
       call_.group().runtime().transport(),
       lane_peers_[static_cast<std::size_t>(lane)],
-      make_tag(TagKind::kData, call_.group().id(), place),
+      make_tag(call_.is_end() ? TagKind::kEnd : TagKind::kData,
+               call_.group().id(), place),
       schedule({0, range.count}), work(piece, range), job_.reduction,
       std::move(partials));
 }

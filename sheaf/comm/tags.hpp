@@ -11,7 +11,8 @@ enum class TagKind : Tag {
   kGuard,      // fingerprints between hosts
   kLetter,     // headers of point-to-point messages
   kEnclosure,  // their contents, when large
-  kBootstrap
+  kBootstrap,
+  kEnd  // as kData, of the end of a program: others may be in another call
 };
 
 inline constexpr Tag kPlaceMask = (1u << 15) - 1;
