@@ -12,6 +12,7 @@
 #include "sheaf/cli/job.hpp"
 #include "sheaf/cli/placement.hpp"
 #include "sheaf/cli/process.hpp"
+#include "sheaf/comm/slurm.hpp"
 #include "sheaf/topo/options.hpp"
 
 namespace sheaf::cli {
@@ -86,6 +87,18 @@ std::string command_text(const LaunchPlan& plan) {
   return text + shell_quote(plan.command);
 }
 
+// Under srun each task would start all ranks.
+void check_started_once() {
+  const auto task = comm::slurm_task();
+  const bool is_alone = variable("WORLD_SIZE") == "1";
+  SHEAF_CHECK(
+      !task || task->tasks == 1 || is_alone, "srun has started ",
+      task ? task->tasks : 0,
+      " tasks, and each of them would start all ranks; call this "
+      "command once, without srun, in the batch script or in the shell "
+      "of salloc, or set WORLD_SIZE=1 if each task is to be on its own");
+}
+
 }  // namespace
 
 LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
@@ -113,6 +126,7 @@ LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
 }
 
 int launch(const LaunchOptions& options) {
+  check_started_once();
   const MpiInstall mpi = find_mpi();
   const LaunchPlan plan = plan_launch(options, mpi);
   if (options.dry_run) {

@@ -1,14 +1,80 @@
-#include <cstdlib>
+#include "sheaf/comm/launch_environment.hpp"
 
+#include <cstdlib>
+#include <string>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/slurm.hpp"
 #include "sheaf/comm/transport.hpp"
 
 namespace sheaf::comm {
+namespace {
+
+// 0 where there is none, or no number.
+int number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text ? std::atoi(text) : 0;
+}
+
+[[noreturn]] void refuse_lone_mpi(const std::string& told) {
+  throw UsageError(concat(
+      told,
+      ", but MPI_Init found one: the program's MPI does not understand this "
+      "launcher. Start the program with sheaf run, or with the mpirun of the "
+      "MPI that Sheaf was built with; under srun without MPI's help "
+      "(srun --mpi=none), sheaf::tensor::init needs no MPI"));
+}
+
+void check_alone_in_mpi() {
+  for (const char* size :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (!std::getenv(size)) continue;
+    if (number_in(size) > 1)
+      refuse_lone_mpi(concat("the launcher has started ", number_in(size),
+                             " ranks (", size, ")"));
+    return;  // the innermost launcher has the last word
+  }
+  if (number_in("PMIX_RANK") > 0)
+    refuse_lone_mpi(concat("the launcher has started this process as rank ",
+                           number_in("PMIX_RANK"), " (PMIX_RANK)"));
+  if (const auto task = slurm_task(); task && task->tasks > 1)
+    refuse_lone_mpi(concat("srun has started ", task->tasks, " tasks (",
+                           task->tasks_from, ")"));
+}
+
+void check_alone_without_mpi() {
+  if (const int size = number_in("WORLD_SIZE"); size > 0) {
+    SHEAF_CHECK(size == 1, "WORLD_SIZE=", size,
+                " says that there are more ranks, and ",
+                std::getenv("RANK")
+                    ? "this program does not read torchrun's variables; "
+                      "call sheaf::tensor::init, or start it by sheaf run or "
+                      "mpirun"
+                    : "RANK is not set; set it to this process's rank, or "
+                      "unset WORLD_SIZE");
+    return;
+  }
+  const auto task = slurm_task();
+  SHEAF_CHECK(
+      !task || task->tasks == 1, "srun has started ", task ? task->tasks : 0,
+      " tasks (", task ? task->tasks_from : "", "), of which this is number ",
+      task ? task->rank : 0,
+      ", and each would be alone. Call sheaf::tensor::init, which needs no "
+      "MPI; or start the program once in the batch script by sheaf run or "
+      "mpirun; or set RANK=0 and WORLD_SIZE=1 if each task is to be alone");
+}
+
+}  // namespace
 
 bool is_under_mpi_launcher() {
   for (const char* variable :
        {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK"})
     if (std::getenv(variable)) return true;
   return false;
+}
+
+void check_is_alone(bool is_mpi) {
+  is_mpi ? check_alone_in_mpi() : check_alone_without_mpi();
 }
 
 }  // namespace sheaf::comm

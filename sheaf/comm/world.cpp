@@ -11,6 +11,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/launch_environment.hpp"
 #include "sheaf/comm/make_group.hpp"
 #include "sheaf/comm/thread_transport.hpp"
 
@@ -112,9 +113,11 @@ World init(int* argc, char*** argv) {
 }
 
 World init(const topo::Options& options, int* argc, char*** argv) {
+  const bool is_mpi = is_under_mpi_launcher();
   std::unique_ptr<Transport> transport =
-      is_under_mpi_launcher() ? make_mpi_transport(argc, argv)
-                              : std::move(make_thread_transports(1).front());
+      is_mpi ? make_mpi_transport(argc, argv)
+             : std::move(make_thread_transports(1).front());
+  if (transport->size() == 1) check_is_alone(is_mpi);
   return init(std::move(transport), options);
 }
 

@@ -88,8 +88,8 @@ struct Names {
     const int code = getaddrinfo(
         place.host.c_str(), std::to_string(place.port).c_str(), &wanted, &list);
     SHEAF_CHECK(code == 0, place.host_from, "='", place.host,
-                "' is no host that is known here (", gai_strerror(code),
-                "); set it to the name or address of rank 0's host");
+                "' is no host that is known here (", gai_strerror(code), "); ",
+                place.host_hint, " to the name or address of rank 0's host");
   }
   ~Names() { freeaddrinfo(list); }
   Names(const Names&) = delete;

@@ -9,7 +9,9 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/openblas.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/comm/launch_environment.hpp"
 #include "sheaf/comm/runtime.hpp"
+#include "sheaf/comm/slurm.hpp"
 #include "sheaf/comm/tcp_transport.hpp"
 #include "sheaf/comm/thread_transport.hpp"
 #include "sheaf/tensor/nccl_backend.hpp"
@@ -65,6 +67,7 @@ comm::World init_mpi(const ProcessGroupOptions& options) {
               " does not go with backend mpi, whose launcher tells the ranks; "
               "leave it out, or choose backend gloo");
   auto transport = comm::make_mpi_transport(nullptr, nullptr);
+  if (transport->size() == 1) comm::check_is_alone(/*is_mpi=*/true);
   check_mpi("rank", options.rank, transport->rank());
   check_mpi("world_size", options.world_size, transport->size());
   return comm::init(std::move(transport), run_options(options));
@@ -93,6 +96,14 @@ comm::World start(const ProcessGroupOptions& options) {
                           did_you_mean(backend, kBackends)));
 }
 
+// Those of torchrun or, where these are absent, of a task of Slurm.
+bool has_variables_of_ranks() {
+  const bool has_size = std::getenv("WORLD_SIZE");
+  if (has_size) return std::getenv("RANK");
+  const auto task = comm::slurm_task();
+  return task && task->tasks > 1;
+}
+
 comm::World with_advice(comm::World world) {
   if (world.rank() != 0) return world;
   if (const std::string advice = slow_openblas(); !advice.empty())
@@ -107,8 +118,7 @@ comm::World init_process_group(const ProcessGroupOptions& options) {
 }
 
 comm::World init(int& argc, char**& argv) {
-  const bool has_variables = std::getenv("RANK") && std::getenv("WORLD_SIZE");
-  if (!comm::is_under_mpi_launcher() && has_variables)
+  if (!comm::is_under_mpi_launcher() && has_variables_of_ranks())
     return init_process_group({.backend = "gloo"});
   return with_advice(comm::init(&argc, &argv));
 }

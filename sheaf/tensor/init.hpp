@@ -27,8 +27,9 @@ struct ProcessGroupOptions {
 // that did not come.
 comm::World init_process_group(const ProcessGroupOptions& options);
 
-// Under mpirun or srun through MPI; with torchrun's variables RANK and
-// WORLD_SIZE as env:// says; otherwise as one process alone.
+// Under mpirun, or srun with PMI, through MPI; with torchrun's variables RANK
+// and WORLD_SIZE, or as a task of srun, as env:// says; otherwise as one
+// process alone. UsageError when a launcher has started more than that one.
 comm::World init(int& argc, char**& argv);
 
 }  // namespace sheaf::tensor

@@ -8,6 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/comm/slurm.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -126,7 +127,7 @@ std::string environment(const char* name, const std::string& what) {
   const char* text = std::getenv(name);
   SHEAF_CHECK(text && *text, "env:// needs the variable ", name, ", which is ",
               text ? "empty" : "not set", "; set it to ", what,
-              ", or start the program by torchrun or mpirun");
+              ", or start the program by torchrun, srun or mpirun");
   return text;
 }
 
@@ -138,12 +139,61 @@ void read_agent(MeetingPlace& place) {
     place.prefix = concat("worker/attempt_", count, "/");
 }
 
+// Rank 0 is on the step's first host. MASTER_ADDR and MASTER_PORT override
+// what Slurm says.
+void read_slurm_address(MeetingPlace& place, const comm::SlurmTask& task) {
+  const char* address = std::getenv("MASTER_ADDR");
+  const char* port = std::getenv("MASTER_PORT");
+  SHEAF_CHECK((address && port) || !task.is_heterogeneous,
+              "SLURM_HET_SIZE: a heterogeneous job has several node lists; set "
+              "MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free "
+              "port there");
+  place.host_from =
+      address ? "MASTER_ADDR" : concat("the first host of ", task.nodes_from);
+  place.host_hint = "set MASTER_ADDR";
+  SHEAF_CHECK(address || !task.nodes.empty(), "srun has started this process, ",
+              "but ", task.nodes_from,
+              " is not set; set MASTER_ADDR to the host of task 0");
+  place.host = address ? address : comm::expand_node_list(task.nodes).front();
+  place.port_from =
+      port ? "MASTER_PORT" : "the port of this job step (or MASTER_PORT)";
+  place.port = port ? parse_port(port, "MASTER_PORT") : comm::port_of(task);
+  place.prefix = concat("slurm/", task.job, ".", task.step, "/");
+  const char* here = std::getenv("SLURMD_NODENAME");
+  SHEAF_CHECK(address || !here || task.rank != 0 || place.host == here,
+              "task 0 runs on ", here ? here : "", ", which is not ",
+              place.host_from, " (", place.host,
+              "); set MASTER_ADDR to the host of task 0 in all tasks");
+}
+
+MeetingPlace from_slurm(const comm::SlurmTask& task) {
+  MeetingPlace place;
+  place.rank = task.rank;
+  place.world_size = task.tasks;
+  place.rank_from = "SLURM_PROCID";
+  place.world_size_from = concat(
+      task.tasks_from,
+      " (or set RANK=0 and WORLD_SIZE=1 if this process is to be alone)");
+  if (place.world_size > 1) read_slurm_address(place, task);
+  return place;
+}
+
+// What srun says counts where nobody has said anything else.
+std::optional<comm::SlurmTask> slurm_task_for(
+    const ProcessGroupOptions& options) {
+  if (std::getenv("RANK") || std::getenv("WORLD_SIZE") || options.rank >= 0 ||
+      options.world_size >= 0)
+    return std::nullopt;
+  return comm::slurm_task();
+}
+
 MeetingPlace from_variables(const ProcessGroupOptions& options) {
+  if (const auto task = slurm_task_for(options)) return from_slurm(*task);
   MeetingPlace place;
   const auto hint = [](const char* name, const char* what) {
     return concat("env:// needs the variable ", name,
                   ", which is not set; set it to ", what,
-                  ", or start the program by torchrun or mpirun");
+                  ", or start the program by torchrun, srun or mpirun");
   };
   read_ranks(
       place, agree(from_environment("RANK"), options.rank, "rank"),

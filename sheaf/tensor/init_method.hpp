@@ -22,6 +22,7 @@ struct MeetingPlace {
   std::string rank_from;
   std::string world_size_from;
   std::string host_from;
+  std::string host_hint = "set it";  // what to do about a wrong host
   std::string port_from;
 };
 std::string text_of(const MeetingPlace& place);  // "10.0.0.1:29500", a path

@@ -27,6 +27,26 @@ class LaunchPlanTest : public testing::Test {
   LaunchOptions options_;
 };
 
+// srun would call the launcher once per task; a batch script calls it once.
+TEST_F(LaunchPlanTest, ATaskOfSeveralDoesNotLaunch) {
+  options_.dry_run = true;
+  const std::vector<std::pair<const char*, const char*>> step{
+      {"SLURM_JOB_ID", "17"},
+      {"SLURM_STEP_ID", "0"},
+      {"SLURM_PROCID", "0"},
+      {"SLURM_NTASKS", "4"}};
+  for (const auto& [name, value] : step) ::setenv(name, value, 1);
+  testing::internal::CaptureStdout();
+  EXPECT_THROW(launch(options_), UsageError);
+  ::setenv("WORLD_SIZE", "1", 1);
+  EXPECT_EQ(launch(options_), 0);
+  ::unsetenv("WORLD_SIZE");
+  ::unsetenv("SLURM_STEP_ID");
+  EXPECT_EQ(launch(options_), 0);
+  testing::internal::GetCapturedStdout();
+  for (const auto& [name, value] : step) ::unsetenv(name);
+}
+
 TEST_F(LaunchPlanTest, TheProgramComesLast) {
   const auto words = plan().command;
   EXPECT_EQ(words.front(), "mpirun");

@@ -31,8 +31,10 @@ class Program {
     pid_ = fork();
     if (pid_ != 0) return;
     // A rank must not take this test for one of MPI's.
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE",
-                             "PMI_RANK", "RANK", "WORLD_SIZE"})
+    for (const char* name :
+         {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "RANK",
+          "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID",
+          "SLURM_STEPID", "SLURM_PROCID", "SLURM_NTASKS"})
       unsetenv(name);
     for (const auto& [name, value] : variables)
       setenv(name.c_str(), value.c_str(), 1);
@@ -98,6 +100,142 @@ TEST_F(Start, WithTorchrunsVariables) {
     ranks.push_back(start("init", rank, torchrun_variables(rank, 3)));
   expect(ranks, " over tcp on 1 hosts");
 }
+
+// As srun without PMI sets them.
+Variables slurm_variables(int rank, int size) {
+  return {{"SLURM_JOB_ID", concat(getpid())},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_PROCID", concat(rank)},
+          {"SLURM_LOCALID", concat(rank)},
+          {"SLURM_NTASKS", concat(size)},
+          {"SLURM_STEP_NUM_TASKS", concat(size)},
+          {"SLURM_NNODES", "1"},
+          {"SLURM_STEP_NODELIST", "localhost"},
+          {"SLURMD_NODENAME", "localhost"}};
+}
+
+TEST_F(Start, WithSlurmsVariables) {
+  for (const int size : {2, 3}) {
+    std::vector<Program> ranks;
+    for (int rank = 0; rank < size; ++rank)
+      ranks.push_back(start("init", rank, slurm_variables(rank, size)));
+    expect(ranks, " over tcp on 1 hosts");
+  }
+}
+
+// Under srun --mpi=pmi2, which is for MPI.
+TEST_F(Start, WithSlurmsVariablesByName) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto variables = slurm_variables(rank, 2);
+    variables.emplace_back("PMI_RANK", concat(rank));
+    variables.emplace_back("PMI_SIZE", "2");
+    ranks.push_back(start("env://", rank, variables));
+  }
+  expect(ranks, " over tcp on 1 hosts");
+}
+
+TEST_F(Start, WithSlurmsVariablesAtAnotherAddress) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto variables = slurm_variables(rank, 2);
+    variables.emplace_back("SLURM_STEP_NODELIST", "no-such-host[1-2]");
+    variables.emplace_back("MASTER_ADDR", "127.0.0.1");
+    variables.emplace_back("MASTER_PORT", concat(port_));
+    ranks.push_back(start("init", rank, variables));
+  }
+  expect(ranks, " over tcp on 1 hosts");
+}
+
+TEST_F(Start, ATaskOfSlurmIsNeverAlone) {
+  const Ended lone = start("comm", 0, slurm_variables(1, 2)).wait();
+  EXPECT_EQ(lone.code, 2) << lone.said;
+  EXPECT_NE(lone.said.find("srun has started 2 tasks"), std::string::npos)
+      << lone.said;
+  auto wrong = slurm_variables(0, 2);
+  wrong.emplace_back("SLURM_STEP_NODELIST", "other,localhost");
+  const Ended elsewhere = start("init", 0, wrong).wait();
+  EXPECT_EQ(elsewhere.code, 2) << elsewhere.said;
+  EXPECT_NE(elsewhere.said.find("set MASTER_ADDR"), std::string::npos)
+      << elsewhere.said;
+}
+
+// A batch script, the shell of salloc, and a task that is to be alone.
+TEST_F(Start, AloneInsideAnAllocation) {
+  const Variables batch{{"SLURM_JOB_ID", "17"},
+                        {"SLURM_NTASKS", "4"},
+                        {"SLURM_PROCID", "0"},
+                        {"SLURM_JOB_NODELIST", "localhost"}};
+  auto alone = slurm_variables(1, 4);
+  alone.emplace_back("RANK", "0");
+  alone.emplace_back("WORLD_SIZE", "1");
+  for (const char* way : {"init", "comm"})
+    for (const Variables& variables : {batch, alone})
+      expect({start(way, 0, variables)}, " over threads on 1 hosts");
+}
+
+TEST_F(Start, AtAnAddressInsideATaskOfSlurm) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(start(
+        concat("tcp://localhost:", port_, "?rank=", rank, "&world_size=2"),
+        rank, slurm_variables(rank, 4)));
+  expect(ranks, " over tcp on 1 hosts");
+}
+
+TEST_F(Start, ALoneRankOfTorchrunIsRefused) {
+  const Ended lone = start("init", 0, {{"WORLD_SIZE", "2"}}).wait();
+  EXPECT_EQ(lone.code, 2) << lone.said;
+  EXPECT_NE(lone.said.find("RANK is not set"), std::string::npos) << lone.said;
+}
+
+// A launcher of another MPI than the program's: MPI_Init finds one rank.
+TEST_F(Start, ALoneRankOfMpiIsRefused) {
+  const Ended lone = start("init", 0, {{"OMPI_COMM_WORLD_SIZE", "2"}}).wait();
+  EXPECT_EQ(lone.code, 2) << lone.said;
+  EXPECT_NE(lone.said.find("OMPI_COMM_WORLD_SIZE"), std::string::npos)
+      << lone.said;
+}
+
+struct Leaving {
+  const char* how;
+  const char* wait;
+  const char* hosts;
+};
+
+// Over TCP; kill_driver.cpp has MPI.
+class Leave : public Start, public testing::WithParamInterface<Leaving> {};
+
+TEST_P(Leave, IsToldToThoseWhoWait) {
+  std::vector<Program> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    auto variables = torchrun_variables(rank, 3);
+    variables.emplace_back("START_LEAVE", GetParam().how);
+    variables.emplace_back("START_WAIT", GetParam().wait);
+    variables.emplace_back("SHEAF_HOSTS", GetParam().hosts);
+    variables.emplace_back("SHEAF_LOG", "off");
+    variables.emplace_back("SHEAF_DUMP_DIR", folder_.path().string());
+    ranks.push_back(start("env://", rank, variables));
+  }
+  for (const std::size_t rank : {0, 1, 2}) {
+    const Ended ended = ranks[rank].wait();
+    EXPECT_EQ(ended.code, rank == 1 ? 0 : 3) << ended.said;
+    const bool is_told =
+        ended.said.find("rank 1 has ended its program normally while") !=
+        std::string::npos;
+    EXPECT_EQ(is_told, rank != 1) << ended.said;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Leave,
+                         testing::Values(Leaving{"return", "all_reduce", "1"},
+                                         Leaving{"exit", "all_reduce", "3"},
+                                         Leaving{"exit", "recv", "1"},
+                                         Leaving{"return", "recv", "3"}),
+                         [](const auto& info) {
+                           return concat(info.param.how, "_", info.param.wait,
+                                         "_", info.param.hosts);
+                         });
 
 TEST_F(Start, AsTwoHosts) {
   std::vector<Program> ranks;
