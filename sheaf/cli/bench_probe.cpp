@@ -62,11 +62,11 @@ class Adder {
 
 void ping_pong(const comm::Group& pair, const comm::Buffer& data) {
   if (pair.rank() == 0) {
-    comm::send(pair, data, 1).wait();
-    comm::recv(pair, data, 1).wait();
+    comm::send(pair, data, 1);
+    comm::recv(pair, data, 1);
   } else {
-    comm::recv(pair, data, 0).wait();
-    comm::send(pair, data, 0).wait();
+    comm::recv(pair, data, 0);
+    comm::send(pair, data, 0);
   }
 }
 
@@ -163,7 +163,7 @@ double probe_message_us(const comm::Group& pair) {
     const std::chrono::duration<double, std::micro> time =
         std::chrono::steady_clock::now() - start;
     for (int i = 0; i < kBurst && pair.rank() == 1; ++i)
-      comm::recv(pair, part(&data[8 * i], 8), 0).wait();
+      comm::recv(pair, part(&data[8 * i], 8), 0);
     for (comm::Work& work : works) work.wait();
     times.push_back(largest(pair, {time.count() / kBurst})[0]);
   }

@@ -59,7 +59,7 @@ void send_receive(const comm::Group& group, comm::ConstBuffer input,
                   comm::Buffer output) {
   const int ranks = group.size();
   comm::Work sent = comm::isend(group, input, (group.rank() + 1) % ranks);
-  comm::recv(group, output, (group.rank() + ranks - 1) % ranks).wait();
+  comm::recv(group, output, (group.rank() + ranks - 1) % ranks);
   sent.wait();
 }
 

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/text.hpp"
 
 namespace sheaf::cli {
@@ -111,6 +112,7 @@ int run_cli(int argc, const char* const* argv) {
     return exit.code;
   } catch (const std::exception& error) {
     std::cerr << "sheaf: " << error.what() << std::endl;
+    leave_failure_note(cause_of(error), error.what());
     return exit_code(error);
   }
 }

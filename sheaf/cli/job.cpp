@@ -199,8 +199,9 @@ int Job::conclude() {
                               " is over and the ranks were ended; give more "
                               "with --timeout"));
   if (const RankReport* first = reports_.first_failure()) {
-    output_.say(fmt::format("rank {} failed first; exit code {}", first->rank,
-                            first->code));
+    output_.say(fmt::format("rank {} failed first; exit code {}{}{}",
+                            first->rank, first->code,
+                            first->error.empty() ? "" : ": ", first->error));
     return first->code;
   }
   const std::string name =

@@ -15,6 +15,7 @@
 #include <span>
 #include <thread>
 
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/host.hpp"
 #include "sheaf/base/openblas.hpp"
 #include "sheaf/cli/frame_writer.hpp"
@@ -51,6 +52,7 @@ class Wrapper {
         signals_(watched_signals()) {
     ::prctl(PR_SET_PDEATHSIG, parent_signal());
     ::signal(SIGPIPE, SIG_IGN);
+    notes_.export_place();
   }
 
   ~Wrapper() {
@@ -70,7 +72,10 @@ class Wrapper {
     }
     const RankReport report = make_report(child);
     send_report(report);
-    return report.is_failure() ? wait_for_grace(report) : report.code;
+    // A program that ends well after it has lost peers does not finalize MPI,
+    // which mpirun takes for a crash.
+    const bool has_waiting_peers = report.is_failure() || notes_.last();
+    return has_waiting_peers ? wait_for_grace(report) : report.code;
   }
 
  private:
@@ -89,6 +94,7 @@ class Wrapper {
   const pid_t parent_;
   const FrameWriter writer_;
   SignalQueue signals_;
+  const FailureNotes notes_;
   bool was_asked_ = false;
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
@@ -163,6 +169,12 @@ RankReport Wrapper::make_report(RankChild& child) const {
   const int status = child.reap();
   report.code = code_of_wait_status(status);
   report.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (const auto note = notes_.last(); note && report.code != 0) {
+    report.is_consequence = note->cause == FailureCause::kOther;
+    report.error = note->text;
+    // It had failed by itself before it was told to end.
+    if (!report.is_consequence) report.was_asked = false;
+  }
   if (child.start_errno() != 0) {
     report.start_error = "could not start '" + options_.command[0] +
                          "': " + ::strerrordesc_np(child.start_errno());

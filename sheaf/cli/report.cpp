@@ -20,12 +20,19 @@ std::string ending(const RankReport& report) {
                      name ? fmt::format("SIG{}", name) : "real-time");
 }
 
+// Whether `one`, whose report came after that of `other`, failed before it.
+bool is_before(const RankReport& one, const RankReport& other) {
+  if (one.is_consequence != other.is_consequence) return other.is_consequence;
+  return one.host == other.host && one.time_ns < other.time_ns;
+}
+
 }  // namespace
 
 std::string encode_report(const RankReport& report) {
-  return fmt::format("{} {} {} {} {} {} {}", report.host, report.pid,
+  return fmt::format("{} {} {} {} {} {} {} {}\n{}", report.host, report.pid,
                      report.code, report.signal, report.was_asked ? 1 : 0,
-                     report.time_ns, report.start_error);
+                     report.time_ns, report.is_consequence ? 1 : 0,
+                     report.start_error, report.error);
 }
 
 RankReport parse_report(int rank, std::string_view text) {
@@ -33,10 +40,11 @@ RankReport parse_report(int rank, std::string_view text) {
   report.rank = rank;
   std::istringstream in{std::string(text)};
   in >> report.host >> report.pid >> report.code >> report.signal >>
-      report.was_asked >> report.time_ns;
+      report.was_asked >> report.time_ns >> report.is_consequence;
   SHEAF_ASSERT(in, "report of rank ", rank, ": '", text, "'");
   in.get();
   std::getline(in, report.start_error);
+  std::getline(in, report.error);
   return report;
 }
 
@@ -60,9 +68,7 @@ const RankReport* ReportBook::first_failure() const {
   const RankReport* first = nullptr;
   for (const RankReport& one : reports_) {
     if (!one.is_failure()) continue;
-    const bool is_earlier =
-        first && one.host == first->host && one.time_ns < first->time_ns;
-    if (!first || is_earlier) first = &one;
+    if (!first || is_before(one, *first)) first = &one;
   }
   return first;
 }

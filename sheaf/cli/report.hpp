@@ -17,6 +17,8 @@ struct RankReport {
   bool was_asked = false;    // it had been told to end, so it is not to blame
   std::int64_t time_ns = 0;  // of its host's clock
   std::string start_error;   // why it could not be started; empty: it was
+  bool is_consequence = false;  // it failed because of another rank
+  std::string error;            // what it has said of its failure, one line
 
   bool is_failure() const { return code != 0 && !was_asked; }
   bool operator==(const RankReport&) const = default;
@@ -40,8 +42,9 @@ class ReportBook {
   bool has(int rank) const;
   bool has_failure() const { return first_failure() != nullptr; }
 
-  // The failure that came first; among those of its host, which share a clock,
-  // the one with the earliest time. Null when nothing failed.
+  // The failure that came first, of those that are not another rank's
+  // consequence, if there are such; among those of its host, which share a
+  // clock, the one with the earliest time. Null when nothing failed.
   const RankReport* first_failure() const;
 
   // The first that ended with a code other than 0 after it was told to end.

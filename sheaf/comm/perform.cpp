@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/log.hpp"
 
 namespace sheaf::comm {
@@ -27,7 +28,17 @@ void write_recent(Runtime& runtime) {
 
 }  // namespace
 
+void note_lost_peer(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CommError& failure) {
+    leave_failure_note(FailureCause::kOther, failure.what());
+  } catch (...) {  // an error of this rank's own
+  }
+}
+
 void note_failure(GroupCore& group) {
+  note_lost_peer(std::current_exception());
   Runtime& runtime = group.runtime();
   const bool is_first = !runtime.has_failed();
   group.fail(std::current_exception());

@@ -7,6 +7,9 @@
 
 namespace sheaf::comm {
 
+// Tells the launcher when an error is about other ranks: gone, late, broken.
+void note_lost_peer(const std::exception_ptr& error) noexcept;
+
 // Remembers the error in the group, and writes the last operations to a file.
 // To be called while the exception is handled.
 void note_failure(GroupCore& group);

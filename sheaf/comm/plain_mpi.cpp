@@ -5,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/checks.hpp"
+#include "sheaf/comm/perform.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
 #include "sheaf/comm/reporter.hpp"
 
@@ -51,17 +52,29 @@ void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op) {
   const Reduction how{.dtype = data.dtype,
                       .op = op,
                       .divisor = op == ReduceOp::kAvg ? core.size() : 1};
+  const auto sum_and_divide = [&] {
+    if (how.divisor > 1 && is_half(data.dtype))
+      return average_halves(transport, data, how);
+    call_mpi(transport, data, op);
+    if (how.divisor == 1) return;
+    const void* sources[] = {data.data};
+    void* const outputs[] = {data.data};
+    reduce(how, sources, outputs, data.count);
+  };
   core.submit(/*async=*/false,
               [&] {
                 core.reporter().count_call();
                 if (core.size() == 1) return;
-                if (how.divisor > 1 && is_half(data.dtype))
-                  return average_halves(transport, data, how);
-                call_mpi(transport, data, op);
-                if (how.divisor == 1) return;
-                const void* sources[] = {data.data};
-                void* const outputs[] = {data.data};
-                reduce(how, sources, outputs, data.count);
+                RankEnd& end = core.runtime().my_end();
+                CallNumber number = end.last(kPlainCalls);
+                ++number.sequence;
+                end.note_call(number);
+                try {
+                  sum_and_divide();
+                } catch (const CommError&) {
+                  note_lost_peer(std::current_exception());
+                  throw;
+                }
               })
       .wait();
 }

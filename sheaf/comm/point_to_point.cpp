@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/perform.hpp"
 #include "sheaf/comm/watch.hpp"
 
 namespace sheaf::comm {
@@ -49,7 +50,7 @@ class MessageState : public Work::State {
       watch_.end();
       finish(nullptr);
     } catch (...) {
-      finish(std::current_exception());
+      fail();
     }
     return true;
   }
@@ -60,7 +61,7 @@ class MessageState : public Work::State {
     } catch (...) {
       // What is here by now counts, though its sender may be gone.
       if (is_done() || has_ended()) return;
-      finish(std::current_exception());
+      fail();
     }
   }
 
@@ -73,6 +74,11 @@ class MessageState : public Work::State {
   MessageWatch watch_;
 
  private:
+  void fail() {
+    note_lost_peer(std::current_exception());
+    finish(std::current_exception());
+  }
+
   std::mutex poll_mutex_;
 };
 

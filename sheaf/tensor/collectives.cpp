@@ -261,7 +261,7 @@ Work all_to_all(const Group& group, const Tensors& inputs,
 void send(const Group& group, const at::Tensor& data, int to,
           const MessageOptions& options) {
   const at::Tensor memory = staged(data);
-  comm::send(group, buffer_of(memory), to, options).wait();
+  comm::send(group, buffer_of(memory), to, options);
 }
 
 int recv(const Group& group, const at::Tensor& data, int from,

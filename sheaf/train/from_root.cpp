@@ -3,9 +3,19 @@
 #include <algorithm>
 #include <exception>
 
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/comm/collectives.hpp"
 
 namespace sheaf::train {
+namespace {
+
+[[noreturn]] void fail_after(int rank, std::int64_t code) {
+  const FailedOnRoot failure(static_cast<int>(code), rank);
+  leave_failure_note(FailureCause::kOther, failure.what());
+  throw failure;
+}
+
+}  // namespace
 
 std::string from_root(const comm::Group& group,
                       const std::function<std::string()>& body) {
@@ -23,7 +33,7 @@ std::string from_root(const comm::Group& group,
   }
   comm::broadcast(group, news, {.name = "news from rank 0"}).wait();
   if (error) std::rethrow_exception(error);
-  if (news[0] != 0) throw FailedOnRoot(static_cast<int>(news[0]));
+  if (news[0] != 0) fail_after(/*rank=*/0, news[0]);
   text.resize(static_cast<std::size_t>(news[1]));
   comm::broadcast(group, comm::Buffer(text.data(), text.size(), DType::kU8),
                   {.name = "text from rank 0"})
@@ -52,8 +62,7 @@ std::vector<std::vector<std::int64_t>> from_all(
     const auto begin =
         all.begin() + static_cast<std::ptrdiff_t>(i * mine.size());
     const auto end = begin + static_cast<std::ptrdiff_t>(numbers);
-    if (*end != 0)
-      throw FailedOnRoot(static_cast<int>(*end), static_cast<int>(i));
+    if (*end != 0) fail_after(static_cast<int>(i), *end);
     result.emplace_back(begin, end);
   }
   return result;

@@ -22,6 +22,8 @@ TEST(Report, SurvivesTheWire) {
   RankReport report = make(3, 127, 1'700'000'000'123'456'789);
   report.was_asked = true;
   report.start_error = "could not start 'a b': No such file";
+  report.is_consequence = true;
+  report.error = "cannot write x: No space left on device";
   EXPECT_EQ(parse_report(3, encode_report(report)), report);
   EXPECT_EQ(parse_report(0, encode_report(make(0, 0))), make(0, 0));
   EXPECT_THROW(parse_report(0, "host x"), InternalError);
@@ -49,6 +51,21 @@ TEST(ReportBook, TheFirstFailureIsTheEarliestOfItsHost) {
   EXPECT_TRUE(book.add(make(3, 5, 40, "a")));  // overtaken on its way
   EXPECT_EQ(book.first_failure()->rank, 3);
   EXPECT_EQ(book.count(), 4);
+}
+
+// Whoever failed because of another is not first, whenever it came and ended.
+TEST(ReportBook, AConsequenceIsNotFirst) {
+  ReportBook book;
+  RankReport other = make(1, 3, 10);
+  other.is_consequence = true;
+  book.add(other);
+  EXPECT_EQ(book.first_failure()->rank, 1);  // as long as nobody else failed
+  book.add(make(0, 5, 50));
+  EXPECT_EQ(book.first_failure()->rank, 0);
+  other.rank = 2;
+  other.time_ns = 5;
+  book.add(other);
+  EXPECT_EQ(book.first_failure()->rank, 0);
 }
 
 TEST(ReportBook, CountsARankOnce) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <tuple>
 
 #include "sheaf/comm/group_core.hpp"
 #include "sheaf/comm/point_to_point.hpp"
@@ -147,10 +148,10 @@ TEST_P(Desertion, AfterItsPartIsNoError) {
         const Group group = world.split(0);
         std::vector<int> sums(5000, 1);
         if (world.rank() + 1 == world.size()) await_end(world);
-        reduce(group, sums, sums, {.root = 0});
+        reduce(group, sums, sums, {.root = 0}).wait();
         if (world.rank() == kDeserter) {
-          isend(world, small, 0);
-          isend(world, large, 0, {.tag = 1});
+          std::ignore = isend(world, small, 0);
+          std::ignore = isend(world, large, 0, {.tag = 1});
         }
         if (world.rank() != 0) return;
         EXPECT_EQ(sums, std::vector<int>(5000, world.size()));
@@ -178,7 +179,7 @@ TEST_P(Desertion, AfterItsPartInAGroupWhoseIdIsReused) {
         std::vector<int> data{1};
         for (int i = 0; three.is_member() && i < 5; ++i) {
           if (world.rank() == 2 && i == 4) await_end(world);
-          reduce(three, data, data, {.root = 0});
+          reduce(three, data, data, {.root = 0}).wait();
         }
         if (!pair.is_member()) return;
         const int id = world.rank() == 1 ? three.id() : -1;
@@ -187,7 +188,7 @@ TEST_P(Desertion, AfterItsPartInAGroupWhoseIdIsReused) {
         if (id >= 0) {
           EXPECT_EQ(next.id(), id);
         }
-        barrier(next);
+        barrier(next).wait();
       },
       kDeserter);
   for (const Outcome& outcome : all)

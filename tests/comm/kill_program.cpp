@@ -1,14 +1,18 @@
 // A program that loses a rank: all do one operation again and again, and one
 // of them goes in some way. The others say what they heard, and when.
-// kill_program OPERATION COUNT plain|arena|mpi VICTIM kill|exit|return|throw
-// SEED; with mpi, MPI_Allreduce does it, and nothing of ours.
+// kill_program OPERATION COUNT plain|arena|mpi VICTIM WAY SEED, where WAY is
+// kill, exit, return, throw or full, a write to a full disk; with mpi,
+// MPI_Allreduce does it, and nothing of ours.
 // A victim of -1 is nobody: the ranks go on until they are killed.
 
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -66,6 +70,12 @@ void kill_soon(int rank, unsigned seed) {
   }).detach();
 }
 
+void write_to_full_disk() {
+  std::ofstream file("/dev/full");
+  if (!(file << "bytes" << std::flush))
+    throw IoError(concat("cannot write /dev/full: ", strerror(errno)));
+}
+
 // Whether the rank shall return.
 bool go(const comm::Group& world, const Plan& plan) {
   if (plan.way == "kill") {
@@ -75,6 +85,7 @@ bool go(const comm::Group& world, const Plan& plan) {
   say(world.rank(), concat("goes at ", comm::now_ns()));
   if (plan.way == "exit") std::exit(0);
   if (plan.way == "throw") throw std::runtime_error("no more");
+  if (plan.way == "full") write_to_full_disk();
   return true;
 }
 

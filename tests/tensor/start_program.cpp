@@ -43,14 +43,14 @@ void check_collectives(const comm::Group& group) {
 void leave(const comm::World& world, const std::string& how) {
   const comm::Group group = world.group().split(0);
   std::vector<float> data(1000);
-  comm::all_reduce(group, data);
+  comm::all_reduce(group, data).wait();
   if (world.rank() == 1 && how == "exit") std::exit(0);
   if (world.rank() == 1) return;
   const char* wait = std::getenv("START_WAIT");
   if (wait && std::string(wait) == "recv")
     comm::recv(group, data, 1);
   else
-    comm::all_reduce(group, data);
+    comm::all_reduce(group, data).wait();
 }
 
 int run(const std::string& way, std::ostream& out, int argc, char** argv) {
