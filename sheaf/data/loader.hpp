@@ -50,6 +50,8 @@ class Loader {
   // UsageError unless exactly one of batch_size and global_batch is given.
   Loader(std::shared_ptr<const Dataset> dataset, int rank, int ranks,
          LoaderOptions options);
+  // The ranks of `group` get different examples. Where ranks share images, give
+  // the group that SpatialParallel::samples() returns.
   Loader(std::shared_ptr<const Dataset> dataset, const comm::Group& group,
          LoaderOptions options);
   Loader(Loader&& other) noexcept;

@@ -68,7 +68,7 @@ std::string outcome(const NamedStep& operation, const at::Tensor& whole,
 
 // Operations that have a rule and that have none, on images as they are,
 // flattened, and with other axes.
-std::vector<NamedStep> catalogue() {
+std::vector<NamedStep> catalog() {
   std::vector<NamedStep> all;
   const std::vector<NamedStep> forms{
       {"image", [](const at::Tensor& x) { return x; }},
@@ -208,7 +208,7 @@ bool works_alone(const NamedStep& operation, const at::Tensor& whole) {
 TEST(RandomChains, OperationsAreTheSameOrRefusedByAllRanks) {
   const at::Tensor whole = random({1, 2, 3, 4}, at::kDouble, 1);
   std::vector<NamedStep> operations;
-  for (NamedStep& one : catalogue())
+  for (NamedStep& one : catalog())
     if (works_alone(one, whole)) operations.push_back(std::move(one));
   for (const char* grid : {"1x2", "2x1", "5x1"}) {
     const auto ranks = static_cast<std::size_t>(ranks_of(grid));
