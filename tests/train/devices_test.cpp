@@ -128,8 +128,24 @@ TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
         run_on(folder, "low", group,
                with(kLarge, {"device=[cuda, cpu]", "plan=" + plan.string()}));
     EXPECT_FALSE(has_same_bits(f32.weights, low.weights));
-    // Three steps, of which loss scaling may have skipped one.
-    EXPECT_LT(largest_difference(f32.weights, low.weights), 0.2);
+    // Three steps, of which loss scaling may have skipped one: the first layer
+    // moves in the same direction, by a third less at most. bf16 rounds to
+    // 2^-8, which turns a direction by far less than this.
+    const auto start =
+        tensor::state_dict(*make_model(small_run(kLarge)).module);
+    ASSERT_EQ(start[0].first, f32.weights[0].first);
+    const auto moved = [&](const RunResult& result) {
+      return (result.weights[0].second.detach().cpu() - start[0].second)
+          .flatten()
+          .to(torch::kDouble);
+    };
+    const double both =
+        moved(f32).norm().item<double>() * moved(low).norm().item<double>();
+    ASSERT_GT(both, 0);
+    EXPECT_GT(moved(f32).dot(moved(low)).item<double>() / both, 0.95);
+    EXPECT_NEAR(
+        moved(low).norm().item<double>() / moved(f32).norm().item<double>(), 1,
+        0.5);
   });
 }
 
@@ -140,6 +156,7 @@ TEST(Devices, ACheckpointIsForAnyDevice) {
     run_on(folder, "run", group, with(kLarge, {"device=[cuda, cpu]"}));
     TrainOptions options;
     options.is_resumed = true;
+    options.accepts_changes = true;  // other devices round differently
     const auto more = run_in(
         group, folder.path() / "run",
         small_run(with(kLarge, {"device=[cpu, cuda]", "epochs=2"})), options);
