@@ -170,7 +170,7 @@ std::string copy_of(const std::string& from, const std::string& to) {
   if (world().rank() == 0)
     fs::copy(from, to,
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-  comm::barrier(world());
+  comm::barrier(world()).wait();
   return to;
 }
 
@@ -188,14 +188,14 @@ TEST(DadRuns, AResumedRunHasTheRoutesOfTheFirst) {
   const auto routes = [&](const std::string& place) {
     return read_whole(place + "/dad_plan.json");
   };
-  comm::barrier(world());
+  comm::barrier(world()).wait();
   const std::string before = routes(folder / "a");
   std::vector<RunResult> results;
   for (const char* name : {"b", "c"}) {
     const std::string place = copy_of(folder / "a", folder / name);
     results.push_back(
         run_in(world(), place, factor_run(longer), {.is_resumed = true}));
-    comm::barrier(world());
+    comm::barrier(world()).wait();
     EXPECT_EQ(routes(place), before) << name;
   }
   EXPECT_TRUE(has_same_bits(results[0].weights, results[1].weights));
@@ -211,7 +211,7 @@ TEST(DadRuns, ARerunCanRepeatTheRoutes) {
   routes.by_name["0.weight"] = parallel::Route::kEdad;
   routes.by_name["2.weight"] = parallel::Route::kDad;
   if (world().rank() == 0) write_durably(file, routes_text(routes));
-  comm::barrier(world());
+  comm::barrier(world()).wait();
   std::vector<RunResult> results;
   for (const char* name : {"a", "b"}) {
     results.push_back(
@@ -233,7 +233,7 @@ TEST(DadRuns, APlanOfAnotherNetworkIsRefused) {
   const std::string file = folder / "routes.json";
   if (world().rank() == 0)
     write_durably(file, R"({"skips_zeros": false, "routes": {"x": "dad"}})");
-  comm::barrier(world());
+  comm::barrier(world()).wait();
   const auto start = [&] {
     run_in(world(), folder / "a",
            factor_run({"parallel.strategy=auto", "dad.plan=" + file}));
