@@ -7,6 +7,7 @@
 
 #include "sheaf/topo/machine.hpp"
 #include "tests/cli/run_sheaf.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -92,7 +93,7 @@ TEST_P(BenchSheaf, TwoRivalsGiveTwoRows) {
   const RunResult probe =
       bench({"allreduce", "-n", "1", "-e", "8", "--versus", "gloo"});
   if (probe.err.find("built without Gloo") != std::string::npos)
-    GTEST_SKIP() << "Gloo is not there";
+    SHEAF_SKIP_MISSING("Gloo is not there");
   const auto found =
       rows({"allreduce", "-n", "2", "-e", "8", "--versus", "mpi,gloo"});
   ASSERT_EQ(found.size(), 2u);

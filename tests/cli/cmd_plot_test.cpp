@@ -7,6 +7,7 @@
 #include "sheaf/base/read_file.hpp"
 #include "tests/cli/call_sheaf.hpp"
 #include "tests/report/run_files.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -81,7 +82,8 @@ TEST_F(PlotCommand, WritesPngWhereItCan) {
     EXPECT_FALSE(fs::exists(out("batch_duration.png")));
   }
   const CallOutcome plot = call_sheaf(words);
-  if (has(plot.err, "librsvg2-bin")) GTEST_SKIP() << "rsvg-convert is missing";
+  if (has(plot.err, "librsvg2-bin"))
+    SHEAF_SKIP_MISSING("rsvg-convert is missing");
   const std::string png = read_file(out("batch_duration.png"));
   EXPECT_EQ(png.substr(1, 3), "PNG");
   EXPECT_GT(png.size(), 5000u);
@@ -121,7 +123,7 @@ TEST_F(PlotCommand, ReportWritesAPage) {
   if (has(report.err, "without ECharts")) {
     EXPECT_EQ(report.code, 2);
     EXPECT_TRUE(has(report.err, "scripts/install-deps"));
-    GTEST_SKIP() << "built without ECharts";
+    SHEAF_SKIP_MISSING("built without ECharts");
   }
   EXPECT_EQ(report.code, 0) << report.err;
   EXPECT_EQ(report.out, page + "\n");

@@ -13,6 +13,7 @@
 #include "sheaf/report/echarts.hpp"
 #include "tests/cli/call_sheaf.hpp"
 #include "tests/plan/model_trace.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -150,7 +151,8 @@ TEST_F(PlanReports, WithoutStatisticsSayWhatIsMissing) {
 }
 
 TEST_F(PlanReports, MeasuredStandsBesidePredicted) {
-  if (report::echarts_script().empty()) GTEST_SKIP() << "built without ECharts";
+  if (report::echarts_script().empty())
+    SHEAF_SKIP_MISSING("built without ECharts");
   const std::string plan = file("plan.json"), html = file("plan.html");
   const std::vector<std::string> words = {
       "plan", f32_, bf16_, "--slack", "30", "-o", plan, "--report", html};

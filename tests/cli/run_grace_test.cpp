@@ -1,4 +1,5 @@
 #include "tests/cli/run_sheaf.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -11,7 +12,7 @@ TEST_P(RunGrace, SurvivorsOfAKilledMpiRankCanSpeak) {
   const std::string program =
       concat(SHEAF_VICTIM_FOLDER, "/victim.",
              GetParam().substr(GetParam().rfind('.') + 1));
-  if (find_executable(program).empty()) GTEST_SKIP() << "no " << program;
+  if (find_executable(program).empty()) SHEAF_SKIP_MISSING("no " << program);
   const RunResult result = run({"run", "-n", "3", "--", program});
   EXPECT_EQ(result.code, 137) << result.err;
   for (const char* rank : {"rank 0 saw", "rank 1 saw"})
@@ -21,7 +22,7 @@ TEST_P(RunGrace, SurvivorsOfAKilledMpiRankCanSpeak) {
   EXPECT_EQ(lines_of(result.err).back(),
             "sheaf run: rank 2 failed first; exit code 137");
 #else
-  GTEST_SKIP() << "tests/cli/CMakeLists.txt is not part of the build";
+  SHEAF_SKIP_MISSING("tests/cli/CMakeLists.txt is not part of the build");
 #endif
 }
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/cli/run_sheaf.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -227,7 +228,7 @@ TEST_P(Train, AChangedSettingMustBeAccepted) {
 
 TEST_P(Train, TheExamplesRun) {
   if (!fs::exists("/usr/share/datasets/fashion-mnist"))
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   int count = 0;
   for (const auto& entry : fs::directory_iterator(SHEAF_EXAMPLE_FOLDER)) {
     if (entry.path().extension() != ".yaml") continue;

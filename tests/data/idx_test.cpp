@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/data/made_files.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::data {
 namespace {
@@ -115,7 +116,7 @@ TEST_F(Idx, LabelsMustBeClasses) {
 
 TEST_F(Idx, ReadsFashionMnist) {
   if (!std::filesystem::exists(kFashion))
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   const auto dataset = read_idx_dataset(kFashion + "t10k-images-idx3-ubyte.gz",
                                         kFashion + "t10k-labels-idx1-ubyte.gz");
   EXPECT_EQ(dataset->size(), 10000);
@@ -129,7 +130,7 @@ TEST_F(Idx, ReadsFashionMnist) {
 
 TEST_F(Idx, FashionMnistCutAtManyPlacesIsAnError) {
   if (!std::filesystem::exists(kFashion))
-    GTEST_SKIP() << "Debian's dataset-fashion-mnist is not installed";
+    SHEAF_SKIP_MISSING("Debian's dataset-fashion-mnist is not installed");
   std::ifstream file(kFashion + "t10k-labels-idx1-ubyte.gz", std::ios::binary);
   const Bytes whole{std::istreambuf_iterator<char>(file), {}};
   ASSERT_GT(whole.size(), 4000u);

@@ -9,6 +9,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/data/image_folder.hpp"
 #include "tests/data/made_images.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::data {
 namespace {
@@ -42,7 +43,7 @@ const std::vector<std::vector<std::pair<std::string, Bytes>>> kGammaChunks = {
     {{"sRGB", {0}}}};
 
 TEST_F(Image, ReadsPng) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes pixels = counting_bytes(2 * 3 * 3);
   const std::string colour = write("a.png", png_bytes(2, 3, 3, pixels));
   const at::Tensor expected =
@@ -56,7 +57,7 @@ TEST_F(Image, ReadsPng) {
 }
 
 TEST_F(Image, OfSixteenBitsTheHighByteCounts) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes samples = {0x40, 0, 0x40, 0xff, 0xff, 0xff, 0, 0xff, 1, 0, 2, 3};
   const std::vector<int> high = {0x40, 0x40, 0xff, 0, 1, 2};
   for (const auto& chunks : kGammaChunks) {
@@ -70,7 +71,7 @@ TEST_F(Image, OfSixteenBitsTheHighByteCounts) {
 }
 
 TEST_F(Image, GrayIsTheLumaOfStoredValues) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   Bytes samples;
   std::vector<int> expected;
   for (const int red : {0, 1, 127, 200, 255})
@@ -88,7 +89,7 @@ TEST_F(Image, GrayIsTheLumaOfStoredValues) {
 }
 
 TEST_F(Image, GrayOfAJpegIsTheLumaOfItsColors) {
-  if (!has_jpeg()) GTEST_SKIP() << "built without libjpeg";
+  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   const std::vector<int> color = row_of(jpeg_bytes(), 3);
   const std::vector<int> gray = row_of(jpeg_bytes(), 1);
   ASSERT_EQ(gray.size(), 16u);
@@ -97,7 +98,7 @@ TEST_F(Image, GrayOfAJpegIsTheLumaOfItsColors) {
 }
 
 TEST_F(Image, ColorsThatAreTransparentStay) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const std::vector<int> pixels = {10, 20, 30, 200, 100, 0};
   EXPECT_EQ(
       row_of(png_row(2, {.color = kPngRgba}, {10, 20, 30, 0, 200, 100, 0, 128}),
@@ -117,7 +118,7 @@ TEST_F(Image, ColorsThatAreTransparentStay) {
 }
 
 TEST_F(Image, SamplesOfFewBitsAreSpread) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const auto gray = [&](std::uint8_t bits, std::uint32_t width) {
     return row_of(
         png_row(width, {.bits = bits, .color = kPngGray}, {0b00011011}), 1);
@@ -134,7 +135,7 @@ TEST_F(Image, SamplesOfFewBitsAreSpread) {
 // Seven passes, of which an image of 2x2 has three: the upper left, the upper
 // right, the lower row.
 TEST_F(Image, ReadsInterlacedPng) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes png = png_of(2, 2, {.color = kPngGray, .is_interlaced = true},
                            {0, 1, 0, 2, 0, 3, 4});
   EXPECT_TRUE(at::equal(read_image(write("a.png", png), 1),
@@ -143,7 +144,7 @@ TEST_F(Image, ReadsInterlacedPng) {
 
 // Adobe's programs store 255 - ink, and others follow.
 TEST_F(Image, ReadsCmykJpeg) {
-  if (!has_jpeg()) GTEST_SKIP() << "built without libjpeg";
+  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   const auto rgb = [](std::vector<int> stored) {
     std::vector<int> pixel;
     const int rest = stored[3];
@@ -188,7 +189,7 @@ TEST_F(Image, AHeaderThatPromisesTooMuchIsAnError) {
 }
 
 TEST_F(Image, APngCutOrChangedAnywhereIsAnError) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes whole = png_bytes(4, 4, 3, counting_bytes(48));
   for (std::size_t i = 8; i < whole.size(); ++i) {
     const std::string cut =
@@ -202,7 +203,7 @@ TEST_F(Image, APngCutOrChangedAnywhereIsAnError) {
 }
 
 TEST_F(Image, ReadsJpeg) {
-  if (!has_jpeg()) GTEST_SKIP() << "built without libjpeg";
+  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   const at::Tensor image = read_image(write("a.jpg", jpeg_bytes()));
   ASSERT_EQ(image.sizes(), (std::vector<std::int64_t>{3, 8, 16}));
   const int left[] = {200, 40, 40}, right[] = {30, 30, 180};
@@ -216,7 +217,7 @@ TEST_F(Image, ReadsJpeg) {
 }
 
 TEST_F(Image, AJpegCutAnywhereIsAnError) {
-  if (!has_jpeg()) GTEST_SKIP() << "built without libjpeg";
+  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   for (const Bytes& whole : {jpeg_bytes(), cmyk_jpeg()}) {
     // Nothing is lost with the two bytes that only mark the end.
     for (std::size_t size = 3; size < whole.size() - 2; ++size) {
@@ -250,7 +251,7 @@ TEST_F(Image, DamagedImagesAreReadOrRefused) {
 
 // The checksums of chunks are right; the samples are not.
 TEST_F(Image, APngWithTooFewSamplesIsAnError) {
-  if (!has_png()) GTEST_SKIP() << "built without libpng";
+  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   for (std::size_t count = 0; count < 2 * 7; ++count)
     EXPECT_NE(error_of(png_of(2, 2, {}, Bytes(count))), "") << count;
   EXPECT_EQ(error_of(png_of(2, 2, {}, Bytes(2 * 7))), "");
@@ -273,7 +274,7 @@ TEST_F(Image, AllFormatsCountAsImages) {
 class Folder : public Image {
  protected:
   void SetUp() override {
-    if (!has_png()) GTEST_SKIP() << "built without libpng";
+    if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
     write("set/dog/2.png", png_bytes(2, 2, 1, {1, 1, 1, 1}));
     write("set/dog/1.PNG", png_bytes(2, 2, 1, {2, 2, 2, 2}));
     write("set/cat/deep/x.png", png_bytes(2, 2, 1, {3, 3, 3, 3}));

@@ -8,6 +8,7 @@
 #include "sheaf/report/thin.hpp"
 #include "tests/report/run_files.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::report {
 namespace {
@@ -102,7 +103,7 @@ TEST_F(Page, SettingsThatDifferAreMarked) {
 }
 
 TEST_F(Page, NothingFromFilesBecomesCode) {
-  if (echarts_script().empty()) GTEST_SKIP() << "built without ECharts";
+  if (echarts_script().empty()) SHEAF_SKIP_MISSING("built without ECharts");
   const auto folder = files_.write_batches("a", 6, 0);
   files_.write("a", "config.yaml", "loss: \"</script><b>@SCRIPT@\\x80\"\n");
   const std::vector<std::string> labels{"<img>&</script>"};
@@ -115,7 +116,7 @@ TEST_F(Page, NothingFromFilesBecomesCode) {
 }
 
 TEST_F(Page, FetchesNothing) {
-  if (echarts_script().empty()) GTEST_SKIP() << "built without ECharts";
+  if (echarts_script().empty()) SHEAF_SKIP_MISSING("built without ECharts");
   const std::vector<std::filesystem::path> folders{
       files_.write_batches("a", 6, 0)};
   const std::string page = page_of(read_runs(folders));

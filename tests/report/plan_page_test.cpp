@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/report/echarts.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::report {
 namespace {
@@ -91,7 +92,7 @@ TEST(PlanPage, WhatIsEmptyIsLeftOut) {
 }
 
 TEST(PlanPage, NoTextBecomesCode) {
-  if (echarts_script().empty()) GTEST_SKIP() << "built without ECharts";
+  if (echarts_script().empty()) SHEAF_SKIP_MISSING("built without ECharts");
   PlanPage page = small_page();
   page.title = "</title><img>&";
   page.layers[0].name = "</script><b>@SCRIPT@\x80";
@@ -107,7 +108,7 @@ TEST(PlanPage, NoTextBecomesCode) {
 }
 
 TEST(PlanPage, FetchesNothing) {
-  if (echarts_script().empty()) GTEST_SKIP() << "built without ECharts";
+  if (echarts_script().empty()) SHEAF_SKIP_MISSING("built without ECharts");
   const std::string text = plan_page(small_page());
   const std::string before = text.substr(0, text.find("id=\"data\""));
   for (const char* part :

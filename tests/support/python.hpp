@@ -12,6 +12,8 @@
 #include <map>
 #include <string>
 
+#include "tests/support/missing.hpp"
+
 namespace sheaf {
 
 // A Python that has `module`, or "". Debian's modules are for Debian's Python.
@@ -50,6 +52,6 @@ inline std::string run_python(const std::string& python,
 #define SHEAF_NEEDS_PYTHON(module)                         \
   const std::string python = ::sheaf::python_with(module); \
   if (python.empty())                                      \
-  GTEST_SKIP() << "no python3 with the module " module     \
-                  " is here; "                             \
-                  "install python3-" module
+  SHEAF_SKIP_MISSING("no python3 with the module " module  \
+                     " is here; "                          \
+                     "install python3-" module)

@@ -13,6 +13,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/tcp_socket.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf {
 namespace {
@@ -292,7 +293,7 @@ TEST_F(Start, AtAFileThatWasLeft) {
 TEST_F(Start, ByTorchrun) {
   const std::string python = "/usr/bin/python3 -m torch.distributed.run ";
   if (std::system((python + "--help >/dev/null 2>&1").c_str()) != 0)
-    GTEST_SKIP() << "no torchrun: Debian's python3-torch is not installed";
+    SHEAF_SKIP_MISSING("no torchrun: Debian's python3-torch is not installed");
   // Without --redirects and --tee torch 1.13 fails under Python 3.11.
   const std::string command =
       concat(python, "--no_python --nproc_per_node 2 --master_port ", port_,

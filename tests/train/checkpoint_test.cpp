@@ -13,6 +13,7 @@
 #include "sheaf/train/from_root.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/missing.hpp"
 #include "tests/tensor/expect_same.hpp"
 
 namespace sheaf::train {
@@ -305,7 +306,7 @@ std::string python_with_torch() {
 
 TEST_F(Checkpoint, PythonReadsTheWeights) {
   const std::string python = python_with_torch();
-  if (python.empty()) GTEST_SKIP() << "Python has no torch";
+  if (python.empty()) SHEAF_SKIP_MISSING("Python has no torch");
   checkpoints_.save(make_state(5), false);
   const std::string script = "import torch; d = torch.load('" +
                              place("latest").string() +
@@ -318,7 +319,7 @@ TEST_F(Checkpoint, PythonReadsTheWeights) {
 
 TEST_F(ShardedCheckpoint, PythonReadsEachShard) {
   const std::string python = python_with_torch();
-  if (python.empty()) GTEST_SKIP() << "Python has no torch";
+  if (python.empty()) SHEAF_SKIP_MISSING("Python has no torch");
   save(5, 2);
   const std::string script =
       "import torch; d = [torch.load('" + place("latest").string() +
