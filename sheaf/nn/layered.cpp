@@ -6,6 +6,7 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/nn/kinds.hpp"
 #include "sheaf/nn/layer.hpp"
+#include "sheaf/tensor/error_text.hpp"
 
 // Networks out of a list of layers. Each layer is built for the shape that
 // comes out of those before it, which is found by sending one sample of zeros
@@ -126,7 +127,7 @@ class Layered : public Network {
     } catch (const c10::Error& error) {
       throw UsageError(concat(arguments.owner(), " does not fit samples of ",
                               at::IntArrayRef(*shape_), ": ",
-                              error.what_without_backtrace()));
+                              tensor::one_line(error)));
     }
     if (step.layer.module) step.layer.module->train();
     shape_ = outputs_.back().sizes().slice(1).vec();

@@ -2,6 +2,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/nn/layer_errors.hpp"
 #include "sheaf/nn/network.hpp"
 
 namespace sheaf::train {
@@ -44,8 +45,9 @@ Model make_model(const RunConfig& config) {
   return with_place(config, [&] {
     torch::manual_seed(static_cast<std::uint64_t>(config.seed));
     const auto network = nn::make_network(spec_of(config.network));
-    return Model{network, [network](const torch::Tensor& input) {
-                   return network->forward(input);
+    const auto named = std::make_shared<nn::LayerErrors>(network);
+    return Model{network, [named](const torch::Tensor& input) {
+                   return named->forward(input);
                  }};
   });
 }

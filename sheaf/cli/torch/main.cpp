@@ -3,9 +3,11 @@
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/freed_memory.hpp"
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
+#include "sheaf/tensor/error_text.hpp"
 #include "sheaf/train/from_root.hpp"
 
 namespace {
@@ -23,7 +25,12 @@ int run(CLI::App& app, int argc, char** argv) {
   } catch (const sheaf::train::FailedOnRoot& failure) {
     return failure.code();
   } catch (const std::exception& error) {
-    std::cerr << "sheaf: " << error.what() << std::endl;
+    // Sheaf's own errors may list ranks, one a line.
+    const bool is_ours = dynamic_cast<const sheaf::Error*>(&error) != nullptr;
+    const std::string text =
+        is_ours ? error.what() : sheaf::tensor::one_line(error);
+    std::cerr << "sheaf: " << text << std::endl;
+    sheaf::leave_failure_note(sheaf::cause_of(error), text);
     return sheaf::exit_code(error);
   }
 }
