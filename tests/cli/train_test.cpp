@@ -117,6 +117,42 @@ TEST_P(Train, AMistakeIsToldOnceWithItsPlace) {
   EXPECT_EQ(run({"train", file("none.yaml"), "-n", "2"}).code, 5);
 }
 
+TEST_P(Train, ANetworkThatDoesNotFitIsToldInOneLine) {
+  write_file(file("a.yaml"),
+             std::string(kConfig).replace(
+                 std::string(kConfig).find("[16, 8, 3]"), 10, "[15, 8, 3]"));
+  const RunResult result =
+      run({"train", file("a.yaml"), "-n", "1", "--output", file("x")});
+  EXPECT_EQ(result.code, 2);
+  ASSERT_EQ(lines_of(result.err).size(), 1u) << result.err;
+  EXPECT_EQ(result.err.rfind("sheaf: layer ", 0), 0u) << result.err;
+  for (const char* words :
+       {"(Linear 15 -> 8): ", "8x16 and 15x8", "; its input was [8, 16]"})
+    EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+}
+
+// Rank 0 alone writes; the others end because of it, and often before it.
+TEST_P(Train, AFullDiskIsBlamedOnTheRankThatWrites) {
+  const std::string disk = file("disk");
+  fs::create_directory(disk);
+  const std::string mount =
+      "mount -t tmpfs -o size=40k tmpfs " + disk + " 2>/dev/null";
+  if (std::system(("unshare -m sh -c '" + mount + "' 2>/dev/null").c_str()))
+    GTEST_SKIP() << "no file system can be mounted here";
+  const std::string train = "SHEAF_DUMP_DIR=" + folder_.string() + " " +
+                            sheaf_program() + " train " + file("a.yaml") +
+                            " -n 2 --output " + disk + "/run";
+  const std::string command = "unshare -m sh -c '" + mount + " && " + train +
+                              " > " + file("out") + " 2> " + file("err") + "'";
+  const int status = std::system(command.c_str());
+  const std::string err = read_file(file("err"));
+  EXPECT_EQ(code_of_wait_status(status), 5) << err;
+  const std::string last = lines_of(err).back();
+  EXPECT_EQ(last.rfind("sheaf run: rank 0 failed first; exit code 5: ", 0), 0u)
+      << err;
+  EXPECT_NE(last.find("No space left on device"), std::string::npos) << err;
+}
+
 // The run would take hours; where it was stopped decides how long the others
 // are.
 TEST_P(Train, StopsAtSigtermAndGoesOn) {
