@@ -148,29 +148,29 @@ void project_out(const RestProblem& problem, Block& block) {
   for (Index i = 0; i < left * block.size; ++i) block.u[i] -= block.spare[i];
 }
 
-// Twice, for the first time leaves rounding of what is taken away, which may be
-// all that is left of a column: the second time it is gone, and the others are
-// as long as they were.
-void make_other_columns(const RestProblem& problem, Block& block) {
-  for (const double least : {kAnyLength, 0.5}) {
-    project_out(problem, block);
-    orthonormalize(block, least);
-  }
+void make_other_columns(const RestProblem& problem, Block& block,
+                        double least) {
+  project_out(problem, block);
+  orthonormalize(block, least);
 }
 
 // As many columns are sought, few steps of orthogonal iteration from anywhere
-// come near to the best; for all that is left none is needed.
+// come near to the best; for all that is left none is needed. What was found is
+// taken away twice in the end, for the first time leaves rounding of it, which
+// may be all that is left of a column: the second time that is gone, and other
+// columns are as long as they were.
 Pairs find_rest(const RestProblem& problem) {
   constexpr int kSteps = 2;
   Block block = block_in(problem.work, problem.core, problem.block);
   fill_any(block.u, problem.core.left * block.size);
-  make_other_columns(problem, block);
+  make_other_columns(problem, block, kAnyLength);
   const bool has_all = problem.core.left - problem.rank <= block.size;
   for (int i = 0; i < kSteps && !has_all; ++i) {
     apply_transposed(block);
     apply(block);
-    make_other_columns(problem, block);
+    make_other_columns(problem, block, kAnyLength);
   }
+  make_other_columns(problem, block, /*least=*/0.5);
   apply_transposed(block);
   sort(columns_of(block), block.values);
   return {block.u, block.z, block.values};

@@ -69,8 +69,8 @@ void scale_column(double* x, Index rows, Index stride, double by) {
 }
 
 // Column j loses what it has of those before it. `sums` has a place for each.
-void subtract_earlier(double* x, Index rows, Index columns, Index j,
-                      double* sums) {
+void subtract_earlier(double* __restrict__ x, Index rows, Index columns,
+                      Index j, double* __restrict__ sums) {
   for (Index c = 0; c < j; ++c) sums[c] = 0;
   for (Index i = 0; i < rows; ++i) {
     const double* const row = x + i * columns;
