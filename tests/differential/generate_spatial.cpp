@@ -1,0 +1,131 @@
+// Networks on images that are cut over a grid.
+
+#include "generate.hpp"
+#include "plain/network.hpp"
+
+namespace differential {
+namespace {
+
+class ImageBuilder {
+ public:
+  ImageBuilder(Case& one, Dice& dice) : case_(one), dice_(dice) {}
+
+  bool add(const Item& item) {
+    case_.blocks.push_back(item);
+    try {
+      const auto shapes = shapes_of(case_);
+      if (shapes.back().elements() <= 1500) return true;
+    } catch (const BadCase&) {
+    }
+    case_.blocks.pop_back();
+    return false;
+  }
+
+  void add_random() {
+    Item item = draw();
+    if (!add(item)) return;
+    Item& added = case_.blocks.back();
+    const auto shapes = shapes_of(case_);
+    if (shapes[shapes.size() - 2] == shapes.back() && added.kind != "act" &&
+        dice_.one_in(4))
+      added.set("residual", 1);
+    if (dice_.one_in(12)) added.set("keep", 1);
+  }
+
+  void add_end() {
+    switch (dice_.in(0, 4)) {
+      case 0:
+        add({"flatten"});
+        break;
+      case 1:
+        add({"mean"});
+        break;
+      case 2:
+        if (!dice_.one_in(3)) return;
+        add(Item{"flat_use"}.set("way", dice_.in(0, 3)));
+        break;
+      default:
+        return;
+    }
+    add(Item{"linear"}.set("out", dice_.in(1, 4)));
+  }
+
+ private:
+  Item window(const char* kind) {
+    Item item{kind};
+    item.set("kernel", dice_.in(1, 4)).set("stride", dice_.in(1, 2));
+    item.set("padding", dice_.in(0, item.get("kernel") / 2));
+    return item;
+  }
+
+  Item draw() {
+    switch (dice_.in(0, 16)) {
+      case 0:
+        return window("pool").set("mean", dice_.in(0, 1));
+      case 1:
+        return window("deconv").set("out", dice_.in(1, 2));
+      case 2:
+        return {"group_norm"};
+      case 3:
+        return case_.ranks() == grid_size(case_) ? Item{"batch_norm"}
+                                                 : Item{"group_norm"};
+      case 4:
+        return Item{"adaptive"}.set("size", dice_.in(1, 4));
+      case 5:
+        return {"cat"};
+      case 6:
+        return Item{"pad"}.set("by", dice_.in(1, 2));
+      case 7:
+        return {"crop"};
+      case 8:
+        return Item{"resize"}
+            .set("height", dice_.in(2, 15))
+            .set("width", dice_.in(2, 15))
+            .set("linear", dice_.one_in(3));
+      case 9:
+        return Item{"resize"}.set("factor",
+                                  dice_.one_of({130, 150, 170, 200, 70, 110}));
+      case 10:
+        if (dice_.one_in(3))
+          return Item{"into"}.set("residual", 1).set("way", dice_.in(0, 2));
+        return {"act"};
+      case 11:
+      case 12:
+        return Item{"act"}.set("function", dice_.in(0, 6));
+      default:
+        return window("conv")
+            .set("out", dice_.in(1, 3))
+            .set("dilation", dice_.one_in(5) ? 2 : 1);
+    }
+  }
+
+  Case& case_;
+  Dice& dice_;
+};
+
+}  // namespace
+
+void add_spatial_network(Case& one, Dice& dice) {
+  Item& s = one.setting;
+  s.set("input", 3).set("channels", dice.in(1, 2));
+  s.set("width", dice.in(5, 14)).set("height", dice.in(5, 14));
+  ImageBuilder builder(one, dice);
+  while (!builder.add(Item{"conv"}.set("out", dice.in(1, 3)).set("padding", 1)))
+    continue;
+  // Size pairs whose ratio is rounded in the type of the tensor.
+  if (dice.one_in(25)) {
+    const bool is_wide = dice.one_in(2);
+    s.set("height", is_wide ? 2 : 112).set("width", is_wide ? 112 : 2);
+    s.set("channels", 1);
+    one.blocks = {Item{"conv"}.set("out", 1).set("padding", 1)};
+    const std::int64_t to = dice.one_of({96, 48, 80, 63});
+    one.blocks.push_back(Item{"resize"}
+                             .set("height", is_wide ? 2 : to)
+                             .set("width", is_wide ? to : 2));
+    return;
+  }
+  for (std::int64_t i = dice.in(1, 5); i > 0; --i) builder.add_random();
+  builder.add_end();
+}
+
+}  // namespace differential

@@ -1,0 +1,181 @@
+// Steps and what happens in them.
+
+#include <algorithm>
+
+#include "generate.hpp"
+
+namespace differential {
+namespace {
+
+bool has_block(const Case& one, const std::string& kind) {
+  return std::any_of(one.blocks.begin(), one.blocks.end(),
+                     [&](const Item& item) { return item.kind == kind; });
+}
+
+bool has_value(const Case& one, const std::string& key) {
+  return std::any_of(one.blocks.begin(), one.blocks.end(),
+                     [&](const Item& item) { return item.has(key); });
+}
+
+class StepMaker {
+ public:
+  StepMaker(Case& one, Dice& dice) : case_(one), dice_(dice) {}
+
+  void choose_setting() {
+    Item& s = case_.setting;
+    const bool is_plain = s.kind == "data" && !s.has("f32");
+    if (dice_.one_in(12) && s.kind != "spatial") s.set("models", 2);
+    if (is_plain && !s.has("exchange") && !s.has("models") && dice_.one_in(12))
+      s.set("join", 1).set("active_only", dice_.in(0, 1));
+    const std::int64_t last = dice_.in(0, case_.ranks() - 1);
+    if (s.has("join"))
+      for (int unit = 0; unit < case_.ranks(); ++unit)
+        s.set("ends_early" + std::to_string(unit),
+              unit == last ? 0 : dice_.in(0, 2));
+    if (has_value(case_, "keep"))
+      s.set("penalty", dice_.one_of({100, 1000, 10000, 300000}));
+    // Tensors that do not come from forward() do not count by rows.
+    if (has_value(case_, "keep") && s.kind != "data") s.set("average_ranks", 1);
+    if (s.kind == "data" && !s.has("find_unused") && !s.has("join") &&
+        !has_block(case_, "rare") && dice_.one_in(6))
+      s.set("static_graph", 1);
+    if (has_block(case_, "batch_norm") && !s.has("f32") && !s.has("join") &&
+        !s.has("exchange") && dice_.one_in(3))
+      s.set("sync_batch_norm", 1).set("keeps_buffers", 1);
+    repeats_ = s.kind == "rank-dad" && !s.has("input") &&
+               !has_block(case_, "to_sequence") &&
+               !has_block(case_, "to_image") && dice_.one_in(3);
+    if (repeats_) s.set("rank", 4).set("feedback", 16);
+  }
+
+  void add_step() {
+    Item step{"step"};
+    choose_rows(step);
+    step.set("zero", dice_.one_in(3));
+    if (!case_.setting.has("join")) choose_event(step);
+    if (!case_.setting.has("join") && dice_.one_in(4)) choose_event(step);
+    case_.steps.push_back(step);
+  }
+
+ private:
+  void choose_rows(Item& step) {
+    std::int64_t least = has_block(case_, "batch_norm") ? 2 : 1;
+    if (case_.setting.get("exchange") == 3) least = 2;
+    const bool may_be_empty = least == 1 && !has_block(case_, "recurrent") &&
+                              case_.setting.kind != "spatial" &&
+                              case_.setting.kind != "plan";
+    const std::int64_t even = dice_.in(least, 4);
+    const bool is_even = dice_.one_in(2);
+    std::int64_t total = 0;
+    for (int unit = 0; unit < unit_count(case_); ++unit) {
+      std::int64_t rows = is_even ? even : dice_.in(least, 5);
+      if (repeats_) rows = dice_.in(5, 16);
+      if (may_be_empty && dice_.one_in(10)) rows = 0;
+      if (unit + 1 == unit_count(case_) && total + rows == 0) rows = 1;
+      total += rows;
+      step.set("rows" + std::to_string(unit), rows);
+    }
+    if (repeats_) step.set("distinct", dice_.in(1, 3));
+  }
+
+  std::int64_t some_block() {
+    return dice_.in(1, static_cast<std::int64_t>(case_.blocks.size()));
+  }
+
+  bool may_free() const {
+    const Item& s = case_.setting;
+    return (s.kind != "data" || s.has("find_unused")) &&
+           s.get("exchange") != 3 && s.kind != "spatial" && s.kind != "plan";
+  }
+
+  std::int64_t frozen_block() const {
+    for (std::size_t i = 0; i < case_.blocks.size(); ++i)
+      if (case_.blocks[i].has("frozen"))
+        return static_cast<std::int64_t>(i) + 1;
+    return 0;
+  }
+
+  bool may_penalize() const {
+    const Item& s = case_.setting;
+    return s.get("input") != 2 && !s.has("f32") && s.get("exchange") != 3 &&
+           !has_value(case_, "checkpoint") && !has_value(case_, "frozen");
+  }
+
+  void choose_event(Item& step) {
+    const bool is_spatial = case_.setting.kind == "spatial";
+    // All rows pass at once in the reference of normalization over all ranks.
+    switch (case_.setting.has("sync_batch_norm") ? dice_.in(0, 3)
+                                                 : dice_.in(0, 19)) {
+      case 0:
+      case 1:
+        step.set("no_sync", dice_.in(1, 2));
+        break;
+      case 2:
+        step.set("more_passes", 1);
+        break;
+      case 3:
+        step.set("evaluate", 1);
+        break;
+      case 4:
+        step.set("forward_only", 1);
+        break;
+      case 5:
+        if (case_.setting.kind != "plan") step.set("to", 1);
+        break;
+      case 6:
+        if (may_free() && case_.blocks.size() > 2)
+          step.set("freeze", some_block());
+        break;
+      case 7:
+      case 8:
+        if (!case_.steps.empty() && may_free())
+          step.set("unfreeze", frozen_block());
+        break;
+      case 9:
+        if (!is_spatial) step.set("throw_forward", some_block());
+        break;
+      case 10:
+      case 11:
+        if (!is_spatial) step.set("throw_backward", some_block());
+        break;
+      case 12:
+        // Each of its passes is rounded, which the reference does not follow.
+        if (!case_.setting.has("exchange")) step.set("retain", 1);
+        break;
+      case 13:
+        if (may_penalize() && (!is_spatial || dice_.one_in(3)))
+          step.set("gradient_penalty", 1);
+        break;
+      case 14:
+        step.set("two_forwards", 1);
+        break;
+      case 15:
+        if (case_.setting.has("models")) step.set("joint", 1);
+        break;
+      case 16:
+        if (case_.setting.kind == "data") step.set("not_finite", 1);
+        break;
+      default:
+        break;
+    }
+  }
+
+  Case& case_;
+  Dice& dice_;
+  bool repeats_ = false;
+};
+
+}  // namespace
+
+void add_steps(Case& one, Dice& dice) {
+  StepMaker maker(one, dice);
+  maker.choose_setting();
+  const bool is_small = one.setting.kind == "spatial";
+  for (std::int64_t i = dice.in(1, is_small ? 2 : 4); i > 0; --i)
+    maker.add_step();
+  // A parameter that is frozen at the start is freed in half of the cases.
+  if (one.setting.has("trials"))
+    while (one.steps.size() < 14) maker.add_step();
+}
+
+}  // namespace differential

@@ -1,0 +1,199 @@
+// Runs random cases under Sheaf's strategies and compares them with one plain
+// process; see docs/testing.md.
+
+#include <ATen/Parallel.h>
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+
+#include "compare.hpp"
+#include "coverage.hpp"
+#include "generate.hpp"
+#include "processes.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/comm/world.hpp"
+#include "shrink.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "watchdog.hpp"
+
+namespace differential {
+namespace {
+
+struct Options {
+  std::int64_t cases = 300;
+  std::uint64_t seed = 1;
+  double seconds = 0;
+  std::string one_case;
+  std::string table;  // file for the counts of features and pairs
+  std::string ranks_as = "threads";
+  std::vector<std::string> strategies, only, without;
+  std::string device = "cpu";
+  int ranks = 0;
+  int failures = 1;
+  bool no_shrink = false;
+  bool is_verbose = false;
+};
+
+// Errors may be at most this part of the cases.
+constexpr double kMostErrors = 0.05;
+
+class Run {
+ public:
+  // `processes`: null where ranks are threads.
+  Run(const Options& options, const Processes* processes)
+      : options_(options), processes_(processes) {
+    wishes_.strategies = {options.strategies.begin(), options.strategies.end()};
+    wishes_.only = {options.only.begin(), options.only.end()};
+    wishes_.without = {options.without.begin(), options.without.end()};
+    wishes_.ranks = processes ? processes->size() : options.ranks;
+    wishes_.is_cuda = options.device == "cuda";
+  }
+
+  int run() {
+    if (!options_.one_case.empty()) return run_one();
+    const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                           start)
+          .count();
+    };
+    for (std::int64_t i = 0; i < options_.cases; ++i) {
+      const bool is_over = options_.seconds > 0 && seconds() > options_.seconds;
+      if (processes_ ? processes_->agree(is_over) : is_over) break;
+      if (failures_ >= options_.failures) break;
+      take(options_.seed + static_cast<std::uint64_t>(i));
+    }
+    return report(seconds());
+  }
+
+ private:
+  Finding watched(const Case& one) {
+    const Watchdog watchdog(text_of(one));
+    return processes_ ? processes_->check(one) : check(one);
+  }
+
+  void take(std::uint64_t seed) {
+    const Case one = generate(seed, wishes_);
+    if (options_.is_verbose && is_printing())
+      std::cout << "seed " << seed << ": " << text_of(one) << std::endl;
+    const Finding finding = watched(one);
+    if (finding.verdict == Verdict::kBad) {
+      ++bad_;
+      bad_reasons_.add_error(one, finding.reason);
+      return;
+    }
+    ++done_;
+    coverage_.add(one);
+    if (finding.verdict == Verdict::kError) {
+      ++errors_;
+      coverage_.add_error(one, finding.reason);
+    } else if (finding.verdict == Verdict::kWrong) {
+      ++failures_;
+      show_failure(seed, one, finding);
+    }
+  }
+
+  void show_failure(std::uint64_t seed, const Case& one,
+                    const Finding& finding) {
+    if (!is_printing()) return;
+    std::cout << "seed " << seed << " fails: " << finding.reason
+              << "\n  case: " << text_of(one) << std::endl;
+    if (options_.no_shrink || processes_) return;
+    const Case smallest = shrink(
+        one,
+        [&](const Case& smaller) {
+          return watched(smaller).verdict == Verdict::kWrong;
+        },
+        30);
+    std::cout << "  smallest: " << text_of(smallest)
+              << "\n  there: " << watched(smallest).reason << std::endl;
+  }
+
+  // A seed, or the text of a case.
+  int run_one() {
+    const bool is_seed =
+        options_.one_case.find_first_not_of("0123456789") == std::string::npos;
+    const Case one = is_seed ? generate(std::stoull(options_.one_case), wishes_)
+                             : parse_case(options_.one_case);
+    std::cout << text_of(one) << '\n';
+    const Finding finding = watched(one);
+    constexpr const char* kNames[] = {"the same", "an error", "wrong",
+                                      "cannot be run"};
+    std::cout << kNames[static_cast<int>(finding.verdict)] << " "
+              << finding.reason << std::endl;
+    return finding.verdict == Verdict::kSame ? 0 : 1;
+  }
+
+  bool is_printing() const { return !processes_ || processes_->is_first(); }
+
+  int report(double seconds) {
+    if (!is_printing()) return failures_ > 0 ? 1 : 0;
+    std::cout << done_ << " cases in " << seconds << " s, " << failures_
+              << " wrong, " << errors_ << " documented errors, " << bad_
+              << " that libtorch itself refuses\n";
+    coverage_.print_errors(std::cout);
+    bad_reasons_.print_errors(std::cout);
+    if (!options_.table.empty()) {
+      std::ofstream file(options_.table);
+      coverage_.print_features(file);
+      coverage_.print_pairs(file);
+    }
+    if (static_cast<double>(errors_) >
+        kMostErrors * static_cast<double>(done_)) {
+      std::cout << "too many errors: at most 5 % of the cases may end so\n";
+      return 1;
+    }
+    return failures_ > 0 || done_ == 0 ? 1 : 0;
+  }
+
+  Options options_;
+  const Processes* processes_;
+  Wishes wishes_;
+  Coverage coverage_, bad_reasons_;
+  std::int64_t done_ = 0, errors_ = 0, failures_ = 0, bad_ = 0;
+};
+
+int main_of(int argc, char** argv) {
+  Options options;
+  CLI::App app("random trainings under Sheaf against one plain process");
+  app.add_option("--cases", options.cases, "how many");
+  app.add_option("--seed", options.seed,
+                 "of the first case; the next has the next");
+  app.add_option("--seconds", options.seconds, "stop after this time");
+  app.add_option("--case", options.one_case, "one case: its seed, or its text");
+  app.add_option("--strategy", options.strategies, "only these")
+      ->delimiter(',');
+  app.add_option("--only", options.only, "features that cases must have")
+      ->delimiter(',');
+  app.add_option("--without", options.without, "features they must not have")
+      ->delimiter(',');
+  app.add_option("--ranks", options.ranks, "of each case");
+  app.add_option("--ranks-as", options.ranks_as,
+                 "threads, or processes that sheaf run has started")
+      ->check(CLI::IsMember({"threads", "processes"}));
+  app.add_option("--device", options.device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--failures", options.failures, "stop after this many");
+  app.add_option("--table", options.table,
+                 "write how often features and pairs were generated");
+  app.add_flag("--no-shrink", options.no_shrink, "show failures as they are");
+  app.add_flag("--verbose", options.is_verbose, "print each case");
+  CLI11_PARSE(app, argc, argv);
+  at::set_num_threads(1);
+  // Groups that fail leave files behind.
+  const sheaf::TemporaryFolder folder;
+  setenv("SHEAF_DUMP_DIR", folder.path().c_str(), 1);
+  sheaf::set_log_level(sheaf::LogLevel::kOff);
+  if (options.ranks_as == "threads") return Run(options, nullptr).run();
+  const auto world = sheaf::comm::init();
+  const Processes processes(world.group());
+  return Run(options, &processes).run();
+}
+
+}  // namespace
+}  // namespace differential
+
+int main(int argc, char** argv) { return differential::main_of(argc, argv); }

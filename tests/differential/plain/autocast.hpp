@@ -1,0 +1,20 @@
+#pragma once
+// libtorch's own autocast to bf16, while it lives.
+
+#include <torch/torch.h>
+
+namespace differential {
+
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, bool is_on);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool is_on_;
+};
+
+}  // namespace differential

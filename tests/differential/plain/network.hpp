@@ -1,0 +1,64 @@
+#pragma once
+// The network of a case: an ordinary module, without any knowledge of ranks.
+//
+// Every block may be decorated: residual=1 adds its input, twice=1 calls it
+// twice, checkpoint=1 computes it again within backward, hook=1 halves the
+// gradient of its output, keep=1 keeps its output for a penalty, output=1
+// returns it as well, frozen=1 leaves out its gradients from the start,
+// parameter_hook=1 doubles the gradients of its parameters.
+
+#include "plain/block.hpp"
+
+namespace differential {
+
+// An exception that a case asks for.
+class Planned : public std::runtime_error {
+ public:
+  Planned() : std::runtime_error(kText) {}
+  static constexpr const char* kText = "an exception that the case asks for";
+};
+bool is_planned(const std::exception& error);
+
+class Net : public torch::nn::Module {
+ public:
+  // Weights follow from the seed.
+  Net(const Case& one, std::uint64_t weights_seed);
+
+  std::vector<at::Tensor> forward(const at::Tensor& x,
+                                  const std::vector<at::Tensor>& more);
+
+  const Shape& input() const { return input_; }
+  // The hidden tensors of the last forward() that a penalty may use.
+  const std::vector<at::Tensor>& kept() const { return kept_; }
+  void set_kept(std::vector<at::Tensor> kept) { kept_ = std::move(kept); }
+  // Numbers of blocks from 1 on; 0: none throws.
+  void throw_at(std::int64_t in_forward, std::int64_t in_backward) {
+    throws_forward_ = in_forward;
+    throws_backward_ = in_backward;
+  }
+  void freeze(std::int64_t block, bool is_frozen);
+  void set_casts(bool casts) { casts_ = casts; }
+
+ private:
+  at::Tensor run(std::size_t index, const at::Tensor& x,
+                 const PassInputs& inputs);
+
+  std::vector<Item> items_;
+  std::vector<BlockPointer> blocks_;
+  Shape input_;
+  std::vector<at::Tensor> kept_;
+  std::int64_t throws_forward_ = 0;
+  std::int64_t throws_backward_ = 0;
+  bool casts_ = false;
+};
+
+Shape input_shape(const Case& one);
+// The shapes before and after each block; BadCase where they do not fit.
+std::vector<Shape> shapes_of(const Case& one);
+// How many words tokens may name: what all embeddings have.
+std::int64_t words_of(const Case& one);
+// The type of parameters and inputs.
+at::ScalarType type_of(const Case& one);
+at::Device device_of(const Case& one);
+
+}  // namespace differential

@@ -1,0 +1,243 @@
+#include "plain/reference.hpp"
+
+#include "plain/average.hpp"
+#include "plain/reference_joint.hpp"
+#include "plain/weighted.hpp"
+
+namespace differential {
+namespace {
+
+// Buffers of the unit that gives them, before each forward of a phase.
+class BufferSource {
+ public:
+  explicit BufferSource(bool is_on) : is_on_(is_on) {}
+  void start(bool is_synced) {
+    is_synced_ = is_synced;
+    snapshots_.clear();
+  }
+  // Each unit makes the same forwards in the same order.
+  void start_unit(bool is_source) {
+    is_source_ = is_source;
+    next_ = 0;
+  }
+  void before_forward(torch::nn::Module& net) {
+    if (!is_on_ || !is_synced_) return;
+    const at::NoGradGuard no_grad;
+    if (is_source_) {
+      snapshots_.emplace_back();
+      for (const at::Tensor& buffer : net.buffers())
+        snapshots_.back().push_back(buffer.clone());
+      return;
+    }
+    const auto& given = snapshots_.at(next_++);
+    auto buffers = net.buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(given[i]);
+  }
+
+ private:
+  bool is_on_;
+  bool is_synced_ = true;
+  bool is_source_ = true;
+  std::size_t next_ = 0;
+  std::vector<std::vector<at::Tensor>> snapshots_;
+};
+
+class Reference {
+ public:
+  explicit Reference(const Case& one);
+  std::vector<Record> run(const std::vector<Record>& tested);
+
+ private:
+  Session::Outputs forward(Session& session, std::size_t model,
+                           const Input& input);
+  void take_step(std::size_t step);
+  void each_active(std::size_t step, bool is_synced,
+                   const std::function<void(Session&)>& action);
+  void combine(std::size_t step);
+  void finish_step(std::size_t step, bool is_broken);
+  void start_from(const Record& found, std::size_t step);
+  void end_join();
+
+  Case case_;
+  std::vector<std::unique_ptr<Session>> units_;
+  Average average_;
+  BufferSource buffers_;
+  std::vector<double> weights_;  // of this step's units
+  // By model and name; set by the exchanges of this step.
+  std::map<std::pair<std::size_t, std::string>, at::Tensor> slacks_;
+  std::map<std::pair<std::size_t, std::string>, std::size_t> numbers_;
+};
+
+Reference::Reference(const Case& one)
+    : case_(one), average_(one), buffers_(!one.setting.has("keeps_buffers")) {
+  for (int unit = 0; unit < unit_count(one); ++unit) {
+    units_.push_back(std::make_unique<Session>(one, unit, /*weights_of=*/0));
+    Session& session = *units_.back();
+    session.set_forward([this, &session](std::size_t model, const Input& x) {
+      return forward(session, model, x);
+    });
+    session.make_optimizers();
+    for (std::size_t model = 0; model < session.models(); ++model)
+      session.net(model)->set_casts(one.setting.kind == "plan");
+  }
+  for (std::size_t model = 0; model < units_[0]->models(); ++model) {
+    std::size_t number = 0;
+    for (const auto& entry : units_[0]->net(model)->named_parameters())
+      if (entry.value().requires_grad())
+        numbers_[{model, entry.key()}] = number++;
+  }
+}
+
+Session::Outputs Reference::forward(Session& session, std::size_t model,
+                                    const Input& input) {
+  Net& net = *session.net(model);
+  buffers_.before_forward(net);
+  return weighted(net.forward(input.x, input.more),
+                  weights_[static_cast<std::size_t>(session.unit())]);
+}
+
+void Reference::each_active(std::size_t step, bool is_synced,
+                            const std::function<void(Session&)>& action) {
+  buffers_.start(is_synced);
+  bool is_first = true;
+  for (const auto& unit : units_) {
+    if (step >= steps_of(case_, unit->unit())) continue;
+    buffers_.start_unit(std::exchange(is_first, false));
+    action(*unit);
+  }
+}
+
+void Reference::combine(std::size_t step) {
+  std::vector<Session*> active;
+  each_active(step, true, [&](Session& unit) { active.push_back(&unit); });
+  if (active.empty()) return;
+  const int divisor = static_cast<int>(
+      case_.setting.has("active_only") ? active.size() : units_.size());
+  for (std::size_t model = 0; model < units_[0]->models(); ++model) {
+    average_.begin(model);
+    for (const auto& entry : active[0]->net(model)->named_parameters()) {
+      std::vector<at::Tensor> gradients;
+      bool is_used = false;
+      for (Session* unit : active) {
+        const at::Tensor own =
+            unit->net(model)->named_parameters()[entry.key()];
+        gradients.push_back(own.grad());
+        is_used = is_used || own.grad().defined();
+      }
+      const auto number = numbers_.find({model, entry.key()});
+      if (!is_used && number == numbers_.end()) continue;
+      const Averaged result = average_.average(
+          model, number == numbers_.end() ? 1000 : number->second,
+          entry.value(), gradients, divisor);
+      if (!is_used) continue;
+      slacks_[{model, entry.key()}] = result.slack;
+      for (Session* unit : active)
+        unit->net(model)->named_parameters()[entry.key()].mutable_grad() =
+            result.value.clone();
+    }
+  }
+}
+
+void Reference::take_step(std::size_t step) {
+  const Item& item = case_.steps[step];
+  weights_ = weights_of_units(case_, item);
+  slacks_.clear();
+  each_active(step, true, [&](Session& unit) { unit.prepare(step); });
+  bool is_broken = false;
+  for (int pass = 0; pass < pass_count(item) && !is_broken; ++pass) {
+    each_active(step, is_synced(item, pass), [&](Session& unit) {
+      if (!unit.pass(step, pass)) is_broken = true;
+    });
+    if (is_synced(item, pass) && !is_broken) combine(step);
+  }
+  finish_step(step, is_broken);
+}
+
+void Reference::finish_step(std::size_t step, bool is_broken) {
+  each_active(step, true, [&](Session& unit) {
+    const std::size_t before = unit.record().size();
+    unit.finish(step, is_broken);
+    for (const auto& [key, slack] : slacks_) {
+      if (!slack.defined()) continue;
+      const std::string model =
+          key.first == 0 ? "" : "model " + std::to_string(key.first) + ", ";
+      const std::string prefix = "step " + std::to_string(step) + ", " + model;
+      for (std::size_t i = before; i < unit.record().size(); ++i) {
+        Entry& entry = unit.record()[i];
+        if (entry.name == prefix + "gradient " + key.second)
+          entry.slack = slack;
+        if (entry.name == prefix + "weight " + key.second)
+          entry.slack =
+              slack.to(entry.value.device()) * kLearningRate +
+              entry.value.abs().to(at::kDouble) *
+                  (type_of(case_) == at::kFloat ? std::ldexp(1, -22) : 0);
+      }
+    }
+  });
+}
+
+// Weights and buffers as they were found after a step.
+void Reference::start_from(const Record& found, std::size_t step) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> values;
+  for (const Entry& entry : found) values[entry.name] = entry.value;
+  for (const auto& unit : units_)
+    for (std::size_t model = 0; model < unit->models(); ++model) {
+      const std::string prefix =
+          "step " + std::to_string(step) + ", " +
+          (model == 0 ? "" : "model " + std::to_string(model) + ", ");
+      for (auto& entry : unit->net(model)->named_parameters())
+        if (const auto value = values.find(prefix + "weight " + entry.key());
+            value != values.end())
+          entry.value().copy_(value->second);
+    }
+}
+
+// All get the weights and buffers of the first unit that took most steps.
+void Reference::end_join() {
+  const at::NoGradGuard no_grad;
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < units_.size(); ++i)
+    if (steps_of(case_, static_cast<int>(i)) >
+        steps_of(case_, static_cast<int>(last)))
+      last = i;
+  for (const auto& unit : units_)
+    for (std::size_t model = 0; model < unit->models(); ++model) {
+      auto& from = *units_[last]->net(model);
+      auto& to = *unit->net(model);
+      for (auto& entry : to.named_parameters())
+        entry.value().copy_(from.named_parameters()[entry.key()]);
+      for (auto& entry : to.named_buffers())
+        entry.value().copy_(from.named_buffers()[entry.key()]);
+    }
+}
+
+std::vector<Record> Reference::run(const std::vector<Record>& tested) {
+  for (std::size_t step = 0; step < case_.steps.size(); ++step) {
+    if (step > 0 && is_rounded(case_) && !tested.empty())
+      start_from(tested[0], step - 1);
+    take_step(step);
+  }
+  if (case_.setting.has("join")) end_join();
+  std::vector<Record> records;
+  if (case_.setting.has("join"))
+    for (const auto& unit : units_) unit->finish_all();
+  for (int rank = 0; rank < case_.ranks(); ++rank)
+    records.push_back(
+        units_[static_cast<std::size_t>(unit_of(case_, rank))]->record());
+  return records;
+}
+
+}  // namespace
+
+bool is_rounded(const Case& one) {
+  return one.setting.has("exchange") || one.setting.has("f32");
+}
+
+std::vector<Record> reference(const Case& one,
+                              const std::vector<Record>& tested) {
+  if (one.setting.has("sync_batch_norm")) return joint_reference(one);
+  return Reference(one).run(tested);
+}
+
+}  // namespace differential

@@ -1,0 +1,95 @@
+#pragma once
+// The program of one unit (a rank, or a grid of ranks) of a case, as a user
+// writes it: data, forward, loss, backward, optimizer. The same for the
+// strategy under test, whose forward() is replaced, and for the reference.
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "plain/network.hpp"
+
+namespace differential {
+
+inline constexpr double kLearningRate = 0.05;
+
+// One tensor of a run; undefined: a gradient that is not there.
+struct Entry {
+  std::string name;
+  at::Tensor value;
+  // What may differ by element, where more than rounding in f64 may; see
+  // reference.hpp.
+  at::Tensor slack = {};
+};
+using Record = std::vector<Entry>;
+
+struct Input {
+  at::Tensor x;
+  std::vector<at::Tensor> more;
+};
+
+class Session {
+ public:
+  using Outputs = std::vector<at::Tensor>;
+  using Forward = std::function<Outputs(std::size_t model, const Input& input)>;
+  using Whole = std::function<at::Tensor(const at::Tensor&)>;
+
+  // Weights are those of `weights_of`, another unit or this one.
+  Session(const Case& one, int unit, int weights_of);
+
+  // Instead of the module's own.
+  void set_forward(Forward forward) { forward_ = std::move(forward); }
+  // Makes ordinary tensors of outputs, for the record.
+  void set_whole(Whole whole) { whole_ = std::move(whole); }
+
+  // What happens ahead of a step: to(), freezing, evaluation, no gradients.
+  void prepare(std::size_t step);
+  // Forward, loss and backward; false after an exception that was asked for.
+  bool pass(std::size_t step, int pass);
+  // After the last pass of a step: gradients, the optimizer, weights. A step
+  // with an exception takes none.
+  void finish(std::size_t step, bool is_broken);
+  // Weights and buffers at the end.
+  void finish_all();
+
+  // Before the wrapper is made, and after: what the optimizer works on.
+  void make_optimizers();
+
+  int unit() const { return unit_; }
+  std::size_t models() const { return nets_.size(); }
+  const std::shared_ptr<Net>& net(std::size_t model) const {
+    return nets_[model];
+  }
+  const Record& record() const { return record_; }
+  Record& record() { return record_; }
+
+  // For a reference that computes the passes of all units at once.
+  Input input_of(std::size_t step, int pass, std::size_t model) const;
+  at::Tensor loss_of(std::size_t step, int pass, std::size_t model,
+                     const Input& input, const Outputs& outputs,
+                     const std::vector<at::Tensor>& kept) const;
+  void add_output(std::size_t step, int pass, std::size_t model,
+                  const Outputs& outputs);
+  void share_nets(const Session& other) { nets_ = other.nets_; }
+
+ private:
+  void add_output(const std::string& name, const Outputs& outputs);
+  at::Tensor forward_loss(std::size_t step, int pass, std::size_t model,
+                          int draw);
+  void backward(const Item& step, const at::Tensor& loss) const;
+  void evaluate(std::size_t step);
+  void convert();
+  void drop_gradients(bool sets_to_zero);
+  bool is_finite() const;
+  void note_weights(const std::string& prefix);
+
+  Case case_;
+  int unit_;
+  std::vector<std::shared_ptr<Net>> nets_;
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
+  Forward forward_;
+  Whole whole_;
+  Record record_;
+};
+
+}  // namespace differential

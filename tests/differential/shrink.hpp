@@ -1,0 +1,15 @@
+#pragma once
+// The smallest case that still fails.
+
+#include <functional>
+
+#include "plain/case.hpp"
+
+namespace differential {
+
+// Drops steps, blocks and values and makes values smaller, one at a time, while
+// `fails` holds; until nothing more can be dropped or the time is over.
+Case shrink(const Case& one, const std::function<bool(const Case&)>& fails,
+            double seconds);
+
+}  // namespace differential

@@ -1,0 +1,49 @@
+#pragma once
+// A case under its strategy: what each rank's program does with Sheaf.
+
+#include <string>
+#include <vector>
+
+#include "plain/session.hpp"
+#include "sheaf/comm/group.hpp"
+#include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/parallel/strategy.hpp"
+
+namespace differential {
+
+// A wrapped module.
+class Wrapped {
+ public:
+  virtual ~Wrapped() = default;
+  virtual Session::Outputs forward(const Input& input) = 0;
+  virtual sheaf::parallel::Strategy& strategy() = 0;
+  // Of those that can join(); null for the others.
+  virtual sheaf::parallel::DataParallelCore* data() { return nullptr; }
+  virtual at::Tensor whole(const at::Tensor& output) { return output; }
+};
+
+// One for each family of strategies; `rank` and the group's order are the same.
+std::unique_ptr<Wrapped> wrap_data(const Case& one, std::shared_ptr<Net> net,
+                                   const sheaf::comm::Group& group);
+std::unique_ptr<Wrapped> wrap_dad(const Case& one, std::shared_ptr<Net> net,
+                                  const sheaf::comm::Group& group);
+std::unique_ptr<Wrapped> wrap_spatial(const Case& one, std::shared_ptr<Net> net,
+                                      const sheaf::comm::Group& group);
+std::unique_ptr<Wrapped> wrap_plan(const Case& one, std::shared_ptr<Net> net,
+                                   const sheaf::comm::Group& group);
+sheaf::parallel::DataParallelOptions data_options(const Case& one);
+
+// What became of a rank. `kind` is empty where all went well.
+struct RankResult {
+  Record record;
+  std::string kind;  // "UsageError", ...
+  std::string error;
+};
+
+// The whole program of one rank; it throws nothing.
+RankResult run_rank(const Case& one, const sheaf::comm::Group& group);
+
+// All ranks, as threads of this process.
+std::vector<RankResult> run_threads(const Case& one);
+
+}  // namespace differential
