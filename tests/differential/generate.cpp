@@ -47,7 +47,7 @@ void choose_ranks(Case& one, Dice& dice, int wanted) {
 void choose_data_options(Case& one, Dice& dice) {
   Item& s = one.setting;
   s.set("overlap", dice.in(0, 2));
-  if (dice.one_in(2)) s.set("bucket", dice.in(1, 4));
+  if (dice.one_in(2)) s.set("bucket", dice.in(1, 30));
   s.set("optimizer", dice.in(0, 2));
   if (dice.one_in(6)) s.set("keeps_buffers", 1);
   if (dice.one_in(5)) s.set("decay", 1);

@@ -272,7 +272,8 @@ void add_plan_network(Case& one, Dice& dice) {
                     .set("no_bias", dice.one_in(4))
                     .set("bf16", bf16()));
     if (dice.one_in(2)) builder.add(Item{"act"}.set("function", dice.in(0, 1)));
-    if (dice.one_in(4)) builder.add(Item{"norm"});
+    // libtorch 1.13 refuses it with a bf16 input and f32 weights.
+    if (is_plan && dice.one_in(4)) builder.add(Item{"norm"});
   }
 }
 

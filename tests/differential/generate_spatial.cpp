@@ -43,6 +43,7 @@ class ImageBuilder {
       case 2:
         if (!dice_.one_in(3)) return;
         add(Item{"flat_use"}.set("way", dice_.in(0, 3)));
+        if (!dice_.one_in(4) || case_.blocks.back().get("way") != 1) return;
         break;
       default:
         return;

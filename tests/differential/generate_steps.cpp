@@ -1,6 +1,7 @@
 // Steps and what happens in them.
 
 #include <algorithm>
+#include <set>
 
 #include "generate.hpp"
 
@@ -35,16 +36,16 @@ class StepMaker {
     if (has_value(case_, "keep"))
       s.set("penalty", dice_.one_of({100, 1000, 10000, 300000}));
     // Tensors that do not come from forward() do not count by rows.
-    if (has_value(case_, "keep") && s.kind != "data") s.set("average_ranks", 1);
+    if (has_value(case_, "keep") && s.kind != "data" && s.kind != "spatial")
+      s.set("average_ranks", 1);
     if (s.kind == "data" && !s.has("find_unused") && !s.has("join") &&
         !has_block(case_, "rare") && dice_.one_in(6))
       s.set("static_graph", 1);
-    if (has_block(case_, "batch_norm") && !s.has("f32") && !s.has("join") &&
-        !s.has("exchange") && dice_.one_in(3))
+    if (has_block(case_, "batch_norm") && s.kind != "spatial" &&
+        !s.has("f32") && !s.has("join") && !s.has("exchange") &&
+        dice_.one_in(3))
       s.set("sync_batch_norm", 1).set("keeps_buffers", 1);
-    repeats_ = s.kind == "rank-dad" && !s.has("input") &&
-               !has_block(case_, "to_sequence") &&
-               !has_block(case_, "to_image") && dice_.one_in(3);
+    repeats_ = s.kind == "rank-dad" && is_by_rows() && dice_.one_in(2);
     if (repeats_) s.set("rank", 4).set("feedback", 16);
   }
 
@@ -58,6 +59,17 @@ class StepMaker {
   }
 
  private:
+  // Whether equal rows stay equal, and each weight is in one product: then the
+  // gradients of few distinct rows have a low rank.
+  bool is_by_rows() const {
+    static const std::set<std::string> kKinds{"linear", "act", "norm", "scale",
+                                              "positions"};
+    return !case_.setting.has("input") && !has_value(case_, "twice") &&
+           std::all_of(
+               case_.blocks.begin(), case_.blocks.end(),
+               [](const Item& item) { return kKinds.count(item.kind) > 0; });
+  }
+
   void choose_rows(Item& step) {
     std::int64_t least = has_block(case_, "batch_norm") ? 2 : 1;
     if (case_.setting.get("exchange") == 3) least = 2;
@@ -108,7 +120,7 @@ class StepMaker {
                                                  : dice_.in(0, 19)) {
       case 0:
       case 1:
-        step.set("no_sync", dice_.in(1, 2));
+        if (!repeats_) step.set("no_sync", dice_.in(1, 2));
         break;
       case 2:
         step.set("more_passes", 1);
@@ -136,7 +148,8 @@ class StepMaker {
         break;
       case 10:
       case 11:
-        if (!is_spatial) step.set("throw_backward", some_block());
+        if (!is_spatial && !has_block(case_, "rare"))
+          step.set("throw_backward", some_block());
         break;
       case 12:
         // Each of its passes is rounded, which the reference does not follow.
@@ -147,7 +160,9 @@ class StepMaker {
           step.set("gradient_penalty", 1);
         break;
       case 14:
-        step.set("two_forwards", 1);
+        // libtorch itself refuses it where forward() changes buffers.
+        if (!repeats_ && !has_block(case_, "batch_norm"))
+          step.set("two_forwards", 1);
         break;
       case 15:
         if (case_.setting.has("models")) step.set("joint", 1);

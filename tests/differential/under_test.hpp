@@ -32,6 +32,7 @@ std::unique_ptr<Wrapped> wrap_spatial(const Case& one, std::shared_ptr<Net> net,
 std::unique_ptr<Wrapped> wrap_plan(const Case& one, std::shared_ptr<Net> net,
                                    const sheaf::comm::Group& group);
 sheaf::parallel::DataParallelOptions data_options(const Case& one);
+double bucket_mb(const Case& one);
 
 // What became of a rank. `kind` is empty where all went well.
 struct RankResult {

@@ -38,12 +38,16 @@ class WrappedData : public Wrapped {
 
 }  // namespace
 
+// In units of 100 bytes, so that small networks have many buckets.
+double bucket_mb(const Case& one) {
+  return static_cast<double>(one.setting.get("bucket")) * 100 / (1 << 20);
+}
+
 parallel::DataParallelOptions data_options(const Case& one) {
   const Item& setting = one.setting;
   parallel::DataParallelOptions options;
-  // In KiB, so that small networks have many buckets.
   if (setting.has("bucket")) {
-    options.bucket_mb = static_cast<double>(setting.get("bucket")) / 1024;
+    options.bucket_mb = bucket_mb(one);
     options.first_bucket_mb = options.bucket_mb / 2;
   }
   options.broadcast_buffers = !setting.has("keeps_buffers");

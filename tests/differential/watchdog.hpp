@@ -28,7 +28,7 @@ class Watchdog {
 
  private:
   // Far above the timeout of the groups, which ends what waits for a rank.
-  static constexpr std::chrono::seconds kLimit{180};
+  static constexpr std::chrono::seconds kLimit{90};
 
   void watch() {
     std::unique_lock lock(mutex_);

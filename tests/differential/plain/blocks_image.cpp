@@ -218,7 +218,8 @@ BlockPointer crop(BlockPlan& plan) {
       [=](auto& x, auto&, auto&) { return x.narrow(2, 1, size); });
 }
 
-// What a user may do with a flattened image beside multiplying it.
+// What a user may do with a flattened image beside multiplying it. The last
+// block of a network.
 BlockPointer flat_use(BlockPlan& plan) {
   require_image(plan);
   const std::int64_t elements = plan.in.elements();
@@ -227,9 +228,9 @@ BlockPointer flat_use(BlockPlan& plan) {
   return make_block([=](auto& x, auto&, auto&) {
     const at::Tensor flat = x.flatten(1);
     if (way == 1) return torch::cat({flat, torch::tanh(x).flatten(1)}, 1);
-    if (way == 2) return flat * flat.select(1, 0).unsqueeze(1);
-    if (way == 3) return flat * flat[0].unsqueeze(0);
-    return flat * flat.narrow(1, 0, 1);
+    if (way == 2) return flat[0];
+    if (way == 3) return flat.squeeze(0);
+    return flat.select(1, 0);
   });
 }
 

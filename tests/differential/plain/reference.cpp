@@ -1,5 +1,7 @@
 #include "plain/reference.hpp"
 
+#include <set>
+
 #include "plain/average.hpp"
 #include "plain/reference_joint.hpp"
 #include "plain/weighted.hpp"
@@ -110,7 +112,9 @@ void Reference::each_active(std::size_t step, bool is_synced,
 void Reference::combine(std::size_t step) {
   std::vector<Session*> active;
   each_active(step, true, [&](Session& unit) { active.push_back(&unit); });
-  if (active.empty()) return;
+  // A rank alone exchanges nothing: its gradients stay as libtorch made them,
+  // which may be two tensors in one place.
+  if (active.empty() || units_.size() == 1) return;
   const int divisor = static_cast<int>(
       case_.setting.has("active_only") ? active.size() : units_.size());
   for (std::size_t model = 0; model < units_[0]->models(); ++model) {
@@ -145,9 +149,11 @@ void Reference::take_step(std::size_t step) {
   each_active(step, true, [&](Session& unit) { unit.prepare(step); });
   bool is_broken = false;
   for (int pass = 0; pass < pass_count(item) && !is_broken; ++pass) {
-    each_active(step, is_synced(item, pass), [&](Session& unit) {
-      if (!unit.pass(step, pass)) is_broken = true;
-    });
+    std::set<bool> is_well;
+    each_active(step, is_synced(item, pass),
+                [&](Session& unit) { is_well.insert(unit.pass(step, pass)); });
+    require(is_well.size() < 2, "an exception on some ranks only");
+    is_broken = is_well.count(false) > 0;
     if (is_synced(item, pass) && !is_broken) combine(step);
   }
   finish_step(step, is_broken);
