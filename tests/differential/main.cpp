@@ -102,14 +102,15 @@ class Run {
     std::cout << "seed " << seed << " fails: " << finding.reason
               << "\n  case: " << text_of(one) << std::endl;
     if (options_.no_shrink || processes_) return;
-    const Case smallest = shrink(
-        one,
-        [&](const Case& smaller) {
-          return watched(smaller).verdict == Verdict::kWrong;
-        },
-        30);
-    std::cout << "  smallest: " << text_of(smallest)
-              << "\n  there: " << watched(smallest).reason << std::endl;
+    std::string reason = finding.reason;
+    const auto fails = [&](const Case& smaller) {
+      const Finding found = watched(smaller);
+      if (found.verdict == Verdict::kWrong) reason = found.reason;
+      return found.verdict == Verdict::kWrong;
+    };
+    const Case smallest = shrink(one, fails, /*seconds=*/30);
+    std::cout << "  smallest: " << text_of(smallest) << "\n  there: " << reason
+              << std::endl;
   }
 
   // A seed, or the text of a case.
