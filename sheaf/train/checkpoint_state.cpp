@@ -109,6 +109,36 @@ RunTotals totals_in(const ordered_json& json) {
   return totals;
 }
 
+// A name that is no UTF-8, which JSON cannot hold, becomes a list of bytes:
+// names of folders may be anything.
+ordered_json json_of_name(const std::string& name) {
+  try {
+    const ordered_json json = name;
+    (void)json.dump();
+    return json;
+  } catch (const ordered_json::type_error&) {
+    return std::vector<std::uint8_t>(name.begin(), name.end());
+  }
+}
+
+std::string name_in(const ordered_json& json) {
+  if (json.is_string()) return json;
+  const std::vector<std::uint8_t> bytes = json;
+  return {bytes.begin(), bytes.end()};
+}
+
+ordered_json json_of_names(const std::vector<std::string>& names) {
+  ordered_json json = ordered_json::array();
+  for (const std::string& name : names) json.push_back(json_of_name(name));
+  return json;
+}
+
+std::vector<std::string> names_in(const ordered_json& json) {
+  std::vector<std::string> names;
+  for (const ordered_json& name : json) names.push_back(name_in(name));
+  return names;
+}
+
 ordered_json numbers_of(const TrainState& state) {
   ordered_json best = nullptr;
   if (!std::isnan(state.best)) best = state.best;
@@ -118,6 +148,7 @@ ordered_json numbers_of(const TrainState& state) {
           {"pretrained_stages", state.pretrained_stages},
           {"seed", state.seed},
           {"global_batch", state.global_batch},
+          {"class_names", json_of_names(state.class_names)},
           {"best", best},
           {"best_step", state.best_step},
           {"epochs_since_best", state.epochs_since_best},
@@ -133,6 +164,9 @@ TrainState state_of(const ordered_json& json) {
   state.pretrained_stages = json.value("pretrained_stages", 0);
   state.seed = json.at("seed");
   state.global_batch = json.at("global_batch");
+  // Checkpoints of earlier versions have none.
+  state.class_names =
+      names_in(json.value("class_names", ordered_json::array()));
   if (!json.at("best").is_null()) state.best = json.at("best");
   state.best_step = json.at("best_step");
   state.epochs_since_best = json.at("epochs_since_best");

@@ -127,6 +127,38 @@ Pair open_pair(const RunConfig& config) {
           data::open_dataset(data.name, "test", data.folder)};
 }
 
+// The first class in which they differ; empty: they do not.
+std::string class_difference(const std::vector<std::string>& names,
+                             const std::vector<std::string>& others) {
+  for (std::size_t i = 0; i < std::max(names.size(), others.size()); ++i) {
+    const auto name = [i](const std::vector<std::string>& all) {
+      return i < all.size() ? concat("'", all[i], "'") : std::string("none");
+    };
+    if (name(names) != name(others))
+      return concat("class ", i, " is ", name(names), " in one and ",
+                    name(others), " in the other");
+  }
+  return "";
+}
+
+void check_classes_of(const char* what, const Dataset& train,
+                      const Dataset* set) {
+  if (!set) return;
+  const std::vector<std::string> names = train.class_names();
+  const std::vector<std::string> others = set->class_names();
+  if (!names.empty() && !others.empty()) {
+    const std::string difference = class_difference(names, others);
+    SHEAF_CHECK(difference.empty(), "the training set and the ", what,
+                " set have different classes: ", difference,
+                "; open both with the training set's class names "
+                "(ImageFolderOptions::class_names)");
+  }
+  SHEAF_CHECK(set->classes() <= train.classes(), "the ", what, " set has ",
+              set->classes(), " classes, and the training set only ",
+              train.classes(), ": labels from ", train.classes(),
+              " on are never learned; correct the labels of one of them");
+}
+
 // The last rows of the training set are held out for validation.
 void cut(DataSets& sets, const RunConfig& config) {
   const std::int64_t all = sets.train->size();
@@ -211,9 +243,26 @@ data::Sites sites_by_class(const Dataset& dataset, int ranks) {
   return sites;
 }
 
+void check_classes(const DataSets& sets) {
+  check_classes_of("validation", *sets.train, sets.validation.get());
+  check_classes_of("test", *sets.train, sets.test.get());
+}
+
+void check_classes(const std::vector<std::string>& checkpoint,
+                   const Dataset& train) {
+  const std::vector<std::string> names = train.class_names();
+  if (checkpoint.empty() || names.empty()) return;
+  const std::string difference = class_difference(checkpoint, names);
+  SHEAF_CHECK(difference.empty(), "the checkpoint and the training set have ",
+              "different classes: ", difference,
+              "; resume with the data that the run was started with, or start ",
+              "a new run");
+}
+
 DataSets open_data(const RunConfig& config) {
   const Pair pair = open_pair(config);
   DataSets sets{pair.train, nullptr, pair.test, nullptr, nullptr};
+  check_classes(sets);
   cut(sets, config);
   const DataConfig& data = config.data;
   const std::string where = config.where("data.transforms");

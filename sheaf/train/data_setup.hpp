@@ -24,6 +24,15 @@ struct DataSets {
 // known; IoError where files are missing.
 DataSets open_data(const RunConfig& config);
 
+// UsageError names the first class that is not the same in the training set and
+// in the sets to evaluate with: their labels would mean other classes. Sets
+// without names may have fewer classes than the training set, but not more.
+void check_classes(const DataSets& sets);
+// The same for those of a checkpoint, which were the training set's. A
+// checkpoint or data without names agree with any.
+void check_classes(const std::vector<std::string>& checkpoint,
+                   const data::Dataset& train);
+
 // Ranks get classes of their own, as equal in number as can be. UsageError
 // where there are no classes, or fewer than ranks.
 data::Sites sites_by_class(const data::Dataset& dataset, int ranks);

@@ -71,6 +71,7 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   Model model;
   const auto prepare = [&] {
     sets_ = options.data ? *options.data : open_data(config);
+    check_classes(sets_);
     model = options.model ? *options.model : make_model(config);
     stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
     check_stack();
@@ -133,6 +134,7 @@ void TrainerRun::open_loaders() {
 void TrainerRun::open_journal() {
   state_.seed = config_.seed;
   state_.global_batch = config_.global_batch;
+  state_.class_names = sets_.train->class_names();
   if (!is_first()) return;
   JournalOptions options{result_.folder, state_.step - pretraining_left(),
                          train_loader_->batches(), options_.out,

@@ -4,6 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/train/data_setup.hpp"
 #include "sheaf/train/durable.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/trainer_run.hpp"
@@ -69,6 +70,7 @@ void TrainerRun::accept_resumption(Model& model) {
     if (!latest) return std::string();  // it begins with the first step
     check_changes();
     check_fits(*latest, model);
+    check_classes(latest->class_names, *sets_.train);
     has_finished_ = has_finished(*latest);
     return has_finished_ ? result_.folder.string() : std::string();
   });

@@ -28,6 +28,8 @@ TrainState make_state(std::int64_t step) {
   state.batch = 5;
   state.seed = 42;
   state.global_batch = 64;
+  // The second is in Latin-1, which JSON has no string for.
+  state.class_names = {"Tür", "T\xfcr", ""};
   state.best = 0.1 + 0.2;
   state.best_step = 90;
   state.epochs_since_best = 1;
@@ -46,6 +48,7 @@ void expect_same(const TrainState& a, const TrainState& b) {
   EXPECT_EQ(a.batch, b.batch);
   EXPECT_EQ(a.seed, b.seed);
   EXPECT_EQ(a.global_batch, b.global_batch);
+  EXPECT_EQ(a.class_names, b.class_names);
   EXPECT_EQ(a.best, b.best);
   EXPECT_EQ(a.best_step, b.best_step);
   EXPECT_EQ(a.epochs_since_best, b.epochs_since_best);
