@@ -100,7 +100,8 @@ struct PretrainingConfig {
   double learning_rate = 0.5;
   double sparsity = 0.005;
   std::string cost = "scaled";
-  double gain = 0.5;  // of the decoder; of no effect on a plain cost
+  double gain = 0.5;   // of the decoder; of no effect on a plain cost
+  bool center = true;  // less the mean image; of no effect on a plain cost
   std::string update = "summed";
   std::int64_t classifier_epochs = 0;  // of the run's epochs, the first ones
   bool normalise_filters = true;       // after the run's own steps, too

@@ -113,6 +113,7 @@ void visit(Visitor& visitor, PretrainingConfig& pretraining) {
   visitor.field("sparsity", pretraining.sparsity, Range{});
   visitor.choice("cost", pretraining.cost, {"scaled", "plain"});
   visitor.field("gain", pretraining.gain, kPositive);
+  visitor.field("center", pretraining.center);
   visitor.choice("update", pretraining.update, {"summed", "two_step"});
   visitor.field("classifier_epochs", pretraining.classifier_epochs, Range{});
   visitor.field("normalise_filters", pretraining.normalise_filters);

@@ -36,10 +36,9 @@ PretrainingCost Pretrainer::step(const Tensor& images, double weight) {
 Pretrainer::Step Pretrainer::compute(const Tensor& images,
                                      double weight) const {
   Step step;
-  Tensor seen = seen_in(images);
-  step.scale = scale_ ? *scale_ : scale_of(seen, weight);
-  if (step.scale != 1) seen = seen * step.scale;
-  step.gradients = gradients_of(seen, weight, step.cost);
+  const Tensor seen = seen_in(images);
+  step.measure = measure_ ? *measure_ : measure_of(seen, weight);
+  step.gradients = gradients_of(scaled(seen, step.measure), weight, step.cost);
   tensor::all_reduce_n(group_, {step.gradients.encoder, step.gradients.decoder},
                        {.op = comm::ReduceOp::kAvg, .name = "pre-training"})
       .wait();
@@ -47,7 +46,7 @@ Pretrainer::Step Pretrainer::compute(const Tensor& images,
 }
 
 void Pretrainer::apply(const Step& step) {
-  scale_ = step.scale;
+  measure_ = step.measure;
   if (config_.update == "two_step") {
     descend(step.gradients.decoder);
     descend(step.gradients.encoder);
@@ -60,13 +59,13 @@ std::string Pretrainer::find_non_finite(const Tensor& images,
                                         double weight) const {
   const torch::NoGradGuard no_grad;
   Tensor seen = seen_in(images);
-  const double scale = scale_ ? *scale_ : scale_of(seen, weight);
+  const Measure measure = measure_ ? *measure_ : measure_of(seen, weight);
   if (images.size(0) == 0) return "";
   if (!is_finite(images)) return "the input images";
   if (!is_finite(seen))
     return concat("the output of stage ", stage_, ", the one before");
-  if (!std::isfinite(scale)) return "the scale of the stage's input";
-  seen = seen * scale;
+  if (!std::isfinite(measure.scale)) return "the scale of the stage's input";
+  seen = scaled(seen, measure);
   const Tensor filtered = filters_->encode(seen, filters_->weight);
   if (!is_finite(filtered))
     return concat("the output of the filters of stage ", stage_ + 1);
@@ -86,6 +85,37 @@ std::string Pretrainer::find_non_finite(const Tensor& images,
 Tensor Pretrainer::seen_in(const Tensor& images) const {
   const torch::NoGradGuard no_grad;
   return images.size(0) == 0 ? images : network_.run_to(stage_, images);
+}
+
+Pretrainer::Measure Pretrainer::measure_of(const Tensor& seen,
+                                           double weight) const {
+  Measure measure;
+  if (config_.center) measure.mean = mean_of(seen, weight);
+  measure.scale = scale_of(scaled(seen, measure), weight);
+  return measure;
+}
+
+// As a gradient: where images are cut, that of a whole image is, on each rank,
+// the gradient of its own part, and their average is the whole.
+Tensor Pretrainer::mean_of(const Tensor& seen, double weight) const {
+  const torch::AutoGradMode with_gradients(true);
+  const nn::LocallyConnectedOptions& options = filters_->options();
+  Tensor mean =
+      torch::zeros({1, options.in_channels, options.image[0], options.image[1]},
+                   filters_->weight.options().requires_grad(true));
+  if (seen.size(0) > 0)
+    mean = torch::autograd::grad({(seen * mean).sum() * weight}, {mean})[0];
+  mean = mean.detach().contiguous();
+  tensor::all_reduce_n(
+      group_, {mean}, {.op = comm::ReduceOp::kAvg, .name = "pre-training mean"})
+      .wait();
+  return mean;
+}
+
+Tensor Pretrainer::scaled(const Tensor& seen, const Measure& measure) const {
+  if (seen.size(0) == 0) return seen;
+  const Tensor centered = measure.mean.defined() ? seen - measure.mean : seen;
+  return measure.scale == 1 ? centered : centered * measure.scale;
 }
 
 double Pretrainer::scale_of(const Tensor& seen, double weight) const {

@@ -24,9 +24,12 @@ struct PretrainingCost {
 // has no D: what all windows on a pixel say of it adds up. With filters of
 // length 1 that is many times x, and they learn to see what images have not. In
 // a scaled cost D makes it the mean over windows times the gain; x is what the
-// filters get to see, times one number for the stage, so that the squares at
-// one place of the first batch add up to 1 on average: the same learning rate
-// and sparsity then go for all stages.
+// filters get to see, less its mean over the first batch (config.center), times
+// one number for the stage, so that the squares at one place of the first batch
+// add up to 1 on average: the same learning rate and sparsity then go for all
+// stages. The mean is what all images have in common. Filters that learn to
+// give it back, for it is most of a photograph's brightness, respond to all
+// images alike, each stage more so than the one before.
 class Pretrainer {
  public:
   // All of them must outlive it.
@@ -38,10 +41,15 @@ class Pretrainer {
     at::Tensor encoder;
     at::Tensor decoder;
   };
+  // Of the first batch.
+  struct Measure {
+    at::Tensor mean;  // of an image; undefined: none is taken away
+    double scale = 1;
+  };
   struct Step {
     Gradients gradients;  // averaged over ranks
     PretrainingCost cost;
-    double scale = 1;
+    Measure measure;
   };
 
   // One step on this rank's images, which may be none. A row counts `weight`
@@ -53,14 +61,18 @@ class Pretrainer {
   void apply(const Step& step);
 
   // The first of the values that compute() goes through that is not finite, on
-  // this rank; empty: all are. Exchanges nothing but the scale. All ranks call
-  // it.
+  // this rank; empty: all are. Exchanges nothing but the measure. All ranks
+  // call it.
   std::string find_non_finite(const at::Tensor& images, double weight) const;
 
  private:
   at::Tensor seen_in(const at::Tensor& images) const;
-  // By which it is to be multiplied. All ranks call it.
+  // All ranks call it.
+  Measure measure_of(const at::Tensor& seen, double weight) const;
+  at::Tensor mean_of(const at::Tensor& seen, double weight) const;
   double scale_of(const at::Tensor& seen, double weight) const;
+  // Less the mean, times the scale; none of it for no rows.
+  at::Tensor scaled(const at::Tensor& seen, const Measure& measure) const;
   at::Tensor decode(const at::Tensor& filtered,
                     const at::Tensor& weights) const;
   Gradients gradients_of(const at::Tensor& seen, double weight,
@@ -72,8 +84,8 @@ class Pretrainer {
   std::size_t stage_;
   const comm::Group& group_;
   nn::LocallyConnected2d filters_;
-  at::Tensor shares_;            // of a window in each pixel; undefined: 1
-  std::optional<double> scale_;  // after the first batch
+  at::Tensor shares_;               // of a window in each pixel; undefined: 1
+  std::optional<Measure> measure_;  // after the first batch
 };
 
 }  // namespace sheaf::train

@@ -79,7 +79,8 @@ bool TrainerRun::pretrain_batch(Pretrainer& pretrainer,
   const PretrainingCost& cost = step.cost;
   const bool is_finite =
       !checks_finite() ||
-      (std::isfinite(cost.reconstruction + cost.sparsity + step.scale) &&
+      (std::isfinite(cost.reconstruction + cost.sparsity +
+                     step.measure.scale) &&
        are_finite({step.gradients.encoder, step.gradients.decoder}));
   std::vector<double> sums{cost.reconstruction, cost.sparsity,
                            stop_.has_come() ? 1.0 : 0.0, is_finite ? 0.0 : 1.0};

@@ -35,6 +35,7 @@ Tensor cost_of(nn::Pretrainable& stack, std::size_t stage, const Tensor& images,
   Tensor x = stack.run_to(stage, images).detach();
   Tensor windows = torch::ones({1}, torch::kDouble);
   if (config.cost == "scaled") {
+    if (config.center) x = x - x.mean(0);
     x = x / x.pow(2).sum(1).mean().sqrt();
     windows = torch::outer(windows_along(options.image[0], options.kernel[0]),
                            windows_along(options.image[1], options.kernel[1])) /
@@ -49,12 +50,13 @@ Tensor cost_of(nn::Pretrainable& stack, std::size_t stage, const Tensor& images,
 
 void expect_step_down(const PretrainingConfig& config, std::size_t stage,
                       const comm::Group& group) {
-  SCOPED_TRACE(config.update + " " + config.cost);
+  SCOPED_TRACE(config.update + " " + config.cost +
+               (config.center ? " center" : ""));
   const auto network =
       nn::make_network({"gb", {{"image_size", "10"}, {"kernels", "3-2"}}, {}});
   network->to(torch::kDouble);
   auto& stack = dynamic_cast<nn::Pretrainable&>(*network);
-  const Tensor images = torch::randn({4, 1, 10, 10}, torch::kDouble);
+  const Tensor images = torch::randn({4, 1, 10, 10}, torch::kDouble) + 1;
   const Tensor before = stack.filters(stage)->weight.detach().clone();
   const Tensor encoder = before.clone().requires_grad_();
   const Tensor decoder = before.clone().requires_grad_();
@@ -78,13 +80,15 @@ TEST(Pretrainer, StepsDownTheGradientOfTheCost) {
   with_one_rank([](const comm::Group& group) {
     for (const char* update : {"summed", "two_step"})
       for (const char* cost : {"scaled", "plain"})
-        for (const std::size_t stage : {0, 1})
-          expect_step_down({.learning_rate = 0.02,
-                            .sparsity = 0.3,
-                            .cost = cost,
-                            .gain = 0.7,
-                            .update = update},
-                           stage, group);
+        for (const bool center : {true, false})
+          for (const std::size_t stage : {0, 1})
+            expect_step_down({.learning_rate = 0.02,
+                              .sparsity = 0.3,
+                              .cost = cost,
+                              .gain = 0.7,
+                              .center = center,
+                              .update = update},
+                             stage, group);
   });
 }
 
@@ -108,6 +112,43 @@ TEST(Pretrainer, TheScaleOfTheImagesDoesNotCount) {
     }
     EXPECT_NEAR(costs[0], costs[1], 1e-6 * costs[0]);
     EXPECT_TRUE(torch::allclose(weights[0], weights[1], 1e-6, 1e-6));
+  });
+}
+
+// The part of what the classifier sees that is the same for all images.
+double common_part(nn::Pretrainable& stack, const Tensor& images) {
+  const torch::NoGradGuard no_grad;
+  const Tensor seen = stack.run_to(stack.stages(), images);
+  return (seen.mean(0).pow(2).sum() / seen.pow(2).sum(1).mean(0).sum())
+      .item<double>();
+}
+
+// Photographs differ less among each other than from black. Filters that learn
+// to give back their mean respond to all of them alike.
+TEST(Pretrainer, WhatAllImagesHaveInCommonIsNotLearned) {
+  with_one_rank([](const comm::Group& group) {
+    double common[2];
+    for (const bool center : {false, true}) {
+      torch::manual_seed(1);
+      const auto network = nn::make_network(
+          {"gb",
+           {{"image_size", "12"}, {"kernels", "3-2"}, {"floor", "1"}},
+           {}});
+      network->to(torch::kDouble);
+      auto& stack = dynamic_cast<nn::Pretrainable&>(*network);
+      const Tensor images =
+          torch::randn({20, 1, 12, 12}, torch::kDouble) * 0.5 + 1;
+      const PretrainingConfig config{.center = center};
+      for (std::size_t stage = 0; stage < stack.stages(); ++stage) {
+        Pretrainer pretrainer(config, stack, stage, group);
+        for (int step = 0; step < 40; ++step) pretrainer.step(images, 1.0 / 20);
+      }
+      common[center] = common_part(stack, images);
+    }
+    RecordProperty("without", std::to_string(common[0]));
+    RecordProperty("with", std::to_string(common[1]));
+    EXPECT_GT(common[0], 0.9);
+    EXPECT_LT(common[1], 0.9);
   });
 }
 
