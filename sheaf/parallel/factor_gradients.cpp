@@ -85,6 +85,7 @@ std::vector<FactorGradients::Got> FactorGradients::merged(std::size_t weight) {
                    [](const Got& a, const Got& b) { return a.rank < b.rank; });
   std::vector<Got> all;
   for (const Got& got : list) {
+    if (got.deltas.empty() && !got.bias_sum.defined()) continue;
     const auto found =
         std::find_if(all.begin(), all.end(),
                      [&](const Got& one) { return one.block == got.block; });

@@ -153,8 +153,9 @@ bool FactorReducer::takes_delta(const Ticket& ticket) const {
 
 // Both must have been called once: then the rows of one are those of the other.
 void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
+  std::vector<Seen> seen;  // destroyed without the lock: see drop()
   const std::lock_guard lock(mutex_);
-  const auto seen = std::exchange(seen_, {});
+  seen.swap(seen_);
   for (const Seen& one : seen) one.block->source = {};
   if (seen.empty() || !backward_.is_syncing()) return;
   std::vector<LayerNodes> layers;
@@ -209,7 +210,8 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& delta) {
   launch_backward(/*all=*/false);
 }
 
-// Inputs of a forward() that has no backward() are let go.
+// Inputs of a forward() that has no backward() are let go. Called by the
+// destructor of the product's node, wherever its last owner lets it go.
 void FactorReducer::drop(const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   if (!is_in_time(ticket)) return;
@@ -355,7 +357,9 @@ void FactorReducer::clear() {
   } catch (...) {  // told already, or of a pass that is forgotten
   }
   exchange_.forget_pass();
+  std::vector<Seen> seen;  // destroyed without the lock: see drop()
   const std::lock_guard lock(mutex_);
+  seen.swap(seen_);
   ++pass_;
   for (Site& site : sites_) {
     for (const auto& block : site.blocks) {
@@ -369,7 +373,6 @@ void FactorReducer::clear() {
     site.mark.clear();
     site.last = std::exchange(site.stats, {});
   }
-  seen_.clear();
   gradients_.clear();
   std::fill(has_remainder_.begin(), has_remainder_.end(), false);
   std::fill(shares_memory_.begin(), shares_memory_.end(), false);

@@ -30,6 +30,12 @@ FactorReducer::Part FactorReducer::pack(const Block& block,
   Part part{&block, is_backward ? block.source : DeltaSource{}, {}, {}};
   const ReducedParameter& weight =
       parameters_[static_cast<std::size_t>(block.key.weight)];
+  // Without any delta there is no gradient, rather than one of zeros: the
+  // others leave out inputs that they have.
+  if (is_backward &&
+      std::none_of(block.calls.begin(), block.calls.end(),
+                   [](const Call& call) { return call.delta.defined(); }))
+    return part;
   for (std::size_t i = 0; i < block.calls.size(); ++i) {
     const Call& call = block.calls[i];
     if (call.is_dropped) continue;

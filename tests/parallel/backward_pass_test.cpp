@@ -547,6 +547,60 @@ TEST(BackwardPass, GradientsThatWaitMayNotBeChanged) {
   });
 }
 
+TEST(BackwardPass, AForwardThatThrowsLeavesNothingBehind) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    for (int step = 0; step < 4; ++step) {
+      const bool throws = step % 2 == 1;
+      if (throws)
+        net->on_hidden = [](const at::Tensor&) -> at::Tensor {
+          throw std::runtime_error("a user's error");
+        };
+      forget_gradients(*net);
+      const at::Tensor x = input_for(group, type);
+      if (throws) {
+        EXPECT_THROW(model.forward(x), std::runtime_error);
+        net->on_hidden = nullptr;
+      } else {
+        model.forward(x).square().mean().backward();
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    }
+  });
+}
+
+TEST(BackwardPass, AForwardWithoutBackwardGivesNoGradient) {
+  struct TwoImpl : torch::nn::Module {
+    TwoImpl() {
+      a = register_module("a", torch::nn::Linear(3, 2));
+      b = register_module("b", torch::nn::Linear(3, 2));
+      to(torch::kDouble);
+    }
+    at::Tensor forward(const at::Tensor& x, bool is_first) {
+      return is_first ? a(x) : b(x);
+    }
+    torch::nn::Linear a{nullptr}, b{nullptr};
+  };
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
+    for (const DadMode mode : {DadMode::kDad, DadMode::kRankDad})
+      run_threads(2, [&](const Group& group) {
+        auto net = std::make_shared<TwoImpl>();
+        DadParallel model(
+            net, group,
+            {.mode = mode, .link = LinkModel{.ranks = 2}, .overlap = overlap});
+        const at::Tensor x = input_for(group, at::kDouble);
+        (model.forward(x, true) + model.forward(x, false)).sum().backward();
+        for (int step = 0; step < 3; ++step) {
+          forget_gradients(*net);
+          model.forward(x, true);
+          model.forward(x, false).sum().backward();
+          EXPECT_FALSE(net->a->weight.grad().defined());
+          EXPECT_FALSE(net->a->bias.grad().defined());
+          EXPECT_TRUE(net->b->weight.grad().defined());
+        }
+      });
+}
+
 TEST(BackwardPass, ARankWithoutRowsTakesPart) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();
