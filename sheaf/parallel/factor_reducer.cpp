@@ -49,7 +49,9 @@ void FactorReducer::add(const NewGradient& gradient) {
 }
 
 void FactorReducer::forget_reset_gradients() {
+  std::vector<Seen> seen;  // of a forward() that threw
   const std::lock_guard lock(mutex_);
+  seen.swap(seen_);
   forget_reset_locked();
 }
 
