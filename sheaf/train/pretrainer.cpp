@@ -22,7 +22,7 @@ Pretrainer::Pretrainer(const PretrainingConfig& config,
       group_(group),
       filters_(network.filters(stage)) {
   if (config.cost == "plain")
-    scale_ = 1;
+    measure_.emplace();
   else
     shares_ = config.gain / filters_->coverage().clamp_min(1);
 }
