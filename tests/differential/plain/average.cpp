@@ -66,7 +66,9 @@ Averaged Average::power(std::size_t model, std::size_t number,
   PowerMemory& memory = memories_[{model, number}];
   if (!memory.q.defined()) {
     auto generator = at::detail::createCPUGenerator(number);
-    memory.q = at::randn({m, rank}, generator, at::TensorOptions(at::kDouble));
+    // The documented start: f32 numbers, whatever the gradients' type.
+    memory.q = at::randn({m, rank}, generator, at::TensorOptions(at::kFloat))
+                   .to(at::kDouble);
     memory.errors.assign(gradients.size(), torch::zeros({n, m}, at::kDouble));
   }
   std::vector<at::Tensor> matrices;
