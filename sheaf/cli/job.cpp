@@ -199,9 +199,11 @@ int Job::conclude() {
                               " is over and the ranks were ended; give more "
                               "with --timeout"));
   if (const RankReport* first = reports_.first_failure()) {
+    // A mistake in the command or its files is reported once.
+    const bool repeats = !first->error.empty() && first->code != 2;
     output_.say(fmt::format("rank {} failed first; exit code {}{}{}",
-                            first->rank, first->code,
-                            first->error.empty() ? "" : ": ", first->error));
+                            first->rank, first->code, repeats ? ": " : "",
+                            repeats ? first->error : std::string()));
     return first->code;
   }
   const std::string name =

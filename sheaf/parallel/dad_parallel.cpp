@@ -165,6 +165,8 @@ DadParallelCore::~DadParallelCore() = default;
 // Also when the module has changed: then the next forward() makes a new plan.
 void DadParallelCore::wrap() {
   State& state = *state_;
+  NamedTensors known = state.parameters;
+  for (const auto& buffer : state.buffers.tensors()) known.push_back(buffer);
   state.parameters = unique_parameters(*state.module);
   state.buffers = ModuleBuffers(*state.module);
   state.reduced = reduced_parameters(*state.module, state.parameters);
@@ -179,7 +181,8 @@ void DadParallelCore::wrap() {
   check_like_homes(state.group, state.module->parameters(), "DadParallel");
   name_changes(state.parameters);
   state.wrapped.emplace(*state.module);
-  broadcast_tensors(state.group, all);
+  // Ranks may have buffers of their own by now.
+  broadcast_tensors(state.group, without(std::move(all), known));
   state.pass.disconnect();
   state.reducer.reset();
   state.factors.reset();

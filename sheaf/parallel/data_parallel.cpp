@@ -102,6 +102,8 @@ DataParallelCore::~DataParallelCore() = default;
 // wait for the next pass go on waiting.
 void DataParallelCore::wrap() {
   State& state = *state_;
+  NamedTensors known = state.parameters;
+  for (const auto& buffer : state.buffers.tensors()) known.push_back(buffer);
   state.parameters = unique_parameters(*state.module);
   state.buffers = ModuleBuffers(*state.module);
   auto reduced = reduced_parameters(*state.module, state.parameters);
@@ -114,7 +116,8 @@ void DataParallelCore::wrap() {
   check_same_shapes(state.group, all);
   name_changes(state.parameters);
   state.wrapped.emplace(*state.module);
-  broadcast_tensors(state.group, all);
+  // Ranks may have buffers of their own by now.
+  broadcast_tensors(state.group, without(std::move(all), known));
   state.pass.disconnect();
   Reducer::Inheritance old;
   if (state.reducer) old = state.reducer->inheritance();

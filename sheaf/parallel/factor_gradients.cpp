@@ -61,20 +61,28 @@ void FactorGradients::take(int rank, FactorPart part) {
 
 // Ranks whose rows follow each other below do so above.
 void FactorGradients::derive_deltas(std::size_t weight) {
-  for (Got& got : got_[weight]) {
-    if (got.source.above.weight < 0) continue;
-    const Got* above = find(got.rank, got.source.above);
-    const auto from = static_cast<std::size_t>(got.source.above.weight);
+  for (Got& got : got_[weight]) derive_delta(got);
+}
+
+// A layer may follow from another part of the same weight, whose deltas come
+// first.
+void FactorGradients::derive_delta(Got& got) {
+  if (got.source.above.weight < 0 || !got.deltas.empty()) return;
+  Got* const above = find(got.rank, got.source.above);
+  const auto from = static_cast<std::size_t>(got.source.above.weight);
+  if (above) derive_delta(*above);
+  if (!above || above->deltas.empty()) {
     // A rank without rows has none above either.
-    if (!above || above->deltas.empty()) continue;
-    const at::Tensor part =
-        part_of(parameters_[from].tensor.detach(), above->block.view)
-            .to(at::kCPU);
-    got.needs_portable |= above->needs_portable;
-    got.deltas = {times_derivative(
-        product_of(stacked(above->deltas), part, got.needs_portable),
-        got.source.activation, stacked(above->inputs))};
+    SHEAF_ASSERT(got.inputs.empty(), "no deltas of ", parameters_[from].name);
+    return;
   }
+  const at::Tensor part =
+      part_of(parameters_[from].tensor.detach(), above->block.view)
+          .to(at::kCPU);
+  got.needs_portable |= above->needs_portable;
+  got.deltas = {times_derivative(
+      product_of(stacked(above->deltas), part, got.needs_portable),
+      got.source.activation, stacked(above->inputs))};
 }
 
 // Rows of all ranks that belong to the same part of the weight go into one
@@ -111,7 +119,20 @@ std::int64_t FactorGradients::make(std::size_t weight) {
     for (const at::Tensor& deltas : all.deltas) rows += deltas.size(0);
     if (!all.deltas.empty() || all.bias_sum.defined()) add_product(weight, all);
   }
+  // A rank without rows, or with factors of zeros, has a gradient of zeros.
+  for (const Got& got : got_[weight])
+    if (got.inputs.empty() && got.deltas.empty()) add_zeros(weight, got);
   return rows;
+}
+
+void FactorGradients::add_zeros(std::size_t weight, const Got& got) {
+  if (!is_made_[weight]) buffer_for(weight).zero_();
+  is_made_[weight] = true;
+  if (got.block.bias < 0) return;
+  const auto bias = static_cast<std::size_t>(got.block.bias);
+  if (!is_made_[bias])
+    buffers_[bias] = at::zeros_like(parameters_[bias].tensor);
+  is_made_[bias] = true;
 }
 
 void FactorGradients::add_product(std::size_t weight, const Got& all) {

@@ -43,6 +43,8 @@ class FactorGradients {
 
   Got* find(int rank, const BlockKey& block);
   void derive_deltas(std::size_t weight);
+  void derive_delta(Got& got);
+  void add_zeros(std::size_t weight, const Got& got);
   std::vector<Got> merged(std::size_t weight);
   void add_product(std::size_t weight, const Got& all);
   void look_up(std::size_t weight, const Got& all, const at::Tensor& deltas);

@@ -189,7 +189,10 @@ bool FactorReducer::is_in_time(const Ticket& ticket) const {
 
 // One that comes after its pass, from a graph that was kept or from an older
 // forward(), is a call of this pass.
-void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& delta) {
+void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
+  // One that waits for another backward() may share its memory with a gradient
+  // that this one adds to.
+  const at::Tensor delta = backward_.is_syncing() ? given : given.clone();
   if (backward_.is_syncing()) backward_.open();
   const std::lock_guard lock(mutex_);
   Site& site = sites_[ticket.product.weight];

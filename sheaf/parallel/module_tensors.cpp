@@ -2,6 +2,7 @@
 
 #include <torch/nn/modules/embedding.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "sheaf/base/error.hpp"
@@ -37,6 +38,15 @@ NamedTensors buffers_of(torch::nn::Module& module) {
   NamedTensors list;
   for (const auto& item : module.named_buffers())
     if (item.value().defined()) list.emplace_back(item.key(), item.value());
+  return list;
+}
+
+NamedTensors without(NamedTensors list, const NamedTensors& known) {
+  std::erase_if(list, [&](const auto& one) {
+    return std::any_of(known.begin(), known.end(), [&](const auto& other) {
+      return one.second.is_same(other.second);
+    });
+  });
   return list;
 }
 

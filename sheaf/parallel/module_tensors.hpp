@@ -14,6 +14,9 @@ namespace sheaf::parallel {
 NamedTensors unique_parameters(torch::nn::Module& module);
 NamedTensors buffers_of(torch::nn::Module& module);
 
+// Those of the list that are not among the known ones.
+NamedTensors without(NamedTensors list, const NamedTensors& known);
+
 // Those of the parameters that are trained; UsageError when none is.
 std::vector<ReducedParameter> reduced_parameters(
     torch::nn::Module& module, const NamedTensors& parameters);

@@ -27,8 +27,9 @@ TEST(Pretraining, RanksGiveWhatOneGives) {
     const auto one = run_in(
         alone, folder / ("one" + std::to_string(world().rank())), config);
     // Local contrast divides by small deviations, so that rounding
-    // grows with each of the 21 steps.
-    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-9)
+    // grows with each of the 21 steps; more so where the mean of only three
+    // images is taken away.
+    EXPECT_LT(largest_difference(together.weights, one.weights), 1e-7)
         << sets.back();
     EXPECT_NEAR(together.test->loss, one.test->loss, 1e-9);
   }
