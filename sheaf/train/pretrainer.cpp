@@ -90,9 +90,7 @@ Tensor Pretrainer::seen_in(const Tensor& images) const {
 Pretrainer::Measure Pretrainer::measure_of(const Tensor& seen,
                                            double weight) const {
   Measure measure;
-  // Of one image nothing would be left. A row counts ranks / rows.
-  const double rows = group_.size() / weight;
-  if (config_.center && rows > 1.5) measure.mean = mean_of(seen, weight);
+  if (config_.center) measure.mean = mean_of(seen, weight);
   measure.scale = scale_of(scaled(seen, measure), weight);
   return measure;
 }

@@ -40,7 +40,11 @@ bool TrainerRun::pretrain() {
 
 bool TrainerRun::pretrain_stage() {
   const auto stage = static_cast<std::size_t>(state_.pretrained_stages);
-  Pretrainer pretrainer(config_.pretraining, *stack_, stage, group_);
+  PretrainingConfig config = config_.pretraining;
+  // Of a batch of one image nothing would be left.
+  if (config_.global_batch < 2 || sets_.train->size() < 2)
+    config.center = false;
+  Pretrainer pretrainer(config, *stack_, stage, group_);
   PretrainingReport report;
   report.stage = state_.pretrained_stages;
   report.stages = static_cast<std::int64_t>(stack_->stages());
