@@ -60,11 +60,14 @@ Result ask(const char* function, Result otherwise) {
   return found ? reinterpret_cast<Result (*)()>(found)() : otherwise;
 }
 
+// With OpenMP a BLAS takes as many threads as libtorch, which is asked for
+// that; what OpenBLAS itself says then changes with each thread's first call.
 std::string blas() {
-  return concat(ask<const char*>("openblas_get_corename", ""), " ",
-                ask<const char*>("openblas_get_config", ""), " threads ",
-                ask<int>("openblas_get_num_threads", 0), "/",
-                ask<int>("MKL_Get_Max_Threads", 0));
+  const std::string config = ask<const char*>("openblas_get_config", "");
+  const bool has_own_threads = config.find("USE_OPENMP") == std::string::npos;
+  return concat(ask<const char*>("openblas_get_corename", ""), " ", config,
+                " threads ",
+                has_own_threads ? ask<int>("openblas_get_num_threads", 0) : 0);
 }
 
 // What does not change. The instruction set is in libtorch's config.
