@@ -30,8 +30,8 @@ class FactorExchange {
   FactorExchange(const comm::Group& group, std::vector<Route> routes,
                  FactorExchangeOptions options);
 
-  // Before the first parcel of a backward(), on the thread that will multiply
-  // the factors, on that device.
+  // Before the first parcel of a pass, on the thread that will multiply the
+  // factors, on that device.
   void begin_pass(const at::Device& device);
   // After the last one, or after an error.
   void end_pass();

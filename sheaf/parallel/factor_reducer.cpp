@@ -27,6 +27,7 @@ FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
       shares_memory_(parameters_.size()),
       anyone_has_(parameters_.size()) {
   group_.set_patient(is_overlapping_);
+  exchange_.begin_pass(parameters_[0].tensor.device());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (takes(i) || plan_.is_bias[i]) hooked_.push_back(i);
 }
@@ -52,6 +53,8 @@ void FactorReducer::forget_reset_gradients() {
   std::vector<Seen> seen;  // of a forward() that threw
   const std::lock_guard lock(mutex_);
   seen.swap(seen_);
+  // Before the pass's first parcel, which may leave during forward().
+  exchange_.begin_pass(parameters_[0].tensor.device());
   forget_reset_locked();
 }
 
@@ -234,7 +237,6 @@ void FactorReducer::drop(const Ticket& ticket) {
 void FactorReducer::begin_pass() {
   const std::lock_guard lock(mutex_);
   forget_reset_locked();
-  exchange_.begin_pass(parameters_[0].tensor.device());
   for (Site& site : sites_) site.deltas = 0;
 }
 
