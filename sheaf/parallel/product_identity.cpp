@@ -60,13 +60,20 @@ Result ask(const char* function, Result otherwise) {
   return found ? reinterpret_cast<Result (*)()>(found)() : otherwise;
 }
 
+// OpenBLAS writes its config anew into one buffer at each call: asked once, so
+// that no thread reads what another is writing.
+const std::string& blas_config() {
+  static const std::string text = ask<const char*>("openblas_get_config", "");
+  return text;
+}
+
 // With OpenMP a BLAS takes as many threads as libtorch, which is asked for
 // that; what OpenBLAS itself says then changes with each thread's first call.
 std::string blas() {
-  const std::string config = ask<const char*>("openblas_get_config", "");
-  const bool has_own_threads = config.find("USE_OPENMP") == std::string::npos;
-  return concat(ask<const char*>("openblas_get_corename", ""), " ", config,
-                " threads ",
+  const bool has_own_threads =
+      blas_config().find("USE_OPENMP") == std::string::npos;
+  return concat(ask<const char*>("openblas_get_corename", ""), " ",
+                blas_config(), " threads ",
                 has_own_threads ? ask<int>("openblas_get_num_threads", 0) : 0);
 }
 
