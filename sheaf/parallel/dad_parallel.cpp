@@ -169,8 +169,8 @@ void DadParallelCore::wrap() {
   for (const auto& buffer : state.buffers.tensors()) known.push_back(buffer);
   state.parameters = unique_parameters(*state.module);
   state.buffers = ModuleBuffers(*state.module);
-  state.reduced = reduced_parameters(*state.module, state.parameters);
-  if (state.group.size() == 1) return;
+  state.reduced = trained_parameters(*state.module, state.parameters);
+  if (state.group.size() == 1) return check_not_empty(state.reduced);
   SHEAF_CHECK(!state.reducer || !state.reducer->has_local(),
               "the module has changed while gradients of no_sync() wait for "
               "their exchange; change it after a backward() with exchange");
@@ -178,6 +178,7 @@ void DadParallelCore::wrap() {
   const NamedTensors& buffers = state.buffers.tensors();
   all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_shapes(state.group, all);
+  if (!state.watch) check_not_empty(state.reduced);
   check_like_homes(state.group, state.module->parameters(), "DadParallel");
   name_changes(state.parameters);
   state.wrapped.emplace(*state.module);
@@ -242,7 +243,7 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   if (!at::GradMode::is_enabled()) return;
   state.pass.watch(outputs);
   if (state.factors) state.factors->after_forward(outputs);
-  if (!state.choices.empty()) return;
+  if (!state.choices.empty() || state.reduced.empty()) return;
   state.uses =
       share_uses(state.group, find_uses(state.reduced, state.seen, outputs));
   make_plan();

@@ -99,33 +99,34 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
 DataParallelCore::~DataParallelCore() = default;
 
 // Also when the module has changed: gradients of passes without exchange that
-// wait for the next pass go on waiting.
+// wait for the next pass go on waiting. All parameters may be frozen then: a
+// discriminator is, while the generator learns.
 void DataParallelCore::wrap() {
   State& state = *state_;
   NamedTensors known = state.parameters;
   for (const auto& buffer : state.buffers.tensors()) known.push_back(buffer);
   state.parameters = unique_parameters(*state.module);
   state.buffers = ModuleBuffers(*state.module);
-  auto reduced = reduced_parameters(*state.module, state.parameters);
+  auto reduced = trained_parameters(*state.module, state.parameters);
   std::erase_if(reduced,
                 [&](const auto& one) { return state.keeps(one.tensor); });
-  if (state.group.size() == 1) return;
+  if (state.group.size() == 1) return check_not_empty(reduced);
   NamedTensors all = state.parameters;
   const NamedTensors& buffers = state.buffers.tensors();
   all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_shapes(state.group, all);
+  if (!state.reducer) check_not_empty(reduced);
   name_changes(state.parameters);
   state.wrapped.emplace(*state.module);
   // Ranks may have buffers of their own by now.
   broadcast_tensors(state.group, without(std::move(all), known));
   state.pass.disconnect();
-  Reducer::Inheritance old;
+  std::optional<Reducer::Inheritance> old;
   if (state.reducer) old = state.reducer->inheritance();
   state.reducer.reset();
-  if (state.options.exchange) state.options.exchange->reset();
   state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
                                             reducer_options(state.options));
-  state.reducer->inherit(old);
+  if (old) state.reducer->inherit(*old);
   state.pass.connect({state.reducer.get()}, state.reducer->connections());
 }
 

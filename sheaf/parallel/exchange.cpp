@@ -11,17 +11,6 @@ namespace {
 
 using comm::ReduceOp;
 
-// In place, over the ranks that have something to give.
-void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
-                  const std::string& name) {
-  const bool is_whole = divisor == group.size();
-  comm::all_reduce(
-      group, tensor::buffer_of(data),
-      {.op = is_whole ? ReduceOp::kAvg : ReduceOp::kSum, .name = name})
-      .wait();
-  if (!is_whole) data.div_(divisor);
-}
-
 class PlainExchange : public BucketExchange {
  public:
   bool takes_outside() const override { return true; }
@@ -57,6 +46,22 @@ class HalfExchange : public BucketExchange {
 };
 
 }  // namespace
+
+void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
+                  const std::string& name) {
+  const bool is_whole = divisor == group.size();
+  const bool is_narrow = data.element_size() < 4;
+  tensor::all_reduce(
+      group, data,
+      {.op = is_whole || is_narrow ? ReduceOp::kAvg : ReduceOp::kSum,
+       .name = name})
+      .wait();
+  if (is_whole) return;
+  if (is_narrow)
+    data.mul_(static_cast<double>(group.size()) / divisor);
+  else
+    data.div_(divisor);
+}
 
 void BucketExchange::claim() {
   SHEAF_CHECK(!is_claimed_.exchange(true),

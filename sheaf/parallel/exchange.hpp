@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,11 @@ class BucketExchange {
                                int divisor) = 0;
   // The buckets were made anew: nothing may be kept by bucket.
   virtual void reset() {}
+  // The model's parameters have changed, and with them the buckets: parameter i
+  // is numbered places[i] from now on. Without a place it is gone, and what was
+  // kept of it is forgotten.
+  using Places = std::vector<std::optional<std::size_t>>;
+  virtual void renumber(const Places& /*places*/) { reset(); }
   // For checkpoints: a copy between two passes, and back before the first.
   virtual ExchangeState state() const { return {}; }
   virtual void load(const ExchangeState& /*state*/) {}
@@ -46,6 +52,12 @@ class BucketExchange {
  private:
   std::atomic<bool> is_claimed_ = false;
 };
+
+// In place, over the ranks that have something to give. A sum may be too large
+// for 16 bits where the average is not: with those it is divided before it is
+// rounded.
+void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
+                  const std::string& name);
 
 // The gradients as they are.
 std::unique_ptr<BucketExchange> make_plain_exchange();

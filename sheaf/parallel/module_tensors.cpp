@@ -50,7 +50,7 @@ NamedTensors without(NamedTensors list, const NamedTensors& known) {
   return list;
 }
 
-std::vector<ReducedParameter> reduced_parameters(
+std::vector<ReducedParameter> trained_parameters(
     torch::nn::Module& module, const NamedTensors& parameters) {
   const auto sparse = sparse_weights(module);
   std::vector<ReducedParameter> list;
@@ -58,10 +58,13 @@ std::vector<ReducedParameter> reduced_parameters(
     if (tensor.requires_grad())
       list.push_back(
           {name, tensor, sparse.count(tensor.unsafeGetTensorImpl()) > 0});
+  return list;
+}
+
+void check_not_empty(const std::vector<ReducedParameter>& list) {
   SHEAF_CHECK(!list.empty(),
               "no parameter of the module requires a gradient: there is "
               "nothing to average, and there is no need to wrap it");
-  return list;
 }
 
 }  // namespace sheaf::parallel

@@ -17,8 +17,10 @@ NamedTensors buffers_of(torch::nn::Module& module);
 // Those of the list that are not among the known ones.
 NamedTensors without(NamedTensors list, const NamedTensors& known);
 
-// Those of the parameters that are trained; UsageError when none is.
-std::vector<ReducedParameter> reduced_parameters(
+// Those of the parameters that are trained.
+std::vector<ReducedParameter> trained_parameters(
     torch::nn::Module& module, const NamedTensors& parameters);
+// UsageError when there are none.
+void check_not_empty(const std::vector<ReducedParameter>& list);
 
 }  // namespace sheaf::parallel

@@ -154,6 +154,13 @@ class PowerSgd : public BucketExchange {
     bad_step_ = -1;
   }
 
+  void renumber(const Places& places) override {
+    reset();
+    for (const auto& [index, memory] : std::exchange(memories_, {}))
+      if (index < places.size() && places[index])
+        memories_[*places[index]] = memory;
+  }
+
   ExchangeState state() const override {
     ExchangeState state;
     state.common.emplace_back("steps", torch::tensor(steps()));
@@ -233,8 +240,11 @@ class PowerSgd : public BucketExchange {
                   {},
                   {at::empty({m.size(1), options_.rank}, m.options()),
                    at::empty_like(m)}};
-    if (const auto found = memories_.find(index); found != memories_.end()) {
-      matrix.memory = copy_of(found->second);
+    const auto found = memories_.find(index);
+    // A parameter may have been given other sizes or another type since.
+    if (found != memories_.end() && found->second.error.sizes() == m.sizes()) {
+      matrix.memory = {found->second.q.to(m.scalar_type(), false, true),
+                       found->second.error.to(m.scalar_type(), false, true)};
       return matrix;
     }
     // The same start on all ranks.

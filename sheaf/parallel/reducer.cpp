@@ -146,20 +146,29 @@ bool Reducer::has_local() const {
          has_local_.end();
 }
 
-Reducer::Inheritance Reducer::inheritance() const {
-  Inheritance result{{}, pass_, stats_};
+std::optional<std::size_t> Reducer::index_of(const at::Tensor& tensor) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].tensor.is_same(tensor)) return i;
+  return std::nullopt;
+}
+
+Reducer::Inheritance Reducer::inheritance() const {
+  Inheritance result{{}, {}, pass_, stats_};
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    result.parameters.push_back(parameters_[i].tensor);
     if (has_local_[i]) result.local.push_back(parameters_[i].tensor);
+  }
   return result;
 }
 
 void Reducer::inherit(const Inheritance& old) {
   pass_ = old.pass;
   stats_ = old.stats;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    has_local_[i] = std::any_of(
-        old.local.begin(), old.local.end(),
-        [&](const auto& one) { return one.is_same(parameters_[i].tensor); });
+  BucketExchange::Places places;
+  for (const at::Tensor& one : old.parameters) places.push_back(index_of(one));
+  options_.exchange->renumber(places);
+  for (const at::Tensor& one : old.local)
+    if (const auto index = index_of(one)) has_local_[*index] = true;
 }
 
 void Reducer::add(const NewGradient& gradient) {
@@ -254,10 +263,7 @@ void Reducer::average_on_device(Bucket& bucket) {
   const bool is_nccl = tensor::nccl::is_enabled(group_) && block.is_cuda() &&
                        homes_[bucket.members()[0].index].is_device;
   if (is_nccl && options_.exchange->takes_outside()) {
-    tensor::all_reduce(group_, block,
-                       {.op = comm::ReduceOp::kSum, .name = bucket.name()})
-        .wait();
-    block.div_(divisor_);
+    average_over(group_, block, divisor_, bucket.name());
     stats_.bytes += bucket.bytes();
     return;
   }

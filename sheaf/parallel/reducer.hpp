@@ -77,9 +77,11 @@ class Reducer : public GradientSink {
   void shadow_pass();
   // Whether gradients of passes without exchange wait for the next pass.
   bool has_local() const;
-  // What goes on when a reducer takes the place of another: the tensors with
-  // such gradients, the number of passes, and the figures.
+  // What a reducer takes over from the one it replaces: the parameters in the
+  // order of their numbers, those with such gradients, the number of passes,
+  // and the figures.
   struct Inheritance {
+    std::vector<at::Tensor> parameters;
     std::vector<at::Tensor> local;
     std::int64_t pass = 0;
     ExchangeStats stats;
@@ -111,6 +113,7 @@ class Reducer : public GradientSink {
   };
   enum class State : std::uint8_t { kWaiting, kReady, kUnused };
 
+  std::optional<std::size_t> index_of(const at::Tensor& tensor) const;
   void find_homes();
   bool is_on_host(std::size_t index) const;
   bool goes_alone(std::size_t index) const;

@@ -142,6 +142,44 @@ TEST(BackwardPass, LayersMayBeFrozenAndUnfrozen) {
   });
 }
 
+// As a discriminator is while the generator learns.
+TEST(BackwardPass, TheWholeModuleMayBeFrozenForAWhile) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const auto freeze = [&](bool is_on) {
+      for (at::Tensor& one : net->parameters()) one.set_requires_grad(!is_on);
+    };
+    for (int round = 0; round < 2; ++round) {
+      freeze(true);
+      forget_gradients(*net);
+      const at::Tensor x = input_for(group, type).set_requires_grad(true);
+      model.forward(x).square().mean().backward();
+      EXPECT_TRUE(x.grad().defined());
+      EXPECT_NE(x.grad().abs().sum().item<double>(), 0);
+      for (const at::Tensor& one : net->parameters())
+        EXPECT_FALSE(one.grad().defined());
+      freeze(false);
+      for (int step = 0; step < 2; ++step) {
+        forget_gradients(*net);
+        model.forward(input_for(group, type)).square().mean().backward();
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    }
+  });
+}
+
+TEST(BackwardPass, AModuleWithNothingToTrainIsAnErrorOnAllRanks) {
+  run_threads(3, [](const Group& group) {
+    for (const bool everywhere : {true, false}) {
+      Chain net;
+      if (everywhere || group.rank() == 1)
+        for (at::Tensor& one : net->parameters()) one.set_requires_grad(false);
+      EXPECT_THROW(DataParallel(net, group), UsageError);
+      EXPECT_THROW(DadParallel(net, group), UsageError);
+    }
+  });
+}
+
 TEST(BackwardPass, AFrozenLayerThatIsUnfrozenLater) {
   run_threads(2, [](const Group& group) {
     Chain net;

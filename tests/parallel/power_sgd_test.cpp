@@ -11,6 +11,7 @@
 #include "sheaf/parallel/exchange.hpp"
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/loss_scale.hpp"
+#include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -171,6 +172,47 @@ TEST(PowerSgd, NothingIsLost) {
     comm::all_reduce(group, values).wait();
     const at::Tensor kept =
         at::from_blob(values.data(), {24, 20}, at::kDouble) / 2;
+    EXPECT_LE((sum - kept).norm().item<double>(),
+              1e-9 * kept.norm().item<double>());
+  });
+}
+
+struct PairImpl : torch::nn::Module {
+  PairImpl() {
+    v = register_parameter("v", at::zeros({24, 20}, at::kDouble));
+    w = register_parameter("w", at::zeros({24, 20}, at::kDouble));
+  }
+  at::Tensor forward(const at::Tensor& of_v, const at::Tensor& of_w) {
+    return (v * of_v).sum() + (w * of_w).sum();
+  }
+  at::Tensor v, w;
+};
+TORCH_MODULE(Pair);
+
+// Matrices of the same sizes, of which the first is frozen after a while.
+TEST(PowerSgd, WhatIsKeptStaysWithItsParameter) {
+  run_threads(2, [](const Group& group) {
+    Pair net;
+    const std::shared_ptr<BucketExchange> exchange =
+        make_power_sgd_exchange(kTwo);
+    DataParallel model(net, group, {.exchange = exchange});
+    at::Tensor sum = at::zeros({24, 20}, at::kDouble);
+    for (int step = 0; step < 20; ++step) {
+      if (step == 10) net->v.set_requires_grad(false);
+      net->v.mutable_grad().reset();
+      net->w.mutable_grad().reset();
+      const auto given = gradients_of(step, group.rank());
+      model.forward(given[0].to(at::kDouble), given[2].to(at::kDouble))
+          .backward();
+      const at::Tensor mean = (gradients_of(step, 0)[2].to(at::kDouble) +
+                               gradients_of(step, 1)[2].to(at::kDouble)) /
+                              2;
+      sum += mean - net->w.grad();
+    }
+    const auto own = exchange->state().own;
+    ASSERT_EQ(own.size(), 1u);
+    const at::Tensor kept = own[0].second.clone();
+    tensor::all_reduce(group, kept, {.op = comm::ReduceOp::kAvg}).wait();
     EXPECT_LE((sum - kept).norm().item<double>(),
               1e-9 * kept.norm().item<double>());
   });

@@ -275,6 +275,21 @@ TEST(Reducer, HalfExchangeRoundsToSixteenBits) {
     });
 }
 
+// 40,000 is an f16, the sum of two is not.
+TEST(Reducer, AveragesOfSomeRanksFitSixteenBits) {
+  run_threads(3, [](const Group& group) {
+    Many net(1);
+    DataParallel model(net, group, {.exchange = make_half_exchange(at::kHalf)});
+    auto join = model.join({.divide_by_active_ranks = true});
+    if (group.rank() > 0) {
+      model.forward(std::vector{0}, 40000.0).backward();
+      const double got = net->gradient(0)[0].item<double>();
+      EXPECT_NEAR(got, 40000, 64);  // two roundings to 16 bits
+    }
+    join.finish();
+  });
+}
+
 TEST(Reducer, AnExchangeBelongsToOneModel) {
   run_threads(2, [](const Group& group) {
     const std::shared_ptr<BucketExchange> exchange =
