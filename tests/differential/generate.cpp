@@ -72,6 +72,7 @@ void choose_dad_options(Case& one, Dice& dice) {
     if (dice.one_in(2)) s.set("feedback", 16);
   }
   if (s.kind == "auto" && dice.one_in(4)) s.set("trials", 1);
+  if (s.kind == "auto" && dice.one_in(4)) s.set("measures_link", 1);
 }
 
 // Rounded results are compared step by step, and optimizers that divide or

@@ -1,5 +1,9 @@
 #pragma once
-// A case that does not end is a failure, too: the process ends with its text.
+// A case that does not end is a failure, too, and so is one that crashes: the
+// process ends with the case's text.
+
+#include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -14,8 +18,14 @@ namespace differential {
 class Watchdog {
  public:
   explicit Watchdog(std::string text)
-      : text_(std::move(text)), thread_([this] { watch(); }) {}
+      : text_("a case crashed:\n  " + std::move(text) + "\n"),
+        thread_([this] { watch(); }) {
+    current_ = this;
+    for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT})
+      ::signal(number, &Watchdog::on_crash);
+  }
   ~Watchdog() {
+    current_ = nullptr;
     {
       const std::lock_guard lock(mutex_);
       is_over_ = true;
@@ -33,11 +43,22 @@ class Watchdog {
   void watch() {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kLimit, [this] { return is_over_; })) return;
-    std::printf("a case did not end in %d s:\n  %s\n",
-                static_cast<int>(kLimit.count()), text_.c_str());
+    std::printf("a case did not end in %d s:\n%s",
+                static_cast<int>(kLimit.count()),
+                text_.c_str() + text_.find('\n') + 1);
     std::fflush(stdout);
     std::_Exit(3);
   }
+
+  static void on_crash(int number) {
+    ::signal(number, SIG_DFL);
+    if (const Watchdog* const one = current_) [[maybe_unused]]
+      const auto written =
+          ::write(STDOUT_FILENO, one->text_.data(), one->text_.size());
+    ::raise(number);
+  }
+
+  static inline Watchdog* volatile current_ = nullptr;
 
   std::string text_;
   std::mutex mutex_;

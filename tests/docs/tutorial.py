@@ -30,7 +30,7 @@ def program(text):
             functions.append(f"void section_{number}(const sheaf::World& world)"
                              " {\n" + "".join(body) + "(void)world;\n}\n")
             calls.append(f"  section_{number}(world);\n"
-                         "  sheaf::barrier(world);\n")
+                         "  sheaf::barrier(world).wait();\n")
     return ("".join(outside) + "\n" + "\n".join(functions) +
             "\nint main(int argc, char** argv) {\n"
             "  const auto world = sheaf::init(argc, argv);\n"
