@@ -27,6 +27,7 @@ build: configure ## set up and leave the command at build/sheaf
 	cmake --build $(FOLDER) -j $(JOBS)
 
 bench: build ## the all-reduce table, then every micro-benchmark
+	cmake --build $(FOLDER) -j $(JOBS) --target benches
 	$(FOLDER)/sheaf bench $(BENCH)
 	@for program in $(FOLDER)/bench/bench_*; do \
 	  if [ -x "$$program" ]; then "$$program" || exit; fi; done

@@ -1,5 +1,6 @@
 # sheaf_tests(comm): one program, test_comm, out of tests/comm/*_test.cpp;
-# each of its cases is a CTest entry.
+# each of its cases is a CTest entry. In layers that link libtorch each suite
+# is one: such a program takes most of a second to start.
 # sheaf_rank_tests(comm): one program, ranks_comm, out of
 # tests/comm/*_ranks.cpp; a CTest entry per number of ranks.
 include(GoogleTest)
@@ -68,10 +69,28 @@ function(sheaf_tests layer)
   if(layer STREQUAL cli AND SHEAF_RANK_ENVIRONMENT)
     set(environment ENVIRONMENT ${SHEAF_RANK_ENVIRONMENT})
   endif()
+  if(layer IN_LIST SHEAF_TORCH_LAYERS)
+    sheaf_discover_suites(test_${layer} ${layer})
+    return()
+  endif()
   gtest_discover_tests(test_${layer}
     TEST_PREFIX "${layer}: " DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${layer}
     ${environment})
+endfunction()
+
+# An entry for each suite of `program`, found when CTest starts.
+function(sheaf_discover_suites program label)
+  math(EXPR limit "3 * ${SHEAF_TEST_TIMEOUT}")
+  set(script ${CMAKE_CURRENT_BINARY_DIR}/${program}_suites.cmake)
+  file(GENERATE OUTPUT ${script} CONTENT "# Written by cmake/SheafTest.cmake.
+set(program \"$<TARGET_FILE:${program}>\")
+set(prefix \"${label}: \")
+set(labels ${label})
+set(timeout ${limit})
+include(\"${PROJECT_SOURCE_DIR}/cmake/list_suites.cmake\")
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
 endfunction()
 
 # One CTest entry: `command` on `ranks` ranks, started by `launcher`. The
