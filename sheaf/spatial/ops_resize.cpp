@@ -115,15 +115,31 @@ std::vector<ResampledAxis> resampled_axes(Call& call, std::size_t axes,
   return result;
 }
 
+bool is_channels_last(const at::Tensor& given) {
+  const at::Tensor part = local_of(given);
+  const auto format = part.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
+                                      : at::MemoryFormat::ChannelsLast;
+  return part.dim() > 3 && part.is_contiguous(format) && !part.is_contiguous();
+}
+
 template <std::size_t kAxes, bool kExact>
 void nearest(Call& call) {
+  const at::Tensor given = call.tensor(0);
+  const auto axes = resampled_axes(call, kAxes, 2);
   std::vector<Resampling> rules;
-  for (const ResampledAxis& axis : resampled_axes(call, kAxes, 2))
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    bool is_thin = true;
+    for (std::size_t k = 0; k < kAxes; ++k)
+      is_thin &= k == i || axes[k].inputs == 1;
     rules.push_back(nearest_resampling(
-        axis, {.image_axes = kAxes,
-               .is_exact = kExact,
-               .has_one_channel = call.tensor(0).size(1) == 1,
-               .type = call.tensor(0).scalar_type()}));
+        axes[i], {.image_axes = kAxes,
+                  .axis = i,
+                  .is_exact = kExact,
+                  .is_thin = is_thin,
+                  .channels = given.size(1),
+                  .is_channels_last = is_channels_last(given),
+                  .type = given.scalar_type()}));
+  }
   resize(call, rules);
 }
 

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 
 #include "sheaf/base/error.hpp"
 
@@ -18,44 +19,79 @@ auto as_libtorch(const std::optional<double>& scale) {
   return (scale ? c10::IValue(*scale) : c10::IValue()).toOptional<double>();
 }
 
-// A probe is an image of the axis in question, then axes of size 1.
-Sizes probe_sizes(std::int64_t samples, std::int64_t size,
-                  const NearestKernel& kernel) {
-  Sizes sizes{samples, kernel.has_one_channel ? 1 : 2, size};
-  sizes.resize(2 + kernel.image_axes, 1);
+// A probe is an image of the axis in question; other axes are as short as they
+// can be without another kernel being taken.
+Sizes probe_axes(std::int64_t size, const NearestKernel& kernel) {
+  Sizes sizes(kernel.image_axes, kernel.is_thin ? 1 : 2);
+  sizes[kernel.axis] = size;
   return sizes;
 }
 
-at::Tensor upsampled(const at::Tensor& x, const ResampledAxis& axis,
-                     const NearestKernel& kernel) {
-  const auto scale = as_libtorch(axis.scale);
-  const std::int64_t to = axis.outputs;
-  if (kernel.image_axes == 1)
-    return kernel.is_exact ? at::_upsample_nearest_exact1d(x, {to}, scale)
-                           : at::upsample_nearest1d(x, {to}, scale);
-  if (kernel.image_axes == 2)
-    return kernel.is_exact ? at::_upsample_nearest_exact2d(x, {to, 1}, scale)
-                           : at::upsample_nearest2d(x, {to, 1}, scale);
-  return kernel.is_exact ? at::_upsample_nearest_exact3d(x, {to, 1, 1}, scale)
-                         : at::upsample_nearest3d(x, {to, 1, 1}, scale);
+Sizes probe_sizes(std::int64_t samples, std::int64_t size,
+                  const NearestKernel& kernel) {
+  constexpr std::int64_t kMostChannels = 8;
+  Sizes sizes{samples, std::min(kernel.channels, kMostChannels)};
+  const Sizes axes = probe_axes(size, kernel);
+  sizes.insert(sizes.end(), axes.begin(), axes.end());
+  return sizes;
 }
 
-at::Tensor upsampled_backward(const at::Tensor& dy, const Sizes& from,
+at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
+  if (!kernel.is_channels_last || x.dim() < 4) return x.contiguous();
+  return x.contiguous(x.dim() == 4 ? at::MemoryFormat::ChannelsLast
+                                   : at::MemoryFormat::ChannelsLast3d);
+}
+
+// Of the first channel, along the axis: samples x size.
+at::Tensor along_axis(const at::Tensor& image, const NearestKernel& kernel) {
+  at::Tensor part = image.select(1, 0);
+  for (std::size_t axis = kernel.image_axes; axis-- > 0;)
+    if (axis != kernel.axis)
+      part = part.select(static_cast<std::int64_t>(axis) + 1, 0);
+  return part;
+}
+
+// By axis, as libtorch's functions take them.
+using Scale = decltype(as_libtorch(std::nullopt));
+std::array<Scale, 3> scales_of(const ResampledAxis& axis,
+                               const NearestKernel& kernel) {
+  std::array<Scale, 3> scales;
+  scales[kernel.axis] = as_libtorch(axis.scale);
+  return scales;
+}
+
+at::Tensor upsampled(const at::Tensor& given, const ResampledAxis& axis,
+                     const NearestKernel& kernel) {
+  const at::Tensor x = in_memory_order(given, kernel);
+  const Sizes to = probe_axes(axis.outputs, kernel);
+  const auto [a, b, c] = scales_of(axis, kernel);
+  if (kernel.image_axes == 1)
+    return kernel.is_exact ? at::_upsample_nearest_exact1d(x, to, a)
+                           : at::upsample_nearest1d(x, to, a);
+  if (kernel.image_axes == 2)
+    return kernel.is_exact ? at::_upsample_nearest_exact2d(x, to, a, b)
+                           : at::upsample_nearest2d(x, to, a, b);
+  return kernel.is_exact ? at::_upsample_nearest_exact3d(x, to, a, b, c)
+                         : at::upsample_nearest3d(x, to, a, b, c);
+}
+
+at::Tensor upsampled_backward(const at::Tensor& given, const Sizes& from,
                               const ResampledAxis& axis,
                               const NearestKernel& kernel) {
-  const auto scale = as_libtorch(axis.scale);
+  const at::Tensor dy = in_memory_order(given, kernel);
   const Sizes to(dy.sizes().begin() + 2, dy.sizes().end());
+  const auto [a, b, c] = scales_of(axis, kernel);
   if (kernel.image_axes == 1)
     return kernel.is_exact
-               ? at::_upsample_nearest_exact1d_backward(dy, to, from, scale)
-               : at::upsample_nearest1d_backward(dy, to, from, scale);
+               ? at::_upsample_nearest_exact1d_backward(dy, to, from, a)
+               : at::upsample_nearest1d_backward(dy, to, from, a);
   if (kernel.image_axes == 2)
     return kernel.is_exact
-               ? at::_upsample_nearest_exact2d_backward(dy, to, from, scale)
-               : at::upsample_nearest2d_backward(dy, to, from, scale);
+               ? at::_upsample_nearest_exact2d_backward(dy, to, from, a, b)
+               : at::upsample_nearest2d_backward(dy, to, from, a, b);
   return kernel.is_exact
-             ? at::_upsample_nearest_exact3d_backward(dy, to, from, scale)
-             : at::upsample_nearest3d_backward(dy, to, from, scale);
+             ? at::_upsample_nearest_exact3d_backward(dy, to, from, a, b, c)
+             : at::upsample_nearest3d_backward(dy, to, from, a, b, c);
 }
 
 std::vector<std::int64_t> as_list(const at::Tensor& numbers) {
@@ -72,36 +108,41 @@ std::vector<std::int64_t> places_of_outputs(const ResampledAxis& axis,
                                             const NearestKernel& kernel) {
   std::int64_t digits = 1;
   while ((axis.inputs - 1) >> (kDigitBits * digits) > 0) ++digits;
-  const Sizes sizes = probe_sizes(digits, axis.inputs, kernel);
-  std::vector<std::int64_t> probe;
+  std::vector<std::int64_t> numbers;
   for (std::int64_t digit = 0; digit < digits; ++digit)
-    for (std::int64_t channel = 0; channel < sizes[1]; ++channel)
-      for (std::int64_t place = 0; place < axis.inputs; ++place)
-        probe.push_back((place >> (kDigitBits * digit)) %
+    for (std::int64_t place = 0; place < axis.inputs; ++place)
+      numbers.push_back((place >> (kDigitBits * digit)) %
                         (std::int64_t{1} << kDigitBits));
-  const std::vector<std::int64_t> found = as_list(upsampled(
-      at::tensor(probe, at::kLong).view(sizes).to(kernel.type), axis, kernel));
+  Sizes along(2 + kernel.image_axes, 1);
+  along[0] = digits;
+  along[2 + kernel.axis] = axis.inputs;
+  const at::Tensor probe =
+      at::tensor(numbers, at::kLong)
+          .to(kernel.type)
+          .view(along)
+          .expand(probe_sizes(digits, axis.inputs, kernel));
+  const std::vector<std::int64_t> found =
+      as_list(along_axis(upsampled(probe, axis, kernel), kernel));
   std::vector<std::int64_t> places(static_cast<std::size_t>(axis.outputs));
   for (std::int64_t digit = 0; digit < digits; ++digit)
     for (std::int64_t o = 0; o < axis.outputs; ++o)
       places[static_cast<std::size_t>(o)] +=
-          found[static_cast<std::size_t>(digit * sizes[1] * axis.outputs + o)]
+          found[static_cast<std::size_t>(digit * axis.outputs + o)]
           << (kDigitBits * digit);
   return places;
 }
 
 // The gradient of ones counts how many outputs give theirs to each input; as
-// places ascend, that says which.
+// places ascend, the counts determine the places.
 std::vector<std::int64_t> places_of_gradients(const ResampledAxis& axis,
                                               const NearestKernel& kernel) {
   const bool is_wide = kernel.type == at::kFloat || kernel.type == at::kDouble;
   const at::Tensor ones = at::ones(probe_sizes(1, axis.outputs, kernel),
                                    is_wide ? kernel.type : at::kFloat);
-  const auto counts =
-      as_list(upsampled_backward(ones, probe_sizes(1, axis.inputs, kernel),
-                                 axis, kernel)
-                  .select(1, 0)
-                  .flatten());
+  const auto counts = as_list(
+      along_axis(upsampled_backward(ones, probe_sizes(1, axis.inputs, kernel),
+                                    axis, kernel),
+                 kernel));
   std::vector<std::int64_t> places;
   for (std::int64_t input = 0; input < axis.inputs; ++input)
     places.insert(

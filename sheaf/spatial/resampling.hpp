@@ -33,12 +33,14 @@ struct ResampledAxis {
   std::optional<double> scale = std::nullopt;
 };
 
-// `image_axes`: of the image, 1 to 3. `has_one_channel` decides about the
-// kernel that libtorch takes.
+// What decides about the kernel that libtorch takes, and how that rounds.
 struct NearestKernel {
-  std::size_t image_axes = 2;
+  std::size_t image_axes = 2;  // 1 to 3
+  std::size_t axis = 0;        // among those, the one to be looked at
   bool is_exact = false;
-  bool has_one_channel = false;
+  bool is_thin = false;  // all other axes of the image have size 1
+  std::int64_t channels = 2;
+  bool is_channels_last = false;
   at::ScalarType type = at::kFloat;
 };
 Resampling nearest_resampling(const ResampledAxis& axis,

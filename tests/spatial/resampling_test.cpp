@@ -19,14 +19,19 @@ std::vector<std::int64_t> list_of(const at::Tensor& image, std::int64_t row) {
 // What libtorch makes of an image whose columns hold their own numbers, and of
 // a gradient whose columns do.
 void expect_as_libtorch(std::int64_t inputs, std::int64_t outputs,
-                        std::int64_t channels, at::ScalarType type) {
+                        std::int64_t channels, at::ScalarType type,
+                        at::MemoryFormat format) {
   const Resampling rule = nearest_resampling(
       {.inputs = inputs, .outputs = outputs},
-      {.image_axes = 2, .has_one_channel = channels == 1, .type = type});
+      {.image_axes = 2,
+       .axis = 1,
+       .channels = channels,
+       .is_channels_last = format == at::MemoryFormat::ChannelsLast,
+       .type = type});
   const auto numbers = [&](std::int64_t rows, std::int64_t columns) {
     return at::arange(columns, type)
         .expand({1, channels, rows, columns})
-        .contiguous();
+        .contiguous(format);
   };
   const at::Tensor output =
       at::upsample_nearest2d(numbers(2, inputs), {3, outputs});
@@ -63,8 +68,8 @@ TEST(Resampling, NearestPlacesAreLibtorchsForAllSizes) {
       rounded += are_both ? 1 : 0;
       for (const at::ScalarType type : {at::kFloat, at::kDouble})
         if (are_both || (type == at::kFloat) == ((inputs + outputs) % 2 == 0))
-          expect_as_libtorch(inputs, outputs, /*channels=*/1 + inputs % 2,
-                             type);
+          expect_as_libtorch(inputs, outputs, /*channels=*/1 + inputs % 2, type,
+                             at::MemoryFormat::Contiguous);
     }
   EXPECT_GT(rounded, 1000);
 }
@@ -74,8 +79,10 @@ TEST(Resampling, NearestPlacesWhereRoundingDecides) {
   for (const auto& [inputs, outputs] :
        {std::pair{112, 96}, {112, 48}, {200, 96}, {49, 98}, {98, 49}})
     for (const at::ScalarType type : {at::kFloat, at::kDouble})
-      for (const std::int64_t channels : {1, 2, 3})
-        expect_as_libtorch(inputs, outputs, channels, type);
+      for (const std::int64_t channels : {1, 2, 3, 4, 9})
+        for (const at::MemoryFormat format :
+             {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
+          expect_as_libtorch(inputs, outputs, channels, type, format);
 }
 
 }  // namespace
