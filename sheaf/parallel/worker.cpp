@@ -66,7 +66,10 @@ void Worker::run() {
     if (jobs_.empty()) return;
     const auto job = std::move(jobs_.front());
     jobs_.pop_front();
-    if (error_) continue;
+    if (error_) {
+      changed_.notify_all();  // drain() may have seen the job
+      continue;
+    }
     is_busy_ = true;
     lock.unlock();
     std::exception_ptr error;
