@@ -16,12 +16,12 @@ std::int64_t after_conv_and_pool(std::int64_t size) {
   return (size - kConvnetKernel + 1) / 2;
 }
 
-torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, bool bias) {
+torch::nn::Conv2d conv_layer(std::int64_t in, std::int64_t out, bool bias) {
   return torch::nn::Conv2d(
       torch::nn::Conv2dOptions(in, out, kConvnetKernel).bias(bias));
 }
 
-torch::nn::Linear make_linear(std::int64_t in, std::int64_t out, bool bias) {
+torch::nn::Linear linear_layer(std::int64_t in, std::int64_t out, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(bias));
 }
 
@@ -33,11 +33,12 @@ class Convnet : public Network {
     if (side < 1) arguments.refuse("image_size", "at least 16");
     const bool bias = arguments.flag("bias");
     conv1_ = register_module(
-        "conv1", make_conv(arguments.integer("in_channels"), 20, bias));
-    conv2_ = register_module("conv2", make_conv(20, 50, bias));
-    fc1_ = register_module("fc1", make_linear(50 * side * side, kHidden, bias));
+        "conv1", conv_layer(arguments.integer("in_channels"), 20, bias));
+    conv2_ = register_module("conv2", conv_layer(20, 50, bias));
+    fc1_ =
+        register_module("fc1", linear_layer(50 * side * side, kHidden, bias));
     fc2_ = register_module(
-        "fc2", make_linear(kHidden, arguments.integer("classes"), bias));
+        "fc2", linear_layer(kHidden, arguments.integer("classes"), bias));
   }
 
   at::Tensor forward(at::Tensor input) override {

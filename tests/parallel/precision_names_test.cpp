@@ -65,8 +65,8 @@ struct ScoresImpl : torch::nn::Module {
   at::Tensor weight;
 };
 
-struct TiedImpl : torch::nn::Module {
-  TiedImpl() {
+struct SharedNamesImpl : torch::nn::Module {
+  SharedNamesImpl() {
     words = register_module("words", torch::nn::Embedding(10, 6));
     scores =
         register_module("scores", std::make_shared<ScoresImpl>(words->weight));
@@ -78,7 +78,7 @@ struct TiedImpl : torch::nn::Module {
 };
 
 TEST(Precision, SharedWeightsHaveOneName) {
-  TiedImpl net;
+  SharedNamesImpl net;
   EXPECT_EQ(layers_of(net), (std::vector<std::string>{"scores"}));
   for (const char* name : {"words", "again"})
     expect_throws<UsageError>(

@@ -13,7 +13,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-std::string error_of(const std::string& text, const Overrides& sets = {}) {
+std::string config_error(const std::string& text, const Overrides& sets = {}) {
   return sheaf::error_of<UsageError>(
       [&] { parse_config(text, "a.yaml", sets); });
 }
@@ -92,16 +92,17 @@ TEST(Config, RanksMayHaveDevicesOfTheirOwn) {
 }
 
 TEST(Config, WrongDevicesAreTold) {
-  EXPECT_HAS(error_of("device: [cuda, cup]"), "did you mean 'cpu'?");
-  EXPECT_HAS(error_of("device: []"), "device is an empty list");
-  EXPECT_HAS(error_of("device: [[cpu]]"), "device is a list");
-  EXPECT_HAS(error_of("threads: [1, -1]"), "from 0 to 4096");
-  EXPECT_HAS(error_of("device: [cuda, cpu]\nparallel: {strategy: dad}"),
+  EXPECT_HAS(config_error("device: [cuda, cup]"), "did you mean 'cpu'?");
+  EXPECT_HAS(config_error("device: []"), "device is an empty list");
+  EXPECT_HAS(config_error("device: [[cpu]]"), "device is a list");
+  EXPECT_HAS(config_error("threads: [1, -1]"), "from 0 to 4096");
+  EXPECT_HAS(config_error("device: [cuda, cpu]\nparallel: {strategy: dad}"),
              "device is [cuda, cpu], and parallel.strategy is dad");
-  EXPECT_HAS(error_of("device: [cuda, cpu]\ncheck_weights_every: 5"),
+  EXPECT_HAS(config_error("device: [cuda, cpu]\ncheck_weights_every: 5"),
              "a.yaml:2: check_weights_every compares bits");
-  EXPECT_HAS(error_of("shares: [0, 0]"), "shares are all 0");
-  EXPECT_HAS(error_of("shares: [1, 2]\ndata: {sites: by_class}"), "by_class");
+  EXPECT_HAS(config_error("shares: [0, 0]"), "shares are all 0");
+  EXPECT_HAS(config_error("shares: [1, 2]\ndata: {sites: by_class}"),
+             "by_class");
   parse_config("device: [cpu, cpu]\nparallel: {strategy: dad}", "a.yaml");
   const RunConfig two = parse_config("epochs: 1\ndevice: [cpu, cpu]", "a.yaml");
   EXPECT_HAS(sheaf::error_of<UsageError>([&] { two.check_ranks(3); }),
@@ -116,58 +117,62 @@ TEST(Config, AWordStandsForAName) {
 }
 
 TEST(Config, UnknownKeysAreToldWithLineAndNearestKey) {
-  std::string error = error_of("epochs: 2\nglobal_bach: 3\n");
+  std::string error = config_error("epochs: 2\nglobal_bach: 3\n");
   EXPECT_HAS(error, "a.yaml:2: ");
   EXPECT_HAS(error, "did you mean 'global_batch'?");
-  error = error_of("optimizer:\n  name: sgd\n  learning_rat: 1\n");
+  error = config_error("optimizer:\n  name: sgd\n  learning_rat: 1\n");
   EXPECT_HAS(error, "a.yaml:3: unknown key 'optimizer.learning_rat'");
   EXPECT_HAS(error, "did you mean 'learning_rate'?");
-  EXPECT_HAS(error_of("zzz: 1"), "the keys are data, network");
+  EXPECT_HAS(config_error("zzz: 1"), "the keys are data, network");
 }
 
 TEST(Config, WrongTypesAreTold) {
-  EXPECT_HAS(error_of("\nepochs: two\n"), "a.yaml:2: epochs is 'two'");
-  EXPECT_HAS(error_of("epochs: 1.5"), "whole number");
-  EXPECT_HAS(error_of("epochs: [1]"), "epochs is a list");
-  EXPECT_HAS(error_of("epochs:"), "epochs is nothing");
-  EXPECT_HAS(error_of("accumulate: 3000000000"), "whole number");
-  EXPECT_HAS(error_of("clip_norm: much"), "a number");
-  EXPECT_HAS(error_of("clip_norm: nan"), "a number");
-  EXPECT_HAS(error_of("output: {trace: maybe}"), "true or false");
-  EXPECT_HAS(error_of("data: {transforms: crop}"), "must be a list");
-  EXPECT_HAS(error_of("data: {transforms: [{a: 1, b: 2}]}"), "an entry of");
-  EXPECT_HAS(error_of("data: {transforms: [crop: 3]}"), "{a: 1}");
-  EXPECT_HAS(error_of("output: [1]"), "must be a mapping");
-  EXPECT_HAS(error_of("- 1"), "the file is a list");
-  EXPECT_HAS(error_of("just text"), "the file is 'just text'");
+  EXPECT_HAS(config_error("\nepochs: two\n"), "a.yaml:2: epochs is 'two'");
+  EXPECT_HAS(config_error("epochs: 1.5"), "whole number");
+  EXPECT_HAS(config_error("epochs: [1]"), "epochs is a list");
+  EXPECT_HAS(config_error("epochs:"), "epochs is nothing");
+  EXPECT_HAS(config_error("accumulate: 3000000000"), "whole number");
+  EXPECT_HAS(config_error("clip_norm: much"), "a number");
+  EXPECT_HAS(config_error("clip_norm: nan"), "a number");
+  EXPECT_HAS(config_error("output: {trace: maybe}"), "true or false");
+  EXPECT_HAS(config_error("data: {transforms: crop}"), "must be a list");
+  EXPECT_HAS(config_error("data: {transforms: [{a: 1, b: 2}]}"), "an entry of");
+  EXPECT_HAS(config_error("data: {transforms: [crop: 3]}"), "{a: 1}");
+  EXPECT_HAS(config_error("output: [1]"), "must be a mapping");
+  EXPECT_HAS(config_error("- 1"), "the file is a list");
+  EXPECT_HAS(config_error("just text"), "the file is 'just text'");
 }
 
 TEST(Config, ImpossibleValuesAreTold) {
-  EXPECT_HAS(error_of("epochs: 0"), "at least 1");
-  EXPECT_HAS(error_of("optimizer: {learning_rate: 0}"), "above 0");
-  EXPECT_HAS(error_of("optimizer: {learning_rate: -1}"), "above 0");
-  EXPECT_HAS(error_of("data: {workers: 65}"), "from 0 to 64");
-  EXPECT_HAS(error_of("optimizer: sgdd"), "did you mean 'sgd'?");
-  EXPECT_HAS(error_of("precision: f33"), "f32, f64, bf16");
-  EXPECT_HAS(error_of("optimizer: {name: sgd,\n  nesterov: true}"),
+  EXPECT_HAS(config_error("epochs: 0"), "at least 1");
+  EXPECT_HAS(config_error("optimizer: {learning_rate: 0}"), "above 0");
+  EXPECT_HAS(config_error("optimizer: {learning_rate: -1}"), "above 0");
+  EXPECT_HAS(config_error("data: {workers: 65}"), "from 0 to 64");
+  EXPECT_HAS(config_error("optimizer: sgdd"), "did you mean 'sgd'?");
+  EXPECT_HAS(config_error("precision: f33"), "f32, f64, bf16");
+  EXPECT_HAS(config_error("optimizer: {name: sgd,\n  nesterov: true}"),
              "a.yaml:2: optimizer.nesterov needs a momentum");
-  EXPECT_HAS(error_of("optimizer: {name: adam, momentum: 0.9}"), "beta1");
+  EXPECT_HAS(config_error("optimizer: {name: adam, momentum: 0.9}"), "beta1");
   const std::vector<std::string> sets{"optimizer=adam"};
   EXPECT_EQ(parse_config("optimizer: {momentum: 0.9}", "a.yaml", sets)
                 .optimizer.momentum,
             0);
-  EXPECT_HAS(error_of("optimizer: {name: adam, beta2: 1}"), "below 1");
-  EXPECT_HAS(error_of("accumulate: 65"), "a.yaml:1: accumulate is 65");
-  EXPECT_HAS(error_of("schedule: {warmup_epochs: 2}"), "more than the run's");
-  EXPECT_HAS(error_of("network: {name: layers}"), "0 entries");
-  EXPECT_HAS(error_of("network: {name: lenet, layers: [relu]}"), "1 entries");
-  EXPECT_HAS(error_of("loss: mse\nearly_stopping: {metric: f1}"), "classes");
+  EXPECT_HAS(config_error("optimizer: {name: adam, beta2: 1}"), "below 1");
+  EXPECT_HAS(config_error("accumulate: 65"), "a.yaml:1: accumulate is 65");
+  EXPECT_HAS(config_error("schedule: {warmup_epochs: 2}"),
+             "more than the run's");
+  EXPECT_HAS(config_error("network: {name: layers}"), "0 entries");
+  EXPECT_HAS(config_error("network: {name: lenet, layers: [relu]}"),
+             "1 entries");
+  EXPECT_HAS(config_error("loss: mse\nearly_stopping: {metric: f1}"),
+             "classes");
 }
 
 TEST(Config, BrokenYamlAndDoubleKeysAreTold) {
-  EXPECT_HAS(error_of("epochs: 1\n  x: ["), "a.yaml:2: this is not YAML");
-  EXPECT_HAS(error_of("epochs: 1\nepochs: 2\n"), "a.yaml:2: epochs is given");
-  EXPECT_HAS(error_of("network: {arguments: {a: 1, a: 2}}"), "twice");
+  EXPECT_HAS(config_error("epochs: 1\n  x: ["), "a.yaml:2: this is not YAML");
+  EXPECT_HAS(config_error("epochs: 1\nepochs: 2\n"),
+             "a.yaml:2: epochs is given");
+  EXPECT_HAS(config_error("network: {arguments: {a: 1, a: 2}}"), "twice");
 }
 
 TEST(Config, OverridesGoBeforeTheFile) {
@@ -203,13 +208,14 @@ TEST(Config, OneArgumentLeavesTheOthers) {
 }
 
 TEST(Config, WrongOverridesAreTold) {
-  EXPECT_HAS(error_of("", {"epochs"}), "write key=value");
-  EXPECT_HAS(error_of("", {"epoch=3"}),
+  EXPECT_HAS(config_error("", {"epochs"}), "write key=value");
+  EXPECT_HAS(config_error("", {"epoch=3"}),
              "--set epoch=3: unknown key 'epoch'; did you mean 'epochs'?");
-  EXPECT_HAS(error_of("", {"optimizer.lr=3"}), "unknown key 'optimizer.lr'");
-  EXPECT_HAS(error_of("", {"epochs=x"}), "--set epochs=x: epochs is 'x'");
-  EXPECT_HAS(error_of("", {"epochs=[1"}), "this is not YAML");
-  EXPECT_HAS(error_of("", {"=3"}), "write key=value");
+  EXPECT_HAS(config_error("", {"optimizer.lr=3"}),
+             "unknown key 'optimizer.lr'");
+  EXPECT_HAS(config_error("", {"epochs=x"}), "--set epochs=x: epochs is 'x'");
+  EXPECT_HAS(config_error("", {"epochs=[1"}), "this is not YAML");
+  EXPECT_HAS(config_error("", {"=3"}), "write key=value");
 }
 
 TEST(Config, AnUnreadableFileIsAnIoError) {
