@@ -14,7 +14,7 @@ constexpr std::size_t kLumpBytes = std::size_t{64} << 20;
 constexpr std::size_t kTextBytes = 256;  // of what a rank says in an error
 
 // The order of elements in memory, which gradients are exchanged in: empty for
-// the usual one. Strides of axes with one element are of no consequence.
+// the usual one. Strides of axes of size 1 do not matter.
 std::string order_of(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided || tensor.is_contiguous()) return "";
   std::string text;

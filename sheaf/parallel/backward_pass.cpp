@@ -89,7 +89,8 @@ void BackwardPass::watch(const std::vector<at::Tensor*>& outputs) {
 
 void BackwardPass::discard_broken() {
   const std::lock_guard lock(mutex_);
-  if (is_open_ && end_.expired()) discard_locked();
+  // A device's thread may hold the end of a backward() for a moment longer.
+  if (is_open_ && (end_.expired() || !is_within_backward())) discard_locked();
 }
 
 void BackwardPass::discard_locked() {

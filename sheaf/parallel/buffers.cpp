@@ -78,6 +78,14 @@ ModuleBuffers::ModuleBuffers(torch::nn::Module& module)
   if (!tensors_.empty()) watched_ = std::make_shared<Watched>(tensors_);
 }
 
+void ModuleBuffers::inherit(const ModuleBuffers& old) {
+  const std::vector<std::int32_t> before = old.changed();
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    for (std::size_t k = 0; k < before.size(); ++k)
+      if (tensors_[i].second.is_same(old.tensors_[k].second))
+        changed_[i] = before[k] != 0;
+}
+
 ModuleBuffers::Stamp ModuleBuffers::stamp_of(std::size_t i) const {
   const at::Tensor& tensor = tensors_[i].second;
   Stamp stamp;

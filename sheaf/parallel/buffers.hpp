@@ -26,6 +26,9 @@ class ModuleBuffers {
   const NamedTensors& tensors() const { return tensors_; }
   bool empty() const { return tensors_.empty(); }
 
+  // Those that ranks had changed before the module was, by the old list.
+  void inherit(const ModuleBuffers& old);
+
   // Copies those of `root` to all ranks. All ranks call it.
   void broadcast(const comm::Group& group, int root = 0);
 

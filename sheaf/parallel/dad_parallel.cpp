@@ -9,7 +9,6 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/collectives.hpp"
-#include "sheaf/parallel/buffers.hpp"
 #include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
@@ -47,7 +46,8 @@ RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
           .skips_zeros = skips_zeros,
           .first_layer_gradient = options.first_layer_gradient,
           .by_name = options.routes,
-          .planned = options.planned};
+          .planned = options.planned,
+          .parcel_bytes = options.parcel_bytes};
 }
 
 FactorOptions factor_options(const DadOptions& options, bool skips_zeros) {
@@ -84,9 +84,7 @@ struct DadParallelCore::State {
   comm::Group group;   // our own: users' operations do not come between
   comm::Group second;  // for factors, at the same time
   DadOptions options;
-  NamedTensors parameters;
-  ModuleBuffers buffers;
-  std::vector<ReducedParameter> reduced;
+  ModuleTensors tensors;
   std::optional<WrappedParameters> wrapped;
   double weight = 1;  // of this rank's gradients in the average of ranks
 
@@ -120,6 +118,14 @@ struct DadParallelCore::State {
     return pass.is_syncing() && (!factors || factors->is_idle()) &&
            (!reducer || !reducer->has_local());
   }
+  // What the exchange of buckets remembers belongs to the old ones' parameters.
+  void remove_sinks() {
+    const bool has_reducer = reducer != nullptr;
+    pass.disconnect();
+    reducer.reset();
+    factors.reset();
+    if (has_reducer && options.exchange) options.exchange->forget();
+  }
   void connect() {
     std::vector<GradientSink*> sinks;
     std::vector<BackwardPass::Connection> all;
@@ -135,10 +141,11 @@ struct DadParallelCore::State {
   }
   bool can_repeat() const {
     return options.mode == DadMode::kAuto &&
-           fixed.by_name.size() == reduced.size() &&
-           std::all_of(reduced.begin(), reduced.end(), [&](const auto& one) {
-             return fixed.by_name.contains(one.name);
-           });
+           fixed.by_name.size() == tensors.trained.size() &&
+           std::all_of(tensors.trained.begin(), tensors.trained.end(),
+                       [&](const auto& one) {
+                         return fixed.by_name.contains(one.name);
+                       });
   }
 };
 
@@ -160,40 +167,39 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   });
 }
 
-DadParallelCore::~DadParallelCore() = default;
+DadParallelCore::~DadParallelCore() { state_->remove_sinks(); }
 
 // Also when the module has changed: then the next forward() makes a new plan.
 void DadParallelCore::wrap() {
   State& state = *state_;
-  NamedTensors known = state.parameters;
-  for (const auto& buffer : state.buffers.tensors()) known.push_back(buffer);
-  state.parameters = unique_parameters(*state.module);
-  state.buffers = ModuleBuffers(*state.module);
-  state.reduced = trained_parameters(*state.module, state.parameters);
-  if (state.group.size() == 1) return check_not_empty(state.reduced);
-  SHEAF_CHECK(!state.reducer || !state.reducer->has_local(),
-              "the module has changed while gradients of no_sync() wait for "
-              "their exchange; change it after a backward() with exchange");
-  NamedTensors all = state.parameters;
-  const NamedTensors& buffers = state.buffers.tensors();
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  check_same_shapes(state.group, all);
-  if (!state.watch) check_not_empty(state.reduced);
+  check_nothing_waits();
+  ModuleTensors now = share_tensors(state.group, *state.module, state.tensors);
+  if (!state.wrapped) check_not_empty(now.trained);
   check_like_homes(state.group, state.module->parameters(), "DadParallel");
-  name_changes(state.parameters);
+  state.tensors = std::move(now);
   state.wrapped.emplace(*state.module);
-  // Ranks may have buffers of their own by now.
-  broadcast_tensors(state.group, without(std::move(all), known));
-  state.pass.disconnect();
-  state.reducer.reset();
-  state.factors.reset();
+  if (state.group.size() == 1) return;
+  state.remove_sinks();
   state.choices.clear();
   state.trials = {};
   std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor, is_sparse] : state.reduced)
+  for (const auto& [name, tensor, is_sparse] : state.tensors.trained)
     tensors.push_back(is_sparse ? at::Tensor() : tensor);
   state.watch = std::make_unique<ProductWatch>(
       tensors, [this](Product product) { see(std::move(product)); });
+}
+
+// On all ranks, for rows may wait on some only.
+void DadParallelCore::check_nothing_waits() {
+  State& state = *state_;
+  if (!state.reducer && !state.factors) return;
+  std::vector<int> waiting{(state.reducer && state.reducer->has_local()) ||
+                           (state.factors && state.factors->has_local())};
+  comm::all_reduce(state.group, waiting, {.name = "gradients that wait"})
+      .wait();
+  SHEAF_CHECK(waiting[0] == 0,
+              "the module has changed while gradients of no_sync() wait for "
+              "their exchange; change it after a backward() with exchange");
 }
 
 void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
@@ -211,9 +217,9 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
     go_on_with_trials();
   if (state.reducer && state.pass.is_syncing()) state.reducer->before_forward();
   if (state.pass.is_syncing() && state.options.broadcast_buffers &&
-      !state.buffers.empty())
-    state.buffers.broadcast(state.group);
-  state.buffers.begin_forward();
+      !state.tensors.buffers.empty())
+    state.tensors.buffers.broadcast(state.group);
+  state.tensors.buffers.begin_forward();
   state.weight = 1;
   if (!at::GradMode::is_enabled()) return;
   if (rows && state.options.average == Average::kRows) {
@@ -235,7 +241,7 @@ void DadParallelCore::stop_watching() {
 void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   State& state = *state_;
   if (!state.watch) return;
-  state.buffers.end_forward();
+  state.tensors.buffers.end_forward();
   state.watch->stop();
   for (at::Tensor* output : outputs)
     if (state.weight != 1 && output->defined() && output->requires_grad())
@@ -243,9 +249,9 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   if (!at::GradMode::is_enabled()) return;
   state.pass.watch(outputs);
   if (state.factors) state.factors->after_forward(outputs);
-  if (!state.choices.empty() || state.reduced.empty()) return;
-  state.uses =
-      share_uses(state.group, find_uses(state.reduced, state.seen, outputs));
+  if (!state.choices.empty() || state.tensors.trained.empty()) return;
+  state.uses = share_uses(
+      state.group, find_uses(state.tensors.trained, state.seen, outputs));
   make_plan();
   for (const Product& product : std::exchange(state.seen, {}))
     if (state.factors && state.factors->takes(product.weight))
@@ -294,27 +300,26 @@ void DadParallelCore::make_plan() {
   }
   install(state.candidates[0]);
   if (state.group.rank() == 0)
-    log_info("ways of gradients:\n{}", describe_routes());
+    log_info("routes of gradients:\n{}", describe_routes());
 }
 
 void DadParallelCore::install(const RouteCandidate& candidate) {
   State& state = *state_;
-  state.pass.disconnect();
-  state.reducer.reset();
-  state.factors.reset();
+  state.remove_sinks();
   state.choices = candidate.choices;
   state.skips_zeros = candidate.skips_zeros;
-  state.plan = plan_factors(state.uses, state.choices, state.group.size());
+  state.plan = plan_factors(state.uses, state.choices, state.group.size(),
+                            state.options.parcel_bytes);
   std::vector<ReducedParameter> ordinary;
-  for (std::size_t i = 0; i < state.reduced.size(); ++i)
+  for (std::size_t i = 0; i < state.tensors.trained.size(); ++i)
     if (state.choices[i].route == Route::kGradient && !state.plan.is_bias[i])
-      ordinary.push_back(state.reduced[i]);
+      ordinary.push_back(state.tensors.trained[i]);
   if (!ordinary.empty())
     state.reducer = std::make_unique<Reducer>(ordinary, state.group,
                                               state.reducer_options());
   if (!state.plan.backward.empty())
     state.factors = std::make_unique<FactorReducer>(
-        state.reduced, state.second, state.plan,
+        state.tensors.trained, state.second, state.plan,
         factor_options(state.options, candidate.skips_zeros), state.pass);
   if (state.factors)
     state.factors->load_feedback(std::exchange(state.saved, {}));
@@ -366,7 +371,7 @@ void DadParallelCore::end_trials() {
   for (std::size_t i = 0; i < ms.size(); ++i)
     text += fmt::format("{}{}: {:.2f} ms", i ? ", " : "",
                         state.candidates[i].name, ms[i]);
-  log_info("ways of gradients by trial ({}); {} stays:\n{}", text,
+  log_info("routes of gradients, measured ({}); keeping {}:\n{}", text,
            state.candidates[best].name, describe_routes());
 }
 
@@ -375,17 +380,21 @@ std::vector<DadRoute> DadParallelCore::routes() const {
   std::vector<DadRoute> list;
   for (std::size_t i = 0; i < state.choices.size(); ++i) {
     const RouteChoice& choice = state.choices[i];
-    DadRoute route{state.reduced[i].name, name_of(choice.route), choice.reason,
-                   state.uses[i].in,      state.uses[i].out,     {}};
+    DadRoute route{state.tensors.trained[i].name,
+                   name_of(choice.route),
+                   choice.reason,
+                   state.uses[i].in,
+                   state.uses[i].out,
+                   {}};
     if (state.plan.is_bias[i]) {
       route.route = "with its weight";
       route.reason = "the sum of the deltas";
     }
     if (choice.route == Route::kEdad && state.factors) {
       const auto from = state.factors->source_of(i);
-      route.reason =
-          from ? "delta computed from that of " + state.reduced[*from].name
-               : "delta sent: above it is no plain layer";
+      route.reason = from ? "delta computed from that of " +
+                                state.tensors.trained[*from].name
+                          : "delta sent: above it is no plain layer";
     }
     if (state.factors) route.last = state.factors->stats_of(i);
     list.push_back(std::move(route));
@@ -405,12 +414,12 @@ std::string DadParallelCore::describe_routes() const {
 }
 
 void DadParallelCore::share_buffers() {
-  if (state_->watch) state_->buffers.broadcast(state_->group);
+  if (state_->watch) state_->tensors.buffers.broadcast(state_->group);
 }
 
 void DadParallelCore::check_weights() const {
-  NamedTensors all = state_->parameters;
-  const NamedTensors buffers = state_->buffers.shared(state_->group);
+  NamedTensors all = state_->tensors.parameters;
+  const NamedTensors buffers = state_->tensors.buffers.shared(state_->group);
   all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_bits(state_->group, all);
 }
@@ -458,7 +467,7 @@ FixedRoutes DadParallelCore::fixed_routes() const {
   FixedRoutes fixed;
   if (state.options.mode != DadMode::kAuto || is_trying()) return fixed;
   for (std::size_t i = 0; i < state.choices.size(); ++i)
-    fixed.by_name[state.reduced[i].name] = state.choices[i].route;
+    fixed.by_name[state.tensors.trained[i].name] = state.choices[i].route;
   fixed.skips_zeros = state.skips_zeros;
   return fixed;
 }

@@ -8,7 +8,7 @@
 //   optimizer.step();  // all ranks take the same step
 //
 // The first forward() finds out how parameters are used; then it is decided
-// which way the gradient of each takes.
+// which route the gradient of each takes.
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -44,24 +44,26 @@ struct DadOptions {
   std::optional<bool> skips_zeros = {};      // of ReLU; none: where it pays
   bool first_layer_gradient = false;         // keeps the data at home
   std::map<std::string, Route> routes = {};  // by name of the parameter
-  // The same, as a plan says; the two above go before it.
+  // The same, from a plan; the two above override it.
   std::map<std::string, Route> planned = {};
   // Of those that take gradients; null: as they are.
   std::shared_ptr<BucketExchange> exchange = {};
   std::optional<LinkModel> link = {};  // none: it is measured
   // auto: plans that are predicted to be close are tried in the first steps;
-  // none: unless the link is told. What low rank holds back is dropped when
+  // none: unless `link` is given. What low rank holds back is dropped when
   // the plan changes.
   std::optional<bool> has_trials = {};
   Average average = Average::kRows;
   bool broadcast_buffers = true;
   bool find_unused_parameters = true;  // among those that take gradients
   double bucket_mb = 25;
+  // Factors of layers share a message up to this size.
+  double parcel_bytes = kParcelBytes;
   Overlap overlap = Overlap::kAuto;
   TraceWriter* trace = nullptr;
 };
 
-// The way of one parameter.
+// The route of one parameter's gradient.
 struct DadRoute {
   std::string name;
   std::string route;  // "gradient", "dad", "rank-dad", "with its weight"
@@ -113,6 +115,7 @@ class DadParallelCore : public Strategy {
 
  private:
   void wrap();
+  void check_nothing_waits();
   void see(Product product);
   void make_plan();
   void install(const RouteCandidate& candidate);

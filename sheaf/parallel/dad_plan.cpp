@@ -15,17 +15,17 @@ namespace {
 const std::string kRoute = "plan/route/";
 const std::string kSkipsZeros = "plan/skips_zeros";
 
-// A plan that is predicted to take so much longer than the best is not tried.
+// Plans that are predicted to be slower than the best by this factor are not
+// tried.
 constexpr double kWorthATrial = 1.6;
 
-// Messages below this share one; the latency is then a small part.
-constexpr double kParcelBytes = 256 << 10;
 std::vector<std::vector<std::size_t>> parcels(
-    const std::vector<std::size_t>& weights, const std::vector<double>& bytes) {
+    const std::vector<std::size_t>& weights, const std::vector<double>& bytes,
+    double parcel_bytes) {
   std::vector<std::vector<std::size_t>> list;
-  double filled = kParcelBytes;
+  double filled = parcel_bytes;
   for (const std::size_t weight : weights) {
-    if (filled >= kParcelBytes) {
+    if (filled >= parcel_bytes) {
       list.emplace_back();
       filled = 0;
     }
@@ -35,29 +35,28 @@ std::vector<std::vector<std::size_t>> parcels(
   return list;
 }
 
-// Ways that are not free: those of weights that auto does not choose for.
-std::optional<RouteChoice> told(const ParameterUse& use,
-                                const RouteWishes& wishes) {
+// Fixed routes: those of weights that auto does not choose for.
+std::optional<RouteChoice> fixed_route(const ParameterUse& use,
+                                       const RouteWishes& wishes) {
   if (use.rows == 0)
-    return RouteChoice{Route::kGradient,
-                       "not a factor of a product that was seen"};
+    return RouteChoice{Route::kGradient, "not used in a matrix product"};
   if (use.has_other_use)
     return RouteChoice{Route::kGradient, "also used outside of products"};
   if (const auto found = wishes.by_name.find(use.name);
       found != wishes.by_name.end())
-    return RouteChoice{found->second, "as told by name"};
+    return RouteChoice{found->second, "given by name"};
   if (use.takes_data && wishes.first_layer_gradient)
     return RouteChoice{Route::kGradient,
                        "first layer: its inputs are the data"};
   if (const auto found = wishes.planned.find(use.name);
       found != wishes.planned.end())
-    return RouteChoice{found->second, "as the plan says"};
+    return RouteChoice{found->second, "from the plan"};
   if (wishes.mode == DadMode::kAuto) return std::nullopt;
   if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
-    return RouteChoice{Route::kRankDad, "rank-dad was asked for"};
+    return RouteChoice{Route::kRankDad, "mode rank-dad"};
   if (wishes.mode == DadMode::kEdad && !use.is_lookup)
-    return RouteChoice{Route::kEdad, "edad was asked for"};
-  return RouteChoice{Route::kDad, "dad was asked for"};
+    return RouteChoice{Route::kEdad, "mode edad"};
+  return RouteChoice{Route::kDad, "mode dad"};
 }
 
 bool has_deltas(Route route) {
@@ -139,7 +138,8 @@ class Search {
     for (std::size_t i = 0; i < valid.size(); ++i)
       if (valid[i].route == Route::kEdad && !may_take(i, Route::kEdad))
         valid[i].route = Route::kDad;
-    return model_.step_ms(plan_factors(uses_, valid, link_.ranks));
+    return model_.step_ms(
+        plan_factors(uses_, valid, link_.ranks, wishes_.parcel_bytes));
   }
   double with(std::size_t i, Route route) {
     const Route before = std::exchange(choices_[i].route, route);
@@ -221,12 +221,12 @@ std::vector<RouteCandidate> route_candidates(
       SHEAF_CHECK(
           std::any_of(uses.begin(), uses.end(),
                       [&](const auto& use) { return use.name == name; }),
-          "a route is told for '", name,
-          "', which is no parameter of the module");
+          "a route is given for '", name,
+          "', which is not a parameter of the module");
   std::vector<RouteChoice> choices(uses.size());
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const auto fixed = told(uses[i], wishes);
+    const auto fixed = fixed_route(uses[i], wishes);
     if (fixed)
       choices[i] = *fixed;
     else
@@ -272,7 +272,8 @@ std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
 }
 
 FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
-                        const std::vector<RouteChoice>& choices, int ranks) {
+                        const std::vector<RouteChoice>& choices, int ranks,
+                        double parcel_bytes) {
   FactorPlan plan;
   std::vector<std::size_t> order;
   std::vector<double> in_bytes, out_bytes;
@@ -298,9 +299,9 @@ FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
   std::vector<std::size_t> early;
   for (const std::size_t i : order)
     if (choices[i].route != Route::kRankDad) early.push_back(i);
-  plan.forward = parcels(early, in_bytes);
+  plan.forward = parcels(early, in_bytes, parcel_bytes);
   std::reverse(order.begin(), order.end());
-  plan.backward = parcels(order, out_bytes);
+  plan.backward = parcels(order, out_bytes, parcel_bytes);
   return plan;
 }
 

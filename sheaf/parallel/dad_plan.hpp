@@ -1,5 +1,5 @@
 #pragma once
-// Which way each parameter's gradient takes, and why.
+// The route of each parameter's gradient, and why.
 
 #include <map>
 #include <string>
@@ -19,14 +19,18 @@ struct RouteChoice {
 
 enum class DadMode { kDad, kEdad, kRankDad, kAuto };
 
+// Messages below this share one; the latency is then a small part.
+constexpr double kParcelBytes = 256 << 10;
+
 struct RouteWishes {
   DadMode mode = DadMode::kDad;
   int rank = 4;
   bool allows_low_rank = false;  // in auto
   bool skips_zeros = false;
   bool first_layer_gradient = false;
-  std::map<std::string, Route> by_name = {};  // goes before all
-  std::map<std::string, Route> planned = {};  // before the mode
+  std::map<std::string, Route> by_name = {};  // overrides everything else
+  std::map<std::string, Route> planned = {};  // overrides the mode
+  double parcel_bytes = kParcelBytes;
 };
 
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
@@ -63,7 +67,8 @@ FixedRoutes routes_in(const NamedTensors& state);
 // Parcels and all. Biases go with their weights where all of those take
 // factors.
 FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
-                        const std::vector<RouteChoice>& choices, int ranks);
+                        const std::vector<RouteChoice>& choices, int ranks,
+                        double parcel_bytes = kParcelBytes);
 
 const char* name_of(Route route);
 

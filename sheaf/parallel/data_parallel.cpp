@@ -6,7 +6,6 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/agreement.hpp"
-#include "sheaf/parallel/buffers.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/parallel/wrapped_parameters.hpp"
@@ -19,8 +18,13 @@ namespace {
 const std::string kCommon = "common/";
 const std::string kOwn = "own/";
 
-// What ranks that step tell those that have finished.
-enum Word : std::int32_t { kFinished = 0, kPass = 1, kBuffers = 2 };
+// What ranks announce to those that have finished.
+enum Word : std::int32_t {
+  kFinished = 0,
+  kPass = 1,
+  kBuffers = 2,
+  kChanged = 3
+};
 
 ReducerOptions reducer_options(const DataParallelOptions& options) {
   SHEAF_CHECK(options.bucket_mb > 0 && options.first_bucket_mb > 0,
@@ -42,8 +46,7 @@ struct DataParallelCore::State {
   std::shared_ptr<torch::nn::Module> module;
   comm::Group group;  // our own: users' operations do not come between
   DataParallelOptions options;
-  NamedTensors parameters;
-  ModuleBuffers buffers;
+  ModuleTensors tensors;
   std::optional<WrappedParameters> wrapped;
   std::unique_ptr<Reducer> reducer;  // none in a group of one
   BackwardPass pass;
@@ -59,10 +62,13 @@ struct DataParallelCore::State {
   }
 
   // What each rank is about to do; `word` is this rank's.
-  std::vector<std::int32_t> tell(std::int32_t word) const {
+  std::vector<std::int32_t> announce(std::int32_t word) const {
     std::vector<std::int32_t> mine{word};
     std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));
     comm::all_gather(group, mine, all, {.name = "join"}).wait();
+    SHEAF_CHECK(std::find(all.begin(), all.end(), kChanged) == all.end(),
+                "the module has changed within join(); change it before "
+                "join() or after finish()");
     return all;
   }
   void begin_pass(const std::vector<std::int32_t>& words) {
@@ -73,7 +79,7 @@ struct DataParallelCore::State {
   }
   void send_buffers(const std::vector<std::int32_t>& words) {
     const auto first = std::find(words.begin(), words.end(), kBuffers);
-    buffers.broadcast(group, static_cast<int>(first - words.begin()));
+    tensors.buffers.broadcast(group, static_cast<int>(first - words.begin()));
   }
 };
 
@@ -92,39 +98,33 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
     if (state.before_pass) state.before_pass();
     if (!state.is_joining) return;
     ++state.passes;
-    state.begin_pass(state.tell(kPass));
+    state.begin_pass(state.announce(kPass));
   });
 }
 
-DataParallelCore::~DataParallelCore() = default;
+DataParallelCore::~DataParallelCore() {
+  state_->pass.disconnect();
+  state_->reducer.reset();
+  if (state_->options.exchange) state_->options.exchange->forget();
+}
 
 // Also when the module has changed: gradients of passes without exchange that
 // wait for the next pass go on waiting. All parameters may be frozen then: a
 // discriminator is, while the generator learns.
 void DataParallelCore::wrap() {
   State& state = *state_;
-  NamedTensors known = state.parameters;
-  for (const auto& buffer : state.buffers.tensors()) known.push_back(buffer);
-  state.parameters = unique_parameters(*state.module);
-  state.buffers = ModuleBuffers(*state.module);
-  auto reduced = trained_parameters(*state.module, state.parameters);
-  std::erase_if(reduced,
+  ModuleTensors now = share_tensors(state.group, *state.module, state.tensors);
+  std::erase_if(now.trained,
                 [&](const auto& one) { return state.keeps(one.tensor); });
-  if (state.group.size() == 1) return check_not_empty(reduced);
-  NamedTensors all = state.parameters;
-  const NamedTensors& buffers = state.buffers.tensors();
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  check_same_shapes(state.group, all);
-  if (!state.reducer) check_not_empty(reduced);
-  name_changes(state.parameters);
+  if (!state.wrapped) check_not_empty(now.trained);
+  state.tensors = std::move(now);
   state.wrapped.emplace(*state.module);
-  // Ranks may have buffers of their own by now.
-  broadcast_tensors(state.group, without(std::move(all), known));
+  if (state.group.size() == 1) return;
   state.pass.disconnect();
   std::optional<Reducer::Inheritance> old;
   if (state.reducer) old = state.reducer->inheritance();
   state.reducer.reset();
-  state.reducer = std::make_unique<Reducer>(std::move(reduced), state.group,
+  state.reducer = std::make_unique<Reducer>(state.tensors.trained, state.group,
                                             reducer_options(state.options));
   if (old) state.reducer->inherit(*old);
   state.pass.connect({state.reducer.get()}, state.reducer->connections());
@@ -135,29 +135,30 @@ void DataParallelCore::before_forward() {
   if (!state.reducer) return;
   state.pass.discard_broken();
   if (const auto changed = state.wrapped->find_change(*state.module)) {
+    if (state.is_joining) state.announce(kChanged);  // throws
     agree_on_change(state.group, *changed);
     wrap();
   }
   if (state.pass.is_syncing()) {
     state.reducer->before_forward();
-    if (state.options.broadcast_buffers && !state.buffers.empty()) {
+    if (state.options.broadcast_buffers && !state.tensors.buffers.empty()) {
       if (state.is_joining)
-        state.send_buffers(state.tell(kBuffers));
+        state.send_buffers(state.announce(kBuffers));
       else
-        state.buffers.broadcast(state.group);
+        state.tensors.buffers.broadcast(state.group);
     }
   }
-  state.buffers.begin_forward();
+  state.tensors.buffers.begin_forward();
 }
 
 void DataParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   if (!state_->reducer) return;
-  state_->buffers.end_forward();
+  state_->tensors.buffers.end_forward();
   state_->pass.watch(outputs);
 }
 
 void DataParallelCore::share_buffers() {
-  if (state_->reducer) state_->buffers.broadcast(state_->group);
+  if (state_->reducer) state_->tensors.buffers.broadcast(state_->group);
 }
 
 bool DataParallelCore::is_syncing() const { return state_->pass.is_syncing(); }
@@ -204,7 +205,7 @@ void DataParallelCore::Join::finish() {
   State& state = *model_.state_;
   if (state.reducer) {
     for (;;) {
-      const auto words = state.tell(kFinished);
+      const auto words = state.announce(kFinished);
       if (std::count(words.begin(), words.end(), kBuffers)) {
         state.send_buffers(words);
       } else if (std::count(words.begin(), words.end(), kPass)) {
@@ -220,17 +221,17 @@ void DataParallelCore::Join::finish() {
     comm::all_gather(state.group, mine, all, {.name = "join"}).wait();
     const auto most = std::max_element(all.begin(), all.end());
     const int root = static_cast<int>(most - all.begin());
-    broadcast_tensors(state.group, state.parameters, root);
-    state.buffers.broadcast(state.group, root);
+    broadcast_tensors(state.group, state.tensors.parameters, root);
+    state.tensors.buffers.broadcast(state.group, root);
   }
   state.is_joining = false;
 }
 
 void DataParallelCore::check_weights() const {
-  NamedTensors all = state_->parameters;
+  NamedTensors all = state_->tensors.parameters;
   std::erase_if(
       all, [this](const auto& entry) { return state_->keeps(entry.second); });
-  const NamedTensors buffers = state_->buffers.shared(state_->group);
+  const NamedTensors buffers = state_->tensors.buffers.shared(state_->group);
   all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_bits(state_->group, all);
 }

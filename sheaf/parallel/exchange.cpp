@@ -63,8 +63,8 @@ void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
     data.div_(divisor);
 }
 
-void BucketExchange::claim() {
-  SHEAF_CHECK(!is_claimed_.exchange(true),
+ExchangeClaim::ExchangeClaim(BucketExchange& exchange) : exchange_(exchange) {
+  SHEAF_CHECK(!exchange_.is_claimed_.exchange(true),
               "this exchange belongs to another model already; make one for "
               "each model");
 }

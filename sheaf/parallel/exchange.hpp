@@ -25,10 +25,6 @@ struct ExchangeState {
 class BucketExchange {
  public:
   virtual ~BucketExchange() = default;
-  // UsageError when another model has it: what it keeps is of one model, and
-  // two would use it at the same time.
-  void claim();
-  void release() { is_claimed_ = false; }
   // Whether it also averages bucket.outside(), so that large gradients can
   // stay where they are.
   virtual bool takes_outside() const { return false; }
@@ -38,8 +34,14 @@ class BucketExchange {
   // this rank gave away.
   virtual std::int64_t average(const comm::Group& group, Bucket& bucket,
                                int divisor) = 0;
-  // The buckets were made anew: nothing may be kept by bucket.
+  // Each pass averages every bucket once, unless it is broken off: then nothing
+  // of it may count for later ones. Called while no average() is under way.
+  virtual void begin_pass() {}
+  virtual void discard_pass() {}
+  // The buckets are new: nothing may be kept by bucket.
   virtual void reset() {}
+  // The model is gone: the next one begins anew.
+  virtual void forget() { reset(); }
   // The model's parameters have changed, and with them the buckets: parameter i
   // is numbered places[i] from now on. Without a place it is gone, and what was
   // kept of it is forgotten.
@@ -50,7 +52,22 @@ class BucketExchange {
   virtual void load(const ExchangeState& /*state*/) {}
 
  private:
+  friend class ExchangeClaim;
   std::atomic<bool> is_claimed_ = false;
+};
+
+// While it lives, the exchange belongs to one model.
+class ExchangeClaim {
+ public:
+  // UsageError when another model has it: what it keeps is of one model, and
+  // two would use it at the same time.
+  explicit ExchangeClaim(BucketExchange& exchange);
+  ~ExchangeClaim() { exchange_.is_claimed_ = false; }
+  ExchangeClaim(const ExchangeClaim&) = delete;
+  ExchangeClaim& operator=(const ExchangeClaim&) = delete;
+
+ private:
+  BucketExchange& exchange_;
 };
 
 // In place, over the ranks that have something to give. A sum may be too large

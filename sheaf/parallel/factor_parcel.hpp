@@ -1,5 +1,5 @@
 #pragma once
-// What ranks tell each other about the factors of some weights.
+// The factors of some weights as ranks exchange them.
 
 #include <torch/types.h>
 
@@ -49,7 +49,7 @@ struct ParcelPlace {
 
 struct FactorParcel {
   ParcelPlace place;
-  // Parameters that have a gradient in the ordinary way, too.
+  // Parameters that also have an ordinary gradient.
   Numbers remainders;
   std::vector<FactorPart> parts;
   std::int64_t identity = 0;  // of the rank's products: product_identity.hpp

@@ -1,5 +1,6 @@
 #include "sheaf/parallel/factor_reducer.hpp"
 
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -25,8 +26,11 @@ FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
       gradients_(parameters_, group.size()),
       has_remainder_(parameters_.size()),
       shares_memory_(parameters_.size()),
-      anyone_has_(parameters_.size()) {
+      anyone_has_(parameters_.size()),
+      parcel_of_(parameters_.size()) {
   group_.set_patient(is_overlapping_);
+  for (std::size_t i = 0; i < plan_.backward.size(); ++i)
+    for (const std::size_t weight : plan_.backward[i]) parcel_of_[weight] = i;
   exchange_.begin_pass(parameters_[0].tensor.device());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (takes(i) || plan_.is_bias[i]) hooked_.push_back(i);
@@ -70,8 +74,9 @@ void FactorReducer::forget_reset_locked() {
           if (!call.delta.defined()) continue;
           call.delta.reset();
           call.arrivals = 0;
-          call.is_dropped = k >= block->early;
+          if (k >= block->early) drop(site, call);
         }
+      for (const auto& block : site.blocks) remove_dropped(*block);
       site.mark.clear();
       continue;
     }
@@ -80,6 +85,27 @@ void FactorReducer::forget_reset_locked() {
                 "DadParallel keeps until the next exchange; reset gradients by "
                 "forget_gradients(), and change them after the exchange");
   }
+}
+
+// A call without rows. Its number stays where later calls have theirs.
+void FactorReducer::drop(Site& site, Call& call) {
+  call.is_dropped = true;
+  call.input.reset();
+  --site.calls;
+}
+
+void FactorReducer::remove_dropped(Block& block) {
+  while (!block.calls.empty() && block.calls.back().is_dropped)
+    block.calls.pop_back();
+}
+
+bool FactorReducer::has_local() {
+  const std::lock_guard lock(mutex_);
+  forget_reset_locked();
+  return std::any_of(sites_.begin(), sites_.end(),
+                     [](const Site& site) { return site.mark.is_set(); }) ||
+         std::find(has_remainder_.begin(), has_remainder_.end(), true) !=
+             has_remainder_.end();
 }
 
 // What a product's hook knows.
@@ -114,7 +140,7 @@ FactorReducer::Block& FactorReducer::block_for(const Product& product) {
 void FactorReducer::add(const Product& given) {
   const std::lock_guard lock(mutex_);
   Product product = given;
-  // A bias that other weights add, too, may take the ordinary way.
+  // A bias that other weights add, too, may be exchanged as a gradient.
   if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
   Block& block = block_for(product);
   auto ticket = std::make_shared<Ticket>(
@@ -141,14 +167,23 @@ ProductTap::Handlers FactorReducer::handlers(
           },
           [self, ticket](const at::Tensor& gradient) {
             (*self)->take_delta(*ticket, ticket->product.delta(gradient));
+            // The graph, too, lets go of what it has saved.
+            if (!torch::autograd::get_current_graph_task_keep_graph())
+              ticket->product.input.reset();
           },
           [self, ticket] {
             if (*self) (*self)->drop(*ticket);
           }};
 }
 
-// A hook of the user on the weight itself wants to see its gradient.
-bool FactorReducer::takes_delta(const Ticket& ticket) const {
+// A hook of the user on the weight itself wants to see its gradient. Once the
+// weight's parcel has left, as it may for a layer that is computed again or a
+// graph of an earlier pass, backward() computes the gradient: a remainder.
+bool FactorReducer::takes_delta(const Ticket& ticket) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (parcel_of_[ticket.product.weight] < next_backward_) return false;
+  }
   const auto has_hooks = [&](std::size_t parameter) {
     return !torch::autograd::impl::hooks(parameters_[parameter].tensor).empty();
   };
@@ -171,6 +206,8 @@ void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
     const Seen& from = seen[above[i]->layer];
     if (seen[i].block->calls.size() != 1 || from.block->calls.size() != 1)
       continue;
+    // Layers may come in another order than in the forward() of the plan.
+    if (parcel_of_[from.weight] > parcel_of_[seen[i].weight]) continue;
     seen[i].block->source = {from.block->key, above[i]->activation};
     const auto chain = std::make_shared<DeltaChain>();
     seen[i].block->chain = chain;
@@ -203,7 +240,10 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
   if (is_in_time(ticket)) {
     Call& call = calls[ticket.call];
     const at::Tensor& input = ticket.product.input;
-    if (call.is_dropped) call = {input, {}, input._version()};
+    if (call.is_dropped) {
+      call = {input, {}, input._version()};
+      ++site.calls;
+    }
     call.delta = call.delta.defined() ? call.delta + delta : delta;
     ++call.arrivals;
   } else {
@@ -223,13 +263,12 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
 void FactorReducer::drop(const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   if (!is_in_time(ticket)) return;
-  std::vector<Call>& calls = ticket.block->calls;
-  Call& call = calls[ticket.call];
-  if (call.delta.defined() || ticket.call < ticket.block->early) return;
-  call.is_dropped = true;
-  call.input.reset();
-  --sites_[ticket.product.weight].calls;
-  while (!calls.empty() && calls.back().is_dropped) calls.pop_back();
+  Call& call = ticket.block->calls[ticket.call];
+  if (call.delta.defined() || call.is_dropped ||
+      ticket.call < ticket.block->early)
+    return;
+  drop(sites_[ticket.product.weight], call);
+  remove_dropped(*ticket.block);
 }
 
 // Calls whose deltas came in passes without exchange wait for its end: more may
@@ -253,12 +292,14 @@ void FactorReducer::launch_forward(bool all) {
 }
 
 void FactorReducer::launch_backward(bool all) {
+  // A layer that is computed again has no call until backward() comes to it.
   const auto is_complete = [&](std::size_t weight) {
-    return sites_[weight].deltas == sites_[weight].calls;
+    const Site& site = sites_[weight];
+    return site.deltas == site.calls && site.calls >= plan_.calls[weight];
   };
   for (; next_backward_ < plan_.backward.size(); ++next_backward_) {
     const auto& weights = plan_.backward[next_backward_];
-    // The last one tells of remainders, which may come until the end.
+    // The last one lists the remainders, which may come until the end.
     const bool is_last = next_backward_ + 1 == plan_.backward.size();
     if (!all &&
         (is_last || !std::all_of(weights.begin(), weights.end(), is_complete)))
@@ -339,8 +380,8 @@ void FactorReducer::discard() noexcept {
   clear();
 }
 
-// What came in the ordinary way is averaged in the ordinary way; it is rare.
-// Gradients of earlier passes are the same on all ranks: their average is they.
+// Remainders are averaged as ordinary gradients are; they are rare. Gradients
+// of earlier passes are equal on all ranks: the average leaves them unchanged.
 void FactorReducer::settle() {
   for (const std::size_t i : hooked_) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
@@ -351,7 +392,9 @@ void FactorReducer::settle() {
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
     }
     if (!gradients_.is_made(i)) continue;
-    if (gradient.defined())
+    if (gradient.defined() && shares_memory_[i])
+      gradient = gradient + gradients_.gradient(i);
+    else if (gradient.defined())
       gradient.add_(gradients_.gradient(i));
     else
       gradient = gradients_.gradient(i);
@@ -361,7 +404,7 @@ void FactorReducer::settle() {
 void FactorReducer::clear() {
   try {
     worker_.drain();
-  } catch (...) {  // told already, or of a pass that is forgotten
+  } catch (...) {  // reported already, or of a pass that is discarded
   }
   exchange_.forget_pass();
   std::vector<Seen> seen;  // destroyed without the lock: see drop()

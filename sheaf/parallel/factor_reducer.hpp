@@ -87,6 +87,8 @@ class FactorReducer : public GradientSink {
   // Finds the deltas that need not be sent, for all ranks can compute them
   // from those of the layer above.
   void after_forward(const std::vector<at::Tensor*>& outputs);
+  // Whether something of passes without exchange waits for the next pass.
+  bool has_local();
   // No graph is left that would bring deltas, and no rows wait for a pass.
   bool is_idle();
 
@@ -154,9 +156,11 @@ class FactorReducer : public GradientSink {
   Block& block_for(const Product& product);
   struct Ticket;
   ProductTap::Handlers handlers(const std::shared_ptr<Ticket>& ticket);
-  bool takes_delta(const Ticket& ticket) const;
+  bool takes_delta(const Ticket& ticket);
   void take_delta(const Ticket& ticket, const at::Tensor& delta);
   void drop(const Ticket& ticket);
+  static void drop(Site& site, Call& call);
+  static void remove_dropped(Block& block);
   void forget_reset_locked();
   bool is_in_time(const Ticket& ticket) const;
   void launch_forward(bool all);
@@ -188,9 +192,10 @@ class FactorReducer : public GradientSink {
   std::vector<Seen> seen_;
   FactorExchange exchange_;
   FactorGradients gradients_;
-  std::vector<bool> has_remainder_;  // a gradient in the ordinary way, too
-  std::vector<bool> shares_memory_;  // that gradient does
-  std::vector<bool> anyone_has_;     // the same, of all ranks
+  std::vector<bool> has_remainder_;     // a gradient in the ordinary way, too
+  std::vector<bool> shares_memory_;     // that gradient does
+  std::vector<bool> anyone_has_;        // the same, of all ranks
+  std::vector<std::size_t> parcel_of_;  // the weight's, in backward()
   std::size_t next_forward_ = 0;
   std::size_t next_backward_ = 0;
   std::deque<Parcel> parcels_;  // that wait for the end of backward()

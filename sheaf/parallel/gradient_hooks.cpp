@@ -84,6 +84,8 @@ GradientHooks::GradientHooks(
               // A function may give no gradient at all.
               if (inputs.empty() || !inputs[0].defined()) return outputs;
               const at::Tensor tensor(parameter.lock());
+              // Frozen since forward(): nothing was accumulated.
+              if (!tensor.requires_grad()) return outputs;
               (*handler)({i, owns_memory(tensor.grad(), inputs[0])});
               return outputs;
             }));
@@ -98,6 +100,10 @@ GradientHooks::~GradientHooks() {
 void at_end_of_backward(std::function<void()> action) {
   torch::autograd::Engine::get_default_engine().queue_callback(
       std::move(action));
+}
+
+bool is_within_backward() {
+  return torch::autograd::get_current_graph_task_exec_info() != nullptr;
 }
 
 bool is_for_some_inputs_only() {

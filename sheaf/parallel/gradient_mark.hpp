@@ -1,5 +1,5 @@
 #pragma once
-// Tells whether a parameter's gradient is still the one that was there.
+// Detects whether a parameter's gradient was reset or modified.
 
 #include <torch/types.h>
 

@@ -93,7 +93,7 @@ void forget_gradients(const torch::nn::Module& module) {
 }
 
 std::uint64_t seed_rank(std::uint64_t seed, const comm::Group& group) {
-  // Neighbouring seeds of a counter make unlike streams after this mix.
+  // After this mix, consecutive seeds give independent streams.
   std::uint64_t x = seed + 0x9e3779b97f4a7c15u *
                                (static_cast<std::uint64_t>(group.rank()) + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -12,11 +12,11 @@ struct LowRankOptions {
   int rank = 4;  // rows at most
   // Fewer rows where the rest has at most this part of the product's norm.
   double tolerance = 0;
-  // What was left out is added the next time, up to so many rows of it; 0:
-  // it is lost.
+  // What was left out is added the next time, up to this number of rows; 0: it
+  // is lost.
   int feedback_rows = 16;
   // Sequential power iteration with deflation, as in dad_torch, for
-  // comparisons: so many steps for each row. 0: the exact factors.
+  // comparisons: this number of iterations per row. 0: the exact factors.
   int power_iterations = 0;
 };
 

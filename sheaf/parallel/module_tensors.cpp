@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/wrapped_parameters.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -50,19 +51,34 @@ NamedTensors without(NamedTensors list, const NamedTensors& known) {
   return list;
 }
 
-std::vector<ReducedParameter> trained_parameters(
-    torch::nn::Module& module, const NamedTensors& parameters) {
+ModuleTensors::ModuleTensors(torch::nn::Module& module)
+    : parameters(unique_parameters(module)), buffers(module) {
   const auto sparse = sparse_weights(module);
-  std::vector<ReducedParameter> list;
   for (const auto& [name, tensor] : parameters)
     if (tensor.requires_grad())
-      list.push_back(
+      trained.push_back(
           {name, tensor, sparse.count(tensor.unsafeGetTensorImpl()) > 0});
+}
+
+NamedTensors ModuleTensors::all() const {
+  NamedTensors list = parameters;
+  list.insert(list.end(), buffers.tensors().begin(), buffers.tensors().end());
   return list;
 }
 
-void check_not_empty(const std::vector<ReducedParameter>& list) {
-  SHEAF_CHECK(!list.empty(),
+ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
+                            const ModuleTensors& known) {
+  ModuleTensors now(module);
+  check_same_shapes(group, now.all());
+  // Ranks may have buffers of their own by now: the known ones stay.
+  broadcast_tensors(group, without(now.all(), known.all()));
+  now.buffers.inherit(known.buffers);
+  name_changes(now.parameters);
+  return now;
+}
+
+void check_not_empty(const std::vector<ReducedParameter>& trained) {
+  SHEAF_CHECK(!trained.empty(),
               "no parameter of the module requires a gradient: there is "
               "nothing to average, and there is no need to wrap it");
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sheaf/parallel/agreement.hpp"
+#include "sheaf/parallel/buffers.hpp"
 #include "sheaf/parallel/reducer.hpp"
 
 namespace sheaf::parallel {
@@ -17,10 +18,20 @@ NamedTensors buffers_of(torch::nn::Module& module);
 // Those of the list that are not among the known ones.
 NamedTensors without(NamedTensors list, const NamedTensors& known);
 
-// Those of the parameters that are trained.
-std::vector<ReducedParameter> trained_parameters(
-    torch::nn::Module& module, const NamedTensors& parameters);
-// UsageError when there are none.
-void check_not_empty(const std::vector<ReducedParameter>& list);
+struct ModuleTensors {
+  NamedTensors parameters;
+  std::vector<ReducedParameter> trained;  // those that require a gradient
+  ModuleBuffers buffers;
+
+  ModuleTensors() = default;
+  explicit ModuleTensors(torch::nn::Module& module);
+  NamedTensors all() const;
+};
+// The module's tensors; UsageError on all ranks where ranks have other ones.
+// Those that are not among the known ones become rank 0's.
+ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
+                            const ModuleTensors& known);
+// UsageError when there is nothing to train.
+void check_not_empty(const std::vector<ReducedParameter>& trained);
 
 }  // namespace sheaf::parallel

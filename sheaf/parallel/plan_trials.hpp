@@ -1,6 +1,6 @@
 #pragma once
-// Plans that the first steps are made with in turns, to see which is fastest:
-// a prediction cannot tell what differs by a tenth.
+// Runs candidate plans in turns in the first steps, to find the fastest: a
+// prediction cannot resolve differences of 10 %.
 
 #include <cstddef>
 #include <vector>
@@ -10,7 +10,7 @@ namespace sheaf::parallel {
 class PlanTrials {
  public:
   PlanTrials() = default;  // over before it begins
-  // So many passes of a turn count, after a first one that finds cold memory.
+  // Each turn is `passes` timed passes after one to warm up.
   PlanTrials(std::size_t plans, int passes) : ms_(plans), passes_(passes) {}
 
   bool is_over() const { return turn_ >= kRounds * ms_.size(); }
@@ -36,8 +36,8 @@ class PlanTrials {
   int done_ = 0;  // passes of this turn
 };
 
-// How many passes tell a plan from another, by the predicted time of one: more
-// of short ones, which vary more.
+// The number of passes that it takes to compare two plans, by the predicted
+// time of one: more of short ones, which vary more.
 int passes_for(double predicted_ms);
 
 // The plan to keep, from the times of all plans: the first, unless another is

@@ -70,6 +70,11 @@ struct Matrix {
   Memory before;  // the memory before `step`
   int step = -1;
 
+  // To the memory before `step`.
+  void go_back() {
+    std::swap(memory, before);
+    step = -1;
+  }
   // The memory, where the last step of that number could not be taken.
   const Memory& memory_without(int bad_step) const {
     return step == bad_step && step >= 0 ? before : memory;
@@ -133,25 +138,38 @@ class PowerSgd : public BucketExchange {
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {
     Layout& layout = layouts_[&bucket];
-    const int step = steps_before_ + steps_[&bucket]++;
-    if (step < options_.start_step)
-      return average_plainly(group, bucket, divisor, step);
+    if (step_ < options_.start_step)
+      return average_plainly(group, bucket, divisor);
     if (layout.matrices.empty() && layout.plain.empty())
       layout = make_layout(group, bucket);
     std::int64_t bytes = 0;
     if (!find_factors(group, bucket, divisor, layout, bytes))
-      return bytes + average_plainly(group, bucket, divisor, step);
+      return bytes + average_plainly(group, bucket, divisor);
     for (const Plain& plain : layout.plain) plain.from.copy_(plain.wire);
-    for (Matrix& matrix : layout.matrices) restore(bucket, matrix, step);
+    for (Matrix& matrix : layout.matrices) restore(bucket, matrix);
     return bytes;
+  }
+
+  void begin_pass() override { ++step_; }
+
+  void discard_pass() override {
+    for (auto& [bucket, layout] : layouts_)
+      for (Matrix& matrix : layout.matrices)
+        if (matrix.step == step_) matrix.go_back();
+    if (bad_step_ == step_) bad_step_ = -1;
+    --step_;
   }
 
   void reset() override {
     memories_ = remember();
-    steps_before_ = steps();
     layouts_.clear();
-    steps_.clear();
     bad_step_ = -1;
+  }
+
+  void forget() override {
+    layouts_.clear();
+    memories_.clear();
+    step_ = bad_step_ = -1;
   }
 
   void renumber(const Places& places) override {
@@ -163,7 +181,7 @@ class PowerSgd : public BucketExchange {
 
   ExchangeState state() const override {
     ExchangeState state;
-    state.common.emplace_back("steps", torch::tensor(steps()));
+    state.common.emplace_back("steps", torch::tensor(step_ + 1));
     for (const auto& [index, memory] : remember()) {
       state.common.emplace_back(concat("q/", index), memory.q);
       state.own.emplace_back(concat("error/", index), memory.error);
@@ -174,7 +192,7 @@ class PowerSgd : public BucketExchange {
   void load(const ExchangeState& state) override {
     reset();
     memories_.clear();
-    steps_before_ = state.common.at(0).second.item<int>();
+    step_ = state.common.at(0).second.item<int>() - 1;
     for (std::size_t i = 0; i < state.own.size(); ++i) {
       const std::string& name = state.own[i].first;
       memories_[std::stoul(name.substr(name.find('/') + 1))] = {
@@ -193,11 +211,6 @@ class PowerSgd : public BucketExchange {
   }
   static Memory copy_of(const Memory& memory) {
     return {memory.q.clone(), memory.error.clone()};
-  }
-
-  // Passes so far; a bucket takes part in each.
-  int steps() const {
-    return steps_before_ + (steps_.empty() ? 0 : steps_.begin()->second);
   }
 
   bool is_worth_it(const at::Tensor& view) const {
@@ -263,9 +276,9 @@ class PowerSgd : public BucketExchange {
   // What an average of the gradients themselves gives. Where it is not finite,
   // the step is a bad one, for all ranks.
   std::int64_t average_plainly(const comm::Group& group, Bucket& bucket,
-                               int divisor, int step) {
+                               int divisor) {
     const std::int64_t bytes = plain_->average(group, bucket, divisor);
-    if (!at::isfinite(bucket.shared()).all().item<bool>()) bad_step_ = step;
+    if (!at::isfinite(bucket.shared()).all().item<bool>()) bad_step_ = step_;
     return bytes;
   }
 
@@ -296,8 +309,7 @@ class PowerSgd : public BucketExchange {
 
   // The gradient and what was lost go to the place of the older error.
   void project(const Bucket& bucket, Matrix& matrix) const {
-    if (matrix.step == bad_step_ && matrix.step >= 0)
-      std::swap(matrix.memory, matrix.before);
+    if (matrix.step == bad_step_ && matrix.step >= 0) matrix.go_back();
     matrix.step = -1;
     const at::Tensor m = as_matrix(bucket, matrix.member);
     at::add_out(matrix.before.error, m, matrix.memory.error);
@@ -306,7 +318,7 @@ class PowerSgd : public BucketExchange {
     matrix.p.copy_(wide(matrix.before.error).mm(wide(matrix.before.q)));
   }
 
-  void restore(const Bucket& bucket, Matrix& matrix, int step) const {
+  void restore(const Bucket& bucket, Matrix& matrix) const {
     at::Tensor m = as_matrix(bucket, matrix.member);
     m.copy_(portable_product(matrix.p, matrix.q.t()));
     if (options_.error_feedback)
@@ -315,15 +327,14 @@ class PowerSgd : public BucketExchange {
       matrix.before.error.zero_();
     matrix.before.q.copy_(matrix.q);
     std::swap(matrix.memory, matrix.before);
-    matrix.step = step;
+    matrix.step = step_;
   }
 
   PowerSgdOptions options_;
   std::unique_ptr<BucketExchange> plain_;
   std::map<const Bucket*, Layout> layouts_;
-  std::map<const Bucket*, int> steps_;
   std::map<std::size_t, Memory> memories_;  // of earlier layouts
-  int steps_before_ = 0;                    // with earlier buckets
+  int step_ = -1;      // the pass that is under way, or the last one
   int bad_step_ = -1;  // the last one that could not be taken
 };
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace sheaf::parallel {
 namespace {
 
 // Settings that libraries read, by the beginning of their names. Numbers of
-// threads that follow from others are asked for.
+// threads that follow from others are queried.
 constexpr std::string_view kSettings[] = {
     "ATEN_CPU_CAPABILITY",  "BLIS_",       "CUBLAS_", "DNNL_",    "MKL_",
     "NVIDIA_TF32_OVERRIDE", "OMP_DYNAMIC", "ONEDNN_", "OPENBLAS_"};
@@ -67,26 +69,36 @@ const std::string& blas_config() {
   return text;
 }
 
-// With OpenMP a BLAS takes as many threads as libtorch, which is asked for
-// that; what OpenBLAS itself says then changes with each thread's first call.
-std::string blas() {
-  const bool has_own_threads =
-      blas_config().find("USE_OPENMP") == std::string::npos;
-  return concat(ask<const char*>("openblas_get_corename", ""), " ",
-                blas_config(), " threads ",
-                has_own_threads ? ask<int>("openblas_get_num_threads", 0) : 0);
+// With OpenMP the BLAS uses libtorch's number of threads; the one that OpenBLAS
+// reports then changes with each thread's first call.
+int blas_threads() {
+  using Function = int (*)();
+  static const auto function = [] {
+    const bool has_own = blas_config().find("USE_OPENMP") == std::string::npos;
+    return reinterpret_cast<Function>(
+        has_own ? ::dlsym(RTLD_DEFAULT, "openblas_get_num_threads") : nullptr);
+  }();
+  return function ? function() : 0;
 }
 
 // What does not change. The instruction set is in libtorch's config.
 const std::string& fixed_text() {
   static const std::string text =
-      concat("processor", processor(), "; libtorch ", TORCH_VERSION_MAJOR, ".",
-             TORCH_VERSION_MINOR, "; settings", settings());
+      concat("BLAS ", ask<const char*>("openblas_get_corename", ""), " ",
+             blas_config(), "; processor", processor(), "; libtorch ",
+             TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, "; settings",
+             settings(), "; ", at::show_config());
   return text;
 }
-const std::string& config_text() {
-  static const std::string text = at::show_config();
-  return text;
+
+// Slow to ask for.
+std::string device_name(int device) {
+  static std::mutex mutex;
+  static std::map<int, std::string> names;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = names.try_emplace(device);
+  if (is_new) found->second = cast_kernels::device_name(device);
+  return found->second;
 }
 
 // Of products on a GPU. libtorch refuses the question where it was set in more
@@ -96,29 +108,34 @@ std::string precision() {
     return concat(
         static_cast<int>(at::globalContext().float32MatmulPrecision()));
   } catch (const c10::Error&) {
-    return "set in several ways";
+    return "set by several functions";
   }
 }
 
-std::int64_t hash_of(const std::string& text) {
-  std::uint64_t sum = 0xcbf29ce484222325u;
+std::uint64_t hash_of(const std::string& text,
+                      std::uint64_t sum = 0xcbf29ce484222325u) {
   for (const char c : text)
     sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return static_cast<std::int64_t>(sum);
+  return sum;
+}
+
+// What may change between two passes.
+std::string changing_text(int device) {
+  std::string text = concat(at::get_num_threads(), " threads; ", blas_threads(),
+                            " of the BLAS; ");
+  if (device >= 0) text += concat(device_name(device), " ", precision(), "; ");
+  return text;
 }
 
 }  // namespace
 
 std::string describe_products(int device) {
-  std::string text = concat(at::get_num_threads(), " threads; BLAS ", blas(),
-                            "; ", fixed_text());
-  if (device >= 0)
-    text += concat("; ", cast_kernels::device_name(device), " ", precision());
-  return text;
+  return changing_text(device) + fixed_text();
 }
 
 std::int64_t product_identity(int device) {
-  return hash_of(describe_products(device) + config_text());
+  static const std::uint64_t fixed = hash_of(fixed_text());
+  return static_cast<std::int64_t>(hash_of(changing_text(device), fixed));
 }
 
 }  // namespace sheaf::parallel

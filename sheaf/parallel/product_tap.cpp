@@ -13,7 +13,7 @@ using torch::autograd::variable_list;
 
 struct BeforeProduct : torch::autograd::FunctionPreHook {
   variable_list operator()(const variable_list& gradients) override {
-    if (!is_for_some_inputs_only()) tap->before(gradients[0]);
+    tap->before(gradients[0]);
     return gradients;
   }
   std::shared_ptr<ProductTap> tap;
@@ -72,7 +72,8 @@ void ProductTap::restore() {
 void ProductTap::before(const at::Tensor& gradient) {
   restore();  // after a computation that threw
   // With create_graph it would not be part of the new graph.
-  if (gradient.defined() && !at::GradMode::is_enabled() && handlers_.takes())
+  if (gradient.defined() && !at::GradMode::is_enabled() &&
+      !is_for_some_inputs_only() && handlers_.takes())
     cut();
 }
 

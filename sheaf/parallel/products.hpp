@@ -4,7 +4,7 @@
 // For y = x W the gradient of W is the product of x and of the gradient of y,
 // its *delta*. Both have as many rows as the batch, and are often smaller than
 // W. Layers need not be rewritten: every operation passes the dispatcher,
-// which tells observers its inputs and outputs (RecordFunction).
+// which reports inputs and outputs to observers (RecordFunction).
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
@@ -55,7 +55,7 @@ struct Product {
   at::Tensor delta(const at::Tensor& gradient) const;
 };
 
-// Tells of every product of this thread between start() and stop().
+// Reports every product of this thread between start() and stop().
 class ProductWatch {
  public:
   using Handler = std::function<void(Product)>;

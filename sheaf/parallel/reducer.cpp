@@ -21,6 +21,11 @@ constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
 // What a rank with a late gradient adds to the count of a parameter's users.
 constexpr std::int32_t kLate = 1 << 16;
 
+ReducerOptions with_exchange(ReducerOptions options) {
+  if (!options.exchange) options.exchange = make_plain_exchange();
+  return options;
+}
+
 }  // namespace
 
 // Where every core computes, an exchange beside it only takes cores away.
@@ -35,12 +40,12 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
                  const comm::Group& group, ReducerOptions options)
     : parameters_(std::move(parameters)),
       group_(group),
-      options_(std::move(options)),
+      options_(with_exchange(std::move(options))),
+      claim_(*options_.exchange),
       is_overlapping_(should_overlap(options_.overlap, group)),
       active_(group.size()),
       divisor_(group.size()) {
-  if (!options_.exchange) options_.exchange = make_plain_exchange();
-  options_.exchange->claim();
+  options_.exchange->reset();
   group_.set_patient(is_overlapping_);
   states_.resize(parameters_.size());
   late_.resize(parameters_.size());
@@ -61,7 +66,6 @@ Reducer::~Reducer() {
     worker_.drain();
   } catch (...) {  // backward() has thrown it, or was never finished
   }
-  options_.exchange->release();
 }
 
 std::vector<BackwardPass::Connection> Reducer::connections() {
@@ -129,6 +133,8 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
 
 void Reducer::begin_pass() {
   ++pass_;
+  options_.exchange->begin_pass();
+  has_begun_ = true;
   next_launch_ = 0;
   ready_order_.clear();
   for (std::size_t i = 0; i < buckets_.size(); ++i)
@@ -207,7 +213,9 @@ void Reducer::take_late(std::size_t index) {
   if (late_[index].defined())
     late_[index].add_(gradient);
   else
-    late_[index] = gradient.clone(at::MemoryFormat::Contiguous);
+    late_[index] = gradient.is_sparse()
+                       ? gradient.to_dense()
+                       : gradient.clone(at::MemoryFormat::Contiguous);
   gradient.reset();
 }
 
@@ -263,6 +271,7 @@ void Reducer::average_on_device(Bucket& bucket) {
   const bool is_nccl = tensor::nccl::is_enabled(group_) && block.is_cuda() &&
                        homes_[bucket.members()[0].index].is_device;
   if (is_nccl && options_.exchange->takes_outside()) {
+    bucket.staging()->wait_on_device();
     average_over(group_, block, divisor_, bucket.name());
     stats_.bytes += bucket.bytes();
     return;
@@ -373,6 +382,7 @@ void Reducer::add_late_gradients() {
 }
 
 void Reducer::end_pass() {
+  has_begun_ = false;
   std::fill(states_.begin(), states_.end(), State::kWaiting);
   for (at::Tensor& late : late_) late.reset();
   for (at::Tensor& kept : kept_) kept.reset();
@@ -383,8 +393,9 @@ void Reducer::end_pass() {
 void Reducer::discard() noexcept {
   try {
     worker_.drain();
-  } catch (...) {  // of an exchange that nobody waits for any more
+  } catch (...) {  // of an exchange that was abandoned
   }
+  if (has_begun_) options_.exchange->discard_pass();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] == State::kReady) has_local_[i] = false;
     if (kept_[i].defined())

@@ -52,7 +52,7 @@ struct ReducerOptions {
 struct ExchangeStats {
   double exchange_ms = 0;  // buckets under way, overlapped or not
   double wait_ms = 0;      // of that, what backward() waited for at its end
-  double gradient_ms = 0;  // gradients out of factors, after that
+  double gradient_ms = 0;  // computing gradients from factors, after that
   std::int64_t bytes = 0;  // given away by this rank
   std::int64_t passes = 0;
   std::int64_t buckets = 0;
@@ -139,6 +139,8 @@ class Reducer : public GradientSink {
   std::vector<ReducedParameter> parameters_;
   comm::Group group_;
   ReducerOptions options_;
+  ExchangeClaim claim_;
+  bool has_begun_ = false;  // a pass, which has not ended
   bool is_overlapping_ = false;
   int active_ = 1;
   int divisor_ = 1;

@@ -8,7 +8,7 @@
 
 namespace sheaf::parallel {
 
-// A thin matrix whose rows lie anywhere.
+// A thin matrix whose rows are at arbitrary addresses.
 template <class T>
 struct RowsOf {
   const T* const* rows;
@@ -47,7 +47,8 @@ struct LargestProblem {
 };
 
 // Columns that are orthogonal to the first `rank` that were found: of all that
-// these leave they hold nearly as much as so many can, or everything.
+// these leave they hold nearly as much as that number of columns can, or
+// everything.
 struct RestProblem {
   CoreMatrix core;
   const double* found;       // u of what was found

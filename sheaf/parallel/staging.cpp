@@ -40,6 +40,10 @@ void Staging::mark() {
   side_->done.record(side_->streams.getStream(block_.device()));
 }
 
+void Staging::wait_on_device() {
+  if (side_) side_->done.block(side_->streams.getStream(block_.device()));
+}
+
 void Staging::to_host() {
   const at::NoGradGuard no_grad;
   if (!side_) {

@@ -20,6 +20,8 @@ class Staging {
 
   // What this thread has given the device until now is in the next to_host().
   void mark();
+  // What this thread gives the device from now on comes after that.
+  void wait_on_device();
   // Both return when the copy is done. For any thread.
   void to_host();
   void to_device();

@@ -1,5 +1,5 @@
 #pragma once
-// What all ways to train one module on many ranks have in common.
+// The interface of all strategies that train one module on many ranks.
 
 #include <torch/types.h>
 

@@ -7,7 +7,7 @@
 // local sums: they are averaged with all other gradients.
 //
 // Unmodified modules are reached by the dispatcher: `aten::batch_norm` is made
-// of other operations, and a kernel of ours for the autograd keys goes before.
+// of other operations; a kernel of ours for the autograd keys overrides it.
 
 #include "sheaf/parallel/sync_batch_norm.hpp"
 

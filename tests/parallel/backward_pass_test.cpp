@@ -37,7 +37,8 @@ TORCH_MODULE(Chain);
 
 // The same for each strategy: `body` gets a model and its module.
 template <class Body>
-void with_each_strategy(int ranks, Body body) {
+void with_each_strategy(int ranks, Body body,
+                        double parcel_bytes = kParcelBytes) {
   for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
     run_threads(ranks, [&](const Group& group) {
       Chain net;
@@ -53,6 +54,7 @@ void with_each_strategy(int ranks, Body body) {
         DadParallel model(net, group,
                           {.mode = mode,
                            .link = LinkModel{.ranks = ranks},
+                           .parcel_bytes = parcel_bytes,
                            .overlap = overlap});
         SCOPED_TRACE(mode == DadMode::kDad ? "dad" : "edad");
         body(model, net, group);
@@ -168,6 +170,82 @@ TEST(BackwardPass, TheWholeModuleMayBeFrozenForAWhile) {
   });
 }
 
+// Layers in messages of their own, which leave as soon as they are complete.
+TEST(BackwardPass, GraphsOfEarlierForwardsCount) {
+  with_each_strategy(
+      2,
+      [](auto& model, Chain& net, const Group& group) {
+        const auto type = net->a->weight.scalar_type();
+        const at::Tensor x = input_for(group, type);
+        model.forward(x).square().mean().backward();
+        for (int step = 0; step < 2; ++step) {
+          forget_gradients(*net);
+          const at::Tensor first = model.forward(x).square().mean();
+          const at::Tensor second = model.forward(2 * x).square().mean();
+          first.backward();
+          second.backward();
+          const auto both = [](ChainImpl& alone, const at::Tensor& mine) {
+            return plain_loss(alone, mine) + plain_loss(alone, 2 * mine);
+          };
+          expect_gradients(net, gradients_alone(net, group.size(), both));
+          forget_gradients(*net);
+          const at::Tensor loss = model.forward(x).square().mean();
+          loss.backward({}, /*retain_graph=*/true);
+          loss.backward();
+          const auto twice = [](ChainImpl& alone, const at::Tensor& mine) {
+            return 2 * plain_loss(alone, mine);
+          };
+          expect_gradients(net, gradients_alone(net, group.size(), twice));
+        }
+      },
+      /*parcel_bytes=*/1);
+}
+
+TEST(BackwardPass, ChangesWhileRowsWaitAreAnErrorOrKeepThem) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    forget_gradients(*net);
+    {
+      const auto guard = model.no_sync();
+      model.forward(x).square().mean().backward();
+    }
+    net->a->bias.set_requires_grad(false);
+    try {
+      model.forward(x).square().mean().backward();
+      auto want = gradients_alone(net, group.size(),
+                                  [](ChainImpl& alone, const at::Tensor& mine) {
+                                    return 2 * plain_loss(alone, mine);
+                                  });
+      EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("no_sync() wait"), text.npos) << text;
+    }
+  });
+}
+
+TEST(BackwardPass, ALayerMayBeFrozenBeforeItsBackward) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    forget_gradients(*net);
+    const at::Tensor loss = model.forward(x).square().mean();
+    net->a->bias.set_requires_grad(false);
+    try {
+      loss.backward();
+      auto want = gradients_alone(net, group.size(), plain_loss);
+      EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
+      EXPECT_TRUE(torch::allclose(net->b->weight.grad(), want[2]));
+    } catch (const UsageError& error) {  // a parameter without a gradient
+      const std::string text = error.what();
+      EXPECT_NE(text.find("a.bias"), text.npos) << text;
+    }
+  });
+}
+
 TEST(BackwardPass, AModuleWithNothingToTrainIsAnErrorOnAllRanks) {
   run_threads(3, [](const Group& group) {
     for (const bool everywhere : {true, false}) {
@@ -222,6 +300,29 @@ TEST(BackwardPass, AChangeOnOneRankAloneIsAnErrorOnAll) {
       EXPECT_NE(text.find("parameter b.bias has changed"), text.npos) << text;
       EXPECT_NE(text.find("rank 1"), text.npos) << text;
     }
+  });
+}
+
+// A rank that puts its module right goes on with rank 0's layer.
+TEST(BackwardPass, ARefusedChangeLeavesNothingBehind) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    torch::nn::Linear other(4, 2);
+    other->to(group.rank() == 0 ? type : at::kHalf);
+    {
+      const torch::NoGradGuard no_grad;
+      other->weight.fill_(group.rank() + 1);
+    }
+    net->b = net->replace_module("b", other);
+    EXPECT_THROW(model.forward(x), UsageError);
+    other->to(type);
+    forget_gradients(*net);
+    model.forward(x).square().mean().backward();
+    model.check_weights();
+    EXPECT_EQ(net->b->weight[0][0].template item<double>(), 1);
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
   });
 }
 

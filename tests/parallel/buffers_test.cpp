@@ -69,6 +69,24 @@ TEST(ModuleBuffers, WhatForwardChangesIsTheRanksOwn) {
 }
 
 template <class Model>
+void expect_own_after_a_change(const Group& group) {
+  Buffered net;
+  Model model(net, group, {.broadcast_buffers = false});
+  step(model, group);
+  for (at::Tensor& one : net->norm->parameters()) one.set_requires_grad(false);
+  net->eval();
+  model.forward(rows_of(group));
+  EXPECT_NO_THROW(model.check_weights());
+}
+
+TEST(ModuleBuffers, TheyStayTheRanksOwnWhenTheModuleChanges) {
+  run_threads(2, [](const Group& group) {
+    expect_own_after_a_change<DataParallel<BufferedImpl>>(group);
+    expect_own_after_a_change<DadParallel<BufferedImpl>>(group);
+  });
+}
+
+template <class Model>
 void expect_compared(const Group& group, bool is_statistic) {
   Buffered net;
   Model model(net, group);

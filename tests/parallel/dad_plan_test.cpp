@@ -155,7 +155,7 @@ TEST(DadPlan, APlanIsBetweenNamesAndMode) {
   EXPECT_EQ(routes[1], Route::kRankDad);
   EXPECT_EQ(routes[2], kG);
   EXPECT_EQ(routes[3], Route::kEdad);
-  EXPECT_EQ(choices[4].reason, "as the plan says");
+  EXPECT_EQ(choices[4].reason, "from the plan");
   EXPECT_THROW(choose_routes(mlp(8), {.planned = {{"x", kG}}}, slow_link(2)),
                UsageError);
 }

@@ -38,6 +38,7 @@ class Buckets {
     std::vector<at::Tensor> averages;
     for (std::size_t i = 0; i < gradients.size(); ++i)
       buckets_[i / 2]->put(i % 2, gradients[i].to(type_));
+    exchange_->begin_pass();
     for (const auto& bucket : buckets_)
       exchange_->average(group_, *bucket, group_.size());
     for (std::size_t i = 0; i < gradients.size(); ++i)
@@ -215,6 +216,40 @@ TEST(PowerSgd, WhatIsKeptStaysWithItsParameter) {
     tensor::all_reduce(group, kept, {.op = comm::ReduceOp::kAvg}).wait();
     EXPECT_LE((sum - kept).norm().item<double>(),
               1e-9 * kept.norm().item<double>());
+  });
+}
+
+// The gradient of `v`, in the last bucket, fails; `w` was averaged before.
+TEST(PowerSgd, ABackwardThatThrowsLeavesNoTrace) {
+  run_threads(2, [](const Group& group) {
+    const auto train = [&](bool throws) {
+      Pair net;
+      DataParallel model(net, group,
+                         {.bucket_mb = 1e-5,
+                          .first_bucket_mb = 1e-5,
+                          .overlap = Overlap::kOn,
+                          .exchange = make_power_sgd_exchange(kTwo)});
+      std::vector<at::Tensor> got;
+      for (int step = 0; step < 6; ++step) {
+        const auto given = gradients_of(step, group.rank());
+        const auto pass = [&](bool fails) {
+          net->v.mutable_grad().reset();
+          net->w.mutable_grad().reset();
+          at::Tensor v = given[0].to(at::kDouble).set_requires_grad(true);
+          v.register_hook([fails](const at::Tensor& gradient) {
+            if (fails) throw std::runtime_error("as asked");
+            return gradient;
+          });
+          model.forward(v, given[2].to(at::kDouble)).backward();
+        };
+        if (throws && step == 3) EXPECT_ANY_THROW(pass(true));
+        pass(false);
+        got.push_back(net->v.grad().clone());
+        got.push_back(net->w.grad().clone());
+      }
+      return got;
+    };
+    expect_same(train(true), train(false), "after a backward that threw");
   });
 }
 
