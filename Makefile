@@ -10,18 +10,22 @@ LAYERS ?= base topo comm report cli
 SOURCES = $(foreach layer,$(LAYERS),':(glob)sheaf/$(layer)/*.cpp')
 BENCH ?= allreduce -n 2 -b 8 -e 64M -f 4 --versus mpi
 
-.PHONY: run test build bench format tidy deps configure help
+.PHONY: run test test-long build bench format tidy deps configure help
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
-	@echo "PRESET=dev|asan|tsan|mpich|notorch works in build-<preset>."
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@echo "PRESET=dev|asan|asan-core|tsan|mpich|notorch works in build-<preset>."
 
 run: build ## set up, build, train LeNet on Fashion-MNIST with 2 ranks
 	$(FOLDER)/sheaf train examples/fashion_mnist.yaml -n 2
 
-test: build ## set up, build, run every test
-	ctest --test-dir $(FOLDER) -j2 --output-on-failure --no-tests=error
+test: build ## set up, build, run every test but the long ones
+	ctest --test-dir $(FOLDER) -j2 -LE long --output-on-failure \
+	  --no-tests=error
+
+test-long: build ## random trainings by the thousands, and sanitizers: hours
+	scripts/test-long
 
 build: configure ## set up and leave the command at build/sheaf
 	cmake --build $(FOLDER) -j $(JOBS)

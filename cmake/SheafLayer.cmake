@@ -83,11 +83,12 @@ function(sheaf_layer name)
   set_property(GLOBAL APPEND PROPERTY SHEAF_TARGETS sheaf_${name})
 endfunction()
 
-# Targets that include libtorch's headers share two precompiled ones: layers
-# that of tensors and modules, programs that of everything. The first target
-# compiles it, so all must have the same flags. What is pending in a header is
-# compiled again with each source that uses it, which takes most of the time;
-# as our own code here only calls libtorch's, little optimisation will do.
+# Targets that include libtorch's headers share two precompiled ones: those of
+# the product that of tensors and modules, tests and examples (TEST) that of
+# everything. The first target compiles it, so all must have the same flags.
+# Templates that a header leaves pending are compiled again with each source
+# that uses it, which takes most of the time; as our own code here only calls
+# libtorch's, little optimisation will do, and none in tests.
 function(sheaf_use_torch target)
   if(SHEAF_FMT_FIRST)
     target_include_directories(${target} BEFORE PRIVATE
@@ -98,15 +99,18 @@ function(sheaf_use_torch target)
   target_compile_definitions(${target} PRIVATE NDEBUG)
   # Programs too: CMake's property would say -fPIE for them.
   # GCC sees members of libtorch's options used before they are set, at -O1.
-  target_compile_options(${target} PRIVATE -fPIC $<$<CONFIG:Release>:-O1>
+  set(headers <torch/types.h> <torch/nn/module.h> <torch/nn/pimpl.h>)
+  set(kind product)
+  set(level 1)
+  if("TEST" IN_LIST ARGN)
+    set(headers <torch/torch.h>)
+    set(kind test)
+    set(level 0)
+  endif()
+  target_compile_options(${target} PRIVATE
+    -fPIC $<$<CONFIG:Release>:-O${level}>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  set(headers <torch/torch.h>)
-  set(kind program)
-  if(target MATCHES "^sheaf_")
-    set(headers <torch/types.h> <torch/nn/module.h> <torch/nn/pimpl.h>)
-    set(kind layer)
-  endif()
   get_property(owner GLOBAL PROPERTY SHEAF_TORCH_HEADER_${kind})
   if(owner)
     target_precompile_headers(${target} REUSE_FROM ${owner})
