@@ -50,12 +50,16 @@ double trace_now_us() noexcept {
   return std::chrono::duration<double, std::micro>(now).count();
 }
 
-TraceWriter::TraceWriter(std::filesystem::path path,
-                         const TraceOptions& options)
-    : path_(std::move(path)), options_(options), base_time_ns_(base_time_ns()) {
+TraceWriter::TraceWriter(const TraceOptions& options)
+    : options_(options), base_time_ns_(base_time_ns()) {
   lines_.push_back(metadata_line("process_name", options_.rank, 0,
                                  fmt::format("rank {}", options_.rank)));
-  flush();
+}
+
+TraceWriter::TraceWriter(const std::filesystem::path& path,
+                         const TraceOptions& options)
+    : TraceWriter(options) {
+  open(path);
 }
 
 TraceWriter::~TraceWriter() {
@@ -64,6 +68,12 @@ TraceWriter::~TraceWriter() {
   } catch (const std::exception& error) {
     log_error("trace lost: {}", error.what());
   }
+}
+
+void TraceWriter::open(const std::filesystem::path& path) {
+  const std::lock_guard lock(mutex_);
+  write(path);
+  path_ = path;
 }
 
 void TraceWriter::add(const TraceEvent& event) {
@@ -85,8 +95,12 @@ void TraceWriter::add_line(std::string line) {
 
 void TraceWriter::flush() {
   const std::lock_guard lock(mutex_);
+  if (!path_.empty()) write(path_);
+}
+
+void TraceWriter::write(const std::filesystem::path& path) {
   write_file_atomically(
-      path_,
+      path,
       fmt::format(R"({{"displayTimeUnit": "ms", "baseTimeNanoseconds": {},
 "otherData": {{"schema": "sheaf.trace.1", "rank": {}, "dropped_events": {}}},
 "traceEvents": [

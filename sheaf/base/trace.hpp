@@ -42,27 +42,32 @@ struct TraceOptions {
 // call any function.
 class TraceWriter {
  public:
-  // Writes the empty trace at once, so a wrong path is an IoError here.
-  explicit TraceWriter(std::filesystem::path path,
+  // Writes no file before open().
+  explicit TraceWriter(const TraceOptions& options);
+  // The same, opened.
+  explicit TraceWriter(const std::filesystem::path& path,
                        const TraceOptions& options = {});
   // Flushes; an error is logged.
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
+  // Writes the file at once, so a wrong path is an IoError here.
+  void open(const std::filesystem::path& path);
   void add(const TraceEvent& event);
   // The heading of the rows with this thread number.
   void name_thread(int thread, const std::string& name);
-  // Writes all events so far; IoError names the file.
+  // Writes all events so far, to the file that was opened; IoError names it.
   void flush();
 
  private:
   void add_line(std::string line);
+  void write(const std::filesystem::path& path);  // under the mutex
 
-  const std::filesystem::path path_;
   const TraceOptions options_;
   const std::int64_t base_time_ns_;
   std::mutex mutex_;
+  std::filesystem::path path_;  // empty: not opened
   std::vector<std::string> lines_;
   std::size_t dropped_events_ = 0;
   bool is_flushed_ = false;

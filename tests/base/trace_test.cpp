@@ -85,6 +85,21 @@ TEST_F(Trace, TheFileIsValidAtAnyTime) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"trace.json"});
 }
 
+TEST_F(Trace, NothingIsWrittenBeforeItIsOpened) {
+  {
+    TraceWriter writer(TraceOptions{.rank = 1});
+    writer.add({.name = "lost", .category = "c"});
+    writer.flush();
+  }
+  EXPECT_TRUE(folder_.names().empty());
+  TraceWriter writer(TraceOptions{.rank = 1});
+  writer.add({.name = "a", .category = "c"});
+  EXPECT_THROW(writer.open(folder_.path() / "none" / "trace.json"), IoError);
+  writer.open(path_);
+  EXPECT_EQ(events().size(), 1u);
+  EXPECT_EQ(read()["otherData"]["rank"], 1);
+}
+
 TEST_F(Trace, ThreadsMayAddAtOnce) {
   {
     TraceWriter writer(path_);
