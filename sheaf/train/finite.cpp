@@ -8,12 +8,15 @@
 #include <cmath>
 #include <map>
 
+#include "sheaf/spatial/split_tensor.hpp"
+
 namespace sheaf::train {
 namespace {
 
 // What there is to look at; undefined: nothing.
 at::Tensor numbers_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
+  if (spatial::is_split(tensor)) return numbers_of(spatial::local_of(tensor));
   if (tensor.is_sparse()) return numbers_of(tensor._values());
   const bool has_numbers = tensor.is_floating_point() || tensor.is_complex();
   return has_numbers && tensor.numel() > 0 ? tensor.detach() : at::Tensor();

@@ -19,6 +19,7 @@
 #include "sheaf/train/checkpoint.hpp"
 #include "sheaf/train/config.hpp"
 #include "sheaf/train/curvature.hpp"
+#include "sheaf/train/finite.hpp"
 #include "sheaf/train/metrics.hpp"
 #include "sheaf/train/step_times.hpp"
 
@@ -63,9 +64,8 @@ class Learner {
   bool is_step_finite() const;
   // Makes the passes of compute() again, without any exchange of gradients, and
   // reports what was the first not to be finite, such as "the output of layer
-  // 'fc1' (aten::addmm)"; empty where this rank has found nothing. All ranks
-  // call it.
-  std::string find_non_finite(const data::Batch& batch, std::int64_t step);
+  // 'fc1' (aten::addmm)", on this rank. All ranks call it.
+  NonFiniteCause find_non_finite(const data::Batch& batch, std::int64_t step);
   // The first parameter whose gradient is not finite; empty: all are.
   std::string find_non_finite_gradient() const;
   // The same of weights and buffers.

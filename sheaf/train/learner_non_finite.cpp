@@ -12,6 +12,9 @@ namespace {
 
 using torch::Tensor;
 
+// The order of a step; see NonFiniteCause.
+enum Place : int { kInBatch, kInPasses, kInWeights };
+
 std::vector<Tensor> gradients_in(const NamedTensors& parameters) {
   std::vector<Tensor> list;
   for (const auto& [name, parameter] : parameters)
@@ -44,20 +47,23 @@ std::string Learner::find_non_finite_weight() const {
   return "";
 }
 
-std::string Learner::find_non_finite(const data::Batch& batch,
-                                     std::int64_t step) {
+NonFiniteCause Learner::find_non_finite(const data::Batch& batch,
+                                        std::int64_t step) {
   const std::string weight = find_non_finite_weight();
-  std::string cause = find_in_rows(batch.data, "input");
-  if (cause.empty()) cause = find_in_rows(batch.target, "target");
+  std::string in_batch = find_in_rows(batch.data, "input");
+  if (in_batch.empty()) in_batch = find_in_rows(batch.target, "target");
   const KeptState kept(*model_.module, device_);
   seed_step(step);
+  std::string in_passes;
   for (std::int64_t i = 0; i < parts_of(batch); ++i) {
     const std::string found = find_in_piece(piece_of_step(batch, i));
-    if (cause.empty()) cause = found;
+    if (in_passes.empty()) in_passes = found;
   }
-  if (cause.empty() && !weight.empty())
-    cause = concat("the weight or buffer '", weight, "', before the step");
-  return cause;
+  if (!in_batch.empty()) return {in_batch, kInBatch};
+  if (!in_passes.empty()) return {in_passes, kInPasses};
+  if (weight.empty()) return {};
+  return {concat("the weight or buffer '", weight, "', before the step"),
+          kInWeights};
 }
 
 std::string Learner::find_in_piece(const Piece& piece) {

@@ -151,7 +151,7 @@ NonFiniteSearch::Operator NonFiniteSearch::begin(
   one.name = name;
   one.layer = named_layer_;
   for (const at::Tensor& tensor : inputs) {
-    one.inputs.push_back({tensor, is_finite(part_of(tensor))});
+    one.inputs.push_back({tensor, is_finite(tensor)});
     if (const auto* layer = names_.find(tensor); layer && one.layer.empty())
       one.layer = layer_of(*layer);
   }
@@ -165,7 +165,7 @@ void NonFiniteSearch::end(Operator done,
   const at::NoGradGuard no_grad;
   const bool is_written = !is_unwritten(done.name);
   for (const at::Tensor& tensor : outputs)
-    done.outputs.push_back({tensor, !is_written || is_finite(part_of(tensor))});
+    done.outputs.push_back({tensor, !is_written || is_finite(tensor)});
   for (const at::Tensor& tensor : outputs)
     claim_nodes(tensor, operators_.size());
   operators_.push_back(std::move(done));
@@ -191,7 +191,7 @@ std::string NonFiniteSearch::text_of(const char* what, const Operator& one) {
 std::string NonFiniteSearch::find_in_forward(const at::Tensor& result) {
   stop();
   const at::NoGradGuard no_grad;
-  if (is_finite(part_of(result))) return "";
+  if (is_finite(result)) return "";
   auto at = source_of(result, operators_.size());
   // A function of its own made the result: begin with what it called last.
   for (std::size_t i = operators_.size(); !at && i-- > 0;)

@@ -7,9 +7,25 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/tensor/collectives.hpp"
-#include "sheaf/train/finite.hpp"
 
 namespace sheaf::train {
+namespace {
+
+// Of values in the order in which a step computes them.
+class FirstNonFinite {
+ public:
+  void add(bool is_finite, const std::string& text) {
+    if (cause_.text.empty() && !is_finite) cause_ = {text, place_};
+    ++place_;
+  }
+  const NonFiniteCause& cause() const { return cause_; }
+
+ private:
+  NonFiniteCause cause_;
+  int place_ = 0;
+};
+
+}  // namespace
 
 using torch::Tensor;
 
@@ -55,31 +71,38 @@ void Pretrainer::apply(const Step& step) {
   }
 }
 
-std::string Pretrainer::find_non_finite(const Tensor& images,
-                                        double weight) const {
+// Where images are cut, ranks of a grid exchange parts on the way, so none
+// leaves it before the end. A rank's part comes before sums over all parts.
+NonFiniteCause Pretrainer::find_non_finite(const Tensor& images,
+                                           double weight) const {
   const torch::NoGradGuard no_grad;
+  const std::string stage = concat("stage ", stage_ + 1);
+  FirstNonFinite first;
   Tensor seen = seen_in(images);
   const Measure measure = measure_ ? *measure_ : measure_of(seen, weight);
-  if (images.size(0) == 0) return "";
-  if (!is_finite(images)) return "the input images";
-  if (!is_finite(seen))
-    return concat("the output of stage ", stage_, ", the one before");
-  if (!std::isfinite(measure.scale)) return "the scale of the stage's input";
+  if (images.size(0) == 0) return {};
+  first.add(is_finite(images), "the input images");
+  first.add(is_finite(seen),
+            concat("the output of stage ", stage_, ", the one before"));
+  first.add(std::isfinite(measure.scale), "the scale of the stage's input");
   seen = scaled(seen, measure);
-  const Tensor filtered = filters_->encode(seen, filters_->weight);
-  if (!is_finite(filtered))
-    return concat("the output of the filters of stage ", stage_ + 1);
-  const Tensor error = decode(filtered, filters_->weight) - seen;
-  if (!is_finite(error.mul(error).sum()))
-    return concat("the reconstruction by the filters of stage ", stage_ + 1);
-  if (!is_finite(network_.pool(stage_, filtered).sum()))
-    return concat("the pooled output of stage ", stage_ + 1);
+  const Tensor weights = filters_->weight.detach();  // as in gradients_of()
+  const Tensor filtered = filters_->encode(seen, weights);
+  first.add(is_finite(filtered), "the output of the filters of " + stage);
+  const Tensor error = decode(filtered, weights) - seen;
+  const Tensor squares = error.mul(error);
+  for (const Tensor& values : {squares, squares.sum()})
+    first.add(is_finite(values),
+              "the reconstruction by the filters of " + stage);
+  const Tensor pooled = network_.pool(stage_, filtered);
+  for (const Tensor& values : {pooled, pooled.sum()})
+    first.add(is_finite(values), "the pooled output of " + stage);
   const torch::AutoGradMode with_gradients(true);
   PretrainingCost cost;
   const Gradients own = gradients_of(seen, weight, cost);
-  return are_finite({own.encoder, own.decoder})
-             ? ""
-             : concat("the gradient of the filters of stage ", stage_ + 1);
+  first.add(are_finite({own.encoder, own.decoder}),
+            "the gradient of the filters of " + stage);
+  return first.cause();
 }
 
 Tensor Pretrainer::seen_in(const Tensor& images) const {

@@ -3,11 +3,11 @@
 // of an image is to give back the image, and to be sparse.
 
 #include <optional>
-#include <string>
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 #include "sheaf/train/config.hpp"
+#include "sheaf/train/finite.hpp"
 
 namespace sheaf::train {
 
@@ -61,9 +61,8 @@ class Pretrainer {
   void apply(const Step& step);
 
   // The first of the values that compute() goes through that is not finite, on
-  // this rank; empty: all are. Exchanges nothing but the measure. All ranks
-  // call it.
-  std::string find_non_finite(const at::Tensor& images, double weight) const;
+  // this rank. Averages no gradients. All ranks call it.
+  NonFiniteCause find_non_finite(const at::Tensor& images, double weight) const;
 
  private:
   at::Tensor seen_in(const at::Tensor& images) const;

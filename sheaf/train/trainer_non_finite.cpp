@@ -10,6 +10,24 @@
 #include "sheaf/train/trainer_run.hpp"
 
 namespace sheaf::train {
+namespace {
+
+// What all ranks see after the exchange comes from what one has computed.
+constexpr int kAfterExchange = 100;
+
+// Of the cause in the lowest place; as many as there are ranks: none has one.
+std::size_t rank_of_cause(
+    const std::vector<std::string>& texts,
+    const std::vector<std::vector<std::int64_t>>& places) {
+  std::size_t found = texts.size();
+  for (std::size_t rank = 0; rank < texts.size(); ++rank)
+    if (!texts[rank].empty() &&
+        (found == texts.size() || places[rank][0] < places[found][0]))
+      found = rank;
+  return found;
+}
+
+}  // namespace
 
 void TrainerRun::refuse_step(const data::Batch& batch, Metrics& metrics) {
   if (config_.on_non_finite == "skip") {
@@ -19,12 +37,13 @@ void TrainerRun::refuse_step(const data::Batch& batch, Metrics& metrics) {
     ++state_.totals.open_skipped;
     return;
   }
-  std::string mine = learner_->find_non_finite(batch, state_.step);
-  if (mine.empty()) {
+  NonFiniteCause mine = learner_->find_non_finite(batch, state_.step);
+  if (mine.text.empty()) {
     const std::string name = learner_->find_non_finite_gradient();
     if (!name.empty())
-      mine = concat("the gradient of '", name,
-                    "' after the exchange, though each rank's own is finite");
+      mine = {concat("the gradient of '", name,
+                     "' after the exchange, though each rank's own is finite"),
+              kAfterExchange};
   }
   stop_as_not_finite(
       concat("the loss or a gradient of step ", state_.step, " (epoch ",
@@ -33,25 +52,20 @@ void TrainerRun::refuse_step(const data::Batch& batch, Metrics& metrics) {
       mine);
 }
 
-// A cause that one rank has found by itself goes before what all see after the
-// exchange.
 void TrainerRun::stop_as_not_finite(const std::string& what,
-                                    const std::string& mine) const {
-  const std::vector<std::string> all = texts_of_all(group_, mine);
-  const auto is_own = [](const std::string& text) {
-    return !text.empty() && text.find("after the exchange") == text.npos;
-  };
-  auto found = std::find_if(all.begin(), all.end(), is_own);
-  if (found == all.end())
-    found = std::find_if(all.begin(), all.end(),
-                         [](const auto& text) { return !text.empty(); });
+                                    const NonFiniteCause& mine) const {
+  const auto texts = texts_of_all(group_, mine.text);
+  const auto places = from_all(group_, /*numbers=*/1, [&] {
+    return std::vector<std::int64_t>{mine.place};
+  });
+  const std::size_t found = rank_of_cause(texts, places);
   from_root(group_, [&]() -> std::string {
     const auto names = checkpoints_->names();
     throw NonFiniteError(concat(
         what, ". ",
-        found == all.end()
+        found == texts.size()
             ? std::string("No cause was found when the step was made again")
-            : concat("First on rank ", found - all.begin(), ": ", *found),
+            : concat("First on rank ", found, ": ", texts[found]),
         ". ",
         names.empty() ? std::string("There is no checkpoint yet")
                       : concat("The last checkpoint is ", names.back()),
@@ -73,7 +87,8 @@ void TrainerRun::check_finite_weights() const {
   stop_as_not_finite(
       concat("the weights after step ", state_.step - 1,
              " are not finite, and are not saved"),
-      mine.empty() ? "" : concat("the weight or buffer '", mine, "'"));
+      {mine.empty() ? "" : concat("the weight or buffer '", mine, "'"),
+       /*place=*/0});
 }
 
 }  // namespace sheaf::train

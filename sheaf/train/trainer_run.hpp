@@ -8,6 +8,7 @@
 #include "sheaf/data/loader.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 #include "sheaf/train/checkpoint.hpp"
+#include "sheaf/train/finite.hpp"
 #include "sheaf/train/journal.hpp"
 #include "sheaf/train/kept_state.hpp"
 #include "sheaf/train/schedule.hpp"
@@ -76,7 +77,7 @@ class TrainerRun {
   void refuse_step(const data::Batch& batch, Metrics& metrics);
   // `what` is the same on all ranks, `mine` the cause that this rank has found.
   [[noreturn]] void stop_as_not_finite(const std::string& what,
-                                       const std::string& mine) const;
+                                       const NonFiniteCause& mine) const;
   void check_finite_weights() const;
   void end_epoch(const Metrics& metrics);
   // Whether the epoch was the best so far; notes it in the state.

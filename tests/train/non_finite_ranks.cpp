@@ -3,6 +3,7 @@
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/world.hpp"
+#include "tests/train/gb_runs.hpp"
 #include "tests/train/non_finite_runs.hpp"
 
 namespace sheaf::train {
@@ -96,6 +97,26 @@ TEST(NonFiniteRanks, CutImages) {
   options.data = spoilt_data(config, {3});
   expect_stop(folder / "a", config, options,
               {"(epoch 1, batch ", "First on rank 0: "});
+}
+
+// Of which only the last rank's part is not finite. Its neighbors get some of
+// it with halos, and all of them get it in sums.
+TEST(NonFiniteRanks, CutImagesOfPretraining) {
+  const SharedFolder folder(world());
+  const std::string ranks = std::to_string(world().size());
+  int number = 0;
+  for (const std::string& grid : {ranks + "x1", "1x" + ranks}) {
+    SCOPED_TRACE(grid);
+    const RunConfig config =
+        gb_run({"parallel={strategy: spatial, grid: " + grid + "}"});
+    TrainOptions options;
+    options.data = spoilt_data(config, world().rank() == last_rank()
+                                           ? std::vector<std::int64_t>{3}
+                                           : std::vector<std::int64_t>{});
+    expect_stop(folder / std::to_string(number++), config, options,
+                {"stage 1, epoch 1, batch ", "of pre-training is not finite",
+                 concat("First on rank ", last_rank(), ": the input images")});
+  }
 }
 
 }  // namespace
