@@ -72,6 +72,7 @@ Learner::Learner(const RunConfig& config, Model model, const comm::Group& group,
               "the network has no parameters to train");
   optimizer_ = make_optimizer(config.optimizer, tensors_of(parameters_));
   if (!config.plan.empty()) use_plan();
+  infinite_buffers_ = find_infinite_buffers();
 }
 
 Tensor Learner::images_of(const data::Batch& batch, std::int64_t first,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/data/dataset.hpp"
@@ -68,7 +69,8 @@ class Learner {
   NonFiniteCause find_non_finite(const data::Batch& batch, std::int64_t step);
   // The first parameter whose gradient is not finite; empty: all are.
   std::string find_non_finite_gradient() const;
-  // The same of weights and buffers.
+  // The same of weights and buffers, without those buffers that were not finite
+  // when the learner was made, such as a causal mask.
   std::string find_non_finite_weight() const;
 
   // In which layers compute; null: all as their weights.
@@ -136,6 +138,7 @@ class Learner {
 
   void seed_step(std::int64_t step) const;
   std::string find_in_piece(const Piece& piece);
+  std::set<std::string> find_infinite_buffers() const;
   void make_parallel(TraceWriter* trace);
   ParallelConfig planned_parallel();
   parallel::FixedRoutes planned_routes() const;
@@ -180,6 +183,7 @@ class Learner {
   std::optional<parallel::MixedPrecision> precision_;  // with a plan
   std::optional<parallel::LossScale> scale_;  // where the plan needs one
   bool has_finite_losses_ = true;             // of this rank, since compute()
+  std::set<std::string> infinite_buffers_;    // from the start
 };
 
 }  // namespace sheaf::train

@@ -41,9 +41,17 @@ bool Learner::is_step_finite() const {
          (scale_.has_value() || are_finite(gradients_in(parameters_)));
 }
 
+std::set<std::string> Learner::find_infinite_buffers() const {
+  const auto parameters = model_.module->named_parameters();
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensor::state_dict(*model_.module))
+    if (!parameters.contains(name) && !is_finite(tensor)) names.insert(name);
+  return names;
+}
+
 std::string Learner::find_non_finite_weight() const {
   for (const auto& [name, tensor] : tensor::state_dict(*model_.module))
-    if (!is_finite(tensor)) return name;
+    if (!infinite_buffers_.contains(name) && !is_finite(tensor)) return name;
   return "";
 }
 

@@ -90,4 +90,30 @@ inline Model lasting_fault(FaultyImpl::Fault fault, int forwards,
   return faulty_model(std::move(fault), -forwards, has_norm);
 }
 
+// Three layers and two buffers: a mask with infinite values, as of attention,
+// and one that the n-th forward makes infinite.
+struct MaskedImpl : torch::nn::Module {
+  explicit MaskedImpl(int number) : forwards(number) {
+    one = register_module("one", torch::nn::Linear(16, 8));
+    two = register_module("two", torch::nn::Linear(8, 3));
+    mask = register_buffer("mask", torch::zeros({8}));
+    mask[5] = -kInfinite;
+    state = register_buffer("state", torch::zeros({2}));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    if (++count == forwards) state.fill_(kInfinite);
+    return two((one(x.flatten(1)) + mask).softmax(1));
+  }
+  int forwards;
+  int count = 0;
+  torch::nn::Linear one{nullptr}, two{nullptr};
+  torch::Tensor mask, state;
+};
+
+inline Model masked_model(int forwards = 0) {
+  torch::manual_seed(5);
+  const auto net = std::make_shared<MaskedImpl>(forwards);
+  return {net, [net](const torch::Tensor& x) { return net->forward(x); }};
+}
+
 }  // namespace sheaf::train

@@ -208,6 +208,42 @@ TEST_F(NonFinite, WeightsThatAreNotFiniteAreNotSaved) {
   EXPECT_FALSE(fs::exists(place() / "checkpoints" / "latest"));
 }
 
+// A buffer that was infinite from the start is meant to be so.
+TEST_F(NonFinite, AMaskMayBeSaved) {
+  TrainOptions options;
+  options.model = masked_model();
+  EXPECT_EQ(start(small_run(), options).steps, 12);
+  options.is_resumed = true;
+  options.model = masked_model();
+  const RunConfig longer = small_run({"epochs=5"});
+  options.accepts_changes = true;  // of the schedule
+  EXPECT_EQ(start(longer, options).steps, 15);
+}
+
+TEST_F(NonFinite, ABufferThatBecomesInfiniteIsNotSaved) {
+  TrainOptions options;
+  options.model = masked_model(5);
+  expect_stop(small_run(), options,
+              {"are not finite, and are not saved", "buffer 'state'",
+               "The last checkpoint is step-0000000003"});
+}
+
+// The loss is infinite in one forward only, so that no cause is found in those
+// that are made again.
+TEST_F(NonFinite, AMaskIsNotBlamed) {
+  TrainOptions options;
+  options.model = masked_model();
+  const auto forward = options.model->forward;
+  auto count = std::make_shared<int>(0);
+  options.model->forward = [=](const Tensor& x) {
+    return ++*count == 5 ? forward(x) / 0.0 : forward(x);
+  };
+  const std::string text =
+      sheaf::error_of<NonFiniteError>([&] { start(small_run(), options); });
+  EXPECT_NE(text.find("step 4 "), text.npos) << text;
+  EXPECT_EQ(text.find("mask"), text.npos) << text;
+}
+
 TEST_F(NonFinite, PretrainingStopsToo) {
   const RunConfig config = gb_run();
   TrainOptions options;
