@@ -153,10 +153,13 @@ void Journal::add(const EpochReport& report) {
 }
 
 std::string Journal::describe(const PretrainingReport& report) const {
-  return fmt::format(
-      "pre-training {}/{}, epoch {}/{}  reconstruction {:.4g}  sparsity {:.4g}",
-      report.stage + 1, report.stages, report.epoch + 1,
-      config_.pretraining.epochs, report.reconstruction, report.sparsity);
+  const std::string place =
+      fmt::format("pre-training {}/{}, epoch {}/{}", report.stage + 1,
+                  report.stages, report.epoch + 1, config_.pretraining.epochs);
+  if (report.is_skipped)
+    return place + "  skipped: cost or gradients not finite";
+  return fmt::format("{}  reconstruction {:.4g}  sparsity {:.4g}", place,
+                     report.reconstruction, report.sparsity);
 }
 
 void Journal::add(const PretrainingReport& report) {

@@ -58,9 +58,11 @@ struct PretrainingReport {
   std::int64_t rows = 0;   // of the batch, over all ranks
   double reconstruction = 0;
   double sparsity = 0;
-  double data = 0;          // ms
-  double duration = 0;      // ms, all of it
-  bool is_skipped = false;  // cost or gradients were not finite
+  double data = 0;      // ms
+  double duration = 0;  // ms, all of it
+  // Cost or gradients were not finite, of an epoch in all its steps: there is
+  // neither reconstruction nor sparsity.
+  bool is_skipped = false;
 };
 
 class Journal {

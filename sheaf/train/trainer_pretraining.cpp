@@ -66,6 +66,7 @@ bool TrainerRun::pretrain_stage() {
       data_watch.lap();
     }
     const auto batches = static_cast<double>(counted);
+    report.is_skipped = counted == 0;
     report.reconstruction = sum.reconstruction / batches;
     report.sparsity = sum.sparsity / batches;
     report.duration = watch.lap();

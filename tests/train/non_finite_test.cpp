@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
 
 #include "sheaf/train/durable.hpp"
 #include "sheaf/train/finite.hpp"
@@ -261,6 +263,21 @@ TEST_F(NonFinite, PretrainingSkipsToo) {
   // One batch of three, in 2 x 2 epochs of pre-training and 3 of the run.
   EXPECT_EQ(result.skipped_steps, 7);
   EXPECT_TRUE(std::isfinite(result.test->loss));
+}
+
+TEST_F(NonFinite, AnEpochOfSkippedPretrainingHasNoCost) {
+  const RunConfig config = gb_run({"on_non_finite=skip", "epochs=1"});
+  std::vector<std::int64_t> all(22);
+  std::iota(all.begin(), all.end(), 0);
+  std::ostringstream out;
+  TrainOptions options;
+  options.data = spoilt_data(config, all);
+  options.out = &out;
+  start(config, options);
+  const std::string text = out.str();
+  EXPECT_NE(text.find("pre-training 1/2, epoch 1/2  skipped: "), text.npos)
+      << text;
+  EXPECT_EQ(text.find("reconstruction"), text.npos) << text;
 }
 
 }  // namespace
