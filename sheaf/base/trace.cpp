@@ -100,15 +100,14 @@ void TraceWriter::flush() {
 
 void TraceWriter::write(const std::filesystem::path& path) {
   write_file_atomically(
-      path,
-      fmt::format(R"({{"displayTimeUnit": "ms", "baseTimeNanoseconds": {},
+      path, fmt::format(R"({{"displayTimeUnit": "ms", "baseTimeNanoseconds": {},
 "otherData": {{"schema": "sheaf.trace.1", "rank": {}, "dropped_events": {}}},
 "traceEvents": [
 {}
 ]}}
 )",
-                  base_time_ns_, options_.rank, dropped_events_,
-                  join(lines_, ",\n")));
+                        base_time_ns_, options_.rank, dropped_events_,
+                        join(lines_, ",\n")));
   is_flushed_ = true;
 }
 

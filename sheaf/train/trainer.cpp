@@ -82,17 +82,22 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   if (!is_first()) prepare();
   check_plan(config, *model.module, group, device);
   if (options.is_resumed) accept_resumption(model);
-  if (!has_finished_) open_folder();
-  if (config.output.trace && !has_finished_) {
-    const std::string name =
-        is_first() ? "trace.json" : concat("trace.rank", group.rank(), ".json");
-    trace_ = std::make_unique<TraceWriter>(result_.folder / name,
-                                           TraceOptions{.rank = group.rank()});
-  }
-  learner_.emplace(config, std::move(model), group, trace_.get());
-  schedule_.emplace(config, train_loader_->batches());
-  if (!state_.weights.empty()) learner_->load_from(state_);
-  if (!has_finished_) open_journal();
+  make_learner(std::move(model));
+  if (has_finished_) return;
+  open_folder();
+  open_journal();
+}
+
+void TrainerRun::make_learner(Model model) {
+  if (config_.output.trace && !has_finished_)
+    trace_ = std::make_unique<TraceWriter>(TraceOptions{.rank = group_.rank()});
+  learner_.emplace(config_, std::move(model), group_, trace_.get());
+  schedule_.emplace(config_, train_loader_->batches());
+  // Together, so that rank 0 writes nothing where another rank refuses.
+  from_all(group_, /*numbers=*/0, [this] {
+    if (!state_.weights.empty()) learner_->load_from(state_);
+    return std::vector<std::int64_t>{};
+  });
 }
 
 void TrainerRun::check_strategy() const {
@@ -118,6 +123,10 @@ void TrainerRun::open_folder() {
   // Per-rank files of other hosts need the folder there, too.
   fs::create_directories(result_.folder);
   checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
+  if (trace_)
+    trace_->open(result_.folder /
+                 (is_first() ? "trace.json"
+                             : concat("trace.rank", group_.rank(), ".json")));
 }
 
 void TrainerRun::open_loaders() {
@@ -140,15 +149,7 @@ void TrainerRun::open_journal() {
                          train_loader_->batches(), options_.out,
                          options_.progress};
   journal_.emplace(config_, options);
-  for (const ConfigChange& change : changes_)
-    say(concat("changed: ", change.key, " from ", change.before, " to ",
-               change.after));
-  if (options_.is_resumed && state_.step > 0)
-    say(concat("resumed after step ", state_.step, ", epoch ",
-               state_.epoch + 1));
-  else if (options_.is_resumed && state_.pretrained_stages > 0)
-    say(concat("resumed after ", state_.pretrained_stages,
-               " stages of pre-training"));
+  if (options_.is_resumed) say_resumption();
 }
 
 RunResult TrainerRun::run() {

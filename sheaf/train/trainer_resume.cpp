@@ -15,10 +15,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// Empty where a config has no such key.
+std::string shown(const std::string& value) {
+  return value.empty() ? "nothing" : value;
+}
+
 std::string changes_text(const std::vector<ConfigChange>& changes) {
-  const auto shown = [](const std::string& value) {
-    return value.empty() ? std::string("nothing") : value;
-  };
   std::string text;
   for (const ConfigChange& one : changes)
     if (one.changes_result)
@@ -121,6 +123,8 @@ void TrainerRun::check_fits(const TrainState& state, Model& model) const {
   SHEAF_CHECK(begun <= config_.epochs, config_.where("epochs"), "epochs is ",
               config_.epochs, ", and the run in ", result_.folder.string(),
               " has begun ", begun, "; give at least as many");
+  if (!state.metric_sums.empty())
+    Metrics(classes()).go_on_with(state.metric_sums);
   tensor::load_state_dict(*model.module, state.weights);
   const NamedTensors parameters = parallel::unique_parameters(*model.module);
   std::vector<torch::Tensor> list;
@@ -138,6 +142,18 @@ bool TrainerRun::has_finished(const TrainState& state) const {
   const int patience = config_.early_stopping.patience;
   return state.epoch == config_.epochs ||
          (patience > 0 && state.epochs_since_best >= patience);
+}
+
+void TrainerRun::say_resumption() {
+  for (const ConfigChange& one : changes_)
+    say(concat("changed: ", one.key, " from ", shown(one.before), " to ",
+               shown(one.after)));
+  if (state_.step > 0)
+    say(concat("resumed after step ", state_.step, ", epoch ",
+               state_.epoch + 1));
+  else if (state_.pretrained_stages > 0)
+    say(concat("resumed after ", state_.pretrained_stages,
+               " stages of pre-training"));
 }
 
 RunResult TrainerRun::finished_result() {

@@ -37,12 +37,15 @@ class TrainerRun {
 
  private:
   void check_strategy() const;
-  void open_folder();
   void open_loaders();
+  // With the state of the run that is resumed. Nothing is written before, as
+  // this may still refuse the run.
+  void make_learner(Model model);
+  void open_folder();
   void open_journal();
 
   // The state to go on with, where the folder's run can be resumed as this
-  // config says; nothing is written before.
+  // config says.
   void accept_resumption(Model& model);
   void check_changes();  // on rank 0, as the next ones
   void check_fits(const TrainState& state, Model& model) const;
@@ -50,6 +53,7 @@ class TrainerRun {
   // nothing is left to do.
   bool has_finished(const TrainState& state) const;
   RunResult finished_result();
+  void say_resumption();
 
   void check_stack() const;
   // All stages that are left; false: a signal asked to stop. Then the stage

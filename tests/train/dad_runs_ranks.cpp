@@ -238,10 +238,29 @@ TEST(DadRuns, APlanOfAnotherNetworkIsRefused) {
     run_in(world(), folder / "a",
            factor_run({"parallel.strategy=auto", "dad.plan=" + file}));
   };
-  if (world().rank() == 0)
-    expect_throws<UsageError>(start, {"has no route of 0.weight"});
-  else
-    EXPECT_THROW(start(), FailedOnRoot);
+  const auto expect_refused = [](const auto& body) {
+    if (world().rank() == 0)
+      expect_throws<UsageError>(body, {"has no route of 0.weight"});
+    else
+      EXPECT_THROW(body(), FailedOnRoot);
+  };
+  expect_refused(start);
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  // A run that it is resumed with stays as it was.
+  const std::string place = folder / "b";
+  const std::vector<std::string> sets{"parallel.strategy=auto",
+                                      "output.trace=true"};
+  run_in(world(), place, factor_run(sets));
+  comm::barrier(world()).wait();
+  const auto before = content_of(place);
+  comm::barrier(world()).wait();
+  auto more = sets;
+  more.insert(more.end(), {"dad.plan=" + file, "epochs=6"});
+  expect_refused([&] {
+    run_in(world(), place, factor_run(more),
+           {.is_resumed = true, .accepts_changes = true});
+  });
+  expect_untouched(before, place);
   EXPECT_THROW(parse_routes("{}", "a.json"), UsageError);
   EXPECT_THROW(
       parse_routes(R"({"skips_zeros": true, "routes": {"x": "fast"}})", "a"),

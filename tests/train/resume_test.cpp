@@ -17,30 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Every file below a folder with its content, links included.
-std::map<std::string, std::string> content_of(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = fs::relative(entry.path(), folder).string();
-    if (entry.is_symlink())
-      files[name] = fs::read_symlink(entry.path()).string();
-    else if (entry.is_regular_file())
-      files[name] = read_whole(entry.path());
-  }
-  return files;
-}
-
-void expect_untouched(const std::map<std::string, std::string>& before,
-                      const fs::path& folder) {
-  const auto after = content_of(folder);
-  for (const auto& [name, text] : before) {
-    ASSERT_TRUE(after.contains(name)) << name << " is gone";
-    EXPECT_TRUE(after.at(name) == text) << name << " has changed";
-  }
-  for (const auto& [name, text] : after)
-    EXPECT_TRUE(before.contains(name)) << name << " is new";
-}
-
 class Resume : public testing::Test {
  protected:
   // On one rank, to the end or until the n-th forward.
@@ -109,11 +85,33 @@ TEST_F(Resume, WhatDoesNotFitIsRefusedInAnyCase) {
   const auto before = content_of(place("a"));
   for (const char* other :
        {"network.arguments={sizes: [16, 9, 3]}",
-        "optimizer={name: adam, learning_rate: 0.1}", "global_batch=4"}) {
+        "optimizer={name: adam, learning_rate: 0.1}", "global_batch=4",
+        "loss=mse"}) {  // whose metrics are not those of classes
     SCOPED_TRACE(other);
     EXPECT_THROW(resume("a", run_with({other}), /*accepts_changes=*/true),
                  UsageError);
     expect_untouched(before, place("a"));
+  }
+}
+
+// By strategies, after the config and the checkpoint were found to fit.
+TEST_F(Resume, WhatALearnerRefusesLeavesEverythingAsItWas) {
+  start("a", run_with({}), 5);
+  // The run goes on from the one before; this one would be set aside.
+  fs::resize_file(place("a") / "checkpoints/step-0000000005/weights.pt", 10);
+  const std::string routes = place("routes.json");
+  write_durably(routes, R"({"skips_zeros": false, "routes": {"x": "dad"}})");
+  const auto before = content_of(place("a"));
+  const std::vector<std::vector<std::string>> cases{
+      {"parallel.strategy=auto", "dad.plan=" + routes},
+      {"parallel.strategy=dad", "dad.two_way=true"}};
+  for (const auto& sets : cases) {
+    SCOPED_TRACE(sets.back());
+    EXPECT_THROW(resume("a", run_with(sets), /*accepts_changes=*/true),
+                 UsageError);
+    expect_untouched(before, place("a"));
+    EXPECT_THROW(start("b", run_with(sets)), UsageError);
+    EXPECT_FALSE(fs::exists(place("b")));
   }
 }
 
@@ -141,6 +139,15 @@ TEST_F(Resume, AcceptedChangesGoOn) {
   const RunConfig now = read_config(place("a") / "config.yaml");
   EXPECT_EQ(now.optimizer.learning_rate, 0.2);
   EXPECT_EQ(summary("a")["steps"], 12);
+}
+
+TEST_F(Resume, AValueThatWasNotThereIsShown) {
+  start("a", run_with({}), 5);
+  resume("a", run_with({"dad.routes={0.weight: gradient}"}), true);
+  EXPECT_NE(
+      out_.str().find("changed: dad.routes.0.weight from nothing to gradient"),
+      std::string::npos)
+      << out_.str();
 }
 
 TEST_F(Resume, SettingsOfOutputAndLoadingMayChange) {

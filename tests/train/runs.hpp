@@ -1,13 +1,16 @@
 #pragma once
 // Small runs for tests: synthetic data, small networks, a folder for all ranks.
 
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <fstream>
+#include <map>
 #include <memory>
 
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/comm/world.hpp"
+#include "sheaf/train/durable.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/trainer.hpp"
@@ -83,6 +86,32 @@ inline std::vector<std::string> lines_in(const std::filesystem::path& path) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+// Every file below a folder with its content, links included.
+inline std::map<std::string, std::string> content_of(
+    const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = fs::relative(entry.path(), folder).string();
+    if (entry.is_symlink())
+      files[name] = fs::read_symlink(entry.path()).string();
+    else if (entry.is_regular_file())
+      files[name] = read_whole(entry.path());
+  }
+  return files;
+}
+
+inline void expect_untouched(const std::map<std::string, std::string>& before,
+                             const std::filesystem::path& folder) {
+  const auto after = content_of(folder);
+  for (const auto& [name, text] : before) {
+    ASSERT_TRUE(after.contains(name)) << name << " is gone";
+    EXPECT_TRUE(after.at(name) == text) << name << " has changed";
+  }
+  for (const auto& [name, text] : after)
+    EXPECT_TRUE(before.contains(name)) << name << " is new";
 }
 
 inline void with_one_rank(const std::function<void(const comm::Group&)>& body) {
