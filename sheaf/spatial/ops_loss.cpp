@@ -3,7 +3,10 @@
 #include <ATen/core/Reduction.h>
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
 #include "sheaf/spatial/dispatch.hpp"
 #include "sheaf/spatial/parts.hpp"
 
@@ -40,14 +43,33 @@ at::Tensor counted_classes(const at::Tensor& target, std::int64_t ignored) {
   return target.masked_fill(target == ignored, 0);
 }
 
-// Of targets that all ranks have, so that all of them find it.
+struct ClassRange {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+
+// Of all tiles of a split target.
+ClassRange classes_in(const at::Tensor& target, std::int64_t ignored) {
+  const at::Tensor own =
+      counted_classes(is_split(target) ? local_of(target) : target, ignored);
+  ClassRange range{std::numeric_limits<std::int64_t>::max(), -1};
+  if (own.numel() > 0)
+    range = {own.min().item<std::int64_t>(), own.max().item<std::int64_t>()};
+  if (!is_split(target)) return range;
+  // The least of ~x is that of the largest x.
+  std::vector<std::int64_t> ends{range.least, ~range.most};
+  Tiles& tiles = *split_of(target).tiles;
+  comm::all_reduce(tiles.group(), ends,
+                   {.op = comm::ReduceOp::kMin, .name = "classes of targets"})
+      .wait();
+  tiles.count_reduction(2 * sizeof(std::int64_t));
+  return {ends[0], ~ends[1]};
+}
+
+// All ranks find the same, so that none waits for one that has thrown.
 void check_classes(Call& call, const at::Tensor& target, std::int64_t classes,
                    std::int64_t ignored) {
-  const at::Tensor seen =
-      counted_classes(is_split(target) ? local_of(target) : target, ignored);
-  if (seen.numel() == 0) return;
-  const auto least = seen.min().item<std::int64_t>();
-  const auto most = seen.max().item<std::int64_t>();
+  const auto [least, most] = classes_in(target, ignored);
   SHEAF_CHECK(least >= 0 && most < classes, call.name(),
               ": targets have classes from ", least, " to ", most,
               ", and the input has ", classes, " (0 to ", classes - 1,

@@ -38,16 +38,26 @@ TEST(SplitLosses, WeightedClassesAndIgnoredOnes) {
   expect_on_grids(cases, {"1x2", "2x2", "6x1"});
 }
 
-// On all ranks, not only where the pixel is.
+// On all ranks, not only where the pixel is; the last rank has no pixels.
 TEST(SplitLosses, RefuseClassesThatDoNotExist) {
-  comm::run_threads(2, [](const comm::Group& group) {
-    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x1"));
-    const at::Tensor x = cut(random({1, 3, 4, 4}, at::kDouble, 1), tiles);
-    at::Tensor classes = at::zeros({1, 4, 4}, at::kLong);
-    classes[0][3][3] = 3;
-    expect_throws<UsageError>(
-        [&] { torch::nn::functional::cross_entropy(x, classes); },
-        {"nll_loss", "0 to 3", "has 3"});
+  comm::run_threads(3, [](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("3x1"));
+    const at::Tensor x = cut(random({1, 3, 2, 4}, at::kDouble, 1), tiles);
+    const auto expect_refused = [&](std::int64_t wrong, const char* range) {
+      at::Tensor classes = at::zeros({1, 2, 4}, at::kLong);
+      classes[0][1][3] = wrong;
+      for (const at::Tensor& target :
+           {classes, cut(classes, tiles, /*first_axis=*/1)})
+        expect_throws<UsageError>(
+            [&] { torch::nn::functional::cross_entropy(x, target); },
+            {"nll_loss", range, "has 3"});
+    };
+    expect_refused(3, "from 0 to 3");
+    expect_refused(-1, "from -1 to 0");
+    // The ranks are still at the same operation.
+    const at::Tensor good =
+        cut(at::ones({1, 2, 4}, at::kLong), tiles, /*first_axis=*/1);
+    EXPECT_GT(torch::nn::functional::cross_entropy(x, good).item<double>(), 0);
   });
 }
 
