@@ -18,11 +18,11 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "sheaf/parallel/data_parallel.hpp"
+#include "sheaf/parallel/tensors_in.hpp"
 #include "sheaf/spatial/placed_filters.hpp"
 #include "sheaf/spatial/split_tensor.hpp"
 
@@ -114,13 +114,13 @@ class SpatialParallel : public SpatialParallelCore {
       : SpatialParallel(module.ptr(), group, options) {}
 
   // Images are whole, the same on all ranks of a grid, or split, and so are
-  // tensors among the rest. What comes out is split where the network's result
-  // is an image, else whole.
+  // tensors among the rest, in tuples and lists, too. What comes out is split
+  // where the network's result is an image, else whole.
   template <class... Rest>
   auto forward(const at::Tensor& images, Rest&&... rest) {
     before_forward();
     std::vector<at::Tensor> inputs{images};
-    (add_tensor(inputs, rest), ...);
+    (add_tensors(inputs, rest), ...);
     before_inputs(inputs);
     auto output = module_->forward(is_split(images) ? images : cut(images),
                                    std::forward<Rest>(rest)...);
@@ -133,8 +133,11 @@ class SpatialParallel : public SpatialParallelCore {
 
  private:
   template <class T>
-  static void add_tensor(std::vector<at::Tensor>& tensors, const T& value) {
-    if constexpr (std::is_same_v<T, at::Tensor>) tensors.push_back(value);
+  static void add_tensors(std::vector<at::Tensor>& tensors, const T& value) {
+    std::vector<const at::Tensor*> found;
+    if constexpr (parallel::holds_tensors<T>())
+      parallel::collect_tensors(value, found);
+    for (const at::Tensor* one : found) tensors.push_back(*one);
   }
 
   std::shared_ptr<Module> module_;

@@ -92,6 +92,41 @@ TEST(SpatialInputs, AreComparedInTheFirstStep) {
   });
 }
 
+struct ManyInputsImpl : torch::nn::Module {
+  using Pair = std::tuple<at::Tensor, int>;
+  ManyInputsImpl() : conv(register_module("conv", small_net())) {}
+  at::Tensor forward(const at::Tensor& x, const std::vector<at::Tensor>&,
+                     const Pair&, double factor) {
+    return conv->forward(x) * factor;
+  }
+  std::shared_ptr<torch::nn::Conv2dImpl> conv;
+};
+
+TEST(SpatialInputs, InListsAndTuplesAreCompared) {
+  comm::run_threads(2, [](const comm::Group& group) {
+    SpatialParallel model(std::make_shared<ManyInputsImpl>(), group,
+                          {.grid = "1x2", .check_inputs = CheckInputs::kEvery});
+    const at::Tensor same = at::ones({1, 1, 4, 4});
+    const at::Tensor other = same + group.rank();
+    using Pair = ManyInputsImpl::Pair;
+    const std::vector<at::Tensor> list{same}, other_list{other};
+    EXPECT_NO_THROW(model.forward(same, list, Pair(same, 1), 2.0));
+    expect_throws<UsageError>(
+        [&] { model.forward(same, other_list, Pair(same, 1), 2.0); },
+        {"contents", "on rank 1 differ"});
+    expect_throws<UsageError>(
+        [&] { model.forward(same, list, Pair(other, 1), 2.0); },
+        {"contents", "on rank 1 differ"});
+    expect_throws<UsageError>(
+        [&] {
+          model.forward(same,
+                        group.rank() == 0 ? list : std::vector{same, same},
+                        Pair(same, 1), 2.0);
+        },
+        {"types or sizes"});
+  });
+}
+
 // What the usual loader gives.
 TEST(SpatialInputs, OfALoaderForAllRanksAreRefused) {
   comm::run_threads(2, [](const comm::Group& group) {
