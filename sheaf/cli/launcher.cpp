@@ -12,6 +12,7 @@
 #include "sheaf/cli/job.hpp"
 #include "sheaf/cli/placement.hpp"
 #include "sheaf/cli/process.hpp"
+#include "sheaf/comm/launch_environment.hpp"
 #include "sheaf/comm/slurm.hpp"
 #include "sheaf/topo/options.hpp"
 
@@ -90,13 +91,12 @@ std::string command_text(const LaunchPlan& plan) {
 // Under srun each task would start all ranks.
 void check_started_once() {
   const auto task = comm::slurm_task();
-  const bool is_alone = variable("WORLD_SIZE") == "1";
   SHEAF_CHECK(
-      !task || task->tasks == 1 || is_alone, "srun has started ",
-      task ? task->tasks : 0,
-      " tasks, and each of them would start all ranks; call this "
-      "command once, without srun, in the batch script or in the shell "
-      "of salloc, or set WORLD_SIZE=1 if each task is to be on its own");
+      !task || task->tasks == 1 || comm::is_meant_to_be_alone(),
+      "srun has started ", task ? task->tasks : 0,
+      " tasks, and each of them would start all ranks; call this command once, "
+      "without srun, in the batch script or in the shell of salloc, or set "
+      "RANK=0 and WORLD_SIZE=1 if each task is to be alone");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/slurm.hpp"
@@ -43,17 +44,16 @@ void check_alone_in_mpi() {
 }
 
 void check_alone_without_mpi() {
-  if (const int size = number_in("WORLD_SIZE"); size > 0) {
-    SHEAF_CHECK(size == 1, "WORLD_SIZE=", size,
-                " says that there are more ranks, and ",
-                std::getenv("RANK")
-                    ? "this program does not read torchrun's variables; "
-                      "call sheaf::tensor::init, or start it by sheaf run or "
-                      "mpirun"
-                    : "RANK is not set; set it to this process's rank, or "
-                      "unset WORLD_SIZE");
-    return;
-  }
+  if (is_meant_to_be_alone()) return;
+  const int size = number_in("WORLD_SIZE");
+  SHEAF_CHECK(size <= 1, "WORLD_SIZE=", size,
+              " says that there are more ranks, and ",
+              std::getenv("RANK")
+                  ? "this program does not read torchrun's variables; "
+                    "call sheaf::tensor::init, or start it by sheaf run or "
+                    "mpirun"
+                  : "RANK is not set; set it to this process's rank, or "
+                    "unset WORLD_SIZE");
   const auto task = slurm_task();
   SHEAF_CHECK(
       !task || task->tasks == 1, "srun has started ", task ? task->tasks : 0,
@@ -67,10 +67,18 @@ void check_alone_without_mpi() {
 }  // namespace
 
 bool is_under_mpi_launcher() {
-  for (const char* variable :
-       {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK"})
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE",
+                               "PMI_RANK", "MV2_COMM_WORLD_SIZE"})
     if (std::getenv(variable)) return true;
   return false;
+}
+
+bool is_meant_to_be_alone() {
+  const auto is = [](const char* variable, std::string_view wanted) {
+    const char* value = std::getenv(variable);
+    return value && value == wanted;
+  };
+  return is("RANK", "0") && is("WORLD_SIZE", "1");
 }
 
 void check_is_alone(bool is_mpi) {

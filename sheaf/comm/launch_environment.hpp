@@ -7,7 +7,10 @@ namespace sheaf::comm {
 // To be called by a rank whose world has one rank. UsageError when the
 // launcher of MPI (`is_mpi`), else torchrun or Slurm, has started more tasks
 // than one: each would compute everything, and write over the others' files.
-// RANK=0 and WORLD_SIZE=1 say that a task of Slurm is meant to be alone.
 void check_is_alone(bool is_mpi);
+
+// RANK=0 and WORLD_SIZE=1, both of them, say that a task of Slurm is meant to
+// be alone.
+bool is_meant_to_be_alone();
 
 }  // namespace sheaf::comm

@@ -39,7 +39,10 @@ TEST_F(LaunchPlanTest, ATaskOfSeveralDoesNotLaunch) {
   testing::internal::CaptureStdout();
   EXPECT_THROW(launch(options_), UsageError);
   ::setenv("WORLD_SIZE", "1", 1);
+  EXPECT_THROW(launch(options_), UsageError);
+  ::setenv("RANK", "0", 1);
   EXPECT_EQ(launch(options_), 0);
+  ::unsetenv("RANK");
   ::unsetenv("WORLD_SIZE");
   ::unsetenv("SLURM_STEP_ID");
   EXPECT_EQ(launch(options_), 0);

@@ -9,6 +9,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/launch_environment.hpp"
+#include "sheaf/comm/transport.hpp"
 #include "sheaf/comm/world.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -168,6 +169,11 @@ TEST_F(Slurm, ALoneTaskOfSeveralIsRefused) {
       {"srun has started 4 tasks (SLURM_STEP_NUM_TASKS), of which this "
        "is number 1"});
   expect_throws<UsageError>([&] { init(); }, {"sheaf run"});
+  for (const Values& half : {Values{{"WORLD_SIZE", "1"}}, Values{{"RANK", "0"}},
+                             Values{{"RANK", "1"}, {"WORLD_SIZE", "1"}}}) {
+    set(with(task(1, 4), half));
+    expect_throws<UsageError>([&] { init(); }, {"srun has started 4 tasks"});
+  }
   set(with(task(1, 4), {{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
   EXPECT_EQ(init().size(), 1);  // on purpose
 }
@@ -180,8 +186,10 @@ TEST_F(Slurm, ALoneRankOfTorchrunIsRefused) {
 }
 
 TEST_F(Slurm, ALoneRankOfMpiIsRefused) {
-  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+  for (const char* size :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     set({{size, "4"}});
+    EXPECT_TRUE(is_under_mpi_launcher()) << size;
     expect_throws<UsageError>([&] { check_is_alone(/*is_mpi=*/true); }, {size});
     // mpirun -n 1 in a step of several tasks is meant so.
     set(with(task(1, 4), {{size, "1"}}));

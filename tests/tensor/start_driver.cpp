@@ -33,9 +33,10 @@ class Program {
     if (pid_ != 0) return;
     // A rank must not take this test for one of MPI's.
     for (const char* name :
-         {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "RANK",
-          "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID",
-          "SLURM_STEPID", "SLURM_PROCID", "SLURM_NTASKS"})
+         {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
+          "MV2_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE", "MASTER_ADDR",
+          "MASTER_PORT", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_PROCID",
+          "SLURM_NTASKS"})
       unsetenv(name);
     for (const auto& [name, value] : variables)
       setenv(name.c_str(), value.c_str(), 1);
@@ -153,6 +154,10 @@ TEST_F(Start, ATaskOfSlurmIsNeverAlone) {
   EXPECT_EQ(lone.code, 2) << lone.said;
   EXPECT_NE(lone.said.find("srun has started 2 tasks"), std::string::npos)
       << lone.said;
+  auto half = slurm_variables(1, 2);
+  half.emplace_back("WORLD_SIZE", "1");  // without RANK
+  const Ended half_alone = start("init", 0, half).wait();
+  EXPECT_EQ(half_alone.code, 2) << half_alone.said;
   auto wrong = slurm_variables(0, 2);
   wrong.emplace_back("SLURM_STEP_NODELIST", "other,localhost");
   const Ended elsewhere = start("init", 0, wrong).wait();
@@ -192,10 +197,11 @@ TEST_F(Start, ALoneRankOfTorchrunIsRefused) {
 
 // A launcher of another MPI than the program's: MPI_Init finds one rank.
 TEST_F(Start, ALoneRankOfMpiIsRefused) {
-  const Ended lone = start("init", 0, {{"OMPI_COMM_WORLD_SIZE", "2"}}).wait();
-  EXPECT_EQ(lone.code, 2) << lone.said;
-  EXPECT_NE(lone.said.find("OMPI_COMM_WORLD_SIZE"), std::string::npos)
-      << lone.said;
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    const Ended lone = start("init", 0, {{size, "2"}}).wait();
+    EXPECT_EQ(lone.code, 2) << lone.said;
+    EXPECT_NE(lone.said.find(size), std::string::npos) << lone.said;
+  }
 }
 
 struct Leaving {
