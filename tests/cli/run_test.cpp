@@ -4,6 +4,7 @@
 
 #include "sheaf/base/openblas.hpp"
 #include "tests/cli/run_sheaf.hpp"
+#include "tests/support/missing.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -129,6 +130,11 @@ TEST_P(Run, VerbosePrintsTheLine) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Run);
+// Without one, the suites of runs have no tests.
+TEST(InstalledMpis, ThereIsOne) {
+  if (installed_mpis().empty()) SHEAF_SKIP_MISSING("no mpirun is installed");
+}
+
 INSTANTIATE_TEST_SUITE_P(Mpi, Run, testing::ValuesIn(installed_mpis()),
                          mpi_test_name);
 

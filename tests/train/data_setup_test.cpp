@@ -10,6 +10,7 @@
 #include "sheaf/tensor/numpy.hpp"
 #include "sheaf/train/durable.hpp"
 #include "tests/data/made_images.hpp"
+#include "tests/support/missing.hpp"
 #include "tests/train/runs.hpp"
 
 namespace sheaf::train {
@@ -50,7 +51,7 @@ RunConfig run_on(const std::string& name, const fs::path& folder,
 class ImageRun : public testing::Test {
  protected:
   void SetUp() override {
-    if (!data::has_png()) GTEST_SKIP() << "built without libpng";
+    if (!data::has_png()) SHEAF_SKIP_MISSING("built without libpng");
     for (const Shade& shade : kShades) write_shade(set_ / "train", shade, 8);
   }
   const TemporaryFolder folder_;
