@@ -20,9 +20,10 @@ struct KnownNames {
   std::unordered_map<std::uint32_t, std::string> by_hash;
 };
 
+// Never destroyed: ranks describe calls after exit() has begun, too.
 KnownNames& known_names() {
-  static KnownNames names;
-  return names;
+  static auto* const names = new KnownNames;
+  return *names;
 }
 
 std::string name_text(std::uint32_t hash) {
