@@ -23,92 +23,6 @@ constexpr const char* kChecksum = "crc32c";
 constexpr const char* kMetricSums = "metric_sums";
 constexpr std::string_view kExchange = "exchange/";
 
-ordered_json number_or_null(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  return value;
-}
-
-double number_in(const ordered_json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN()
-                        : json.get<double>();
-}
-
-ordered_json json_of(const StepTimes& times) {
-  return {{"data", times.data},
-          {"forward", times.forward},
-          {"backward", times.backward},
-          {"exchange", times.exchange},
-          {"exchange_busy", times.exchange_busy},
-          {"gradient", times.gradient},
-          {"has_factors", times.has_factors},
-          {"optimizer", times.optimizer},
-          {"batch", times.batch},
-          {"bytes", times.bytes}};
-}
-
-StepTimes times_in(const ordered_json& json) {
-  StepTimes times;
-  times.data = json.at("data");
-  times.forward = json.at("forward");
-  times.backward = json.at("backward");
-  times.exchange = json.at("exchange");
-  times.exchange_busy = json.at("exchange_busy");
-  times.gradient = json.at("gradient");
-  times.has_factors = json.at("has_factors");
-  times.optimizer = json.at("optimizer");
-  times.batch = json.at("batch");
-  times.bytes = json.at("bytes");
-  return times;
-}
-
-ordered_json json_of(const MetricValues& values) {
-  return {{"rows", values.rows},
-          {"loss", number_or_null(values.loss)},
-          {"accuracy", number_or_null(values.accuracy)},
-          {"precision", number_or_null(values.precision)},
-          {"recall", number_or_null(values.recall)},
-          {"f1", number_or_null(values.f1)}};
-}
-
-MetricValues metrics_in(const ordered_json& json) {
-  MetricValues values;
-  values.rows = json.at("rows");
-  values.loss = number_in(json.at("loss"));
-  values.accuracy = number_in(json.at("accuracy"));
-  values.precision = number_in(json.at("precision"));
-  values.recall = number_in(json.at("recall"));
-  values.f1 = number_in(json.at("f1"));
-  return values;
-}
-
-ordered_json json_of(const RunTotals& totals) {
-  return {{"seconds", totals.seconds},
-          {"epochs", totals.epochs},
-          {"epoch_seconds", totals.epoch_seconds},
-          {"open_epoch_seconds", totals.open_epoch_seconds},
-          {"times", json_of(totals.times)},
-          {"open_times", json_of(totals.open_times)},
-          {"skipped_steps", totals.skipped_steps},
-          {"open_skipped", totals.open_skipped},
-          {"train", json_of(totals.train)},
-          {"validation", json_of(totals.validation)}};
-}
-
-RunTotals totals_in(const ordered_json& json) {
-  RunTotals totals;
-  totals.seconds = json.at("seconds");
-  totals.epochs = json.at("epochs");
-  totals.epoch_seconds = json.at("epoch_seconds");
-  totals.open_epoch_seconds = json.at("open_epoch_seconds");
-  totals.times = times_in(json.at("times"));
-  totals.open_times = times_in(json.at("open_times"));
-  totals.skipped_steps = json.at("skipped_steps");
-  totals.open_skipped = json.at("open_skipped");
-  totals.train = metrics_in(json.at("train"));
-  totals.validation = metrics_in(json.at("validation"));
-  return totals;
-}
-
 // A name that is no UTF-8, which JSON cannot hold, becomes a list of bytes:
 // names of folders may be anything.
 ordered_json json_of_name(const std::string& name) {
@@ -139,40 +53,139 @@ std::vector<std::string> names_in(const ordered_json& json) {
   return names;
 }
 
-ordered_json numbers_of(const TrainState& state) {
-  ordered_json best = nullptr;
-  if (!std::isnan(state.best)) best = state.best;
-  return {{"step", state.step},
-          {"epoch", state.epoch},
-          {"batch", state.batch},
-          {"pretrained_stages", state.pretrained_stages},
-          {"seed", state.seed},
-          {"global_batch", state.global_batch},
-          {"class_names", json_of_names(state.class_names)},
-          {"best", best},
-          {"best_step", state.best_step},
-          {"epochs_since_best", state.epochs_since_best},
-          {"has_stopped_early", state.has_stopped_early},
-          {"totals", json_of(state.totals)}};
+// Every field of state.json that is a number or a name, once: the writer and
+// the reader both walk over these lists.
+template <class Fields>
+void walk(Fields& fields, StepTimes& times) {
+  fields.add("data", times.data);
+  fields.add("forward", times.forward);
+  fields.add("backward", times.backward);
+  fields.add("exchange", times.exchange);
+  fields.add("exchange_busy", times.exchange_busy);
+  fields.add("gradient", times.gradient);
+  fields.add("has_factors", times.has_factors);
+  fields.add("optimizer", times.optimizer);
+  fields.add("batch", times.batch);
+  fields.add("bytes", times.bytes);
+}
+
+template <class Fields>
+void walk(Fields& fields, MetricValues& values) {
+  fields.add("rows", values.rows);
+  fields.add("loss", values.loss);
+  fields.add("accuracy", values.accuracy);
+  fields.add("precision", values.precision);
+  fields.add("recall", values.recall);
+  fields.add("f1", values.f1);
+}
+
+template <class Fields>
+void walk(Fields& fields, RunTotals& totals) {
+  fields.add("seconds", totals.seconds);
+  fields.add("epochs", totals.epochs);
+  fields.add("epoch_seconds", totals.epoch_seconds);
+  fields.add("open_epoch_seconds", totals.open_epoch_seconds);
+  fields.add("times", totals.times);
+  fields.add("open_times", totals.open_times);
+  fields.add("skipped_steps", totals.skipped_steps);
+  fields.add("open_skipped", totals.open_skipped);
+  fields.add("train", totals.train);
+  fields.add("validation", totals.validation);
+}
+
+template <class Fields>
+void walk(Fields& fields, TrainState& state) {
+  fields.add("step", state.step);
+  fields.add("epoch", state.epoch);
+  fields.add("batch", state.batch);
+  fields.add_new("pretrained_stages", state.pretrained_stages);
+  fields.add("seed", state.seed);
+  fields.add("global_batch", state.global_batch);
+  fields.add_new("class_names", state.class_names);
+  fields.add("best", state.best);
+  fields.add("best_step", state.best_step);
+  fields.add("epochs_since_best", state.epochs_since_best);
+  fields.add("has_stopped_early", state.has_stopped_early);
+  fields.add_new("totals", state.totals);
+}
+
+class FieldWriter {
+ public:
+  template <class T>
+  void add(const char* name, T& value) {
+    json_[name] = json_for(value);
+  }
+  template <class T>
+  void add_new(const char* name, T& value) {
+    add(name, value);
+  }
+  const ordered_json& json() const { return json_; }
+
+ private:
+  static ordered_json json_for(std::int64_t value) { return value; }
+  static ordered_json json_for(bool value) { return value; }
+  // JSON has no numbers that are not finite.
+  static ordered_json json_for(double value) {
+    return std::isfinite(value) ? ordered_json(value) : ordered_json();
+  }
+  static ordered_json json_for(std::vector<std::string>& names) {
+    return json_of_names(names);
+  }
+  template <class Struct>
+  static ordered_json json_for(Struct& value) {
+    FieldWriter inner;
+    walk(inner, value);
+    return inner.json_;
+  }
+
+  ordered_json json_ = ordered_json::object();
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(const ordered_json& json) : json_(json) {}
+
+  template <class T>
+  void add(const char* name, T& value) {
+    read(json_.at(name), value);
+  }
+  // Checkpoints of earlier versions have none.
+  template <class T>
+  void add_new(const char* name, T& value) {
+    if (json_.contains(name)) add(name, value);
+  }
+
+ private:
+  static void read(const ordered_json& json, std::int64_t& value) {
+    value = json;
+  }
+  static void read(const ordered_json& json, bool& value) { value = json; }
+  static void read(const ordered_json& json, double& value) {
+    value = json.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                           : json.get<double>();
+  }
+  static void read(const ordered_json& json, std::vector<std::string>& names) {
+    names = names_in(json);
+  }
+  template <class Struct>
+  static void read(const ordered_json& json, Struct& value) {
+    FieldReader inner(json);
+    walk(inner, value);
+  }
+
+  const ordered_json& json_;
+};
+
+ordered_json numbers_of(TrainState state) {
+  FieldWriter writer;
+  walk(writer, state);
+  return writer.json();
 }
 
 TrainState state_of(const ordered_json& json) {
   TrainState state;
-  state.step = json.at("step");
-  state.epoch = json.at("epoch");
-  state.batch = json.at("batch");
-  state.pretrained_stages = json.value("pretrained_stages", 0);
-  state.seed = json.at("seed");
-  state.global_batch = json.at("global_batch");
-  // Checkpoints of earlier versions have none.
-  state.class_names =
-      names_in(json.value("class_names", ordered_json::array()));
-  if (!json.at("best").is_null()) state.best = json.at("best");
-  state.best_step = json.at("best_step");
-  state.epochs_since_best = json.at("epochs_since_best");
-  state.has_stopped_early = json.at("has_stopped_early");
-  // Checkpoints of earlier versions have none.
-  if (json.contains("totals")) state.totals = totals_in(json.at("totals"));
+  FieldReader reader(json);
+  walk(reader, state);
   return state;
 }
 

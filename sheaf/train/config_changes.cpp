@@ -51,10 +51,7 @@ class ConfigTexts {
   }
   void numbers(std::string_view key, const std::vector<std::int64_t>& values,
                const Range&) {
-    std::vector<std::string> texts;
-    for (const std::int64_t value : values)
-      texts.push_back(fmt::format("{}", value));
-    choices(key, texts, {});
+    choices(key, number_texts(values), {});
   }
   void items(std::string_view key, const std::vector<Item>& items) {
     std::vector<std::string> list;

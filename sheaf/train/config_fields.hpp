@@ -32,6 +32,15 @@ inline constexpr std::array kResumableKeys{
     "dad.log_layers", "output", "check_weights_every",
     "on_non_finite"};
 
+// For visitors, to which a list of numbers is one of texts.
+inline std::vector<std::string> number_texts(
+    const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> texts;
+  for (const std::int64_t number : numbers)
+    texts.push_back(std::to_string(number));
+  return texts;
+}
+
 template <class Visitor>
 void visit(Visitor& visitor, DataConfig& data) {
   visitor.field("name", data.name);

@@ -41,10 +41,7 @@ class ConfigPrinter {
   }
   void numbers(std::string_view key, const std::vector<std::int64_t>& values,
                const Range&) {
-    std::vector<std::string> texts;
-    for (const std::int64_t value : values)
-      texts.push_back(fmt::format("{}", value));
-    choices(key, texts, {});
+    choices(key, number_texts(values), {});
   }
 
   void items(std::string_view key, const std::vector<Item>& items) {
