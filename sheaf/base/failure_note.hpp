@@ -1,7 +1,7 @@
 #pragma once
-// How a process tells the launcher that started it (sheaf run) why it failed,
-// so that the launcher can name the rank that failed first: exit codes and the
-// order in which ranks end do not show who failed because of whom.
+// How a process reports to the launcher that started it (sheaf run) why it
+// failed, so that the launcher can name the rank that failed first: exit codes
+// and the order in which ranks end do not show who failed because of whom.
 
 #include <exception>
 #include <optional>

@@ -20,8 +20,8 @@ constexpr const char* kTrainFooter =
     "  sheaf train a.yaml -n 4 --resume --output runs/a-001\n"
     "SIGTERM and Ctrl-C save a checkpoint first. Exit code: that of the rank\n"
     "that failed first; 128+n after signal n; 2 for a mistake in the command\n"
-    "line or the description; 6 when a loss or gradient is not finite.\n"
-    "docs/train.md describes the description.";
+    "line or the configuration; 6 when a loss or gradient is not finite.\n"
+    "docs/train.md documents every key of the configuration.";
 
 struct TrainArguments {
   LaunchOptions launch;
@@ -37,7 +37,8 @@ struct TrainArguments {
 
 void add_training_options(CLI::App& command, TrainArguments& arguments) {
   command
-      .add_option("CONFIG", arguments.config, "Description of the run, in YAML")
+      .add_option("CONFIG", arguments.config,
+                  "Configuration of the run, in YAML")
       ->required();
   command
       .add_option("--set", arguments.sets,
@@ -51,14 +52,14 @@ void add_training_options(CLI::App& command, TrainArguments& arguments) {
                      "runs/<name>-<number>");
   command.add_option("--plan", arguments.plan,
                      "File with the precision of each layer, as sheaf plan "
-                     "writes it; goes before the description's plan");
+                     "writes it; overrides the configuration's plan");
   command.add_flag("--resume", arguments.is_resumed,
                    "Go on from the folder's latest checkpoint");
   command.add_flag("--accept-changes", arguments.accepts_changes,
-                   "With --resume: go on also with settings that change the "
-                   "result and are not those that the run began with");
+                   "With --resume: accept settings that differ from those "
+                   "the run began with and change the result");
   command.add_flag("--print-config", arguments.prints_config,
-                   "Print the complete description, with defaults");
+                   "Print the complete configuration, with defaults");
   command.add_flag("--explain", arguments.explains,
                    "Make one step and print what it exchanges, by layer");
 }

@@ -172,7 +172,7 @@ RankReport Wrapper::make_report(RankChild& child) const {
   if (const auto note = notes_.last(); note && report.code != 0) {
     report.is_consequence = note->cause == FailureCause::kOther;
     report.error = note->text;
-    // It had failed by itself before it was told to end.
+    // It had failed by itself before it was asked to stop.
     if (!report.is_consequence) report.was_asked = false;
   }
   if (child.start_errno() != 0) {

@@ -81,8 +81,8 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
   disagree(text);
 }
 
-// This rank's program has ended, and another rank wants more of it. That one
-// finds out and says so; until then this rank stays, for its messages.
+// This rank's program has ended, but another rank still waits for it. That rank
+// reports the error; until then this one keeps serving messages.
 void Call::wait_for_failure() {
   for (;;) {
     check();

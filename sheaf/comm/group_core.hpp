@@ -22,8 +22,8 @@ namespace sheaf::comm {
 class Tuner;
 class Reporter;
 
-// What tells a group from others. The id, of those that live, is small enough
-// for tags; the serial number is never used twice by groups with a rank in
+// Identifies a group. The id is unique among live groups and small enough for
+// tags; the serial number is never used twice by groups with a rank in
 // common.
 struct GroupName {
   int id = 0;

@@ -17,9 +17,9 @@ int number_in(const char* variable) {
   return text ? std::atoi(text) : 0;
 }
 
-[[noreturn]] void refuse_lone_mpi(const std::string& told) {
+[[noreturn]] void refuse_lone_mpi(const std::string& reason) {
   throw UsageError(concat(
-      told,
+      reason,
       ", but MPI_Init found one: the program's MPI does not understand this "
       "launcher. Start the program with sheaf run, or with the mpirun of the "
       "MPI that Sheaf was built with; under srun without MPI's help "
@@ -47,7 +47,7 @@ void check_alone_without_mpi() {
   if (is_meant_to_be_alone()) return;
   const int size = number_in("WORLD_SIZE");
   SHEAF_CHECK(size <= 1, "WORLD_SIZE=", size,
-              " says that there are more ranks, and ",
+              " specifies more than one rank, and ",
               std::getenv("RANK")
                   ? "this program does not read torchrun's variables; "
                     "call sheaf::tensor::init, or start it by sheaf run or "

@@ -1,5 +1,6 @@
 #pragma once
-// What the launcher that has started this process says of other processes.
+// What the variables of the launcher that has started this process say about
+// other processes.
 // transport.hpp has is_under_mpi_launcher().
 
 namespace sheaf::comm {

@@ -230,7 +230,7 @@ std::size_t Mailroom::unclaimed_count() {
   return unclaimed_.size();
 }
 
-bool Mailroom::is_in_vain(const Receipt& receipt, int peer) {
+bool Mailroom::can_never_arrive(const Receipt& receipt, int peer) {
   const std::lock_guard lock(mutex_);
   fetch();
   if (receipt.is_matched) return false;

@@ -81,15 +81,15 @@ class Mailroom {
   // True when the contents are there. MismatchError when they are not what
   // was asked for.
   bool test(Receipt& receipt);
-  // Gives a receive up. Contents that are under way still arrive where
-  // `memory` says where they go; it is kept until then.
+  // Abandons a receive. Contents in flight are still received if their `memory`
+  // is given, which is kept until then.
   void forget(const std::shared_ptr<Receipt>& receipt,
               std::shared_ptr<void> memory = nullptr) noexcept;
 
   // For a receipt that waits for a peer whose program has ended: whether
   // nothing can come any more. The peer is asked for its last letter, which
   // comes after all that it has sent.
-  bool is_in_vain(const Receipt& receipt, int peer);
+  bool can_never_arrive(const Receipt& receipt, int peer);
 
   // Takes in letters for those who wait. To be called while this rank waits
   // for anything else: a large message does not leave before its receiver has

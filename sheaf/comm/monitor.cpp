@@ -213,8 +213,8 @@ void Monitor::watch_local_ranks() {
   watch_local_ends();
 }
 
-// Ranks mostly end together, and nobody need hear of that: only an end that is
-// seen twice is told.
+// Ranks usually end together, which need not be reported: only an end that is
+// seen twice is.
 void Monitor::watch_local_ends() {
   for (std::size_t local = 0; local < ends_.size(); ++local) {
     const RankEnd& end = memory_.header(static_cast<int>(local)).end;

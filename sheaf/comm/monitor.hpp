@@ -2,8 +2,8 @@
 // The watch over other hosts: the first rank of every host holds a TCP
 // connection to rank 0. A connection that closes without a good-bye is a
 // death; the kernel closes it within milliseconds when a process is killed.
-// Alarms, ends of programs that others may still wait for and, on request,
-// "where is everybody" travel over the same lines.
+// Alarms, ends of programs that others may still wait for, and status requests
+// travel over the same connections.
 
 #include <atomic>
 #include <chrono>

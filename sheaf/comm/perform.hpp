@@ -7,7 +7,8 @@
 
 namespace sheaf::comm {
 
-// Tells the launcher when an error is about other ranks: gone, late, broken.
+// Reports to the launcher when an error is about other ranks: gone, late,
+// broken.
 void note_lost_peer(const std::exception_ptr& error) noexcept;
 
 // Remembers the error in the group, and writes the last operations to a file.

@@ -12,8 +12,8 @@ namespace {
 // Waits for one peer, or for any.
 class MessageWatch final : public Watch {
  public:
-  // `is_owed` says, of a rank that has ended and is waited for, whether what
-  // it owes cannot come any more.
+  // `is_owed`: whether a message from a rank that has ended can no longer
+  // arrive.
   MessageWatch(GroupCore& group, const Fingerprint& fingerprint,
                std::chrono::milliseconds timeout,
                std::function<bool(int)> is_owed)
@@ -131,7 +131,7 @@ class ReceiveState final : public MessageState {
   bool is_silent(int rank) {
     const int world = group_.world_rank(rank);
     return group_.core().runtime().end_of(world).has_ended() &&
-           mailroom().is_in_vain(*receipt_, world);
+           mailroom().can_never_arrive(*receipt_, world);
   }
   std::shared_ptr<Receipt> receipt_;
 };

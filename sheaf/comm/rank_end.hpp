@@ -15,7 +15,7 @@ inline constexpr int kMaxGroups = 1024;
 inline constexpr int kPlainCalls = kMaxGroups;
 
 // One call of one group. Ids of groups are reused; the serial, which is the
-// same on all members, tells such groups apart.
+// same on all members, distinguishes them.
 struct CallNumber {
   std::int32_t group = 0;
   std::uint32_t serial = 0;
@@ -40,7 +40,7 @@ class RankEnd {
     return is_at_end_.load() != 0 && queued_.load() == 0;
   }
   // Whether the rank has made that call; final when it has ended. Also true
-  // when it has let go of the group and uses the id for another.
+  // when it has released the group and uses the id for another.
   bool has_made(const CallNumber& call) const noexcept;
 
   // Calls fn(CallNumber) for the last call in each group.

@@ -24,8 +24,8 @@ struct Reduction {
 void reduce(const Reduction& how, std::span<const void* const> sources,
             std::span<void* const> outputs, std::size_t count);
 
-// f16 and bf16: whether what is left of a reduction over some ranks is kept in
-// f32 until the rest is added. Not for min and max, which round nothing.
+// f16 and bf16: whether partial results of a reduction are kept in f32 until
+// the rest is added. Not for min and max, which round nothing.
 bool has_wide_partials(const Reduction& how);
 // As reduce(), for such reductions: the result stays in f32, undivided ...
 void reduce_to_partials(const Reduction& how,

@@ -62,8 +62,8 @@ class Runtime {
 
   // The newest operation of a rank of the world, as far as it is known here.
   std::optional<FlightRecord> latest(int rank) const;
-  // The calls and the end of a rank of the world. What another host says of
-  // its ranks' ends may be a moment late.
+  // The calls and the end of a rank of the world. Ends on other hosts are known
+  // with a short delay.
   const RankEnd& end_of(int rank) const;
   RankEnd& my_end() { return memory_->header(layout_.local).end; }
   // Asks the other hosts where their ranks are; waits a moment for answers.

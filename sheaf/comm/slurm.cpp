@@ -78,7 +78,7 @@ std::vector<std::string> numbers_of(std::string_view range,
   const auto from = digits(first);
   const auto to = digits(last);
   if (!from || !to || *from > *to)
-    refuse_list(list, concat("has '", range, "', which is no range"));
+    refuse_list(list, concat("has '", range, "', which is not a range"));
   if (static_cast<std::size_t>(*to - *from) >= kMostHosts)
     refuse_list(list, concat("has more than ", kMostHosts, " hosts"));
   std::vector<std::string> numbers;

@@ -13,17 +13,17 @@ namespace sheaf::comm {
 struct SlurmTask {
   int rank = 0;
   int tasks = 1;
-  std::string tasks_from{};  // the variable that says so
+  std::string tasks_from{};  // the variable with that number
   std::int64_t job = 0;
   std::int64_t step = 0;
   std::string nodes{};       // such as "node[01-03,7]"; task 0 is on the first
-  std::string nodes_from{};  // the variable that says so
+  std::string nodes_from{};  // the variable with that list
   // Of a job of several components, each with a node list of its own.
   bool is_heterogeneous = false;
 };
 
-// The task that this process is, or nothing outside of a job step: Slurm says
-// the job's number of tasks also to batch scripts and to shells of salloc,
+// The task that this process is, or nothing outside of a job step: Slurm also
+// sets the job's number of tasks in batch scripts and in shells of salloc,
 // which it starts once. UsageError when variables of a step are broken.
 std::optional<SlurmTask> slurm_task();
 

@@ -32,7 +32,8 @@ class World {
 
 // Joins the other ranks: under mpirun (Open MPI, MPICH) through MPI, otherwise
 // as a process alone. UsageError when that would be one of several that a
-// launcher has started. Options come from SHEAF_OPTIONS; `options` goes first.
+// launcher has started. Options come from SHEAF_OPTIONS; `options` override
+// them.
 World init(int* argc = nullptr, char*** argv = nullptr);
 World init(const topo::Options& options, int* argc = nullptr,
            char*** argv = nullptr);

@@ -67,9 +67,9 @@ void add_images(const fs::path& folder, std::vector<std::string>& above,
       add_images(path, above, images);
     } else if (is_image(path)) {
       if (!fs::is_regular_file(path, error))
-        throw IoError(concat(path.string(), " is no file, ",
+        throw IoError(concat(path.string(), " is not a file, ",
                              fs::is_symlink(path, error)
-                                 ? "but a link that leads to none"
+                                 ? "but a dangling link"
                                  : "though it is named like an image",
                              "; remove or repair it"));
       images.push_back(path.string());

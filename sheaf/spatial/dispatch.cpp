@@ -81,8 +81,8 @@ bool names_axes(Call& call) {
 void check_call(Call& call) {
   if (has_out(call))
     call.refuse(
-        "its result goes into a tensor that is given (out), of which each rank "
-        "has a part only; take the tensor that it returns without out");
+        "it writes into a given tensor (out), of which each rank has only a "
+        "part; take the tensor that it returns without out");
   if (names_axes(call)) call.refuse("axes are given by name; number them");
   for_each_split(call, [&](const at::Tensor& given) {
     if (const std::string reason = why_unusable(given); !reason.empty())

@@ -84,7 +84,7 @@ void SpatialParallelCore::check_inputs(
   check_same_inputs(
       {.grid = tiles_->group(),
        .first_rank = sample_group_ * tiles_->group().size(),
-       .advice = "give the loader the group that tells samples apart, "
+       .advice = "give the loader the group of samples, "
                  "data::Loader(dataset, model.samples(), options), or tiles to "
                  "from_part()"},
       inputs);

@@ -13,7 +13,7 @@
 namespace sheaf::train {
 namespace {
 
-// What there is to look at; undefined: nothing.
+// The floating-point values to check; undefined: none.
 at::Tensor numbers_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   if (spatial::is_split(tensor)) return numbers_of(spatial::local_of(tensor));

@@ -15,7 +15,7 @@ Route route_named(const std::string& name, const std::string& file) {
        {Route::kGradient, Route::kDad, Route::kEdad, Route::kRankDad})
     if (name == parallel::name_of(route)) return route;
   throw UsageError(concat(file, ": '", name,
-                          "' is no route; there are gradient, dad, edad and "
+                          "' is not a route; there are gradient, dad, edad and "
                           "rank-dad"));
 }
 
@@ -33,17 +33,18 @@ std::string routes_text(const parallel::FixedRoutes& routes) {
 parallel::FixedRoutes parse_routes(const std::string& text,
                                    const std::string& file) {
   const ordered_json json = ordered_json::parse(text, nullptr, false);
-  SHEAF_CHECK(json.is_object() && json.contains("routes") &&
-                  json["routes"].is_object() &&
-                  json.value("skips_zeros", ordered_json()).is_boolean(),
-              file,
-              " is no dad_plan.json; give the file that a run with strategy: "
-              "auto has left in its folder");
+  SHEAF_CHECK(
+      json.is_object() && json.contains("routes") &&
+          json["routes"].is_object() &&
+          json.value("skips_zeros", ordered_json()).is_boolean(),
+      file,
+      " is not a dad_plan.json; give the file that a run with strategy: "
+      "auto has left in its folder");
   parallel::FixedRoutes routes;
   routes.skips_zeros = json["skips_zeros"];
   for (const auto& [name, route] : json["routes"].items()) {
     SHEAF_CHECK(route.is_string(), file, ": the route of ", name,
-                " is no word");
+                " is not a string");
     routes.by_name[name] = route_named(route, file);
   }
   return routes;
