@@ -265,6 +265,42 @@ TEST_F(NonFinite, PretrainingSkipsToo) {
   EXPECT_TRUE(std::isfinite(result.test->loss));
 }
 
+// Of three batches in an epoch, which one rank reads in order.
+class SpoilsLastBatches : public Slice {
+ public:
+  explicit SpoilsLastBatches(std::shared_ptr<const data::Dataset> whole)
+      : Slice(whole, 0, whole->size()) {}
+
+  data::Batch get(std::span<const std::int64_t> indices,
+                  data::Random& random) const override {
+    data::Batch batch = Slice::get(indices, random);
+    batch.data = batch.data.to(torch::kFloat) / 255;
+    if (++count_ % 3 == 0) batch.data.fill_(kInfinite);
+    return batch;
+  }
+
+ private:
+  mutable int count_ = 0;
+};
+
+TEST_F(NonFinite, AnEpochWithASkippedStepHasTheCostOfTheOthers) {
+  const RunConfig config = gb_run({"on_non_finite=skip", "epochs=1"});
+  std::ostringstream out;
+  TrainOptions options;
+  options.data = open_data(config);
+  options.data->train =
+      std::make_shared<SpoilsLastBatches>(options.data->train);
+  options.out = &out;
+  EXPECT_EQ(start(config, options).skipped_steps, 5);
+  const std::string text = out.str();
+  for (const char* place :
+       {"1/2, epoch 1/2", "1/2, epoch 2/2", "2/2, epoch 1/2", "2/2, epoch 2/2"})
+    EXPECT_NE(text.find(concat("pre-training ", place, "  reconstruction ")),
+              text.npos)
+        << text;
+  EXPECT_EQ(text.find("reconstruction nan"), text.npos) << text;
+}
+
 TEST_F(NonFinite, AnEpochOfSkippedPretrainingHasNoCost) {
   const RunConfig config = gb_run({"on_non_finite=skip", "epochs=1"});
   std::vector<std::int64_t> all(22);
