@@ -125,21 +125,14 @@ bool is_channels_last(const at::Tensor& given) {
 template <std::size_t kAxes, bool kExact>
 void nearest(Call& call) {
   const at::Tensor given = call.tensor(0);
-  const auto axes = resampled_axes(call, kAxes, 2);
+  const NearestKernel kernel{.axes = resampled_axes(call, kAxes, 2),
+                             .is_exact = kExact,
+                             .channels = given.size(1),
+                             .is_channels_last = is_channels_last(given),
+                             .type = given.scalar_type()};
   std::vector<Resampling> rules;
-  for (std::size_t i = 0; i < kAxes; ++i) {
-    bool is_thin = true;
-    for (std::size_t k = 0; k < kAxes; ++k)
-      is_thin &= k == i || axes[k].inputs == 1;
-    rules.push_back(nearest_resampling(
-        axes[i], {.image_axes = kAxes,
-                  .axis = i,
-                  .is_exact = kExact,
-                  .is_thin = is_thin,
-                  .channels = given.size(1),
-                  .is_channels_last = is_channels_last(given),
-                  .type = given.scalar_type()}));
-  }
+  for (std::size_t i = 0; i < kAxes; ++i)
+    rules.push_back(nearest_resampling(kernel, i));
   resize(call, rules);
 }
 

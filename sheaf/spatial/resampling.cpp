@@ -21,20 +21,45 @@ auto as_libtorch(const std::optional<double>& scale) {
 
 // A probe is an image of the axis in question; other axes are as short as they
 // can be without another kernel being taken.
-Sizes probe_axes(std::int64_t size, const NearestKernel& kernel) {
-  Sizes sizes(kernel.image_axes, kernel.is_thin ? 1 : 2);
-  sizes[kernel.axis] = size;
-  return sizes;
-}
+struct Probe {
+  const NearestKernel& kernel;
+  std::size_t which;
 
-Sizes probe_sizes(std::int64_t samples, std::int64_t size,
-                  const NearestKernel& kernel) {
-  constexpr std::int64_t kMostChannels = 8;
-  Sizes sizes{samples, std::min(kernel.channels, kMostChannels)};
-  const Sizes axes = probe_axes(size, kernel);
-  sizes.insert(sizes.end(), axes.begin(), axes.end());
-  return sizes;
-}
+  const ResampledAxis& axis() const { return kernel.axes[which]; }
+  std::size_t axes() const { return kernel.axes.size(); }
+  Sizes inputs() const {
+    Sizes sizes;
+    for (const ResampledAxis& one : kernel.axes)
+      sizes.push_back(std::min<std::int64_t>(one.inputs, 2));
+    sizes[which] = axis().inputs;
+    return sizes;
+  }
+  Sizes outputs() const {
+    Sizes sizes;
+    for (const ResampledAxis& one : kernel.axes)
+      sizes.push_back(std::min<std::int64_t>(one.outputs, shortest_output()));
+    sizes[which] = axis().outputs;
+    return sizes;
+  }
+  Sizes with_channels(std::int64_t samples, const Sizes& image) const {
+    constexpr std::int64_t kMostChannels = 8;
+    Sizes sizes{samples, std::min(kernel.channels, kMostChannels)};
+    sizes.insert(sizes.end(), image.begin(), image.end());
+    return sizes;
+  }
+
+ private:
+  // For two axes libtorch 2 has a kernel for small results, which are at most
+  // 128 long and high together.
+  std::int64_t shortest_output() const {
+    constexpr std::int64_t kSmall = 128;
+    std::int64_t sum = 0;
+    for (const ResampledAxis& one : kernel.axes) sum += one.outputs;
+    return sum <= kSmall
+               ? 2
+               : std::max<std::int64_t>(2, kSmall + 1 - axis().outputs);
+  }
+};
 
 at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
   if (!kernel.is_channels_last || x.dim() < 4) return x.contiguous();
@@ -43,53 +68,50 @@ at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
 }
 
 // Of the first channel, along the axis: samples x size.
-at::Tensor along_axis(const at::Tensor& image, const NearestKernel& kernel) {
+at::Tensor along_axis(const at::Tensor& image, std::size_t which) {
   at::Tensor part = image.select(1, 0);
-  for (std::size_t axis = kernel.image_axes; axis-- > 0;)
-    if (axis != kernel.axis)
-      part = part.select(static_cast<std::int64_t>(axis) + 1, 0);
+  for (std::int64_t axis = part.dim() - 1; axis > 0; --axis)
+    if (axis != static_cast<std::int64_t>(which) + 1)
+      part = part.select(axis, 0);
   return part;
 }
 
 // By axis, as libtorch's functions take them.
 using Scale = decltype(as_libtorch(std::nullopt));
-std::array<Scale, 3> scales_of(const ResampledAxis& axis,
-                               const NearestKernel& kernel) {
+std::array<Scale, 3> scales_of(const Probe& probe) {
   std::array<Scale, 3> scales;
-  scales[kernel.axis] = as_libtorch(axis.scale);
+  scales[probe.which] = as_libtorch(probe.axis().scale);
   return scales;
 }
 
-at::Tensor upsampled(const at::Tensor& given, const ResampledAxis& axis,
-                     const NearestKernel& kernel) {
-  const at::Tensor x = in_memory_order(given, kernel);
-  const Sizes to = probe_axes(axis.outputs, kernel);
-  const auto [a, b, c] = scales_of(axis, kernel);
-  if (kernel.image_axes == 1)
-    return kernel.is_exact ? at::_upsample_nearest_exact1d(x, to, a)
-                           : at::upsample_nearest1d(x, to, a);
-  if (kernel.image_axes == 2)
-    return kernel.is_exact ? at::_upsample_nearest_exact2d(x, to, a, b)
-                           : at::upsample_nearest2d(x, to, a, b);
-  return kernel.is_exact ? at::_upsample_nearest_exact3d(x, to, a, b, c)
-                         : at::upsample_nearest3d(x, to, a, b, c);
+at::Tensor upsampled(const at::Tensor& image, const Probe& probe) {
+  const at::Tensor x = in_memory_order(image, probe.kernel);
+  const bool is_exact = probe.kernel.is_exact;
+  const Sizes to = probe.outputs();
+  const auto [a, b, c] = scales_of(probe);
+  if (probe.axes() == 1)
+    return is_exact ? at::_upsample_nearest_exact1d(x, to, a)
+                    : at::upsample_nearest1d(x, to, a);
+  if (probe.axes() == 2)
+    return is_exact ? at::_upsample_nearest_exact2d(x, to, a, b)
+                    : at::upsample_nearest2d(x, to, a, b);
+  return is_exact ? at::_upsample_nearest_exact3d(x, to, a, b, c)
+                  : at::upsample_nearest3d(x, to, a, b, c);
 }
 
-at::Tensor upsampled_backward(const at::Tensor& given, const Sizes& from,
-                              const ResampledAxis& axis,
-                              const NearestKernel& kernel) {
-  const at::Tensor dy = in_memory_order(given, kernel);
-  const Sizes to(dy.sizes().begin() + 2, dy.sizes().end());
-  const auto [a, b, c] = scales_of(axis, kernel);
-  if (kernel.image_axes == 1)
-    return kernel.is_exact
-               ? at::_upsample_nearest_exact1d_backward(dy, to, from, a)
-               : at::upsample_nearest1d_backward(dy, to, from, a);
-  if (kernel.image_axes == 2)
-    return kernel.is_exact
-               ? at::_upsample_nearest_exact2d_backward(dy, to, from, a, b)
-               : at::upsample_nearest2d_backward(dy, to, from, a, b);
-  return kernel.is_exact
+at::Tensor upsampled_backward(const at::Tensor& gradient, const Probe& probe) {
+  const at::Tensor dy = in_memory_order(gradient, probe.kernel);
+  const bool is_exact = probe.kernel.is_exact;
+  const Sizes to = probe.outputs();
+  const Sizes from = probe.with_channels(dy.size(0), probe.inputs());
+  const auto [a, b, c] = scales_of(probe);
+  if (probe.axes() == 1)
+    return is_exact ? at::_upsample_nearest_exact1d_backward(dy, to, from, a)
+                    : at::upsample_nearest1d_backward(dy, to, from, a);
+  if (probe.axes() == 2)
+    return is_exact ? at::_upsample_nearest_exact2d_backward(dy, to, from, a, b)
+                    : at::upsample_nearest2d_backward(dy, to, from, a, b);
+  return is_exact
              ? at::_upsample_nearest_exact3d_backward(dy, to, from, a, b, c)
              : at::upsample_nearest3d_backward(dy, to, from, a, b, c);
 }
@@ -104,8 +126,8 @@ std::vector<std::int64_t> as_list(const at::Tensor& numbers) {
 // holds them exactly.
 constexpr int kDigitBits = 7;
 
-std::vector<std::int64_t> places_of_outputs(const ResampledAxis& axis,
-                                            const NearestKernel& kernel) {
+std::vector<std::int64_t> places_of_outputs(const Probe& probe) {
+  const ResampledAxis& axis = probe.axis();
   std::int64_t digits = 1;
   while ((axis.inputs - 1) >> (kDigitBits * digits) > 0) ++digits;
   std::vector<std::int64_t> numbers;
@@ -113,16 +135,16 @@ std::vector<std::int64_t> places_of_outputs(const ResampledAxis& axis,
     for (std::int64_t place = 0; place < axis.inputs; ++place)
       numbers.push_back((place >> (kDigitBits * digit)) %
                         (std::int64_t{1} << kDigitBits));
-  Sizes along(2 + kernel.image_axes, 1);
+  Sizes along(2 + probe.axes(), 1);
   along[0] = digits;
-  along[2 + kernel.axis] = axis.inputs;
-  const at::Tensor probe =
+  along[2 + probe.which] = axis.inputs;
+  const at::Tensor image =
       at::tensor(numbers, at::kLong)
-          .to(kernel.type)
+          .to(probe.kernel.type)
           .view(along)
-          .expand(probe_sizes(digits, axis.inputs, kernel));
+          .expand(probe.with_channels(digits, probe.inputs()));
   const std::vector<std::int64_t> found =
-      as_list(along_axis(upsampled(probe, axis, kernel), kernel));
+      as_list(along_axis(upsampled(image, probe), probe.which));
   std::vector<std::int64_t> places(static_cast<std::size_t>(axis.outputs));
   for (std::int64_t digit = 0; digit < digits; ++digit)
     for (std::int64_t o = 0; o < axis.outputs; ++o)
@@ -133,24 +155,25 @@ std::vector<std::int64_t> places_of_outputs(const ResampledAxis& axis,
 }
 
 // The gradient of ones counts how many outputs give theirs to each input; as
-// places ascend, the counts determine the places.
-std::vector<std::int64_t> places_of_gradients(const ResampledAxis& axis,
-                                              const NearestKernel& kernel) {
-  const bool is_wide = kernel.type == at::kFloat || kernel.type == at::kDouble;
-  const at::Tensor ones = at::ones(probe_sizes(1, axis.outputs, kernel),
-                                   is_wide ? kernel.type : at::kFloat);
-  const auto counts = as_list(
-      along_axis(upsampled_backward(ones, probe_sizes(1, axis.inputs, kernel),
-                                    axis, kernel),
-                 kernel));
+// places ascend, the counts determine the places. Only the first
+// place of other axes is counted.
+std::vector<std::int64_t> places_of_gradients(const Probe& probe) {
+  const at::ScalarType type = probe.kernel.type;
+  const bool is_wide = type == at::kFloat || type == at::kDouble;
+  at::Tensor ones = at::zeros(probe.with_channels(1, probe.outputs()),
+                              is_wide ? type : at::kFloat);
+  along_axis(ones, probe.which).fill_(1);
+  const auto counts =
+      as_list(along_axis(upsampled_backward(ones, probe), probe.which));
   std::vector<std::int64_t> places;
-  for (std::int64_t input = 0; input < axis.inputs; ++input)
+  for (std::int64_t input = 0; input < probe.axis().inputs; ++input)
     places.insert(
         places.end(),
         static_cast<std::size_t>(counts[static_cast<std::size_t>(input)]),
         input);
-  SHEAF_ASSERT(static_cast<std::int64_t>(places.size()) == axis.outputs,
-               "gradients of ", places.size(), " outputs of ", axis.outputs);
+  SHEAF_ASSERT(static_cast<std::int64_t>(places.size()) == probe.axis().outputs,
+               "gradients of ", places.size(), " outputs of ",
+               probe.axis().outputs);
   return places;
 }
 
@@ -196,12 +219,12 @@ halo::Interval Resampling::needed(const halo::Interval& some) const {
   return inputs;
 }
 
-Resampling nearest_resampling(const ResampledAxis& axis,
-                              const NearestKernel& kernel) {
+Resampling nearest_resampling(const NearestKernel& kernel, std::size_t which) {
+  const Probe probe{kernel, which};
   Resampling rule;
-  rule.low = places_of_outputs(axis, kernel);
+  rule.low = places_of_outputs(probe);
   if (!at::isFloatingType(kernel.type)) return rule;
-  rule.gradient = places_of_gradients(axis, kernel);
+  rule.gradient = places_of_gradients(probe);
   if (rule.gradient == rule.low) rule.gradient.clear();
   return rule;
 }

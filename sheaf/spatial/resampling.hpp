@@ -33,18 +33,17 @@ struct ResampledAxis {
   std::optional<double> scale = std::nullopt;
 };
 
-// What decides about the kernel that libtorch takes, and how that rounds.
+// What decides about the kernel that libtorch takes, and how that rounds: also
+// the sizes of the image's other axes.
 struct NearestKernel {
-  std::size_t image_axes = 2;  // 1 to 3
-  std::size_t axis = 0;        // among those, the one to be looked at
+  std::vector<ResampledAxis> axes;  // of the image, 1 to 3
   bool is_exact = false;
-  bool is_thin = false;  // all other axes of the image have size 1
   std::int64_t channels = 2;
   bool is_channels_last = false;
   at::ScalarType type = at::kFloat;
 };
-Resampling nearest_resampling(const ResampledAxis& axis,
-                              const NearestKernel& kernel);
+// Along one of the axes.
+Resampling nearest_resampling(const NearestKernel& kernel, std::size_t which);
 
 Resampling linear_resampling(const ResampledAxis& axis, bool aligns_corners);
 

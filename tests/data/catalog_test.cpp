@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/data/fetch.hpp"
 #include "sheaf/data/image.hpp"
 #include "sheaf/tensor/numpy.hpp"
@@ -140,7 +141,7 @@ TEST_F(Catalog, TrainingImagesNumberTheClasses) {
       usage_error([&] { open_dataset("images", "test", root_); });
   EXPECT_TRUE(contains(text, "'Cat'")) << text;
   // Alone they number themselves.
-  fs::remove_all(root_ + "/train");
+  remove_tree(root_ + "/train");
   EXPECT_EQ(open_dataset("images", "test", root_)->classes(), 2);
 }
 

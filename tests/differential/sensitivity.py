@@ -58,7 +58,8 @@ FAULTS = {
          "constexpr double kDependent = 0;")]),
     "nearest": ("nearest places are rounded in double", [
         ("sheaf/spatial/resampling.cpp",
-         "  rule.low = places_of_outputs(axis, kernel);\n",
+         "  rule.low = places_of_outputs(probe);\n",
+         "  const ResampledAxis& axis = probe.axis();\n"
          "  for (std::int64_t o = 0; o < axis.outputs; ++o)\n"
          "    rule.low.push_back(static_cast<std::int64_t>(\n"
          "        static_cast<double>(o) * static_cast<double>(axis.inputs) /\n"

@@ -22,12 +22,11 @@ void expect_as_libtorch(std::int64_t inputs, std::int64_t outputs,
                         std::int64_t channels, at::ScalarType type,
                         at::MemoryFormat format) {
   const Resampling rule = nearest_resampling(
-      {.inputs = inputs, .outputs = outputs},
-      {.image_axes = 2,
-       .axis = 1,
+      {.axes = {{2, 3}, {inputs, outputs}},
        .channels = channels,
        .is_channels_last = format == at::MemoryFormat::ChannelsLast,
-       .type = type});
+       .type = type},
+      /*which=*/1);
   const auto numbers = [&](std::int64_t rows, std::int64_t columns) {
     return at::arange(columns, type)
         .expand({1, channels, rows, columns})

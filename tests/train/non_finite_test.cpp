@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/train/durable.hpp"
 #include "sheaf/train/finite.hpp"
 #include "tests/support/expect_error.hpp"
@@ -173,7 +174,7 @@ TEST_F(NonFinite, ASkippedStepLeavesNoTrace) {
                    "output.checkpoint_every=1", "global_batch=11"});
     TrainOptions options;
     options.model = faulty_model(fault, 2, /*has_norm=*/true);
-    fs::remove_all(place());
+    remove_tree(place());
     const auto result = start(config, options);
     EXPECT_EQ(result.skipped_steps, 1);
     EXPECT_EQ(result.steps, 2);

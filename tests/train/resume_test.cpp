@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/train/durable.hpp"
 #include "sheaf/train/trainer.hpp"
 #include "tests/support/expect_error.hpp"
@@ -241,7 +242,7 @@ TEST_F(Resume, TheEpochThatWasInterruptedHasAllItsSteps) {
 
 TEST_F(Resume, ARunWithoutCheckpointBeginsAnew) {
   start("a", run_with({}), 5);
-  fs::remove_all(place("a") / "checkpoints");
+  remove_tree(place("a") / "checkpoints");
   EXPECT_EQ(resume("a", run_with({"seed=8"})).steps, 12);
   EXPECT_EQ(read_config(place("a") / "config.yaml").seed, 8);
 }
