@@ -189,7 +189,9 @@ int main_of(int argc, char** argv) {
   setenv("SHEAF_DUMP_DIR", folder.path().c_str(), 1);
   sheaf::set_log_level(sheaf::LogLevel::kOff);
   if (options.ranks_as == "threads") return Run(options, nullptr).run();
-  const auto world = sheaf::comm::init();
+  sheaf::topo::Options limits;
+  limits.timeout_ms = Processes::kTimeoutMs;
+  const auto world = sheaf::comm::init(limits);
   const Processes processes(world.group());
   return Run(options, &processes).run();
 }

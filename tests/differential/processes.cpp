@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "plain/reference.hpp"
@@ -9,6 +10,9 @@
 
 namespace differential {
 namespace {
+
+// Longer than the timeout of groups: a rank may still be waiting in a case.
+constexpr std::chrono::seconds kBarrierTimeout{80};
 
 std::string on_one_line(std::string text) {
   for (char& c : text)
@@ -47,7 +51,7 @@ RankResult load_result(const std::filesystem::path& path) {
 
 Processes::Processes(const sheaf::comm::Group& world) : world_(world) {
   std::vector<std::int64_t> pid{static_cast<std::int64_t>(getpid())};
-  sheaf::comm::broadcast(world, pid);
+  sheaf::comm::broadcast(world, pid).wait();
   folder_ = std::filesystem::temp_directory_path() /
             ("differential-" + std::to_string(pid[0]));
   std::filesystem::create_directories(folder_);
@@ -61,7 +65,7 @@ Processes::~Processes() {
 
 bool Processes::agree(bool choice) const {
   std::vector<std::int32_t> word{choice ? 1 : 0};
-  sheaf::comm::broadcast(world_, word);
+  sheaf::comm::broadcast(world_, word).wait();
   return word[0] == 1;
 }
 
@@ -79,7 +83,7 @@ Finding Processes::check(const Case& one) const {
     // A group that has failed stays so: each case has its own.
     const sheaf::comm::Group group = world_.split(0, world_.rank());
     save_result(run_rank(one, group), path(world_.rank()));
-    sheaf::comm::barrier(world_);
+    sheaf::comm::barrier(world_, {.timeout = kBarrierTimeout}).wait();
   }
   Finding finding;
   if (is_first()) {
@@ -89,7 +93,7 @@ Finding Processes::check(const Case& one) const {
     finding = compare(one, found, expected);
   }
   std::vector<std::int32_t> verdict{static_cast<std::int32_t>(finding.verdict)};
-  sheaf::comm::broadcast(world_, verdict);
+  sheaf::comm::broadcast(world_, verdict).wait();
   finding.verdict = static_cast<Verdict>(verdict[0]);
   return finding;
 }

@@ -11,6 +11,9 @@ namespace differential {
 // Collects the results of ranks in a folder that all of them see.
 class Processes {
  public:
+  // Of the groups of cases; below the watchdog's limit.
+  static constexpr int kTimeoutMs = 60000;
+
   explicit Processes(const sheaf::comm::Group& world);
   ~Processes();
   Processes(const Processes&) = delete;

@@ -37,7 +37,8 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
-  // Far above the timeout of the groups, which ends what waits for a rank.
+  // Above the timeouts of groups, 20 s for threads and 60 s for processes,
+  // which end what waits for a rank.
   static constexpr std::chrono::seconds kLimit{90};
 
   void watch() {
