@@ -5,7 +5,6 @@
 #include <chrono>
 #include <fstream>
 
-#include "plain/reference.hpp"
 #include "sheaf/comm/collectives.hpp"
 
 namespace differential {
@@ -71,11 +70,8 @@ bool Processes::agree(bool choice) const {
 
 Finding Processes::check(const Case& one) const {
   std::vector<Record> expected;
-  try {
-    expected = reference(one, {});
-  } catch (const std::exception& error) {
-    return {Verdict::kBad, error.what()};
-  }
+  if (const std::string reason = find_expected(one, expected); !reason.empty())
+    return {Verdict::kBad, reason};
   const auto path = [&](int rank) {
     return folder_ / ("rank-" + std::to_string(rank));
   };
@@ -92,9 +88,11 @@ Finding Processes::check(const Case& one) const {
       found.push_back(load_result(path(rank)));
     finding = compare(one, found, expected);
   }
-  std::vector<std::int32_t> verdict{static_cast<std::int32_t>(finding.verdict)};
-  sheaf::comm::broadcast(world_, verdict).wait();
-  finding.verdict = static_cast<Verdict>(verdict[0]);
+  std::vector<std::int32_t> words{static_cast<std::int32_t>(finding.verdict),
+                                  finding.has_open ? 1 : 0};
+  sheaf::comm::broadcast(world_, words).wait();
+  finding.verdict = static_cast<Verdict>(words[0]);
+  finding.has_open = words[1] == 1;
   return finding;
 }
 

@@ -20,6 +20,8 @@ struct Entry {
   // What may differ by element, where more than rounding in f64 may; see
   // reference.hpp.
   at::Tensor slack = {};
+  // The values may be any that are finite: rounding decides them.
+  bool is_open = false;
 };
 using Record = std::vector<Entry>;
 
