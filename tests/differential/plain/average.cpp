@@ -1,9 +1,10 @@
 #include "plain/average.hpp"
 
-#include <limits>
-
 namespace differential {
 namespace {
+
+// Above it, directions of PowerSGD's P are rounding.
+constexpr double kMostGrowth = 1e6;
 
 at::Tensor sum_of(const std::vector<at::Tensor>& list) {
   at::Tensor sum = list[0].clone();
@@ -18,73 +19,146 @@ at::Tensor magnitudes_of(const std::vector<at::Tensor>& list) {
   return sum;
 }
 
-// P of PowerSGD and by how much rounding grows when it is made orthonormal.
-std::pair<at::Tensor, double> orthonormal(const at::Tensor& p) {
-  const at::Tensor values = at::linalg_svdvals(p);
-  const double least = values.min().item<double>();
-  const double most = values.max().item<double>();
-  return {std::get<0>(at::linalg_qr(p)),
-          least > 0 ? most / least : std::numeric_limits<double>::infinity()};
+at::Tensor added(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a + b;
+}
+
+at::Tensor round_to(at::ScalarType type, const at::Tensor& x) {
+  return x.to(at::kFloat).to(type).to(at::kDouble);
+}
+
+// Sums over ranks of what they send, and of the least and the most that they
+// may send where their gradients differ already.
+struct Sums {
+  at::Tensor value, low, high, magnitudes;
+};
+
+Sums sums_of(const Exchanged& given, at::ScalarType type) {
+  const at::Tensor by = given.before.defined() ? given.before.to(at::kCPU)
+                                               : at::zeros({}, at::kDouble);
+  std::vector<at::Tensor> sent, low, high;
+  for (const at::Tensor& gradient : given.gradients) {
+    const at::Tensor own = gradient.to(at::kCPU, at::kDouble);
+    sent.push_back(round_to(type, own));
+    low.push_back(round_to(type, own - by));
+    high.push_back(round_to(type, own + by));
+  }
+  return {sum_of(sent), sum_of(low), sum_of(high), magnitudes_of(sent)};
+}
+
+// Three roundings, with a hundredth for what is of second order; `share` is
+// ranks / divisor.
+at::Tensor join_slack(const at::Tensor& value, at::ScalarType type,
+                      double share) {
+  const bool is_half = type == at::kHalf;
+  const double unit = std::ldexp(1, is_half ? -11 : -8);
+  const double least = is_half ? std::ldexp(1, -25) : 0;
+  return value.abs() * (3.04 * unit) + least * (2 + share);
+}
+
+// The range of a matrix.
+struct Basis {
+  at::Tensor columns;  // orthonormal; zeros for directions that are rounding
+  double growth;       // of an error in the matrix
+  bool is_whole;       // no direction is missing
+};
+
+Basis basis_of(const at::Tensor& matrix) {
+  const auto svd = at::linalg_svd(matrix, /*full_matrices=*/false);
+  const at::Tensor values = std::get<1>(svd);
+  const double largest = values.max().item<double>();
+  const at::Tensor is_kept = values > largest / kMostGrowth;
+  if (!is_kept.any().item<bool>())
+    return {at::zeros_like(std::get<0>(svd)), 1, false};
+  const double least = values.masked_select(is_kept).min().item<double>();
+  return {std::get<0>(svd) * is_kept, largest / least,
+          is_kept.all().item<bool>()};
 }
 
 }  // namespace
 
 Average::Average(const Case& one) : case_(one) {}
 
-Averaged Average::plain(const std::vector<at::Tensor>& gradients,
-                        int divisor) const {
-  Averaged result{sum_of(gradients) / divisor, {}};
+Averaged Average::plain(const Exchanged& given) const {
+  const auto& gradients = given.gradients;
+  Averaged result{sum_of(gradients) / given.divisor, given.before};
   if (type_of(case_) == at::kFloat)
-    result.slack = magnitudes_of(gradients) *
-                   (2.0 * static_cast<double>(gradients.size()) / divisor *
-                    std::ldexp(1, -24));
+    result.slack =
+        added(result.slack, magnitudes_of(gradients) *
+                                (3.0 * static_cast<double>(gradients.size()) /
+                                 given.divisor * std::ldexp(1, -24)));
   return result;
 }
 
-Averaged Average::rounded(const std::vector<at::Tensor>& gradients, int divisor,
-                          at::ScalarType type) const {
-  std::vector<at::Tensor> sent;
-  for (const at::Tensor& gradient : gradients)
-    sent.push_back(gradient.to(type).to(at::kFloat));
-  const double unit = std::ldexp(1, type == at::kHalf ? -11 : -8);
-  const at::Tensor value = (sum_of(sent) / divisor).to(type);
-  const double roundings = static_cast<double>(gradients.size()) + 1;
-  // Numbers near 0 have a fixed distance, 2^-24 in f16.
-  const double least = type == at::kHalf ? std::ldexp(1, -24) : 0;
-  return {
-      value.to(gradients[0].scalar_type()),
-      magnitudes_of(sent) * (unit * roundings / divisor) + roundings * least};
+// See reference.hpp. Rounding keeps the order of numbers: what is rounded lies
+// between the rounded ends of an interval.
+Averaged Average::rounded(const Exchanged& given, at::ScalarType type) const {
+  const double divisor = given.divisor;
+  const Sums sums = sums_of(given, type);
+  const at::Tensor spread =
+      sums.magnitudes * (static_cast<double>(given.gradients.size()) *
+                         std::ldexp(1, -23) / divisor);
+  const at::Tensor value = round_to(type, sums.value / divisor);
+  at::Tensor slack =
+      at::maximum(round_to(type, sums.high / divisor + spread) - value,
+                  value - round_to(type, sums.low / divisor - spread));
+  if (given.divisor < case_.ranks())
+    slack = slack + join_slack(value, type, case_.ranks() / divisor);
+  // What is not finite is not compared by its distance.
+  const at::Tensor& like = given.parameter;
+  return {value.to(like.device(), like.scalar_type()),
+          slack.nan_to_num(0, 0, 0).to(like.device())};
 }
 
-// As in Vogels, Karimireddy, Jaggi, "PowerSGD", 2019. They leave the start of Q
-// open; it is drawn from a generator with the number of the parameter as seed.
-Averaged Average::power(std::size_t model, std::size_t number,
-                        const std::vector<at::Tensor>& gradients, int divisor) {
-  const at::Tensor& first = gradients[0];
-  const std::int64_t n = first.size(0), m = first.numel() / n;
-  const std::int64_t rank = case_.setting.get("power_rank", 1);
-  PowerMemory& memory = memories_[{model, number}];
-  if (!memory.q.defined()) {
-    auto generator = at::detail::createCPUGenerator(number);
-    // The documented start: f32 numbers, whatever the gradients' type.
-    memory.q = at::randn({m, rank}, generator, at::TensorOptions(at::kFloat))
-                   .to(at::kDouble);
-    memory.errors.assign(gradients.size(), torch::zeros({n, m}, at::kDouble));
-  }
+PowerMemory& Average::memory_of(const Exchanged& given) {
+  PowerMemory& memory = memories_[{given.model, given.number}];
+  if (memory.q.defined()) return memory;
+  const std::int64_t n = given.parameter.size(0);
+  const std::int64_t m = given.parameter.numel() / n;
+  auto generator = at::detail::createCPUGenerator(given.number);
+  // The documented start: f32 numbers, whatever the gradients' type.
+  memory.q = at::randn({m, case_.setting.get("power_rank", 1)}, generator,
+                       at::TensorOptions(at::kFloat))
+                 .to(at::kDouble);
+  memory.errors.assign(given.gradients.size(),
+                       torch::zeros({n, m}, at::kDouble));
+  return memory;
+}
+
+// As in Vogels, Karimireddy, Jaggi, "PowerSGD", 2019: the average is projected
+// onto the range of P = M Q, which has any orthonormal basis. They leave the
+// start of Q open; it is drawn from a generator with the number of the
+// parameter as seed.
+Averaged Average::power(const Exchanged& given) {
+  PowerMemory& memory = memory_of(given);
+  const std::int64_t n = given.parameter.size(0);
   std::vector<at::Tensor> matrices;
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    matrices.push_back(gradients[i].cpu().reshape({n, m}) + memory.errors[i]);
-  const at::Tensor mean = sum_of(matrices) / divisor;
+  for (std::size_t i = 0; i < given.gradients.size(); ++i)
+    matrices.push_back(given.gradients[i].cpu().reshape({n, -1}) +
+                       memory.errors[i]);
+  const at::Tensor mean = sum_of(matrices) / given.divisor;
+  const auto result = [&](const at::Tensor& value) {
+    return value.view(given.parameter.sizes()).to(given.parameter.device());
+  };
   if (!mean.isfinite().all().item<bool>())  // nothing of it is remembered
-    return {mean.view(first.sizes()).to(first.device()), {}};
-  const auto [p, growth] = orthonormal(mean.mm(memory.q));
-  memory.q = mean.t().mm(p);
-  const at::Tensor value = p.mm(memory.q.t());
-  for (std::size_t i = 0; i < gradients.size(); ++i)
+    return {result(mean), {}};
+  const Basis basis = basis_of(mean.mm(memory.q));
+  memory.q = mean.t().mm(basis.columns);
+  const at::Tensor value = basis.columns.mm(memory.q.t());
+  for (std::size_t i = 0; i < given.gradients.size(); ++i)
     memory.errors[i] = matrices[i] - value;
   const double largest = magnitudes_of(matrices).max().item<double>();
-  return {value.view(first.sizes()).clone().to(first.device()),
-          torch::full({}, largest * std::max(1e-9, growth * 1e-13))};
+  // Any other direction may stand for one that is missing. It adds at most what
+  // the projection has left: nothing, where M itself has no other.
+  const double rest = basis.is_whole ? 0 : (mean - value).norm().item<double>();
+  memory.growth = std::max(memory.growth, basis.growth);
+  memory.is_open = memory.is_open || rest > largest * 1e-7;
+  return {result(value.clone()),
+          added(torch::full({}, rest + largest * memory.growth * 1e-13,
+                            given.parameter.options().dtype(at::kDouble)),
+                given.before),
+          memory.is_open};
 }
 
 bool Average::is_compressed(const at::Tensor& parameter) const {
@@ -93,28 +167,24 @@ bool Average::is_compressed(const at::Tensor& parameter) const {
   return case_.setting.get("power_rank", 1) * (n + m) * 2 < n * m;
 }
 
-Averaged Average::average(std::size_t model, std::size_t number,
-                          const at::Tensor& parameter,
-                          const std::vector<at::Tensor>& gradients,
-                          int divisor) {
-  std::vector<at::Tensor> list;
-  for (const at::Tensor& one : gradients)
-    list.push_back(!one.defined()    ? at::zeros_like(parameter).detach()
-                   : one.is_sparse() ? one.to_dense()
-                                     : one.detach());
+Averaged Average::average(Exchanged given) {
+  for (at::Tensor& one : given.gradients)
+    one = !one.defined()    ? at::zeros_like(given.parameter).detach()
+          : one.is_sparse() ? one.to_dense()
+                            : one.detach();
   // A rank alone exchanges nothing.
   switch (case_.ranks() == 1 ? 0 : case_.setting.get("exchange")) {
     case 1:
-      return rounded(list, divisor, at::kHalf);
+      return rounded(given, at::kHalf);
     case 2:
-      return rounded(list, divisor, at::kBFloat16);
+      return rounded(given, at::kBFloat16);
     case 3:
-      if (exchanges_[model] > case_.setting.get("power_start") &&
-          is_compressed(parameter))
-        return power(model, number, list, divisor);
-      return plain(list, divisor);
+      if (exchanges_[given.model] > case_.setting.get("power_start") &&
+          is_compressed(given.parameter))
+        return power(given);
+      return plain(given);
     default:
-      return plain(list, divisor);
+      return plain(given);
   }
 }
 

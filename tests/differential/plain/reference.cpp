@@ -44,6 +44,27 @@ class BufferSource {
   std::vector<std::vector<at::Tensor>> snapshots_;
 };
 
+// Names of parameters, each with the first name of the same parameter.
+std::vector<std::pair<std::string, std::string>> names_of(const Net& net) {
+  std::map<const void*, std::string> first;
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& entry : net.named_parameters())
+    names.emplace_back(
+        entry.key(),
+        first.emplace(entry.value().unsafeGetTensorImpl(), entry.key())
+            .first->second);
+  return names;
+}
+
+at::Tensor parameter_of(const Session& unit, std::size_t model,
+                        const std::string& name) {
+  return unit.net(model)->named_parameters()[name];
+}
+
+std::string model_prefix(std::size_t model) {
+  return model == 0 ? "" : "model " + std::to_string(model) + ", ";
+}
+
 class Reference {
  public:
   explicit Reference(const Case& one);
@@ -56,8 +77,12 @@ class Reference {
   void each_active(std::size_t step, bool is_synced,
                    const std::function<void(Session&)>& action);
   void combine(std::size_t step);
+  void combine(std::size_t model, const std::vector<Session*>& active,
+               int divisor);
   void finish_step(std::size_t step, bool is_broken);
+  void add_slacks(Session& unit, std::size_t from, const std::string& prefix);
   void start_from(const Record& found, std::size_t step);
+  std::size_t last_unit() const;
   void end_join();
 
   Case case_;
@@ -66,7 +91,7 @@ class Reference {
   BufferSource buffers_;
   std::vector<double> weights_;  // of this step's units
   // By model and name; set by the exchanges of this step.
-  std::map<std::pair<std::size_t, std::string>, at::Tensor> slacks_;
+  std::map<std::pair<std::size_t, std::string>, Averaged> averages_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> numbers_;
 };
 
@@ -84,9 +109,10 @@ Reference::Reference(const Case& one)
   }
   for (std::size_t model = 0; model < units_[0]->models(); ++model) {
     std::size_t number = 0;
-    for (const auto& entry : units_[0]->net(model)->named_parameters())
-      if (entry.value().requires_grad())
-        numbers_[{model, entry.key()}] = number++;
+    for (const auto& [name, first] : names_of(*units_[0]->net(model)))
+      if (name == first &&
+          parameter_of(*units_[0], model, name).requires_grad())
+        numbers_[{model, name}] = number++;
   }
 }
 
@@ -117,35 +143,41 @@ void Reference::combine(std::size_t step) {
   if (active.empty() || units_.size() == 1) return;
   const int divisor = static_cast<int>(
       case_.setting.has("active_only") ? active.size() : units_.size());
-  for (std::size_t model = 0; model < units_[0]->models(); ++model) {
-    average_.begin(model);
-    for (const auto& entry : active[0]->net(model)->named_parameters()) {
-      std::vector<at::Tensor> gradients;
-      bool is_used = false;
-      for (Session* unit : active) {
-        const at::Tensor own =
-            unit->net(model)->named_parameters()[entry.key()];
-        gradients.push_back(own.grad());
-        is_used = is_used || own.grad().defined();
-      }
-      const auto number = numbers_.find({model, entry.key()});
-      if (!is_used && number == numbers_.end()) continue;
-      const Averaged result = average_.average(
-          model, number == numbers_.end() ? 1000 : number->second,
-          entry.value(), gradients, divisor);
-      if (!is_used) continue;
-      slacks_[{model, entry.key()}] = result.slack;
-      for (Session* unit : active)
-        unit->net(model)->named_parameters()[entry.key()].mutable_grad() =
-            result.value.clone();
+  for (std::size_t model = 0; model < units_[0]->models(); ++model)
+    combine(model, active, divisor);
+}
+
+void Reference::combine(std::size_t model, const std::vector<Session*>& active,
+                        int divisor) {
+  average_.begin(model);
+  for (const auto& [name, first] : names_of(*active[0]->net(model))) {
+    if (name != first) {
+      averages_[{model, name}] = averages_[{model, first}];
+      continue;
     }
+    std::vector<at::Tensor> gradients;
+    bool is_used = false;
+    for (Session* unit : active) {
+      gradients.push_back(parameter_of(*unit, model, name).grad());
+      is_used = is_used || gradients.back().defined();
+    }
+    const auto number = numbers_.find({model, name});
+    if (!is_used && number == numbers_.end()) continue;
+    const Averaged result = average_.average(
+        {model, number == numbers_.end() ? 1000 : number->second,
+         parameter_of(*active[0], model, name), gradients, divisor,
+         averages_[{model, name}].slack});
+    if (!is_used) continue;
+    averages_[{model, name}] = result;
+    for (Session* unit : active)
+      parameter_of(*unit, model, name).mutable_grad() = result.value.clone();
   }
 }
 
 void Reference::take_step(std::size_t step) {
   const Item& item = case_.steps[step];
   weights_ = weights_of_units(case_, item);
-  slacks_.clear();
+  averages_.clear();
   each_active(step, true, [&](Session& unit) { unit.prepare(step); });
   bool is_broken = false;
   for (int pass = 0; pass < pass_count(item) && !is_broken; ++pass) {
@@ -163,26 +195,34 @@ void Reference::finish_step(std::size_t step, bool is_broken) {
   each_active(step, true, [&](Session& unit) {
     const std::size_t before = unit.record().size();
     unit.finish(step, is_broken);
-    for (const auto& [key, slack] : slacks_) {
-      if (!slack.defined()) continue;
-      const std::string model =
-          key.first == 0 ? "" : "model " + std::to_string(key.first) + ", ";
-      const std::string prefix = "step " + std::to_string(step) + ", " + model;
-      for (std::size_t i = before; i < unit.record().size(); ++i) {
-        Entry& entry = unit.record()[i];
-        if (entry.name == prefix + "gradient " + key.second)
-          entry.slack = slack;
-        if (entry.name == prefix + "weight " + key.second)
-          entry.slack =
-              slack.to(entry.value.device()) * kLearningRate +
-              entry.value.abs().to(at::kDouble) *
-                  (type_of(case_) == at::kFloat ? std::ldexp(1, -22) : 0);
-      }
-    }
+    add_slacks(unit, before, "step " + std::to_string(step) + ", ");
   });
 }
 
-// Weights and buffers as they were found after a step.
+// To the entries of a unit's record from the given one on.
+void Reference::add_slacks(Session& unit, std::size_t from,
+                           const std::string& prefix) {
+  for (const auto& [key, average] : averages_) {
+    if (!average.slack.defined() && !average.is_open) continue;
+    const std::string start = prefix + model_prefix(key.first);
+    for (std::size_t i = from; i < unit.record().size(); ++i) {
+      Entry& entry = unit.record()[i];
+      const bool is_weight = entry.name == start + "weight " + key.second;
+      if (!is_weight && entry.name != start + "gradient " + key.second)
+        continue;
+      entry.is_open = average.is_open;
+      entry.slack = average.slack;
+      if (is_weight)
+        entry.slack =
+            average.slack * kLearningRate +
+            entry.value.abs().to(at::kDouble) *
+                (type_of(case_) == at::kFloat ? std::ldexp(1, -22) : 0);
+    }
+  }
+}
+
+// Weights as they were found after a step. Buffers follow from the forward
+// passes alone, and so need not be taken over.
 void Reference::start_from(const Record& found, std::size_t step) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> values;
@@ -190,8 +230,7 @@ void Reference::start_from(const Record& found, std::size_t step) {
   for (const auto& unit : units_)
     for (std::size_t model = 0; model < unit->models(); ++model) {
       const std::string prefix =
-          "step " + std::to_string(step) + ", " +
-          (model == 0 ? "" : "model " + std::to_string(model) + ", ");
+          "step " + std::to_string(step) + ", " + model_prefix(model);
       for (auto& entry : unit->net(model)->named_parameters())
         if (const auto value = values.find(prefix + "weight " + entry.key());
             value != values.end())
@@ -199,14 +238,20 @@ void Reference::start_from(const Record& found, std::size_t step) {
     }
 }
 
-// All get the weights and buffers of the first unit that took most steps.
-void Reference::end_join() {
-  const at::NoGradGuard no_grad;
+// The first one that took most steps.
+std::size_t Reference::last_unit() const {
   std::size_t last = 0;
   for (std::size_t i = 1; i < units_.size(); ++i)
     if (steps_of(case_, static_cast<int>(i)) >
         steps_of(case_, static_cast<int>(last)))
       last = i;
+  return last;
+}
+
+// All get the weights and buffers of the last unit.
+void Reference::end_join() {
+  const at::NoGradGuard no_grad;
+  const std::size_t last = last_unit();
   for (const auto& unit : units_)
     for (std::size_t model = 0; model < unit->models(); ++model) {
       auto& from = *units_[last]->net(model);
@@ -221,13 +266,17 @@ void Reference::end_join() {
 std::vector<Record> Reference::run(const std::vector<Record>& tested) {
   for (std::size_t step = 0; step < case_.steps.size(); ++step) {
     if (step > 0 && is_rounded(case_) && !tested.empty())
-      start_from(tested[0], step - 1);
+      start_from(tested[last_unit()], step - 1);
     take_step(step);
   }
   if (case_.setting.has("join")) end_join();
   std::vector<Record> records;
   if (case_.setting.has("join"))
-    for (const auto& unit : units_) unit->finish_all();
+    for (const auto& unit : units_) {
+      const std::size_t before = unit->record().size();
+      unit->finish_all();
+      add_slacks(*unit, before, "end, ");
+    }
   for (int rank = 0; rank < case_.ranks(); ++rank)
     records.push_back(
         units_[static_cast<std::size_t>(unit_of(case_, rank))]->record());

@@ -9,17 +9,31 @@
 // that were found at the end of the step before, so that differences do not
 // add up, and gives each gradient a slack:
 //
-//   f16, bf16  u = 2^-11, 2^-8: the gradients of the ranks are rounded to the
-//              type (the same on both sides), their sum is taken in f32 and
-//              rounded once per host and per step between hosts, at most
-//              ranks + 1 times, each by at most u of the sum of magnitudes.
-//   PowerSGD   The same steps in f64. The columns of P are made orthonormal,
-//              which magnifies rounding by the condition number of P.
+//   f16, bf16  The gradients of the ranks are rounded to the type, with the
+//              same bits on both sides, added and divided in f32, and rounded
+//              once. Additions in any order and the division make an error of
+//              at most e = ranks 2^-24 sum|g| / divisor, taken twice for what
+//              is of second order: the result lies between round(mean - e) and
+//              round(mean + e), one number for nearly all elements, and else
+//              two neighbors. With join() over some ranks the average over all
+//              is rounded, multiplied by ranks / divisor and rounded again;
+//              with the reference's that makes three roundings, each by at
+//              most u = 2^-11, 2^-8 of the value, or by half of f16's least
+//              distance, 2^-25, the first one times ranks / divisor.
+//   PowerSGD   The projection of the average onto the range of P, in f64. A
+//              relative error of P changes it by that times the condition
+//              number of P, taken as 1e-13 for that of all exchanges so far.
+//              Directions of P below 1e-6 of the largest are rounding: the
+//              result may have any others instead. Where those could change it
+//              by more than 1e-7, values must be finite, and are not compared,
+//              nor are those that follow from what PowerSGD remembers then.
 //   f32        Autocast and precision plans compute the same bits on both
-//              sides; averages differ by the order of the additions:
-//              2 ranks 2^-24 of the sum of magnitudes.
+//              sides; averages differ by the order of the additions: ranks
+//              roundings on each side, and as many where a graph is used twice
+//              and exchanged twice, each of 2^-24 of the sum of magnitudes.
 //
-// Weights then differ by at most the slack times the learning rate.
+// A second exchange in a step adds to the slack of the first. Weights then
+// differ by at most the slack times the learning rate.
 
 #include "plain/session.hpp"
 
