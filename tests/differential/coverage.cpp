@@ -40,15 +40,18 @@ std::string named(const std::string& key, std::int64_t value) {
   return kChoices.count(key) ? key + "=" + std::to_string(value) : key;
 }
 
-// Numbers and quoted names make one reason many.
+// Numbers and what is in parentheses, such as cuts, make one reason many.
 std::string without_numbers(std::string text) {
   text = text.substr(0, text.find('\n'));
   std::string out;
-  for (const char c : text)
-    if (!std::isdigit(static_cast<unsigned char>(c)))
-      out += c;
-    else if (out.empty() || out.back() != '#')
-      out += '#';
+  int depth = 0;
+  for (const char c : text) {
+    if (c == ')') --depth;
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(c));
+    if (depth <= 0 && (!is_digit || out.empty() || out.back() != '#'))
+      out += is_digit ? '#' : c;
+    if (c == '(') ++depth;
+  }
   return out.substr(0, 150);
 }
 
@@ -71,6 +74,8 @@ std::set<std::string> features_of(const Case& one) {
       if (key.find("rows") != 0) tags.insert("step:" + key);
   }
   if (one.steps.size() > 1) tags.insert("step:second");
+  if (one.setting.kind == "spatial")
+    tags.insert("axes:" + std::to_string(input_shape(one).sizes.size() - 1));
   add_sizes(one, tags);
   return tags;
 }

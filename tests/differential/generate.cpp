@@ -26,17 +26,25 @@ std::string choose_strategy(Dice& dice, const std::set<std::string>& wanted) {
   }
 }
 
+// Of one to three axes. Ranks that are left are groups of samples, or on the
+// last axis.
+void choose_grid(Item& s, Dice& dice) {
+  const std::int64_t ranks = s.get("ranks");
+  const std::int64_t axes = dice.one_of({1, 2, 2, 2, 2, 2, 3});
+  const std::int64_t first = dice.in(1, ranks);
+  s.set("grid0", ranks % first == 0 ? first : ranks);
+  if (axes == 1) return;
+  if (axes == 3) s.set("grid1", 1);
+  const std::int64_t rest = ranks / s.get("grid0");
+  s.set(axes == 3 ? "grid2" : "grid1", dice.one_in(2) ? rest : 1);
+}
+
 void choose_ranks(Case& one, Dice& dice, int wanted) {
   Item& s = one.setting;
   const std::int64_t ranks =
       wanted > 0 ? wanted : dice.one_of({1, 2, 2, 2, 2, 2, 3, 3, 4});
   s.set("ranks", ranks);
-  if (s.kind == "spatial") {
-    const std::int64_t first = dice.in(1, ranks);
-    s.set("grid0", ranks % first == 0 ? first : ranks);
-    const std::int64_t rest = ranks / s.get("grid0");
-    s.set("grid1", dice.one_in(2) ? rest : 1);  // else groups of samples
-  }
+  if (s.kind == "spatial") choose_grid(s, dice);
   if (ranks == 1 || !dice.one_in(3)) return;
   std::int64_t hosts = 0;
   for (std::int64_t rank = 0; rank < ranks; ++rank)
@@ -67,11 +75,17 @@ void choose_dad_options(Case& one, Dice& dice) {
   if (dice.one_in(5)) s.set("star", 1);
   if (dice.one_in(3)) s.set("zeros", dice.in(1, 2));
   if (dice.one_in(6)) s.set("first_layer", 1);
+  if (dice.one_in(2)) s.set("parcel", 100);
   if (s.kind == "rank-dad") {
     s.set("rank", 64);
     if (dice.one_in(2)) s.set("feedback", 16);
+    // The root's sum has the rows of all ranks: 512 are more than the rank of
+    // any gradient here.
+    if (s.has("star") && dice.one_in(2)) s.set("two_way", 1).set("rank", 512);
   }
-  if (s.kind == "auto" && dice.one_in(4)) s.set("trials", 1);
+  // Trials take many steps, in which other optimizers may diverge.
+  if (s.kind == "auto" && dice.one_in(4))
+    s.set("trials", 1).set("optimizer", 2);
   if (s.kind == "auto" && dice.one_in(4)) s.set("measures_link", 1);
 }
 
@@ -121,6 +135,13 @@ bool has_wishes(const Case& one, const Wishes& wishes) {
 }
 
 }  // namespace
+
+bool has_parameters(const Item& block) {
+  static const std::set<std::string> kFunctions{
+      "act",  "adaptive", "cat", "crop", "flat_use", "flatten",  "into",
+      "last", "mean",     "pad", "pool", "resize",   "to_image", "to_sequence"};
+  return kFunctions.count(block.kind) == 0;
+}
 
 Case generate(std::uint64_t seed, const Wishes& wishes) {
   for (std::uint64_t attempt = 0; attempt < 100000; ++attempt) {

@@ -25,4 +25,6 @@ void add_spatial_network(Case& one, Dice& dice);
 void add_plan_network(Case& one, Dice& dice);
 void add_steps(Case& one, Dice& dice);
 
+bool has_parameters(const Item& block);
+
 }  // namespace differential

@@ -104,10 +104,18 @@ class Builder {
         if (shape_.features() % 2 || shape_.features() < 6) return add_layer();
         return add(Item{"to_image"}.set("height", 2));
       case 10:
-        return add(Item{"positions"});
+        return add_positions();
       default:
         return dice_.one_in(3) ? add_activation() : add_layer();
     }
+  }
+
+  // Not twice in a row: libtorch leaves the gradients of both tables in one
+  // place for a single row, and adds later ones to each of them twice.
+  Item& add_positions() {
+    const bool is_before =
+        !case_.blocks.empty() && case_.blocks.back().kind == "positions";
+    return is_before ? add_layer() : add(Item{"positions"});
   }
 
   Item& add_on_sequence() {
@@ -120,7 +128,7 @@ class Builder {
       case 3:
         return add(Item{"attention"});
       case 4:
-        return add(Item{"positions"});
+        return add_positions();
       case 5:
         return add(Item{"last"});
       case 6:
@@ -161,22 +169,28 @@ class Builder {
     return s.kind != "data" || s.has("find_unused") || dice_.one_in(15);
   }
 
+  // A parameter that gets several gradients in one backward() has the later
+  // ones averaged on their own, and not rounded.
+  bool may_be_computed_again(const Item& item) const {
+    const Item& s = case_.setting;
+    return item.kind != "batch_norm" &&
+           !(s.has("exchange") && (s.has("decay") || item.has("twice")));
+  }
+
   void decorate(Item& item) {
-    const bool has_parameters =
-        item.kind != "act" && item.kind != "cat" && item.kind != "flatten" &&
-        item.kind != "mean" && item.kind != "last" &&
-        item.kind != "to_sequence" && item.kind != "to_image";
+    const bool is_layer = has_parameters(item);
     const auto shapes = shapes_of(case_);
     const bool is_square = shapes[shapes.size() - 2] == shapes.back();
-    if (is_square && has_parameters && dice_.one_in(6)) item.set("residual", 1);
-    if (is_square && has_parameters && dice_.one_in(9)) item.set("twice", 1);
+    if (is_square && is_layer && dice_.one_in(6)) item.set("residual", 1);
+    if (is_square && is_layer && dice_.one_in(9)) item.set("twice", 1);
     if (dice_.one_in(9)) item.set("hook", 1);
     if (dice_.one_in(12)) item.set("keep", 1);
     if (dice_.one_in(12)) item.set("output", 1);
-    if (has_parameters && dice_.one_in(14)) item.set("frozen", 1);
-    if (has_parameters && dice_.one_in(12)) item.set("parameter_hook", 1);
-    if (has_parameters && item.kind != "batch_norm" && dice_.one_in(30))
+    if (is_layer && dice_.one_in(14)) item.set("frozen", 1);
+    if (is_layer && dice_.one_in(12)) item.set("parameter_hook", 1);
+    if (is_layer && may_be_computed_again(item) && dice_.one_in(30))
       item.set("checkpoint", 1);
+    if (is_layer && dice_.one_in(16)) item.set("alias", 1);
   }
 
   Case& case_;
@@ -219,7 +233,9 @@ void add_for_power(Case& one, Dice& dice) {
   one.setting.set("width", dice.in(11, 14));
   Builder builder(one, dice);
   for (std::int64_t i = dice.in(1, 3); i > 0; --i) {
-    builder.add(Item{"linear"}.set("out", dice.in(11, 14)));
+    builder.add(Item{"linear"}
+                    .set("out", dice.in(11, 14))
+                    .set("alias", dice.one_in(10)));
     if (dice.one_in(2)) builder.add(Item{"act"});
     if (dice.one_in(4)) builder.add(Item{"norm"});
   }
@@ -227,10 +243,8 @@ void add_for_power(Case& one, Dice& dice) {
 
 bool has_free_parameters(const Case& one) {
   for (const Item& item : one.blocks)
-    if (!item.has("frozen") && item.kind != "act" && item.kind != "cat" &&
-        item.kind != "flatten" && item.kind != "mean" && item.kind != "last" &&
-        item.kind != "to_sequence" && item.kind != "to_image" &&
-        item.kind != "unused" && item.kind != "rare")
+    if (!item.has("frozen") && has_parameters(item) && item.kind != "unused" &&
+        item.kind != "rare")
       return true;
   return false;
 }

@@ -30,6 +30,10 @@ class ImageBuilder {
         dice_.one_in(4))
       added.set("residual", 1);
     if (dice_.one_in(12)) added.set("keep", 1);
+    if (dice_.one_in(12)) added.set("output", 1);
+    // Split tensors refuse hooks.
+    if (dice_.one_in(300)) added.set("hook", 1);
+    decorate_parameters(added);
   }
 
   void add_end() {
@@ -38,20 +42,29 @@ class ImageBuilder {
         add({"flatten"});
         break;
       case 1:
-        add({"mean"});
+        if (!add({"mean"})) return;
+        if (dice_.one_in(6)) case_.blocks.back().set("hook", 1);
         break;
       case 2:
-        if (!dice_.one_in(3)) return;
+        if (!dice_.one_in(5)) return;
         add(Item{"flat_use"}.set("way", dice_.in(0, 3)));
         if (!dice_.one_in(4) || case_.blocks.back().get("way") != 1) return;
         break;
       default:
         return;
     }
-    add(Item{"linear"}.set("out", dice_.in(1, 4)));
+    if (!add(Item{"linear"}.set("out", dice_.in(1, 4)))) return;
+    if (dice_.one_in(6)) case_.blocks.back().set("hook", 1);
+    decorate_parameters(case_.blocks.back());
   }
 
  private:
+  void decorate_parameters(Item& item) {
+    if (!has_parameters(item)) return;
+    if (dice_.one_in(12)) item.set("parameter_hook", 1);
+    if (dice_.one_in(16)) item.set("alias", 1);
+  }
+
   Item window(const char* kind) {
     Item item{kind};
     item.set("kernel", dice_.in(1, 4)).set("stride", dice_.in(1, 2));
@@ -87,7 +100,7 @@ class ImageBuilder {
         return Item{"resize"}.set("factor",
                                   dice_.one_of({130, 150, 170, 200, 70, 110}));
       case 10:
-        if (dice_.one_in(3))
+        if (dice_.one_in(6))
           return Item{"into"}.set("residual", 1).set("way", dice_.in(0, 2));
         return {"act"};
       case 11:
@@ -104,17 +117,28 @@ class ImageBuilder {
   Dice& dice_;
 };
 
+// The axes of the grid, and at times one more, which is not cut.
+void choose_image(Item& s, Dice& dice) {
+  const int cut = s.has("grid2") ? 3 : s.has("grid1") ? 2 : 1;
+  const int axes = cut < 3 && dice.one_in(6) ? cut + 1 : cut;
+  const std::int64_t most = axes == 1 ? 40 : axes == 2 ? 14 : 6;
+  const std::int64_t least = axes == 3 ? 3 : 5;
+  s.set("width", dice.in(least, most));
+  if (axes > 1) s.set("height", dice.in(least, most));
+  if (axes > 2) s.set("depth", dice.in(least, most));
+}
+
 }  // namespace
 
 void add_spatial_network(Case& one, Dice& dice) {
   Item& s = one.setting;
   s.set("input", 3).set("channels", dice.in(1, 2));
-  s.set("width", dice.in(5, 14)).set("height", dice.in(5, 14));
+  choose_image(s, dice);
   ImageBuilder builder(one, dice);
   while (!builder.add(Item{"conv"}.set("out", dice.in(1, 3)).set("padding", 1)))
     continue;
   // Size pairs whose ratio is rounded in the type of the tensor.
-  if (dice.one_in(25)) {
+  if (!s.has("depth") && s.has("height") && dice.one_in(25)) {
     const bool is_wide = dice.one_in(2);
     s.set("height", is_wide ? 2 : 112).set("width", is_wide ? 112 : 2);
     s.set("channels", 1);

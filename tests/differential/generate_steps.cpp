@@ -26,7 +26,8 @@ class StepMaker {
     Item& s = case_.setting;
     const bool is_plain = s.kind == "data" && !s.has("f32");
     if (dice_.one_in(12) && s.kind != "spatial") s.set("models", 2);
-    if (is_plain && !s.has("exchange") && !s.has("models") && dice_.one_in(12))
+    if (is_plain && s.get("exchange") != 3 && !s.has("models") &&
+        dice_.one_in(12))
       s.set("join", 1).set("active_only", dice_.in(0, 1));
     const std::int64_t last = dice_.in(0, case_.ranks() - 1);
     if (s.has("join"))
@@ -45,7 +46,8 @@ class StepMaker {
         !s.has("f32") && !s.has("join") && !s.has("exchange") &&
         dice_.one_in(3))
       s.set("sync_batch_norm", 1).set("keeps_buffers", 1);
-    repeats_ = s.kind == "rank-dad" && is_by_rows() && dice_.one_in(2);
+    repeats_ = s.kind == "rank-dad" && !s.has("two_way") && is_by_rows() &&
+               dice_.one_in(2);
     if (repeats_) s.set("rank", 4).set("feedback", 16);
   }
 
@@ -56,6 +58,17 @@ class StepMaker {
     if (!case_.setting.has("join")) choose_event(step);
     if (!case_.setting.has("join") && dice_.one_in(4)) choose_event(step);
     case_.steps.push_back(step);
+  }
+
+  // The gradient of a single row has rank 1, which may be below PowerSGD's.
+  // Only the last one: the next would begin with directions that are rounding.
+  void add_low_rank() {
+    Item& last = case_.steps.back();
+    if (case_.setting.get("exchange") != 3 || last.has("more_passes") ||
+        !dice_.one_in(4))
+      return;
+    for (int unit = 0; unit < unit_count(case_); ++unit)
+      last.set("rows" + std::to_string(unit), unit == 0 ? 1 : 0);
   }
 
  private:
@@ -94,6 +107,40 @@ class StepMaker {
     return dice_.in(1, static_cast<std::int64_t>(case_.blocks.size()));
   }
 
+  // At random among those with parameters.
+  std::int64_t some_layer() {
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      const std::int64_t number = some_block();
+      if (has_parameters(case_.blocks[static_cast<std::size_t>(number - 1)]))
+        return number;
+    }
+    return 1;
+  }
+
+  // A hook that throws is on an output, or on a parameter. With a grid it is on
+  // an output that is not split. Parameters' gradients come in another order on
+  // ranks without a tile, some of which then count a pass that others do not.
+  void throw_in_backward(Item& step) {
+    if (case_.setting.kind == "spatial") {
+      const std::string& last = case_.blocks.back().kind;
+      if (last == "linear" || last == "mean")
+        step.set("throw_backward",
+                 static_cast<std::int64_t>(case_.blocks.size()));
+    } else if (dice_.one_in(3)) {
+      step.set("throw_parameter", some_layer());
+    } else {
+      step.set("throw_backward", some_block());
+    }
+  }
+
+  // A second graph lives while the first one is used. Each of its passes is
+  // rounded, which the reference does not follow; libtorch itself refuses it
+  // where forward() changes buffers.
+  bool may_have_two_graphs() const {
+    return !case_.setting.has("exchange") && !case_.setting.has("f32") &&
+           !has_block(case_, "batch_norm");
+  }
+
   bool may_free() const {
     const Item& s = case_.setting;
     return (s.kind != "data" || s.has("find_unused")) &&
@@ -117,7 +164,7 @@ class StepMaker {
     const bool is_spatial = case_.setting.kind == "spatial";
     // All rows pass at once in the reference of normalization over all ranks.
     switch (case_.setting.has("sync_batch_norm") ? dice_.in(0, 3)
-                                                 : dice_.in(0, 19)) {
+                                                 : dice_.in(0, 22)) {
       case 0:
       case 1:
         if (!repeats_) step.set("no_sync", dice_.in(1, 2));
@@ -144,24 +191,24 @@ class StepMaker {
           step.set("unfreeze", frozen_block());
         break;
       case 9:
-        if (!is_spatial) step.set("throw_forward", some_block());
+        step.set("throw_forward", some_block());
         break;
       case 10:
       case 11:
-        if (!is_spatial && !has_block(case_, "rare"))
-          step.set("throw_backward", some_block());
+        if (!has_block(case_, "rare")) throw_in_backward(step);
         break;
       case 12:
         // Each of its passes is rounded, which the reference does not follow.
         if (!case_.setting.has("exchange")) step.set("retain", 1);
         break;
       case 13:
-        if (may_penalize() && (!is_spatial || dice_.one_in(3)))
+        if (may_penalize() && (!is_spatial || dice_.one_in(5)))
           step.set("gradient_penalty", 1);
         break;
       case 14:
         // libtorch itself refuses it where forward() changes buffers.
-        if (!repeats_ && !has_block(case_, "batch_norm"))
+        if (!repeats_ && !has_block(case_, "batch_norm") &&
+            !(case_.setting.has("exchange") && has_value(case_, "checkpoint")))
           step.set("two_forwards", 1);
         break;
       case 15:
@@ -169,6 +216,16 @@ class StepMaker {
         break;
       case 16:
         if (case_.setting.kind == "data") step.set("not_finite", 1);
+        break;
+      case 17:
+      case 18:
+        if (may_have_two_graphs()) step.set("two_graphs", dice_.in(1, 2));
+        break;
+      case 19:
+        // A documented error for most networks under dAD.
+        if (may_free() && case_.blocks.size() > 2 && !repeats_ &&
+            (case_.setting.kind == "data" || dice_.one_in(8)))
+          step.set("no_sync", dice_.in(1, 2)).set("freeze_late", some_layer());
         break;
       default:
         break;
@@ -189,6 +246,7 @@ void add_steps(Case& one, Dice& dice) {
   for (std::int64_t i = dice.in(1, is_small ? 2 : 4); i > 0; --i)
     maker.add_step();
   // A parameter that is frozen at the start is freed in half of the cases.
+  maker.add_low_rank();
   if (one.setting.has("trials"))
     while (one.steps.size() < 14) maker.add_step();
 }

@@ -12,7 +12,8 @@ using Items = std::vector<Item>;
 void renumber(Case& one, std::int64_t dropped) {
   for (Item& step : one.steps)
     for (const char* key :
-         {"freeze", "unfreeze", "throw_forward", "throw_backward"})
+         {"freeze", "unfreeze", "freeze_late", "throw_forward",
+          "throw_backward", "throw_parameter"})
       if (step.get(key) > dropped) step.set(key, step.get(key) - 1);
 }
 

@@ -116,6 +116,8 @@ BlockPointer pool(BlockPlan& plan) {
   const Sizes kernel(axes, window.kernel), stride(axes, window.stride),
       padding(axes, window.padding);
   const bool is_mean = plan.item.has("mean");
+  for (std::size_t i = 1; i <= axes && axes == 3 && is_mean; ++i)
+    require(plan.in.sizes[i] >= window.kernel, "avg_pool3d counts no pads");
   return make_block([=](auto& x, auto&, auto&) {
     return is_mean ? mean_pool(x, kernel, stride, padding)
                    : max_pool(x, kernel, stride, padding);

@@ -1,5 +1,7 @@
 #include "plain/network.hpp"
 
+#include <algorithm>
+
 #include "plain/checkpoint.hpp"
 #include "plain/dice.hpp"
 #include "plain/random_tensor.hpp"
@@ -27,6 +29,12 @@ BlockPointer make(const Item& item, const Shape& in, Shape& out) {
   require(!item.has("twice") || in == out, "twice needs equal shapes");
   require(!item.has("residual") || in == out, "residual needs equal shapes");
   return block;
+}
+
+void add_alias(Block& block) {
+  const auto parameters = block.parameters();
+  require(!parameters.empty(), "alias needs a parameter");
+  block.register_parameter("alias", parameters[0]);
 }
 
 void fill(torch::nn::Module& module, std::uint64_t seed) {
@@ -107,6 +115,7 @@ Net::Net(const Case& one, std::uint64_t weights_seed)
   for (std::size_t i = 0; i < items_.size(); ++i) {
     const Shape in = shape;
     blocks_.push_back(make(items_[i], in, shape));
+    if (items_[i].has("alias")) add_alias(*blocks_.back());
     register_module("l" + std::to_string(i), blocks_.back());
   }
   require(shape.kind != Kind::kTokens, "the network gives tokens");
@@ -114,12 +123,29 @@ Net::Net(const Case& one, std::uint64_t weights_seed)
   to(at::kDouble);
   fill(*this, weights_seed);
   to(device_of(one), type_of(one));
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    if (items_[i].has("frozen")) freeze(static_cast<std::int64_t>(i) + 1, true);
-    if (!items_[i].has("parameter_hook") || items_[i].has("frozen")) continue;
-    for (const at::Tensor& parameter : blocks_[i]->parameters())
+  for (std::size_t i = 0; i < items_.size(); ++i)
+    if (items_[i].has("frozen"))
+      freeze(static_cast<std::int64_t>(i) + 1, true);
+    else
+      add_hooks(one, i);
+}
+
+// One that throws is there from the start, but only where a step asks for it:
+// hooks on parameters change what strategies do.
+void Net::add_hooks(const Case& one, std::size_t index) {
+  const auto parameters = blocks_[index]->parameters();
+  if (items_[index].has("parameter_hook"))
+    for (const at::Tensor& parameter : parameters)
       parameter.register_hook([](at::Tensor gradient) { return gradient * 2; });
-  }
+  const auto number = static_cast<std::int64_t>(index) + 1;
+  const bool throws = std::any_of(
+      one.steps.begin(), one.steps.end(),
+      [&](const Item& step) { return step.get("throw_parameter") == number; });
+  if (!throws || parameters.empty()) return;
+  parameters[0].register_hook([this, number](at::Tensor gradient) {
+    if (throws_.parameter == number) throw Planned();
+    return gradient;
+  });
 }
 
 void Net::freeze(std::int64_t block, bool is_frozen) {
@@ -155,10 +181,10 @@ std::vector<at::Tensor> Net::forward(const at::Tensor& x,
   at::Tensor y = x;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const auto number = static_cast<std::int64_t>(i) + 1;
-    if (throws_forward_ == number) throw Planned();
+    if (throws_.forward == number) throw Planned();
     y = run(i, y, inputs);
     const bool has_gradient = y.requires_grad();
-    if (throws_backward_ == number && has_gradient)
+    if (throws_.backward == number && has_gradient)
       y.register_hook([](const at::Tensor&) -> at::Tensor { throw Planned(); });
     if (items_[i].has("hook") && has_gradient)
       y.register_hook([](at::Tensor gradient) { return gradient * 0.5; });

@@ -5,7 +5,8 @@
 // twice, checkpoint=1 computes it again within backward, hook=1 halves the
 // gradient of its output, keep=1 keeps its output for a penalty, output=1
 // returns it as well, frozen=1 leaves out its gradients from the start,
-// parameter_hook=1 doubles the gradients of its parameters.
+// parameter_hook=1 doubles the gradients of its parameters, alias=1 registers
+// its first parameter under a second name.
 
 #include "plain/block.hpp"
 
@@ -19,6 +20,13 @@ class Planned : public std::runtime_error {
 };
 bool is_planned(const std::exception& error);
 
+// Numbers of blocks from 1 on that throw; 0: none does.
+struct Throws {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;   // when the gradient of its output comes
+  std::int64_t parameter = 0;  // when that of its first parameter comes
+};
+
 class Net : public torch::nn::Module {
  public:
   // Weights follow from the seed.
@@ -31,24 +39,20 @@ class Net : public torch::nn::Module {
   // The hidden tensors of the last forward() that a penalty may use.
   const std::vector<at::Tensor>& kept() const { return kept_; }
   void set_kept(std::vector<at::Tensor> kept) { kept_ = std::move(kept); }
-  // Numbers of blocks from 1 on; 0: none throws.
-  void throw_at(std::int64_t in_forward, std::int64_t in_backward) {
-    throws_forward_ = in_forward;
-    throws_backward_ = in_backward;
-  }
+  void throw_at(const Throws& throws) { throws_ = throws; }
   void freeze(std::int64_t block, bool is_frozen);
   void set_casts(bool casts) { casts_ = casts; }
 
  private:
   at::Tensor run(std::size_t index, const at::Tensor& x,
                  const PassInputs& inputs);
+  void add_hooks(const Case& one, std::size_t index);
 
   std::vector<Item> items_;
   std::vector<BlockPointer> blocks_;
   Shape input_;
   std::vector<at::Tensor> kept_;
-  std::int64_t throws_forward_ = 0;
-  std::int64_t throws_backward_ = 0;
+  Throws throws_;
   bool casts_ = false;
 };
 

@@ -61,6 +61,15 @@ at::Tensor parameter_of(const Session& unit, std::size_t model,
   return unit.net(model)->named_parameters()[name];
 }
 
+// libtorch may leave two gradients in one place, so that a second backward()
+// adds to each of them twice. What was exchanged has a place of its own.
+void separate_gradients(const Session& unit) {
+  for (std::size_t model = 0; model < unit.models(); ++model)
+    for (const at::Tensor& parameter : unit.net(model)->parameters())
+      if (parameter.grad().defined())
+        parameter.mutable_grad() = parameter.grad().clone();
+}
+
 std::string model_prefix(std::size_t model) {
   return model == 0 ? "" : "model " + std::to_string(model) + ", ";
 }
@@ -104,6 +113,8 @@ Reference::Reference(const Case& one)
       return forward(session, model, x);
     });
     session.make_optimizers();
+    if (one.ranks() > 1)
+      session.set_after_backward([&session] { separate_gradients(session); });
     for (std::size_t model = 0; model < session.models(); ++model)
       session.net(model)->set_casts(one.setting.kind == "plan");
   }

@@ -29,6 +29,17 @@ at::Tensor repeated_rows(const at::Tensor& x, std::int64_t distinct) {
              .remainder(std::min(distinct, rows)));
 }
 
+// A parameter with two names takes one step.
+std::vector<at::Tensor> without_repeats(const std::vector<at::Tensor>& list) {
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& one : list)
+    if (std::none_of(
+            result.begin(), result.end(),
+            [&](const at::Tensor& other) { return other.is_same(one); }))
+      result.push_back(one);
+  return result;
+}
+
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(
     std::int64_t kind, std::vector<at::Tensor> parameters) {
   using namespace torch::optim;
@@ -59,8 +70,8 @@ Session::Session(const Case& one, int unit, int weights_of)
 
 void Session::make_optimizers() {
   for (const auto& net : nets_)
-    optimizers_.push_back(
-        make_optimizer(case_.setting.get("optimizer"), net->parameters()));
+    optimizers_.push_back(make_optimizer(case_.setting.get("optimizer"),
+                                         without_repeats(net->parameters())));
 }
 
 Input Session::input_of(std::size_t step, int pass, std::size_t model) const {
@@ -149,27 +160,49 @@ at::Tensor Session::forward_loss(std::size_t step, int pass, std::size_t model,
   return loss_of(step, number, model, input, outputs, nets_[model]->kept());
 }
 
-void Session::backward(const Item& step, const at::Tensor& loss) const {
-  if (step.has("retain")) loss.backward({}, /*retain_graph=*/true);
-  loss.backward();
+void Session::backward(const Item& step, int pass,
+                       const at::Tensor& loss) const {
+  for (int left = step.has("retain") ? 1 : 0; left >= 0; --left) {
+    loss.backward({}, /*retain_graph=*/left > 0);
+    if (is_synced(step, pass)) after_backward_();
+  }
+}
+
+std::vector<at::Tensor> Session::losses_of(std::size_t step, int pass,
+                                           std::size_t model) {
+  const Item& item = case_.steps[step];
+  const at::Tensor first = forward_loss(step, pass, model, 0);
+  if (item.has("two_forwards"))
+    return {first + forward_loss(step, pass, model, 1)};
+  if (!item.has("two_graphs")) return {first};
+  const at::Tensor second = forward_loss(step, pass, model, 1);
+  if (item.get("two_graphs") == 1) return {first, second};
+  return {second, first};
+}
+
+void Session::begin_pass(const Item& step, int pass) {
+  for (const auto& net : nets_) {
+    net->throw_at({});
+    if (is_synced(step, pass))
+      net->throw_at({step.get("throw_forward"), step.get("throw_backward"),
+                     step.get("throw_parameter")});
+    // Gradients of passes without exchange stay, of other blocks.
+    if (step.has("freeze_late") && pass == step.get("no_sync"))
+      net->freeze(step.get("freeze_late"), true);
+  }
 }
 
 bool Session::pass(std::size_t step, int pass) {
   const Item& item = case_.steps[step];
-  const bool may_throw = is_synced(item, pass);
-  for (const auto& net : nets_)
-    net->throw_at(may_throw ? item.get("throw_forward") : 0,
-                  may_throw ? item.get("throw_backward") : 0);
+  begin_pass(item, pass);
   try {
     at::Tensor sum;
-    for (std::size_t model = 0; model < nets_.size(); ++model) {
-      at::Tensor loss = forward_loss(step, pass, model, 0);
-      if (item.has("two_forwards"))
-        loss = loss + forward_loss(step, pass, model, 1);
-      if (!item.has("joint")) backward(item, loss);
-      sum = sum.defined() ? sum + loss : loss;
-    }
-    if (item.has("joint")) backward(item, sum);
+    for (std::size_t model = 0; model < nets_.size(); ++model)
+      for (const at::Tensor& loss : losses_of(step, pass, model)) {
+        if (!item.has("joint")) backward(item, pass, loss);
+        sum = sum.defined() ? sum + loss : loss;
+      }
+    if (item.has("joint")) backward(item, pass, sum);
   } catch (const std::exception& error) {
     if (!is_planned(error)) throw;
     return false;
@@ -181,7 +214,7 @@ void Session::evaluate(std::size_t step) {
   const at::NoGradGuard no_grad;
   for (std::size_t model = 0; model < nets_.size(); ++model) {
     nets_[model]->eval();
-    nets_[model]->throw_at(0, 0);
+    nets_[model]->throw_at({});
     const Input input = input_of(step, 50, model);
     const Autocast autocast(device_of(case_).type(),
                             case_.setting.has("autocast"));
@@ -225,7 +258,7 @@ void Session::prepare(std::size_t step) {
   if (item.has("evaluate")) evaluate(step);
   if (item.has("forward_only"))
     for (std::size_t model = 0; model < nets_.size(); ++model) {
-      nets_[model]->throw_at(0, 0);
+      nets_[model]->throw_at({});
       const Autocast autocast(device_of(case_).type(),
                               case_.setting.has("autocast"));
       add_output(step_name(step) + model_name(model) + "forward alone, ",

@@ -41,6 +41,10 @@ class Session {
 
   // Instead of the module's own.
   void set_forward(Forward forward) { forward_ = std::move(forward); }
+  // After each backward() but those in no_sync().
+  void set_after_backward(std::function<void()> action) {
+    after_backward_ = std::move(action);
+  }
   // Makes ordinary tensors of outputs, for the record.
   void set_whole(Whole whole) { whole_ = std::move(whole); }
 
@@ -78,7 +82,11 @@ class Session {
   void add_output(const std::string& name, const Outputs& outputs);
   at::Tensor forward_loss(std::size_t step, int pass, std::size_t model,
                           int draw);
-  void backward(const Item& step, const at::Tensor& loss) const;
+  // Of each graph of a model in a pass, in the order of their backward().
+  std::vector<at::Tensor> losses_of(std::size_t step, int pass,
+                                    std::size_t model);
+  void begin_pass(const Item& step, int pass);
+  void backward(const Item& step, int pass, const at::Tensor& loss) const;
   void evaluate(std::size_t step);
   void convert();
   void drop_gradients(bool sets_to_zero);
@@ -91,6 +99,7 @@ class Session {
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
   Forward forward_;
   Whole whole_;
+  std::function<void()> after_backward_ = [] {};
   Record record_;
 };
 
