@@ -126,6 +126,8 @@ Case draw(std::uint64_t seed, const Wishes& wishes) {
 }
 
 bool has_wishes(const Case& one, const Wishes& wishes) {
+  // Images are cut over ranks in the memory of hosts only.
+  if (wishes.is_cuda && one.setting.kind == "spatial") return false;
   const auto features = features_of(one);
   for (const std::string& feature : wishes.only)
     if (!features.count(feature)) return false;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/comm/collectives.hpp"
 
 namespace differential {
@@ -58,8 +59,7 @@ Processes::Processes(const sheaf::comm::Group& world) : world_(world) {
 
 Processes::~Processes() {
   if (!is_first()) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+  sheaf::try_remove_tree(folder_);
 }
 
 bool Processes::agree(bool choice) const {

@@ -19,13 +19,6 @@ parallel::DadMode mode_of(const std::string& name) {
   return found->second;
 }
 
-// Where the option exists.
-template <class Options>
-void set_parcel_bytes(Options& options, std::int64_t bytes) {
-  if constexpr (requires { options.parcel_bytes; })
-    options.parcel_bytes = static_cast<std::size_t>(bytes);
-}
-
 parallel::DadOptions dad_options(const Case& one, int ranks) {
   const Item& setting = one.setting;
   parallel::DadOptions options;
@@ -34,7 +27,8 @@ parallel::DadOptions dad_options(const Case& one, int ranks) {
   options.feedback_rows = static_cast<int>(setting.get("feedback"));
   options.where = static_cast<parallel::Where>(setting.get("star"));
   options.is_two_way = setting.has("two_way");
-  set_parcel_bytes(options, setting.get("parcel"));
+  if (setting.has("parcel"))
+    options.parcel_bytes = static_cast<double>(setting.get("parcel"));
   if (setting.has("zeros")) options.skips_zeros = setting.get("zeros") == 1;
   options.first_layer_gradient = setting.has("first_layer");
   if (!setting.has("measures_link"))
