@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
@@ -117,8 +118,8 @@ void Watch::idle() {
 void Watch::check() {
   poll();
   help_messages();
-  check_alarms();
   check_ends();
+  check_alarms();
   check_lives();
   const std::int64_t now = now_ns();
   if (deadline_ns_ == 0)
@@ -196,7 +197,25 @@ void Watch::throw_ended(int rank) {
   throw CommError(concat(me, ": ", text("this rank")));
 }
 
+// A rank that has ended may be the reason why another one has failed since.
+void Watch::look_for_ends() {
+  const auto has_ended = [this](int rank) {
+    return group_.runtime().end_of(rank).has_ended();
+  };
+  if (is_end_of_program(fingerprint_) ||
+      std::none_of(group_.world_ranks().begin(), group_.world_ranks().end(),
+                   has_ended))
+    return;
+  for (int i = 0; i < kCauseRounds; ++i) {
+    poll();
+    help_messages();
+    check_ends();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void Watch::throw_death(int rank) {
+  look_for_ends();
   std::string text =
       concat(who(), " cannot end: ", group_.rank_text(rank), " has died");
   const auto last = group_.runtime().latest(group_.world_rank(rank));

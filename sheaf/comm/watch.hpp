@@ -65,6 +65,7 @@ class Watch {
   void check_alarms();
   void check_lives();
   void check_ends();
+  void look_for_ends();
   [[noreturn]] void throw_timeout();
   [[noreturn]] void throw_death(int rank);
 
