@@ -22,7 +22,9 @@
 //              distance, 2^-25, the first one times ranks / divisor.
 //   PowerSGD   The projection of the average onto the range of P, in f64. A
 //              relative error of P changes it by that times the condition
-//              number of P, taken as 1e-13 for that of all exchanges so far.
+//              number of P, of which the largest so far is taken. The error is
+//              taken as 1e-13: roundings of 1e-16, and those of what earlier
+//              exchanges have left in the memory.
 //              Directions of P below 1e-6 of the largest are rounding: the
 //              result may have any others instead. Where those could change it
 //              by more than 1e-7, values must be finite, and are not compared,
