@@ -9,10 +9,16 @@
 #include <unordered_map>
 
 #include "sheaf/comm/collectives.hpp"
-#include "sheaf/parallel/module_tensors.hpp"
 
 namespace sheaf::parallel {
 namespace {
+
+NamedTensors buffers_of(torch::nn::Module& module) {
+  NamedTensors list;
+  for (const auto& item : module.named_buffers())
+    if (item.value().defined()) list.emplace_back(item.key(), item.value());
+  return list;
+}
 
 class UncountedWrites {
  public:

@@ -370,6 +370,7 @@ void FactorReducer::finalize() {
   settle();
   exchange_.end_pass();
   ++stats_.passes;
+  ++ended_;
   clear();
 }
 

@@ -183,7 +183,8 @@ class FactorReducer : public GradientSink {
   FactorOptions options_;
   bool is_overlapping_ = false;
   BackwardPass& backward_;
-  std::int64_t pass_ = 0;  // a number for each
+  std::int64_t pass_ = 0;   // a number for each, discarded ones included
+  std::int64_t ended_ = 0;  // those that were not; as in Reducer
   // For hooks, which may outlive this.
   std::shared_ptr<FactorReducer*> self_ =
       std::make_shared<FactorReducer*>(this);

@@ -60,9 +60,10 @@ FactorReducer::Parcel FactorReducer::pack(
     const std::vector<std::size_t>& weights, bool is_backward) {
   Parcel parcel;
   parcel.is_backward = is_backward;
-  parcel.place = {pass_, static_cast<std::int64_t>(
-                             is_backward ? plan_.forward.size() + next_backward_
-                                         : next_forward_)};
+  parcel.place = {
+      ended_ + 1,
+      static_cast<std::int64_t>(
+          is_backward ? plan_.forward.size() + next_backward_ : next_forward_)};
   parcel.name = concat(is_backward ? "deltas " : "inputs ",
                        is_backward ? next_backward_ : next_forward_);
   for (const std::size_t weight : weights)
@@ -99,7 +100,8 @@ void FactorReducer::send(Parcel& parcel) {
     SHEAF_CHECK(all[r].place == parcel.place, "rank ", group_.rank(),
                 " exchanges factors of pass ", parcel.place.pass, ", rank ", r,
                 " those of pass ", all[r].place.pass,
-                "; was there an error in backward() on one of them alone?");
+                "; has backward() failed on one of them, or later than on the "
+                "other?");
     take(r, std::move(all[r]));
   }
   stats_.exchange_ms += watch.ms();

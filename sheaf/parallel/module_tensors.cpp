@@ -24,6 +24,16 @@ std::unordered_set<const void*> sparse_weights(torch::nn::Module& module) {
   return weights;
 }
 
+// Those of the list that are not among the known ones.
+NamedTensors without(NamedTensors list, const NamedTensors& known) {
+  std::erase_if(list, [&](const auto& one) {
+    return std::any_of(known.begin(), known.end(), [&](const auto& other) {
+      return one.second.is_same(other.second);
+    });
+  });
+  return list;
+}
+
 }  // namespace
 
 NamedTensors unique_parameters(torch::nn::Module& module) {
@@ -32,22 +42,6 @@ NamedTensors unique_parameters(torch::nn::Module& module) {
   for (const auto& item : module.named_parameters())
     if (seen.insert(item.value().unsafeGetTensorImpl()).second)
       list.emplace_back(item.key(), item.value());
-  return list;
-}
-
-NamedTensors buffers_of(torch::nn::Module& module) {
-  NamedTensors list;
-  for (const auto& item : module.named_buffers())
-    if (item.value().defined()) list.emplace_back(item.key(), item.value());
-  return list;
-}
-
-NamedTensors without(NamedTensors list, const NamedTensors& known) {
-  std::erase_if(list, [&](const auto& one) {
-    return std::any_of(known.begin(), known.end(), [&](const auto& other) {
-      return one.second.is_same(other.second);
-    });
-  });
   return list;
 }
 

@@ -13,10 +13,6 @@ namespace sheaf::parallel {
 
 // A parameter that several layers share is listed once.
 NamedTensors unique_parameters(torch::nn::Module& module);
-NamedTensors buffers_of(torch::nn::Module& module);
-
-// Those of the list that are not among the known ones.
-NamedTensors without(NamedTensors list, const NamedTensors& known);
 
 struct ModuleTensors {
   NamedTensors parameters;

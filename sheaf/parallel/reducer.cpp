@@ -132,7 +132,6 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
 }
 
 void Reducer::begin_pass() {
-  ++pass_;
   options_.exchange->begin_pass();
   has_begun_ = true;
   next_launch_ = 0;
@@ -316,7 +315,11 @@ void Reducer::finalize() {
   }
   stats_.wait_ms += watch.ms();
   ++stats_.passes;
-  const auto unused = settle();
+  end_with(settle());
+}
+
+// Also on ranks that have joined: all of them see the error.
+void Reducer::end_with(const std::vector<std::string>& unused) {
   if (!has_rebuilt_) rebuild();
   if (unused.empty() || options_.find_unused_parameters ||
       options_.static_graph)
@@ -357,6 +360,7 @@ std::vector<std::string> Reducer::settle() {
       tensor.mutable_grad().copy_(kept_[i]);
   }
   add_late_gradients();
+  ++pass_;
   std::fill(has_local_.begin(), has_local_.end(), false);
   end_pass();
   return unused;
@@ -436,8 +440,7 @@ void Reducer::shadow_pass() {
   }
   launch_complete();
   finish_exchanges();
-  settle();
-  if (!has_rebuilt_) rebuild();
+  end_with(settle());
 }
 
 }  // namespace sheaf::parallel

@@ -132,6 +132,7 @@ class Reducer : public GradientSink {
   void count_users();
   void finish_exchanges();
   std::vector<std::string> settle();
+  void end_with(const std::vector<std::string>& unused);
   void add_late_gradients();
   void end_pass();
   void rebuild();
@@ -144,7 +145,11 @@ class Reducer : public GradientSink {
   bool is_overlapping_ = false;
   int active_ = 1;
   int divisor_ = 1;
-  std::int64_t pass_ = 0;  // their number, a part of messages' names
+  // A part of messages' names. A pass that was discarded gives its number to
+  // the next: ranks whose backward() threw at different points agree on it.
+  // Each pass ends with an exchange, so that what a rank has sent before it
+  // threw cannot complete a pass of another.
+  std::int64_t pass_ = 1;
 
   std::vector<Home> homes_;  // by parameter
   std::vector<std::unique_ptr<Bucket>> buckets_;

@@ -8,6 +8,8 @@
 namespace differential {
 namespace {
 
+constexpr std::int64_t kOverlapOff = 2;  // as parallel::Overlap has it
+
 bool has_block(const Case& one, const std::string& kind) {
   return std::any_of(one.blocks.begin(), one.blocks.end(),
                      [&](const Item& item) { return item.kind == kind; });
@@ -117,11 +119,15 @@ class StepMaker {
     return 1;
   }
 
-  // A hook that throws is on an output, or on a parameter. With a grid it is on
-  // an output that is not split. Parameters' gradients come in another order on
-  // ranks without a tile, some of which then count a pass that others do not.
+  // A hook that throws is on an output, or on a parameter. With a grid the
+  // output is not split, and gradients are not sent before the end of backward:
+  // those of parameters come in another order on ranks without a tile.
   void throw_in_backward(Item& step) {
-    if (case_.setting.kind == "spatial") {
+    const bool is_split = case_.setting.kind == "spatial";
+    if (is_split && case_.setting.get("overlap") == kOverlapOff &&
+        dice_.one_in(2)) {
+      step.set("throw_parameter", some_layer());
+    } else if (is_split) {
       const std::string& last = case_.blocks.back().kind;
       if (last == "linear" || last == "mean")
         step.set("throw_backward",

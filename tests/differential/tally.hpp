@@ -15,7 +15,7 @@ class Tally {
   // Cases that were compared, or ended in an error; not those that cannot run.
   std::int64_t done() const { return done_; }
   std::int64_t wrong() const { return wrong_; }
-  // So many cases cannot run that a run of `cases` will fail.
+  // More cases were refused than a run of `cases` may have.
   bool has_too_many_bad(std::int64_t cases) const;
 
   void print(std::ostream& out, double seconds) const;

@@ -3,172 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/dad_parallel.hpp"
-#include "sheaf/parallel/gradients.hpp"
-#include "tests/parallel/training.hpp"
+#include "tests/parallel/chain.hpp"
 
-// What users do to a module, its tensors and its graph between and within
-// passes, under each strategy.
+// What users do to tensors and graphs between and within passes, under each
+// strategy.
 namespace sheaf::parallel {
 namespace {
 
 using namespace test;
-using comm::Group;
-using comm::run_threads;
-
-struct ChainImpl : torch::nn::Module {
-  ChainImpl() {
-    a = register_module("a", torch::nn::Linear(3, 4));
-    b = register_module("b", torch::nn::Linear(4, 2));
-    const torch::NoGradGuard no_grad;
-    for (at::Tensor& one : parameters()) one.fill_(0.5);
-  }
-  at::Tensor forward(const at::Tensor& x) {
-    at::Tensor hidden = a(x);
-    if (on_hidden) hidden = on_hidden(hidden);
-    kept = torch::relu(hidden);
-    return b(kept);
-  }
-  torch::nn::Linear a{nullptr}, b{nullptr};
-  std::function<at::Tensor(at::Tensor)> on_hidden;
-  at::Tensor kept;
-};
-TORCH_MODULE(Chain);
-
-// The same for each strategy: `body` gets a model and its module.
-template <class Body>
-void with_each_strategy(int ranks, Body body,
-                        double parcel_bytes = kParcelBytes) {
-  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
-    run_threads(ranks, [&](const Group& group) {
-      Chain net;
-      DataParallel model(net, group,
-                         {.first_bucket_mb = 1e-5, .overlap = overlap});
-      SCOPED_TRACE("data");
-      body(model, net, group);
-    });
-    for (const DadMode mode : {DadMode::kDad, DadMode::kEdad})
-      run_threads(ranks, [&](const Group& group) {
-        Chain net;
-        net->to(torch::kDouble);
-        DadParallel model(net, group,
-                          {.mode = mode,
-                           .link = LinkModel{.ranks = ranks},
-                           .parcel_bytes = parcel_bytes,
-                           .overlap = overlap});
-        SCOPED_TRACE(mode == DadMode::kDad ? "dad" : "edad");
-        body(model, net, group);
-      });
-  }
-}
-
-at::Tensor input_for(const Group& group, at::ScalarType type) {
-  return torch::full({2, 3}, group.rank() + 1.0, type);
-}
-
-// One process with the mean of all ranks' gradients.
-std::vector<at::Tensor> gradients_alone(
-    const Chain& like, int ranks,
-    const std::function<at::Tensor(ChainImpl&, const at::Tensor&)>& loss_of) {
-  Chain net;
-  const auto type = like->a->weight.scalar_type();
-  net->to(type);
-  net->on_hidden = like->on_hidden;
-  {
-    const torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < net->parameters().size(); ++i)
-      net->parameters()[i].copy_(like->parameters()[i]);
-  }
-  for (int rank = 0; rank < ranks; ++rank) {
-    const at::Tensor x = torch::full({2, 3}, rank + 1.0, type);
-    (loss_of(*net, x) / ranks).backward();
-  }
-  std::vector<at::Tensor> list;
-  for (const at::Tensor& one : net->parameters()) list.push_back(one.grad());
-  return list;
-}
-
-at::Tensor plain_loss(ChainImpl& net, const at::Tensor& x) {
-  return net.forward(x).square().mean();
-}
-
-void expect_gradients(const Chain& net, const std::vector<at::Tensor>& want) {
-  const auto parameters = net->named_parameters();
-  ASSERT_EQ(parameters.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const at::Tensor& got = parameters[i].value().grad();
-    const std::string& name = parameters[i].key();
-    ASSERT_EQ(got.defined(), want[i].defined()) << name;
-    if (!got.defined()) continue;
-    // Sums in another order, of few terms.
-    const double rounding = got.scalar_type() == at::kDouble ? 1e-13 : 1e-5;
-    EXPECT_TRUE(torch::allclose(got, want[i], rounding, 0)) << name << '\n'
-                                                            << got << '\n'
-                                                            << want[i];
-  }
-}
-
-TEST(BackwardPass, TypesMayChangeAfterWrapping) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    for (const auto type : {at::kDouble, at::kFloat, at::kDouble}) {
-      net->to(type);
-      for (int step = 0; step < 3; ++step) {
-        forget_gradients(*net);
-        model.forward(input_for(group, type)).square().mean().backward();
-        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
-      }
-    }
-    // There and back again between two steps.
-    net->to(at::kFloat);
-    net->to(at::kDouble);
-    forget_gradients(*net);
-    model.forward(input_for(group, at::kDouble)).square().mean().backward();
-    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
-  });
-}
-
-TEST(BackwardPass, LayersMayBeFrozenAndUnfrozen) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    for (const bool is_frozen : {true, false, true, false}) {
-      for (at::Tensor& one : net->a->parameters())
-        one.set_requires_grad(!is_frozen);
-      for (int step = 0; step < 2; ++step) {
-        forget_gradients(*net);
-        model.forward(input_for(group, type)).square().mean().backward();
-        auto want = gradients_alone(net, group.size(), plain_loss);
-        if (is_frozen) want[0] = want[1] = at::Tensor();
-        expect_gradients(net, want);
-      }
-    }
-  });
-}
-
-// As a discriminator is while the generator learns.
-TEST(BackwardPass, TheWholeModuleMayBeFrozenForAWhile) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    const auto freeze = [&](bool is_on) {
-      for (at::Tensor& one : net->parameters()) one.set_requires_grad(!is_on);
-    };
-    for (int round = 0; round < 2; ++round) {
-      freeze(true);
-      forget_gradients(*net);
-      const at::Tensor x = input_for(group, type).set_requires_grad(true);
-      model.forward(x).square().mean().backward();
-      EXPECT_TRUE(x.grad().defined());
-      EXPECT_NE(x.grad().abs().sum().item<double>(), 0);
-      for (const at::Tensor& one : net->parameters())
-        EXPECT_FALSE(one.grad().defined());
-      freeze(false);
-      for (int step = 0; step < 2; ++step) {
-        forget_gradients(*net);
-        model.forward(input_for(group, type)).square().mean().backward();
-        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
-      }
-    }
-  });
-}
 
 // Layers in messages of their own, which leave as soon as they are complete.
 TEST(BackwardPass, GraphsOfEarlierForwardsCount) {
@@ -199,142 +41,6 @@ TEST(BackwardPass, GraphsOfEarlierForwardsCount) {
         }
       },
       /*parcel_bytes=*/1);
-}
-
-TEST(BackwardPass, ChangesWhileRowsWaitAreAnErrorOrKeepThem) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    const at::Tensor x = input_for(group, type);
-    model.forward(x).square().mean().backward();
-    forget_gradients(*net);
-    {
-      const auto guard = model.no_sync();
-      model.forward(x).square().mean().backward();
-    }
-    net->a->bias.set_requires_grad(false);
-    try {
-      model.forward(x).square().mean().backward();
-      auto want = gradients_alone(net, group.size(),
-                                  [](ChainImpl& alone, const at::Tensor& mine) {
-                                    return 2 * plain_loss(alone, mine);
-                                  });
-      EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
-    } catch (const UsageError& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find("no_sync() wait"), text.npos) << text;
-    }
-  });
-}
-
-TEST(BackwardPass, ALayerMayBeFrozenBeforeItsBackward) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    const at::Tensor x = input_for(group, type);
-    model.forward(x).square().mean().backward();
-    forget_gradients(*net);
-    const at::Tensor loss = model.forward(x).square().mean();
-    net->a->bias.set_requires_grad(false);
-    try {
-      loss.backward();
-      auto want = gradients_alone(net, group.size(), plain_loss);
-      EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
-      EXPECT_TRUE(torch::allclose(net->b->weight.grad(), want[2]));
-    } catch (const UsageError& error) {  // a parameter without a gradient
-      const std::string text = error.what();
-      EXPECT_NE(text.find("a.bias"), text.npos) << text;
-    }
-  });
-}
-
-TEST(BackwardPass, AModuleWithNothingToTrainIsAnErrorOnAllRanks) {
-  run_threads(3, [](const Group& group) {
-    for (const bool everywhere : {true, false}) {
-      Chain net;
-      if (everywhere || group.rank() == 1)
-        for (at::Tensor& one : net->parameters()) one.set_requires_grad(false);
-      EXPECT_THROW(DataParallel(net, group), UsageError);
-      EXPECT_THROW(DadParallel(net, group), UsageError);
-    }
-  });
-}
-
-TEST(BackwardPass, AFrozenLayerThatIsUnfrozenLater) {
-  run_threads(2, [](const Group& group) {
-    Chain net;
-    net->a->weight.set_requires_grad(false);
-    DataParallel model(net, group);
-    model.forward(input_for(group, at::kFloat)).square().mean().backward();
-    net->a->weight.set_requires_grad(true);
-    forget_gradients(*net);
-    model.forward(input_for(group, at::kFloat)).square().mean().backward();
-    expect_gradients(net, gradients_alone(net, 2, plain_loss));
-  });
-}
-
-TEST(BackwardPass, ParametersMayBeReplaced) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    model.forward(input_for(group, type)).square().mean().backward();
-    torch::nn::Linear other(4, 2);
-    other->to(type);
-    net->b = net->replace_module("b", other);
-    forget_gradients(*net);
-    model.forward(input_for(group, type)).square().mean().backward();
-    model.check_weights();  // the new ones are rank 0's
-    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
-  });
-}
-
-TEST(BackwardPass, AChangeOnOneRankAloneIsAnErrorOnAll) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    const at::Tensor x = input_for(group, type);
-    model.forward(x).square().mean().backward();
-    if (group.rank() == 1) net->b->bias.set_requires_grad(false);
-    forget_gradients(*net);
-    try {
-      model.forward(x).square().mean().backward();
-      ADD_FAILURE() << "no error on rank " << group.rank();
-    } catch (const UsageError& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find("parameter b.bias has changed"), text.npos) << text;
-      EXPECT_NE(text.find("rank 1"), text.npos) << text;
-    }
-  });
-}
-
-// A rank that puts its module right goes on with rank 0's layer.
-TEST(BackwardPass, ARefusedChangeLeavesNothingBehind) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    const at::Tensor x = input_for(group, type);
-    model.forward(x).square().mean().backward();
-    torch::nn::Linear other(4, 2);
-    other->to(group.rank() == 0 ? type : at::kHalf);
-    {
-      const torch::NoGradGuard no_grad;
-      other->weight.fill_(group.rank() + 1);
-    }
-    net->b = net->replace_module("b", other);
-    EXPECT_THROW(model.forward(x), UsageError);
-    other->to(type);
-    forget_gradients(*net);
-    model.forward(x).square().mean().backward();
-    model.check_weights();
-    EXPECT_EQ(net->b->weight[0][0].template item<double>(), 1);
-    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
-  });
-}
-
-TEST(BackwardPass, ChangesThatDifferBetweenRanksAreAnErrorOnAll) {
-  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
-    const auto type = net->a->weight.scalar_type();
-    const at::Tensor x = input_for(group, type);
-    model.forward(x).square().mean().backward();
-    auto& layer = group.rank() == 0 ? net->a : net->b;
-    layer->weight.set_requires_grad(false);
-    EXPECT_THROW(model.forward(x).square().mean().backward(), UsageError);
-  });
 }
 
 // x + pos gives the gradients of both the same memory, and backward() still
@@ -482,6 +188,68 @@ TEST(BackwardPass, ABackwardThatThrowsLeavesNothingBehind) {
       }
     }
   });
+}
+
+// One rank before its pass has begun, the other after; nothing has been sent.
+TEST(BackwardPass, RanksMayThrowAtDifferentPoints) {
+  const auto body = [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    for (int step = 0; step < 3; ++step) {
+      const auto fail = [&] {
+        const at::Tensor y = model.forward(x);
+        if (group.rank() == step % 2) throw std::runtime_error("before");
+        y.register_hook([](const at::Tensor& g) -> at::Tensor {
+          throw std::runtime_error("within");
+          return g;
+        });
+        y.square().mean().backward();
+      };
+      EXPECT_THROW(fail(), std::runtime_error);
+      forget_gradients(*net);
+      model.forward(x).square().mean().backward();
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+    }
+  };
+  with_each_strategy(2, body, kParcelBytes, {Overlap::kOff});
+}
+
+// The other's next pass takes what was sent, but does not end well.
+TEST(BackwardPass, ARankThatThrowsAfterItSentAPartIsAnErrorOnAll) {
+  const auto expect_error = [](auto& model, Chain& net, const Group& group) {
+    const at::Tensor x = input_for(group, net->a->weight.scalar_type());
+    const auto step = [&] { model.forward(x).square().mean().backward(); };
+    step();
+    if (group.rank() == 0) {
+      net->on_hidden = [](const at::Tensor& hidden) {
+        hidden.register_hook([](const at::Tensor& g) -> at::Tensor {
+          throw std::runtime_error("a user's error");
+          return g;
+        });
+        return hidden;
+      };
+      EXPECT_THROW(step(), std::runtime_error);
+      net->on_hidden = nullptr;
+    }
+    EXPECT_THROW(step(), Error);
+  };
+  run_threads(2, [&](const Group& group) {
+    Chain net;
+    DataParallel model(net, group,
+                       {.first_bucket_mb = 1e-5, .overlap = Overlap::kOn});
+    expect_error(model, net, group);
+  });
+  for (const DadMode mode : {DadMode::kDad, DadMode::kEdad})
+    run_threads(2, [&](const Group& group) {
+      Chain net;
+      DadParallel model(net, group,
+                        {.mode = mode,
+                         .link = LinkModel{.ranks = 2},
+                         .average = Average::kRanks,
+                         .parcel_bytes = 1,
+                         .overlap = Overlap::kOn});
+      expect_error(model, net, group);
+    });
 }
 
 // Of the graph of an earlier forward(), after a backward() that threw.

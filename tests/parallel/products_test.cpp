@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "sheaf/parallel/product_tap.hpp"
+
 namespace sheaf::parallel {
 namespace {
 

@@ -228,6 +228,22 @@ TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
     });
 }
 
+TEST(Reducer, JoinTellsAllRanksOfParametersWithoutGradients) {
+  run_threads(3, [](const Group& group) {
+    Many net(2);
+    DataParallel model(net, group);
+    auto join = model.join();
+    try {
+      if (group.rank() != 1) model.forward(std::vector{0}, 1.0).backward();
+      join.finish();
+      ADD_FAILURE() << "no error on rank " << group.rank();
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("w1"), text.npos) << text;
+    }
+  });
+}
+
 TEST(Reducer, JoinRefusesLayersThatNormaliseOverAllRanks) {
   run_threads(2, [](const Group& group) {
     torch::nn::Sequential net(torch::nn::Linear(2, 3),
