@@ -3,9 +3,13 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
 #include "sheaf/spatial/dispatch.hpp"
 #include "sheaf/spatial/resampling.hpp"
 #include "sheaf/spatial/windows.hpp"
@@ -115,25 +119,76 @@ std::vector<ResampledAxis> resampled_axes(Call& call, std::size_t axes,
   return result;
 }
 
-bool is_channels_last(const at::Tensor& given) {
+// Of axes longer than 1, from the outermost in memory to the innermost.
+bool is_in_order(const at::Tensor& part,
+                 const std::vector<std::int64_t>& axes) {
+  std::int64_t outer = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t axis : axes) {
+    if (part.size(axis) <= 1) continue;
+    if (part.stride(axis) > outer) return false;
+    outer = part.stride(axis);
+  }
+  return true;
+}
+
+// How one process would have the tensor in memory, where the parts of all ranks
+// tell. All ranks of the grid call it.
+std::optional<MemoryOrder> memory_order(const at::Tensor& given) {
+  if (may_have_gaps(given)) return std::nullopt;
   const at::Tensor part = local_of(given);
-  const auto format = part.dim() == 5 ? at::MemoryFormat::ChannelsLast3d
-                                      : at::MemoryFormat::ChannelsLast;
-  return part.dim() > 3 && part.is_contiguous(format) && !part.is_contiguous();
+  std::vector<std::int64_t> usual(static_cast<std::size_t>(part.dim()));
+  std::iota(usual.begin(), usual.end(), 0);
+  std::vector<std::int64_t> channels_last = usual;
+  std::rotate(channels_last.begin() + 1, channels_last.begin() + 2,
+              channels_last.end());
+  // Parts of one pixel are in both orders, but remember one of them.
+  const bool is_last =
+      part.suggest_memory_format() != at::MemoryFormat::Contiguous;
+  enum { kNotUsual, kNotLast, kWasLast, kWasUsual };
+  std::vector<std::int64_t> votes{
+      is_in_order(part, usual) ? 0 : 1,
+      part.dim() > 3 && is_in_order(part, channels_last) ? 0 : 1,
+      part.numel() > 0 && is_last ? 1 : 0,
+      part.numel() > 0 && !is_last ? 1 : 0};
+  comm::all_reduce(
+      split_of(given).tiles->group(), votes,
+      {.op = comm::ReduceOp::kMax, .name = "order of an image in memory"})
+      .wait();
+  const bool can_be_usual = votes[kNotUsual] == 0;
+  const bool can_be_last = votes[kNotLast] == 0;
+  if (can_be_usual && can_be_last && given.size(1) > 1 && votes[kWasLast] > 0) {
+    if (votes[kWasUsual] > 0) return std::nullopt;
+    return MemoryOrder::kChannelsLast;
+  }
+  if (can_be_usual) return MemoryOrder::kUsual;
+  return can_be_last ? MemoryOrder::kChannelsLast : MemoryOrder::kOther;
 }
 
 template <std::size_t kAxes, bool kExact>
 void nearest(Call& call) {
   const at::Tensor given = call.tensor(0);
-  const NearestKernel kernel{.axes = resampled_axes(call, kAxes, 2),
-                             .is_exact = kExact,
-                             .channels = given.size(1),
-                             .is_channels_last = is_channels_last(given),
-                             .type = given.scalar_type()};
-  std::vector<Resampling> rules;
-  for (std::size_t i = 0; i < kAxes; ++i)
-    rules.push_back(nearest_resampling(kernel, i));
-  resize(call, rules);
+  NearestKernel kernel{.axes = resampled_axes(call, kAxes, 2),
+                       .is_exact = kExact,
+                       .channels = given.size(1),
+                       .type = given.scalar_type()};
+  const auto rules_of = [&](MemoryOrder order) {
+    kernel.order = order;
+    std::vector<Resampling> rules;
+    for (std::size_t i = 0; i < kAxes; ++i)
+      rules.push_back(nearest_resampling(kernel, i));
+    return rules;
+  };
+  const auto rules = rules_of(MemoryOrder::kUsual);
+  if (rules == rules_of(MemoryOrder::kChannelsLast) &&
+      rules == rules_of(MemoryOrder::kOther))
+    return resize(call, rules);
+  const auto order = memory_order(given);
+  if (!order)
+    call.refuse(
+        "with these sizes the nearest inputs depend on how one process would "
+        "have the image in memory, which its parts do not tell; call "
+        "clone() before it");
+  resize(call, rules_of(*order));
 }
 
 template <std::size_t kAxes>

@@ -62,7 +62,9 @@ struct Probe {
 };
 
 at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
-  if (!kernel.is_channels_last || x.dim() < 4) return x.contiguous();
+  if (kernel.order == MemoryOrder::kOther)
+    return at::constant_pad_nd(x, {0, 1}).narrow(-1, 0, x.size(-1));
+  if (kernel.order == MemoryOrder::kUsual || x.dim() < 4) return x.contiguous();
   return x.contiguous(x.dim() == 4 ? at::MemoryFormat::ChannelsLast
                                    : at::MemoryFormat::ChannelsLast3d);
 }
@@ -206,6 +208,11 @@ struct Picked : torch::autograd::Function<Picked> {
 };
 
 }  // namespace
+
+bool operator==(const Resampling& a, const Resampling& b) {
+  return a.low == b.low && a.high == b.high &&
+         a.part_of_high == b.part_of_high && a.gradient == b.gradient;
+}
 
 halo::Interval Resampling::needed(const halo::Interval& some) const {
   if (some.is_empty()) return {};

@@ -23,6 +23,7 @@ struct Resampling {
   // The inputs of some outputs, and of their gradients.
   halo::Interval needed(const halo::Interval& some) const;
 };
+bool operator==(const Resampling& a, const Resampling& b);
 
 // An axis of an upsampling to be looked at. Nearest places are rounded as
 // libtorch does it, which depends on its version, the type and more; so it is
@@ -33,13 +34,19 @@ struct ResampledAxis {
   std::optional<double> scale = std::nullopt;
 };
 
+enum class MemoryOrder {
+  kUsual,
+  kChannelsLast,
+  kOther,  // or with gaps
+};
+
 // What decides about the kernel that libtorch takes, and how that rounds: also
 // the sizes of the image's other axes.
 struct NearestKernel {
   std::vector<ResampledAxis> axes;  // of the image, 1 to 3
   bool is_exact = false;
   std::int64_t channels = 2;
-  bool is_channels_last = false;
+  MemoryOrder order = MemoryOrder::kUsual;
   at::ScalarType type = at::kFloat;
 };
 // Along one of the axes.

@@ -84,11 +84,11 @@ class SplitImpl : public c10::TensorImpl {
   // A copy, as data() and detach() of ordinary tensors make it.
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       const c10::VariableVersion&, bool) const override {
-    return c10::make_intrusive<SplitImpl>(local_.detach(), split_, flat_from_);
+    return detached();
   }
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       c10::VariableVersion&&, bool) const override {
-    return c10::make_intrusive<SplitImpl>(local_.detach(), split_, flat_from_);
+    return detached();
   }
   void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>&) override {
     refuse_use(split_, "set_data()", "make a new tensor instead");
@@ -97,6 +97,7 @@ class SplitImpl : public c10::TensorImpl {
   at::Tensor local_;
   Split split_;
   int flat_from_;
+  bool may_have_gaps_ = false;
   std::shared_ptr<SplitHistory> history_;
 
  protected:
@@ -117,6 +118,12 @@ class SplitImpl : public c10::TensorImpl {
     const SplitImpl& owner;
   };
 
+  c10::intrusive_ptr<c10::TensorImpl> detached() const {
+    auto copy =
+        c10::make_intrusive<SplitImpl>(local_.detach(), split_, flat_from_);
+    copy->may_have_gaps_ = may_have_gaps_;
+    return copy;
+  }
   [[noreturn]] void refuse_strides() const {
     refuse_use(split_, "strides",
                "the whole lies nowhere; use sizes, or "
@@ -205,6 +212,14 @@ const Split& split_of(const at::Tensor& tensor) {
   return impl_of(tensor).split_;
 }
 
+bool may_have_gaps(const at::Tensor& tensor) {
+  return impl_of(tensor).may_have_gaps_;
+}
+
+void set_gaps(const at::Tensor& tensor) {
+  impl_of(tensor).may_have_gaps_ = true;
+}
+
 int flat_from(const at::Tensor& tensor) { return impl_of(tensor).flat_from_; }
 
 std::string why_unusable(const at::Tensor& tensor) {
@@ -251,9 +266,10 @@ Split even_split(const std::shared_ptr<Tiles>& tiles,
 at::Tensor cut(const at::Tensor& whole, const std::shared_ptr<Tiles>& tiles,
                int first_axis) {
   check_on_host("a tensor to be cut", whole.device());
-  Split split = even_split(tiles, whole.sizes().vec(), first_axis);
-  at::Tensor part = cut_part(whole, split);
-  return make_split(std::move(part), std::move(split));
+  const Split split = even_split(tiles, whole.sizes().vec(), first_axis);
+  at::Tensor result = make_split(cut_part(whole, split), split);
+  if (!whole.is_non_overlapping_and_dense()) set_gaps(result);
+  return result;
 }
 
 at::Tensor from_part(const at::Tensor& part,

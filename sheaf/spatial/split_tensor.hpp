@@ -47,6 +47,10 @@ bool is_split(const at::Tensor& tensor);
 const at::Tensor& local_of(const at::Tensor& tensor);
 void set_local(const at::Tensor& tensor, at::Tensor local);
 const Split& split_of(const at::Tensor& tensor);
+// Whether the tensor would be a view with gaps in the memory of one process:
+// some kernels of libtorch then compute in another way. Parts do not show it.
+bool may_have_gaps(const at::Tensor& tensor);
+void set_gaps(const at::Tensor& tensor);
 int flat_from(const at::Tensor& tensor);
 
 // Why operations must not take a split tensor, though it looks like one: it has

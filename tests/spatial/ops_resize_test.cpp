@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "sheaf/base/error.hpp"
 #include "tests/spatial/on_grids.hpp"
 
 namespace sheaf::spatial {
@@ -51,6 +52,50 @@ TEST(SplitResize, NearestPlacesAreLibtorchs) {
     expect_on_grids(lines, {"1", "2", "3"}, type, tolerance);
     expect_on_grids(images, {"1x2", "2x2", "3x1"}, type, tolerance);
   }
+}
+
+// A factor of 110, for which libtorch has one rule for images of one channel
+// and in channels_last order, and another for the rest.
+TEST(SplitResize, NearestPlacesDependOnTheOrderInMemory) {
+  namespace F = torch::nn::functional;
+  const auto resized = [](const at::Tensor& x) {
+    return F::interpolate(x, F::InterpolateFuncOptions()
+                                 .scale_factor(std::vector<double>{110, 110})
+                                 .recompute_scale_factor(false)
+                                 .mode(torch::kNearest));
+  };
+  const auto changed = [&](const char* name, std::int64_t channels,
+                           at::Tensor (*change)(const at::Tensor&)) {
+    return Case{name,
+                {2, channels, 5, 5},
+                {},
+                [=](const at::Tensor& x, const Tensors&) {
+                  return resized(change(x));
+                }};
+  };
+  const auto crop = [](const at::Tensor& x) {
+    return x.slice(2, 1, 4).slice(3, 1, 4);
+  };
+  expect_on_grids(
+      {changed("usual", 2, [](const at::Tensor& x) { return x * 2; }),
+       changed("one channel", 1, [](const at::Tensor& x) { return x * 2; }),
+       changed("transposed", 1,
+               [](const at::Tensor& x) { return x.transpose(2, 3) * 2; }),
+       changed("channels last", 2,
+               [](const at::Tensor& x) {
+                 return (x * 2).contiguous(at::MemoryFormat::ChannelsLast);
+               }),
+       changed("cropped", 1,
+               [](const at::Tensor& x) {
+                 return x.slice(2, 1, 4).slice(3, 1, 4).clone();
+               })},
+      {"1x1", "1x2", "2x2"});
+  comm::run_threads(2, [&](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x1"));
+    const at::Tensor x = cut(torch::ones({2, 1, 5, 5}, torch::kDouble), tiles);
+    EXPECT_NO_THROW(resized(crop(x).clone()));
+    EXPECT_THROW(resized(crop(x)), UsageError);
+  });
 }
 
 TEST(SplitResize, Upsampling) {

@@ -21,12 +21,14 @@ std::vector<std::int64_t> list_of(const at::Tensor& image, std::int64_t row) {
 void expect_as_libtorch(std::int64_t inputs, std::int64_t outputs,
                         std::int64_t channels, at::ScalarType type,
                         at::MemoryFormat format) {
-  const Resampling rule = nearest_resampling(
-      {.axes = {{2, 3}, {inputs, outputs}},
-       .channels = channels,
-       .is_channels_last = format == at::MemoryFormat::ChannelsLast,
-       .type = type},
-      /*which=*/1);
+  const Resampling rule =
+      nearest_resampling({.axes = {{2, 3}, {inputs, outputs}},
+                          .channels = channels,
+                          .order = format == at::MemoryFormat::ChannelsLast
+                                       ? MemoryOrder::kChannelsLast
+                                       : MemoryOrder::kUsual,
+                          .type = type},
+                         /*which=*/1);
   const auto numbers = [&](std::int64_t rows, std::int64_t columns) {
     return at::arange(columns, type)
         .expand({1, channels, rows, columns})
