@@ -3,19 +3,25 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
 using torch::autograd::variable_list;
 
+// A thread lets go of a task that has failed at once.
+constexpr double kMostWaitMs = 10000;
+
 struct OutputHook : torch::autograd::FunctionPreHook {
   variable_list operator()(const variable_list& gradients) override {
     if (*pass && (*pass)->is_syncing() && !is_for_some_inputs_only())
-      (*pass)->open();
+      (*pass)->open_at_output();
     return gradients;
   }
   std::shared_ptr<BackwardPass*> pass;
@@ -65,6 +71,28 @@ void BackwardPass::open() {
   open_locked();
 }
 
+void BackwardPass::open_at_output() {
+  wait_for_end_of_others();
+  open();
+}
+
+// A device's thread may hold the end of a backward() that threw for a moment
+// longer than that lasts.
+void BackwardPass::wait_for_end_of_others() {
+  const Stopwatch watch;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_open_ || end_.expired() || backward_ == current_backward())
+        return;
+    }
+    SHEAF_CHECK(watch.ms() < kMostWaitMs,
+                "backward() through an output of a module was called within "
+                "another backward() through one; call it afterwards");
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
 void BackwardPass::open_locked() {
   if (is_open_ && !end_.expired()) return;
   if (is_open_) discard_locked();
@@ -74,6 +102,7 @@ void BackwardPass::open_locked() {
     if (*end->pass) (*end->pass)->close();
   });
   end_ = end;
+  backward_ = current_backward();
   is_open_ = true;
   for (GradientSink* const sink : sinks_) sink->begin_pass();
 }
@@ -90,7 +119,7 @@ void BackwardPass::watch(const std::vector<at::Tensor*>& outputs) {
 void BackwardPass::discard_broken() {
   const std::lock_guard lock(mutex_);
   // A device's thread may hold the end of a backward() for a moment longer.
-  if (is_open_ && (end_.expired() || !is_within_backward())) discard_locked();
+  if (is_open_ && (end_.expired() || !current_backward())) discard_locked();
 }
 
 void BackwardPass::discard_locked() {

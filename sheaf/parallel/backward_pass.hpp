@@ -74,6 +74,9 @@ class BackwardPass {
   // this it begins with the first gradient, and ends too early where that is
   // of a backward() within backward().
   void watch(const std::vector<at::Tensor*>& outputs);
+  // Begins a pass unless this backward() has. Called when backward() reaches an
+  // output: another pass that is open is that of a backward() that threw.
+  void open_at_output();
   // Called before forward(): discards the pass of a backward() that threw.
   void discard_broken();
 
@@ -81,6 +84,7 @@ class BackwardPass {
   struct End;
 
   void on_gradient(const Connection& to, bool owns_memory);
+  void wait_for_end_of_others();
   void open_locked();
   void discard_locked();
   void close();
@@ -92,7 +96,8 @@ class BackwardPass {
   std::unique_ptr<GradientHooks> hooks_;
   std::mutex mutex_;  // of hooks on several devices
   bool is_open_ = false;
-  std::weak_ptr<End> end_;  // of the open pass, gone with its backward()
+  std::weak_ptr<End> end_;         // of the open pass, gone with its backward()
+  BackwardId backward_ = nullptr;  // the one in which it was opened
   // For hooks and callbacks that may outlive this.
   std::shared_ptr<BackwardPass*> self_ = std::make_shared<BackwardPass*>(this);
 };

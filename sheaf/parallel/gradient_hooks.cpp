@@ -102,8 +102,8 @@ void at_end_of_backward(std::function<void()> action) {
       std::move(action));
 }
 
-bool is_within_backward() {
-  return torch::autograd::get_current_graph_task_exec_info() != nullptr;
+BackwardId current_backward() {
+  return torch::autograd::get_current_graph_task_exec_info();
 }
 
 bool is_for_some_inputs_only() {

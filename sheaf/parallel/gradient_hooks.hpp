@@ -44,8 +44,10 @@ class GradientHooks {
 // comes out of backward(). Only to be called from within a pass.
 void at_end_of_backward(std::function<void()> action);
 
-// Whether this thread runs a backward().
-bool is_within_backward();
+// The backward() that this thread runs, while it lasts; null: none. One within
+// another has its own.
+using BackwardId = const void*;
+BackwardId current_backward();
 
 // Whether the backward that runs now computes gradients of given inputs only,
 // as autograd::grad() does; those are not accumulated into parameters.

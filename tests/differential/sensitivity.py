@@ -42,7 +42,7 @@ FAULTS = {
          "  if (is_open_) discard_locked();",
          "if (is_open_) return;"),
         ("sheaf/parallel/backward_pass.cpp",
-         "if (is_open_ && (end_.expired() || !is_within_backward())) "
+         "if (is_open_ && (end_.expired() || !current_backward())) "
          "discard_locked();", "")]),
     "not finite": ("PowerSGD remembers what is not finite", [
         ("sheaf/parallel/power_sgd.cpp",
