@@ -154,10 +154,14 @@ void FactorGradients::add_product(std::size_t weight, const Got& all) {
   if (all.needs_portable) {
     const at::Tensor product = portable_product(deltas.cpu().t(), inputs.cpu());
     adds ? part.add_(product.to(part.device())) : part.copy_(product);
-  } else if (adds)
+  } else if (adds && part.is_cuda()) {
+    // libtorch 2.11's addmm_() fails on a column of a transposed matrix.
+    part.add_(at::mm(deltas.t(), inputs));
+  } else if (adds) {
     part.addmm_(deltas.t(), inputs);
-  else
+  } else {
     at::mm_out(part, deltas.t(), inputs);
+  }
 }
 
 // In the order of rows, on a GPU too.

@@ -80,8 +80,8 @@ int flat_start(const Split& split, const Sizes& to) {
 }
 
 // Another part of the memory of `given`, or the same in another order.
-at::Tensor view_of(const at::Tensor& given, at::Tensor local, Split split,
-                   int flat_from = -1) {
+at::Tensor make_view(const at::Tensor& given, at::Tensor local, Split split,
+                     int flat_from = -1) {
   const at::Tensor view =
       make_split(std::move(local), std::move(split), flat_from);
   const bool is_smaller = view.numel() < given.numel();
@@ -96,19 +96,19 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
     call.refuse(concat("a view as ", at::IntArrayRef(to), " of ",
                        product(split.sizes), " elements"));
   if (to == given.sizes().vec()) return given;
-  if (to == split.sizes) return view_of(given, local_of(given), split);
+  if (to == split.sizes) return make_view(given, local_of(given), split);
   // One axis has no room for two that are cut, even of size 1.
   const int from = flat_start(split, to);
   const auto cuts = std::count_if(split.cut_axes.begin(), split.cut_axes.end(),
                                   [](int axis) { return axis >= 0; });
   if (from >= 0 && cuts > 1)
-    return view_of(given, local_of(given), split, from);
+    return make_view(given, local_of(given), split, from);
   if (const auto kept = kept_axes(split, to)) {
     Split result{split.tiles, to, *kept, split.layout};
-    return view_of(given, local_of(given).reshape(result.local_sizes()),
-                   result);
+    return make_view(given, local_of(given).reshape(result.local_sizes()),
+                     result);
   }
-  if (from >= 0) return view_of(given, local_of(given), split, from);
+  if (from >= 0) return make_view(given, local_of(given), split, from);
   call.refuse(concat("a view as ", at::IntArrayRef(to),
                      " would mix an axis that is cut with others"));
 }
@@ -141,7 +141,7 @@ void unsqueeze(Call& call) {
   for (int& cut : split.cut_axes)
     if (cut >= axis) ++cut;
   split.sizes = to;
-  call.give(view_of(given, local_of(given).unsqueeze(axis), split));
+  call.give(make_view(given, local_of(given).unsqueeze(axis), split));
 }
 
 void squeeze(Call& call) {
@@ -160,7 +160,7 @@ void squeeze(Call& call) {
       if (cut > axis) --cut;
     local = local.squeeze(axis);
   }
-  call.give(view_of(given, local, split));
+  call.give(make_view(given, local, split));
 }
 
 at::Tensor permuted(const at::Tensor& given, const Sizes& order) {
@@ -172,7 +172,7 @@ at::Tensor permuted(const at::Tensor& given, const Sizes& order) {
     if (cut >= 0)
       result.cut_axes[static_cast<std::size_t>(cut)] = static_cast<int>(i);
   }
-  return view_of(given, local_of(given).permute(order), result);
+  return make_view(given, local_of(given).permute(order), result);
 }
 
 void permute(Call& call) {
@@ -211,7 +211,7 @@ void slice(Call& call) {
   if (cut < 0) {
     const at::Tensor local = local_of(given).slice(axis, begin, end, step);
     result.sizes[static_cast<std::size_t>(axis)] = local.size(axis);
-    return call.give(view_of(given, local, result));
+    return call.give(make_view(given, local, result));
   }
   if (step != 1) call.refuse("a step along an axis that is cut");
   std::vector<halo::Cuts> cuts;
@@ -226,11 +226,12 @@ void slice(Call& call) {
   result.sizes[static_cast<std::size_t>(axis)] = end - begin;
   const halo::Interval own = split.interval(axis);
   const halo::Interval wanted = intersect(own, {begin, end});
-  call.give(view_of(given,
-                    local_of(given).narrow(
-                        axis, wanted.is_empty() ? 0 : wanted.begin - own.begin,
-                        wanted.size()),
-                    result));
+  call.give(make_view(
+      given,
+      local_of(given).narrow(axis,
+                             wanted.is_empty() ? 0 : wanted.begin - own.begin,
+                             wanted.size()),
+      result));
 }
 
 void select(Call& call) {
@@ -242,7 +243,7 @@ void select(Call& call) {
   for (int& cut : split.cut_axes)
     if (cut > axis) --cut;
   call.give(
-      view_of(given, local_of(given).select(axis, call[2].toInt()), split));
+      make_view(given, local_of(given).select(axis, call[2].toInt()), split));
 }
 
 void cat(Call& call) {

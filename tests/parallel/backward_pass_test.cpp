@@ -275,37 +275,6 @@ TEST(BackwardPass, ABackwardThatThrowsLeavesNothingForTheNextBackward) {
   });
 }
 
-// A thread of the device ends a backward() that threw, a little later than that
-// is seen.
-TEST(BackwardPass, ABackwardThatThrowsOnADeviceMayBeTriedAgain) {
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
-  run_threads(1, [](const Group& group) {
-    Chain net;
-    net->to(torch::kCUDA);
-    DataParallel model(net, group);
-    bool throws = false;
-    net->on_hidden = [&](const at::Tensor& hidden) {
-      hidden.register_hook([&](const at::Tensor& g) -> at::Tensor {
-        if (throws) throw std::runtime_error("a user's error");
-        return g;
-      });
-      return hidden;
-    };
-    const at::Tensor x = torch::ones({2, 3}, torch::kCUDA);
-    for (int i = 0; i < 300; ++i) {
-      const at::Tensor loss = model.forward(x).square().mean();
-      throws = true;
-      EXPECT_THROW(loss.backward({}, /*retain_graph=*/true),
-                   std::runtime_error);
-      throws = false;
-      forget_gradients(*net);
-      loss.backward();
-      ASSERT_TRUE(net->a->weight.grad().defined()) << "attempt " << i;
-      ASSERT_EQ(model.stats().passes, i + 1);
-    }
-  });
-}
-
 // Computes a part of the network again in backward(), as libraries of
 // checkpoints do: a backward() within backward().
 struct Recomputed : torch::autograd::Function<Recomputed> {

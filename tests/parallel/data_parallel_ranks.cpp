@@ -102,5 +102,32 @@ TEST(DataParallelRanks, OtherOperationsMayRunMeanwhile) {
   model.check_weights();
 }
 
+// A thread of a GPU ends a backward() that threw, a little later than that is
+// seen.
+TEST(DataParallelRanks, ABackwardThatThrowsMayBeTriedAgainAtOnce) {
+  const at::Device device(torch::cuda::is_available() ? "cuda" : "cpu");
+  Mlp net;
+  net->to(device);
+  DataParallel model(net, world());
+  bool throws = false;
+  const at::Tensor x = examples(0, 4, at::kFloat).data.to(device);
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const at::Tensor y = model.forward(x);
+    y.register_hook([&](const at::Tensor& gradient) {
+      if (throws) throw std::runtime_error("a user's error");
+      return gradient;
+    });
+    const at::Tensor loss = y.square().mean();
+    throws = true;
+    EXPECT_THROW(loss.backward({}, /*retain_graph=*/true), std::runtime_error);
+    throws = false;
+    forget_gradients(*net);
+    loss.backward();
+    for (const at::Tensor& one : net->parameters())
+      ASSERT_TRUE(one.grad().defined()) << "attempt " << attempt;
+  }
+  if (world().size() > 1) EXPECT_EQ(model.stats().passes, 100);
+}
+
 }  // namespace
 }  // namespace sheaf::parallel

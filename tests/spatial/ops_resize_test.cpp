@@ -94,7 +94,11 @@ TEST(SplitResize, NearestPlacesDependOnTheOrderInMemory) {
     const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x1"));
     const at::Tensor x = cut(torch::ones({2, 1, 5, 5}, torch::kDouble), tiles);
     EXPECT_NO_THROW(resized(crop(x).clone()));
-    EXPECT_THROW(resized(crop(x)), UsageError);
+    // Later versions of libtorch have the same rules here.
+    if (TORCH_VERSION_MAJOR == 1)
+      EXPECT_THROW(resized(crop(x)), UsageError);
+    else
+      EXPECT_NO_THROW(resized(crop(x)));
   });
 }
 
