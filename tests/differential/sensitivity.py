@@ -3,8 +3,10 @@ back into a copy of the sources, builds the tester and counts the cases that it
 needs to find it.
 
 usage: sensitivity.py ROOT FOLDER [--cases N] [--jobs N] [FAULT]...
+       sensitivity.py ROOT --check
 
 FOLDER keeps the copy and its build. Exit code 1 if a fault is not found.
+--check: whether the edits below still fit the sources; nothing is built.
 """
 import argparse
 import json
@@ -95,26 +97,26 @@ def copy_sources(root, tree):
         shutil.copy(source, target)
 
 
-def edit(tree, edits):
-    """Returns what the files had before."""
-    before = {}
+def edited(tree, edits):
+    """By path: what the files have, and are to have."""
+    files = {}
     for name, text, replacement in edits:
         path = os.path.join(tree, name)
-        with open(path, encoding="utf-8") as file:
-            content = file.read()
-        before.setdefault(path, content)
+        if path not in files:
+            with open(path, encoding="utf-8") as file:
+                files[path] = 2 * [file.read()]
+        content = files[path][1]
         if content.count(text) != 1:
             raise SystemExit(f"{name} no longer has one place with\n{text}\n"
                              "adapt FAULTS in sensitivity.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(content.replace(text, replacement))
-    return before
+        files[path][1] = content.replace(text, replacement)
+    return files
 
 
-def put_back(before):
-    for path, content in before.items():
+def write(files, which):
+    for path, contents in files.items():
         with open(path, "w", encoding="utf-8") as file:
-            file.write(content)
+            file.write(contents[which])
 
 
 def build(tree, jobs):
@@ -142,12 +144,19 @@ def cases_until_found(tree, cases):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
-    parser.add_argument("folder")
+    parser.add_argument("folder", nargs="?")
     parser.add_argument("faults", nargs="*", metavar="FAULT",
                         help=", ".join(FAULTS))
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    if options.check:
+        for _, edits in FAULTS.values():
+            edited(options.root, edits)
+        return 0
+    if options.folder is None:
+        parser.error("give a folder for the copy and its build")
     unknown = set(options.faults) - set(FAULTS)
     if unknown:
         parser.error(f"no fault is called {sorted(unknown)[0]!r}; there are "
@@ -160,13 +169,14 @@ def main():
     missed = 0
     for name in options.faults or FAULTS:
         what, edits = FAULTS[name]
-        before = edit(tree, edits)
+        files = edited(tree, edits)
+        write(files, 1)
         try:
             build(tree, options.jobs)
             start = time.monotonic()
             cases, reason = cases_until_found(tree, options.cases)
         finally:
-            put_back(before)
+            write(files, 0)
         missed += cases is None
         print(json.dumps({"fault": name, "what": what, "cases": cases,
                           "seconds": round(time.monotonic() - start, 1),
