@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 
 namespace sheaf {

@@ -3,6 +3,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -23,18 +24,19 @@ thread_local std::array<SourceId, 2> sources_in_use{};
 // allocate() as a virtual function.
 class SourcesFirst final : public c10::Allocator {
  public:
-  // Stands there from the first call to the end of the program.
+  // To the end of the program.
   static SourcesFirst& get() {
-    static auto* const allocator = [] {
-      auto* const made = new SourcesFirst(c10::GetCPUAllocator());
-      c10::SetCPUAllocator(made, /*priority=*/1);
-      return made;
-    }();
+    static auto* const allocator = new SourcesFirst;
     return *allocator;
   }
 
+  // Stands in front from the first call on.
   SourceId add(const std::shared_ptr<MemorySource>& source) {
     const std::lock_guard lock(mutex_);
+    if (!other_.load()) {
+      other_.store(c10::GetCPUAllocator());
+      c10::SetCPUAllocator(this, /*priority=*/1);
+    }
     std::erase_if(sources_, [](const auto& it) { return it.second.expired(); });
     sources_[++last_id_] = source;
     return last_id_;
@@ -47,7 +49,7 @@ class SourcesFirst final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) const { return find(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return find(bytes); }
   c10::DeleterFnPtr raw_deleter() const override {
-    return other_->raw_deleter() ? release : nullptr;
+    return other_.load()->raw_deleter() ? release : nullptr;
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const {
     std::memcpy(to, from, bytes);
@@ -56,14 +58,14 @@ class SourcesFirst final : public c10::Allocator {
  private:
   using Memory = MemorySource::Memory;
 
-  explicit SourcesFirst(c10::Allocator* other) : other_(other) {}
+  SourcesFirst() = default;
 
   c10::DataPtr find(std::size_t bytes) const {
     for (const SourceId id : sources_in_use)
       if (id != 0) [[unlikely]]
         if (Memory memory = take(id, bytes))
           return keep(std::move(memory), bytes);
-    return other_->allocate(bytes);
+    return other_.load()->allocate(bytes);
   }
   Memory take(SourceId id, std::size_t bytes) const {
     std::unique_lock lock(mutex_);
@@ -87,7 +89,7 @@ class SourcesFirst final : public c10::Allocator {
     const auto found = self.blocks_.find(data);
     if (found == self.blocks_.end()) {
       lock.unlock();
-      return self.other_->raw_deleter()(data);
+      return self.other_.load()->raw_deleter()(data);
     }
     // Ends without the lock.
     const Memory memory = std::move(found->second);
@@ -96,12 +98,16 @@ class SourcesFirst final : public c10::Allocator {
     c10::profiledCPUMemoryReporter().Delete(data);
   }
 
-  c10::Allocator* const other_;
+  std::atomic<c10::Allocator*> other_ = nullptr;  // libtorch's own
   mutable std::mutex mutex_;
   SourceId last_id_ = 0;
   std::map<SourceId, std::weak_ptr<MemorySource>> sources_;
   mutable std::unordered_map<void*, Memory> blocks_;
 };
+
+// Made before there are threads: libtorch passes on the address of its
+// allocator without an order in memory.
+[[maybe_unused]] const SourcesFirst& made_at_start = SourcesFirst::get();
 
 }  // namespace
 

@@ -130,7 +130,7 @@ TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
     EXPECT_FALSE(has_same_bits(f32.weights, low.weights));
     // The first steps are skipped until the scale of the loss is found. In the
     // others the first layer moves in the same direction: bf16 rounds to 2^-8,
-    // which turns it by far less than this.
+    // which turns it by far less; the skipped batches turn it more.
     ASSERT_EQ(f32.steps, 24);
     EXPECT_LE(low.skipped_steps, 4);
     const auto start =
@@ -144,7 +144,7 @@ TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
     const double both =
         moved(f32).norm().item<double>() * moved(low).norm().item<double>();
     ASSERT_GT(both, 0);
-    EXPECT_GT(moved(f32).dot(moved(low)).item<double>() / both, 0.95);
+    EXPECT_GT(moved(f32).dot(moved(low)).item<double>() / both, 0.9);
     EXPECT_NEAR(
         moved(low).norm().item<double>() / moved(f32).norm().item<double>(), 1,
         0.5);
