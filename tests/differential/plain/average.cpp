@@ -85,7 +85,7 @@ Averaged Average::plain(const Exchanged& given) const {
   Averaged result{sum_of(gradients) / given.divisor, given.before};
   if (type_of(case_) == at::kFloat)
     result.slack =
-        added(result.slack, magnitudes_of(gradients) *
+        added(result.slack, added(magnitudes_of(gradients), given.magnitudes) *
                                 (3.0 * static_cast<double>(gradients.size()) /
                                  given.divisor * std::ldexp(1, -24)));
   return result;

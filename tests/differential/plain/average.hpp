@@ -36,6 +36,10 @@ struct Exchanged {
   // By how much gradients may differ already, after an exchange in this step;
   // undefined: by nothing.
   at::Tensor before = {};
+  // Of the sums that led to the gradients, over the units. A backward() of a
+  // graph that was kept is exchanged by itself, so that they are rounded
+  // elsewhere than here.
+  at::Tensor magnitudes = {};
 };
 
 class Average {

@@ -1,6 +1,7 @@
 #include "plain/reference.hpp"
 
 #include <set>
+#include <utility>
 
 #include "plain/average.hpp"
 #include "plain/reference_joint.hpp"
@@ -82,6 +83,7 @@ class Reference {
  private:
   Session::Outputs forward(Session& session, std::size_t model,
                            const Input& input);
+  void add_magnitudes(Session& unit);
   void take_step(std::size_t step);
   void each_active(std::size_t step, bool is_synced,
                    const std::function<void(Session&)>& action);
@@ -102,6 +104,8 @@ class Reference {
   // By model and name; set by the exchanges of this step.
   std::map<std::pair<std::size_t, std::string>, Averaged> averages_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> numbers_;
+  // Since the last exchange, over the units.
+  std::map<std::pair<std::size_t, std::string>, at::Tensor> magnitudes_;
 };
 
 Reference::Reference(const Case& one)
@@ -114,7 +118,10 @@ Reference::Reference(const Case& one)
     });
     session.make_optimizers();
     if (one.ranks() > 1)
-      session.set_after_backward([&session] { separate_gradients(session); });
+      session.set_after_backward([this, &session] {
+        separate_gradients(session);
+        add_magnitudes(session);
+      });
     for (std::size_t model = 0; model < session.models(); ++model)
       session.net(model)->set_casts(one.setting.kind == "plan");
   }
@@ -125,6 +132,19 @@ Reference::Reference(const Case& one)
           parameter_of(*units_[0], model, name).requires_grad())
         numbers_[{model, name}] = number++;
   }
+}
+
+void Reference::add_magnitudes(Session& unit) {
+  for (std::size_t model = 0; model < unit.models(); ++model)
+    for (const auto& entry : unit.net(model)->named_parameters()) {
+      const at::Tensor& gradient = entry.value().grad();
+      if (!gradient.defined() || gradient.scalar_type() != at::kFloat) continue;
+      at::Tensor& sum = magnitudes_[{model, entry.key()}];
+      const at::Tensor dense =
+          gradient.is_sparse() ? gradient.to_dense() : gradient;
+      const at::Tensor one = dense.to(at::kDouble).abs();
+      sum = sum.defined() ? sum + one : one;
+    }
 }
 
 Session::Outputs Reference::forward(Session& session, std::size_t model,
@@ -177,7 +197,8 @@ void Reference::combine(std::size_t model, const std::vector<Session*>& active,
     const Averaged result = average_.average(
         {model, number == numbers_.end() ? 1000 : number->second,
          parameter_of(*active[0], model, name), gradients, divisor,
-         averages_[{model, name}].slack});
+         averages_[{model, name}].slack,
+         std::exchange(magnitudes_[{model, name}], {})});
     if (!is_used) continue;
     averages_[{model, name}] = result;
     for (Session* unit : active)
