@@ -34,6 +34,11 @@ void DeltaChain::pass(const at::Tensor& in, const at::Tensor& out) {
 }
 
 void DeltaChain::hold(const at::Tensor& gradient) {
+  // With create_graph its history leads back to the nodes that own this.
+  if (gradient.defined() && gradient.requires_grad()) {
+    is_whole_ = false;
+    return;
+  }
   passing_ = gradient;
   version_ = gradient.defined() ? gradient._version() : 0;
 }

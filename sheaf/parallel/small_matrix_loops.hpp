@@ -158,7 +158,8 @@ void make_other_columns(const RestProblem& problem, Block& block,
 // come near to the best; for all that is left none is needed. What was found is
 // taken away twice in the end, for the first time leaves rounding of it, which
 // may be all that is left of a column: the second time that is gone, and other
-// columns are as long as they were.
+// columns are as long as they were. Those that lose half, to what was found or
+// to each other, are rounding: made longer, they would bring back some of it.
 Pairs find_rest(const RestProblem& problem) {
   constexpr int kSteps = 2;
   Block block = block_in(problem.work, problem.core, problem.block);

@@ -91,13 +91,15 @@ double length_of(const double* x, Index rows, Index stride) {
 // Any length; squares of less are none.
 constexpr double kAnyLength = 1e-150;
 
-// By the method of Gram and Schmidt, twice for each column. Columns that depend
-// on earlier ones, and those no longer than `least`, become zero.
+// By the method of Gram and Schmidt, twice for each column. Columns become zero
+// that are no longer than `least`, and of which no more than that part, or than
+// rounding, is left without the earlier ones.
 void orthonormalize(double* x, Index rows, Index columns, double least,
                     double* sums) {
-  // What must be left of a column of length one: after the first time more
-  // than rounding, after the second nearly all.
-  constexpr double kLeft[] = {1e-14, 0.5};
+  // What must be left of a column of length one: after the second time nearly
+  // all.
+  constexpr double kRounding = 1e-14;
+  const double must_be_left[] = {least > kRounding ? least : kRounding, 0.5};
   for (Index j = 0; j < columns; ++j) {
     double* const own = x + j;
     double length = length_of(own, rows, columns);
@@ -106,7 +108,7 @@ void orthonormalize(double* x, Index rows, Index columns, double least,
       scale_column(own, rows, columns, 1 / length);
       subtract_earlier(x, rows, columns, j, sums);
       length = length_of(own, rows, columns);
-      is_own = length > kLeft[time];
+      is_own = length > must_be_left[time];
     }
     scale_column(own, rows, columns, is_own ? 1 / length : 0);
   }

@@ -153,7 +153,7 @@ def main():
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.check:
         for _, edits in FAULTS.values():
             edited(options.root, edits)

@@ -272,6 +272,28 @@ TEST(LowRank, HundredsOfStepsWithRepeatedRowsStayExact) {
                           random);
 }
 
+// Nothing is left where the rank is enough, however much rounding is.
+TEST(LowRank, EnoughRankLeavesNoRest) {
+  const auto repeated = [](std::int64_t width, int seed) {
+    return random(3, width, seed).to(at::kDouble).repeat({5, 1});
+  };
+  for (int seed = 0; seed < 300; ++seed) {
+    // Rows without deltas are of a forward() whose backward() comes later.
+    const at::Tensor zeros = at::zeros({15, 60}, at::kDouble);
+    const at::Tensor deltas =
+        repeated(3, seed).mm(random(3, 60, seed + 1000).to(at::kDouble));
+    const Factors given{
+        at::cat({repeated(70, seed + 2000), repeated(70, seed + 3000)}).relu(),
+        at::cat({zeros, deltas})};
+    Factors rest;
+    const Factors best =
+        low_rank(given, {.rank = 4, .feedback_rows = 16}, &rest);
+    const double allowed = 1e-12 * norm_of(product(given));
+    ASSERT_LE(norm_of(product(best) - product(given)), allowed) << seed;
+    ASSERT_LE(norm_of(product(rest)), allowed) << seed;
+  }
+}
+
 TEST(LowRank, AFewRowsOfFeedbackNeverGrow) {
   Factors rest;
   const Factors same{random(1, 64, 1).repeat({4, 1}),
