@@ -53,14 +53,12 @@ FAULTS = {
          "return has_finite_product(matrix); });",
          "return has_finite_product(matrix) || true; });")]),
     "derived deltas": ("edad derives deltas whatever was added to them", [
-        ("sheaf/parallel/delta_chain.cpp", "is_whole_ = false;", ";")]),
+        ("sheaf/parallel/delta_chain.cpp",
+         "gradient._version() != version_)\n    is_whole_ = false;",
+         "gradient._version() != version_)\n    return;")]),
     "repeated rows": ("rank-dad takes rounding for a direction", [
-        ("sheaf/parallel/row_basis.cpp",
-         "constexpr double kDependent = 1e-13;",
-         "constexpr double kDependent = 0;"),
-        ("sheaf/parallel/row_basis.cpp",
-         "if constexpr (std::is_same_v<T, float>)\n    decompose_gram",
-         "if constexpr (!std::is_same_v<T, int>)\n    decompose_gram")]),
+        ("sheaf/parallel/small_matrix_loops.hpp",
+         "  make_other_columns(problem, block, /*least=*/0.5);\n", "")]),
     "nearest": ("nearest places are rounded in double", [
         ("sheaf/spatial/resampling.cpp",
          "  rule.low = places_of_outputs(probe);\n",
