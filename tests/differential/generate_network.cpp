@@ -241,6 +241,18 @@ void add_for_power(Case& one, Dice& dice) {
   }
 }
 
+// Layers larger than the rank, of which equal rows stay equal.
+void add_for_low_rank(Case& one, Dice& dice) {
+  one.setting.set("width", dice.in(5, 12));
+  Builder builder(one, dice);
+  for (std::int64_t i = dice.in(1, 3); i > 0; --i) {
+    builder.add(Item{"linear"}.set("out", dice.in(5, 40)));
+    if (dice.one_in(2)) builder.add(Item{"act"}.set("function", dice.in(0, 5)));
+    if (dice.one_in(5)) builder.add(Item{"norm"});
+  }
+  if (dice.one_in(2)) builder.add(Item{"linear"}.set("out", dice.in(1, 3)));
+}
+
 bool has_free_parameters(const Case& one) {
   for (const Item& item : one.blocks)
     if (!item.has("frozen") && has_parameters(item) && item.kind != "unused" &&
@@ -254,6 +266,8 @@ bool has_free_parameters(const Case& one) {
 void add_row_network(Case& one, Dice& dice) {
   const Item& s = one.setting;
   if (s.get("exchange") == 3) return add_for_power(one, dice);
+  if (s.kind == "rank-dad" && dice.one_in(3))
+    return add_for_low_rank(one, dice);
   choose_input(one, dice);
   if (dice.one_in(20)) return add_large(one, dice);
   Builder builder(one, dice);

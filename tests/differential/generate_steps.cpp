@@ -49,7 +49,7 @@ class StepMaker {
         dice_.one_in(3))
       s.set("sync_batch_norm", 1).set("keeps_buffers", 1);
     repeats_ = s.kind == "rank-dad" && !s.has("two_way") && is_by_rows() &&
-               dice_.one_in(2);
+               !dice_.one_in(4);
     if (repeats_) s.set("rank", 4).set("feedback", 16);
   }
 
