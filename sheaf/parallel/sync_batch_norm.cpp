@@ -54,20 +54,24 @@ struct Moments {
   at::Tensor mean;
   at::Tensor variance;
   double count = 0;
+  bool has_backward = false;  // on some rank, and so on all
 };
 
 // Of an input in the type that sums are taken in.
-Moments global_moments(const at::Tensor& input, const comm::Group& group) {
+Moments global_moments(const at::Tensor& input, const comm::Group& group,
+                       bool needs_gradient) {
   const auto axes = other_axes(input);
   const std::int64_t channels = input.size(1);
-  const at::Tensor sums = at::empty({channels + 1}, input.options());
+  const at::Tensor sums = at::empty({channels + 2}, input.options());
   sums.narrow(0, 0, channels).copy_(input.sum(axes));
   sums.narrow(0, channels, 1)
       .fill_(static_cast<double>(input.numel() /
                                  std::max<std::int64_t>(channels, 1)));
+  sums.narrow(0, channels + 1, 1).fill_(needs_gradient ? 1 : 0);
   tensor::all_reduce(group, sums, {.name = "batch norm"}).wait();
   Moments moments;
   moments.count = sums[channels].item<double>();
+  moments.has_backward = sums[channels + 1].item<double>() > 0;
   SHEAF_CHECK(moments.count > 1, "batch normalisation over ", moments.count,
               " values per channel; more than 1 are needed on all ranks "
               "together");
@@ -87,27 +91,19 @@ void update_running(const at::Tensor& mean, const at::Tensor& var,
   var.mul_(1 - momentum).add_(moments.variance, momentum * unbiased);
 }
 
-// Tensors that may be undefined, which Function does not take.
-struct Running {
-  at::Tensor mean;
-  at::Tensor variance;
-};
-
 struct Function : torch::autograd::Function<Function> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias,
-                            const Running* running, double momentum, double eps,
+                            const Moments* moments, double eps,
                             comm::Group group) {
     const at::Tensor x = input.to(sum_type(input));
-    const Moments moments = global_moments(x, group);
-    update_running(running->mean, running->variance, moments, momentum);
-    const at::Tensor inverse = (moments.variance + eps).rsqrt();
+    const at::Tensor inverse = (moments->variance + eps).rsqrt();
     const at::Tensor scale = inverse * weight.to(inverse.scalar_type());
-    context->save_for_backward({input, weight, moments.mean, inverse});
-    context->saved_data["count"] = moments.count;
+    context->save_for_backward({input, weight, moments->mean, inverse});
+    context->saved_data["count"] = moments->count;
     keep(context, group);
     const at::Tensor y =
-        (x - per_channel(moments.mean, x)) * per_channel(scale, x) +
+        (x - per_channel(moments->mean, x)) * per_channel(scale, x) +
         per_channel(bias, x);
     return y.to(input.scalar_type());
   }
@@ -134,7 +130,6 @@ struct Function : torch::autograd::Function<Function> {
     return {dx.to(input.scalar_type()),
             local[1].to(weight.scalar_type()),
             local[0].to(weight.scalar_type()),
-            {},
             {},
             {},
             {}};
@@ -261,13 +256,26 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
               "batch normalisation needs [batch, channels, "
               "...]; the input is ",
               input.sizes());
-  const Running running{running_mean, running_var};
+  const auto needs = [](const at::Tensor& one) {
+    return one.defined() && one.requires_grad();
+  };
+  const bool needs_gradient = at::GradMode::is_enabled() &&
+                              (needs(input) || needs(weight) || needs(bias));
+  Moments moments;
+  {
+    const at::NoGradGuard no_grad;
+    moments = global_moments(input.to(sum_type(input)), group, needs_gradient);
+    update_running(running_mean, running_var, moments, momentum);
+  }
+  // A rank that needs no gradient itself has a part in those of others.
+  const bool is_for_others = moments.has_backward && !needs_gradient;
   const auto options = input.options().dtype(sum_type(input));
   const std::int64_t channels = input.size(1);
   return Function::apply(
-      input, weight.defined() ? weight : at::ones({channels}, options),
-      bias.defined() ? bias : at::zeros({channels}, options), &running,
-      momentum, eps, group);
+      is_for_others ? input.detach().requires_grad_() : input,
+      weight.defined() ? weight : at::ones({channels}, options),
+      bias.defined() ? bias : at::zeros({channels}, options), &moments, eps,
+      group);
 }
 
 comm::Group sync_batch_norm_group(const at::Tensor& running_mean,

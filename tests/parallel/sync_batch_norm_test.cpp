@@ -66,6 +66,37 @@ TEST(SyncBatchNorm, SixteenBitsAreRoundedOnce) {
   });
 }
 
+// With a frozen layer, and an input of data on one rank and of a layer on the
+// other.
+TEST(SyncBatchNorm, ARankThatNeedsNoGradientTakesPart) {
+  torch::manual_seed(4);
+  const Tensor all = torch::randn({6, 3}, torch::kDouble);
+  const Tensor factors = torch::randn({6, 3}, torch::kDouble);
+  const auto gradient_of = [](const Tensor& x, const Tensor& by,
+                              const comm::Group& group, bool needs_gradient) {
+    torch::nn::BatchNorm1d layer(3);
+    layer->to(torch::kDouble);
+    for (Tensor& one : layer->parameters()) one.set_requires_grad(false);
+    if (group.size() > 1) use_sync_batch_norm(*layer, group);
+    const Tensor input = x.clone().set_requires_grad(needs_gradient);
+    const Tensor weight = torch::ones({3}, torch::kDouble).requires_grad_();
+    (layer->forward(input) * weight * by).sum().backward();
+    if (group.size() > 1) use_local_batch_norm(*layer);
+    return input.grad();
+  };
+  Tensor wanted;
+  comm::run_threads(1, [&](const comm::Group& group) {
+    wanted = gradient_of(all, factors, group, true);
+  });
+  comm::run_threads(2, [&](const comm::Group& group) {
+    const Tensor found = gradient_of(share(all, group), share(factors, group),
+                                     group, group.rank() == 0);
+    ASSERT_EQ(found.defined(), group.rank() == 0);
+    if (found.defined())
+      EXPECT_LE(largest_difference(found, share(wanted, group)), 1e-12);
+  });
+}
+
 TEST(SyncBatchNorm, ARankWithoutRowsTakesPart) {
   torch::manual_seed(4);
   const Tensor all = torch::randn({6, 4}, torch::kDouble);
