@@ -374,35 +374,11 @@ void FactorReducer::finalize() {
   clear();
 }
 
-// Remainders that were to be averaged are gone, too. Inputs that have left in
-// forward() are not sent again as long as no deltas have: ranks whose
-// backward() had not begun know of no discarded pass.
+// Remainders that were to be averaged are gone, too.
 void FactorReducer::discard() noexcept {
   for (const std::size_t i : hooked_)
     if (has_remainder_[i]) parameters_[i].tensor.mutable_grad().reset();
-  if (is_overlapping_ && next_backward_ == 0)
-    forget_deltas();
-  else
-    clear();
-}
-
-void FactorReducer::forget_deltas() {
-  std::vector<Seen> seen;  // destroyed without the lock: see drop()
-  const std::lock_guard lock(mutex_);
-  seen.swap(seen_);
-  for (Site& site : sites_) {
-    for (const auto& block : site.blocks)
-      for (std::size_t i = 0; i < block->calls.size(); ++i) {
-        Call& call = block->calls[i];
-        call.delta.reset();
-        call.arrivals = 0;
-        if (i >= block->early && !call.is_dropped) drop(site, call);
-      }
-    site.deltas = 0;
-    site.mark.clear();
-  }
-  std::fill(has_remainder_.begin(), has_remainder_.end(), false);
-  std::fill(shares_memory_.begin(), shares_memory_.end(), false);
+  clear();
 }
 
 // Remainders are averaged as ordinary gradients are; they are rare. Gradients

@@ -175,7 +175,6 @@ class FactorReducer : public GradientSink {
   void wait_for(std::size_t parcels);
   void make_gradient(std::size_t weight);
   void settle();
-  void forget_deltas();
   void clear();
 
   std::vector<ReducedParameter> parameters_;

@@ -35,8 +35,10 @@ TORCH_MODULE(Chain);
 // The same for each strategy: `body` gets a model and its module.
 template <class Body>
 void with_each_strategy(int ranks, Body body,
-                        double parcel_bytes = kParcelBytes) {
-  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
+                        double parcel_bytes = kParcelBytes,
+                        const std::vector<Overlap>& overlaps = {
+                            Overlap::kOn, Overlap::kOff}) {
+  for (const Overlap overlap : overlaps) {
     run_threads(ranks, [&](const Group& group) {
       Chain net;
       DataParallel model(net, group,
