@@ -83,7 +83,10 @@ void BackwardPass::wait_for_end_of_others() {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      if (!is_open_ || end_.expired() || backward_ == current_backward())
+      // A thread that had a task that threw has let go of it when it comes here
+      // again: its own is one around this one.
+      if (!is_open_ || end_.expired() || backward_ == current_backward() ||
+          thread_ == std::this_thread::get_id())
         return;
     }
     SHEAF_CHECK(watch.ms() < kMostWaitMs,
@@ -103,6 +106,7 @@ void BackwardPass::open_locked() {
   });
   end_ = end;
   backward_ = current_backward();
+  thread_ = std::this_thread::get_id();
   is_open_ = true;
   for (GradientSink* const sink : sinks_) sink->begin_pass();
 }

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "sheaf/parallel/gradient_hooks.hpp"
@@ -74,8 +75,8 @@ class BackwardPass {
   // this it begins with the first gradient, and ends too early where that is
   // of a backward() within backward().
   void watch(const std::vector<at::Tensor*>& outputs);
-  // Begins a pass unless this backward() has. Called when backward() reaches an
-  // output: another pass that is open is that of a backward() that threw.
+  // Begins a pass unless one is open. Called when backward() reaches an output:
+  // a pass that another thread has opened is that of a backward() that threw.
   void open_at_output();
   // Called before forward(): discards the pass of a backward() that threw.
   void discard_broken();
@@ -98,6 +99,7 @@ class BackwardPass {
   bool is_open_ = false;
   std::weak_ptr<End> end_;         // of the open pass, gone with its backward()
   BackwardId backward_ = nullptr;  // the one in which it was opened
+  std::thread::id thread_;         // which opened it
   // For hooks and callbacks that may outlive this.
   std::shared_ptr<BackwardPass*> self_ = std::make_shared<BackwardPass*>(this);
 };

@@ -29,7 +29,8 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* context,
       torch::autograd::variable_list gradients) {
-    return {gradients[0] * context->saved_data["scale"].toDouble(), {}};
+    const double scale = context->saved_data["scale"].toDouble();
+    return {scale == 1 ? gradients[0] : gradients[0] * scale, {}};
   }
 };
 
@@ -86,7 +87,8 @@ struct DadParallelCore::State {
   DadOptions options;
   ModuleTensors tensors;
   std::optional<WrappedParameters> wrapped;
-  double weight = 1;  // of this rank's gradients in the average of ranks
+  // Of this rank's gradients in the average of ranks; none: all count alike.
+  std::optional<double> weight;
 
   std::vector<ParameterUse> uses;
   std::vector<Product> seen;  // of the first forward()
@@ -220,12 +222,13 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
       !state.tensors.buffers.empty())
     state.tensors.buffers.broadcast(state.group);
   state.tensors.buffers.begin_forward();
-  state.weight = 1;
+  state.weight.reset();
   if (!at::GradMode::is_enabled()) return;
   if (rows && state.options.average == Average::kRows) {
-    std::vector<std::int64_t> total{*rows};
+    // Their squares tell all ranks alike whether some have more rows.
+    std::vector<std::int64_t> total{*rows, *rows * *rows};
     comm::all_reduce(state.group, total, {.name = "rows"}).wait();
-    if (total[0] > 0)
+    if (total[1] * state.group.size() != total[0] * total[0])
       state.weight = static_cast<double>(*rows) * state.group.size() /
                      static_cast<double>(total[0]);
   }
@@ -244,8 +247,8 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   state.tensors.buffers.end_forward();
   state.watch->stop();
   for (at::Tensor* output : outputs)
-    if (state.weight != 1 && output->defined() && output->requires_grad())
-      *output = ScaleGradient::apply(*output, state.weight);
+    if (state.weight && output->defined() && output->requires_grad())
+      *output = ScaleGradient::apply(*output, *state.weight);
   if (!at::GradMode::is_enabled()) return;
   state.pass.watch(outputs);
   if (state.factors) state.factors->after_forward(outputs);

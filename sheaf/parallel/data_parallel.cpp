@@ -203,6 +203,7 @@ DataParallelCore::Join::~Join() {
 void DataParallelCore::Join::finish() {
   if (std::exchange(has_finished_, true)) return;
   State& state = *model_.state_;
+  std::exception_ptr mistake;  // of the user; the others may go on after it
   if (state.reducer) {
     for (;;) {
       const auto words = state.announce(kFinished);
@@ -210,7 +211,11 @@ void DataParallelCore::Join::finish() {
         state.send_buffers(words);
       } else if (std::count(words.begin(), words.end(), kPass)) {
         state.begin_pass(words);
-        state.reducer->shadow_pass();
+        try {
+          state.reducer->shadow_pass();
+        } catch (const UsageError&) {
+          mistake = std::current_exception();
+        }
       } else {
         break;
       }
@@ -225,6 +230,7 @@ void DataParallelCore::Join::finish() {
     state.tensors.buffers.broadcast(state.group, root);
   }
   state.is_joining = false;
+  if (mistake) std::rethrow_exception(mistake);
 }
 
 void DataParallelCore::check_weights() const {

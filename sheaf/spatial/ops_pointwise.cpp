@@ -59,6 +59,12 @@ void pointwise(Call& call) {
   }
 }
 
+void same_memory(Call& call) {
+  const bool has_gaps = may_have_gaps(call.tensor(0));
+  pointwise(call);
+  if (has_gaps) set_gaps(call.result(0).toTensor());
+}
+
 // A factor for each channel, axis 1, or one for all. Newer versions of libtorch
 // make it of _prelu_kernel.
 void prelu(Call& call) {
@@ -172,8 +178,6 @@ constexpr const char* kNames[] = {
     "isfinite",
     "isinf",
     "clone",
-    "detach",
-    "alias",
     "_to_copy",
     "contiguous",
     "zeros_like",
@@ -194,6 +198,8 @@ constexpr const char* kNames[] = {
 void add_pointwise_operations(Operations& table) {
   for (const char* name : kNames)
     table.emplace(concat("aten::", name), Rule{pointwise, Flat::kTaken});
+  table.emplace("aten::detach", Rule{same_memory, Flat::kTaken});
+  table.emplace("aten::alias", Rule{same_memory, Flat::kTaken});
   table.emplace("aten::prelu", prelu);
 }
 

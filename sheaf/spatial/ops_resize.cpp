@@ -134,7 +134,6 @@ bool is_in_order(const at::Tensor& part,
 // How one process would have the tensor in memory, where the parts of all ranks
 // tell. All ranks of the grid call it.
 std::optional<MemoryOrder> memory_order(const at::Tensor& given) {
-  if (may_have_gaps(given)) return std::nullopt;
   const at::Tensor part = local_of(given);
   std::vector<std::int64_t> usual(static_cast<std::size_t>(part.dim()));
   std::iota(usual.begin(), usual.end(), 0);
@@ -144,16 +143,18 @@ std::optional<MemoryOrder> memory_order(const at::Tensor& given) {
   // Parts of one pixel are in both orders, but remember one of them.
   const bool is_last =
       part.suggest_memory_format() != at::MemoryFormat::Contiguous;
-  enum { kNotUsual, kNotLast, kWasLast, kWasUsual };
+  const bool has_any = part.numel() > 0;
+  enum { kNotUsual, kNotLast, kWasLast, kWasUsual, kHasGaps };
   std::vector<std::int64_t> votes{
-      is_in_order(part, usual) ? 0 : 1,
-      part.dim() > 3 && is_in_order(part, channels_last) ? 0 : 1,
-      part.numel() > 0 && is_last ? 1 : 0,
-      part.numel() > 0 && !is_last ? 1 : 0};
+      has_any && !is_in_order(part, usual) ? 1 : 0,
+      part.dim() <= 3 || (has_any && !is_in_order(part, channels_last)) ? 1 : 0,
+      has_any && is_last ? 1 : 0, has_any && !is_last ? 1 : 0,
+      may_have_gaps(given) ? 1 : 0};
   comm::all_reduce(
       split_of(given).tiles->group(), votes,
       {.op = comm::ReduceOp::kMax, .name = "order of an image in memory"})
       .wait();
+  if (votes[kHasGaps] > 0) return std::nullopt;
   const bool can_be_usual = votes[kNotUsual] == 0;
   const bool can_be_last = votes[kNotLast] == 0;
   if (can_be_usual && can_be_last && given.size(1) > 1 && votes[kWasLast] > 0) {
