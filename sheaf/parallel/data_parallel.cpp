@@ -1,6 +1,7 @@
 #include "sheaf/parallel/data_parallel.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
