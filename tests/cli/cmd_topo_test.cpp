@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -8,6 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/commands.hpp"
 #include "sheaf/topo/host.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -58,10 +58,10 @@ bool prints(const std::string& text, const std::string& part) {
 
 class TopoCommand : public testing::Test {
  protected:
-  void TearDown() override { std::remove(path_.c_str()); }
   void write(const std::string& text) { std::ofstream(path_) << text; }
 
-  const std::string path_ = testing::TempDir() + "sheaf_cmd_topo_test";
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.path() / "ranks";
 };
 
 TEST_F(TopoCommand, ShowsThisHost) {
