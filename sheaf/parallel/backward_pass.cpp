@@ -15,7 +15,7 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// A thread lets go of a task that has failed at once.
+// Threads release a backward() that threw within microseconds.
 constexpr double kMostWaitMs = 10000;
 
 struct OutputHook : torch::autograd::FunctionPreHook {
@@ -76,15 +76,14 @@ void BackwardPass::open_at_output() {
   open();
 }
 
-// A device's thread may hold the end of a backward() that threw for a moment
-// longer than that lasts.
+// A device's thread may hold a backward() for a moment after it threw.
 void BackwardPass::wait_for_end_of_others() {
   const Stopwatch watch;
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      // A thread that had a task that threw has let go of it when it comes here
-      // again: its own is one around this one.
+      // A thread that comes here again has released what threw: a pass that it
+      // has opened is that of a backward() around this one.
       if (!is_open_ || end_.expired() || backward_ == current_backward() ||
           thread_ == std::this_thread::get_id())
         return;

@@ -29,6 +29,23 @@ at::Tensor sum_of_rows(const at::Tensor& rows, bool needs_portable) {
       .to(rows.device());
 }
 
+// The rows that are left, in their order.
+std::vector<at::Tensor> rows_without(const at::Tensor& rows,
+                                     const at::Tensor& voids) {
+  std::vector<at::Tensor> left;
+  std::int64_t from = 0;
+  const auto keep_to = [&](std::int64_t end) {
+    if (end > from) left.push_back(rows.narrow(0, from, end - from));
+  };
+  for (std::int64_t i = 0; i < voids.size(0); ++i) {
+    const auto begin = voids[i][0].item<std::int64_t>();
+    keep_to(begin);
+    from = begin + voids[i][1].item<std::int64_t>();
+  }
+  keep_to(rows.size(0));
+  return left;
+}
+
 }  // namespace
 
 FactorGradients::FactorGradients(
@@ -53,6 +70,8 @@ void FactorGradients::take(int rank, FactorPart part) {
     got = &list.back();
   }
   if (part.source.above.weight >= 0) got->source = part.source;
+  if (part.voids.defined())
+    got->inputs = rows_without(stacked(got->inputs), part.voids);
   if (part.factors.inputs.defined()) got->inputs.push_back(part.factors.inputs);
   if (part.factors.deltas.defined()) got->deltas.push_back(part.factors.deltas);
   if (part.bias_sum.defined()) got->bias_sum = part.bias_sum;

@@ -35,12 +35,14 @@ struct PartHeader {
   std::int64_t activation;
   std::int64_t type;
   std::int64_t rows, input_bytes, delta_rows, delta_bytes, bias_bytes;
+  std::int64_t voids, void_bytes;
 };
 constexpr std::size_t kPartNumbers = sizeof(PartHeader) / sizeof(std::int64_t);
 using PartArray = std::array<std::int64_t, kPartNumbers>;
 
 std::int64_t bytes_of(const PartHeader& part) {
-  return part.input_bytes + part.delta_bytes + part.bias_bytes;
+  return part.input_bytes + part.delta_bytes + part.bias_bytes +
+         part.void_bytes;
 }
 
 // In front of the parts: the identity, the parcel's place, how many remainders,
@@ -98,6 +100,7 @@ PartHeader header_of(const FactorPart& part) {
   header.activation = static_cast<std::int64_t>(part.source.activation);
   if (inputs.defined()) header.rows = inputs.size(0);
   if (deltas.defined()) header.delta_rows = deltas.size(0);
+  if (part.voids.defined()) header.voids = part.voids.size(0);
   for (const at::Tensor& one : {inputs, deltas, part.bias_sum})
     if (one.defined() && one.is_floating_point())
       header.type = static_cast<std::int64_t>(one.scalar_type());
@@ -131,6 +134,7 @@ FactorMessage encode_parcel(FactorParcel& parcel, const WireFormat& format) {
     header.input_bytes = writer.add(part.factors.inputs, format);
     header.delta_bytes = writer.add(part.factors.deltas, format);
     header.bias_bytes = writer.add(part.bias_sum, {});
+    header.void_bytes = writer.add(part.voids, {});
     part.bytes = bytes_of(header);
     const auto values = std::bit_cast<PartArray>(header);
     numbers.insert(numbers.end(), values.begin(), values.end());
@@ -166,6 +170,9 @@ FactorParcel decode_parcel(const FactorMessage& message,
           header.delta_bytes, {header.delta_rows, view.out}, type, format);
     if (header.bias_bytes > 0)
       part.bias_sum = reader.next(header.bias_bytes, {view.out}, type, {});
+    if (header.voids > 0)
+      part.voids =
+          reader.next(header.void_bytes, {header.voids, 2}, at::kLong, {});
     parcel.parts.push_back(std::move(part));
   }
   return parcel;

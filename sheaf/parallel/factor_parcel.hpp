@@ -33,7 +33,10 @@ struct DeltaSource {
 struct FactorPart {
   BlockKey block;
   DeltaSource source;
-  Factors factors;         // undefined where they go in another parcel
+  Factors factors;  // undefined where they go in another parcel
+  // Rows of inputs that an earlier parcel had, and that have no deltas: the
+  // first of them and their number, in each row. Undefined: none.
+  at::Tensor voids;
   at::Tensor bias_sum;     // where the deltas are not all rows
   std::int64_t bytes = 0;  // of all that, on the way
   // The ranks compute products in different ways: they must not use them here.

@@ -111,7 +111,8 @@ bool FactorReducer::has_local() {
 // What a product's hook knows.
 struct FactorReducer::Ticket {
   std::int64_t pass = 0;
-  std::size_t call = 0;
+  std::size_t call = 0;     // its place among the block's
+  std::int64_t number = 0;  // of the call: another may take its place
   Block* block = nullptr;
   Product product;  // without its node, which owns the hook
 };
@@ -144,10 +145,10 @@ void FactorReducer::add(const Product& given) {
   if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
   Block& block = block_for(product);
   auto ticket = std::make_shared<Ticket>(
-      Ticket{pass_, block.calls.size(), &block, product});
+      Ticket{pass_, block.calls.size(), ++calls_, &block, product});
   ticket->product.node.reset();
   ticket->product.input_node.reset();
-  block.calls.push_back({product.input, {}, product.input._version()});
+  block.calls.push_back({product.input, {}, product.input._version(), calls_});
   ++sites_[product.weight].calls;
   const auto tap = ProductTap::attach(product, handlers(ticket));
   if (plan_.routes[product.weight] != Route::kRankDad)
@@ -224,7 +225,8 @@ std::optional<std::size_t> FactorReducer::source_of(
 }
 
 bool FactorReducer::is_in_time(const Ticket& ticket) const {
-  return ticket.pass == pass_ && ticket.call < ticket.block->calls.size();
+  return ticket.pass == pass_ && ticket.call < ticket.block->calls.size() &&
+         ticket.block->calls[ticket.call].number == ticket.number;
 }
 
 // One that comes after its pass, from a graph that was kept or from an older
@@ -241,14 +243,14 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
     Call& call = calls[ticket.call];
     const at::Tensor& input = ticket.product.input;
     if (call.is_dropped) {
-      call = {input, {}, input._version()};
+      call = {input, {}, input._version(), ticket.number};
       ++site.calls;
     }
     call.delta = call.delta.defined() ? call.delta + delta : delta;
     ++call.arrivals;
   } else {
     const at::Tensor& input = ticket.product.input;
-    calls.push_back({input, delta, input._version(), 1});
+    calls.push_back({input, delta, input._version(), ++calls_, 1});
     ++site.calls;
   }
   if (!backward_.is_syncing())

@@ -112,6 +112,7 @@ class FactorReducer : public GradientSink {
     at::Tensor input;
     at::Tensor delta;
     std::int64_t version = 0;   // of the input, when it was multiplied
+    std::int64_t number = 0;    // no other call has it
     std::int64_t arrivals = 0;  // of gradients in the delta
     bool is_dropped = false;    // its graph is gone, without a backward()
   };
@@ -144,6 +145,7 @@ class FactorReducer : public GradientSink {
     DeltaSource source;
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> deltas;
+    Numbers voids;  // see FactorPart
   };
   struct Parcel {
     std::string name;
@@ -184,6 +186,7 @@ class FactorReducer : public GradientSink {
   bool is_overlapping_ = false;
   BackwardPass& backward_;
   std::int64_t pass_ = 0;   // a number for each, discarded ones included
+  std::int64_t calls_ = 0;  // ever
   std::int64_t ended_ = 0;  // those that were not; as in Reducer
   // For hooks, which may outlive this.
   std::shared_ptr<FactorReducer*> self_ =

@@ -27,7 +27,7 @@ bool FactorReducer::follows_from_above(const Block& block) const {
 
 FactorReducer::Part FactorReducer::pack(const Block& block,
                                         bool is_backward) const {
-  Part part{&block, is_backward ? block.source : DeltaSource{}, {}, {}};
+  Part part{&block, is_backward ? block.source : DeltaSource{}, {}, {}, {}};
   const ReducedParameter& weight =
       parameters_[static_cast<std::size_t>(block.key.weight)];
   // Without any delta there is no gradient, rather than one of zeros: the
@@ -36,9 +36,18 @@ FactorReducer::Part FactorReducer::pack(const Block& block,
       std::none_of(block.calls.begin(), block.calls.end(),
                    [](const Call& call) { return call.delta.defined(); }))
     return part;
+  std::int64_t row = 0;
   for (std::size_t i = 0; i < block.calls.size(); ++i) {
     const Call& call = block.calls[i];
     if (call.is_dropped) continue;
+    const std::int64_t rows = call.input.size(0);
+    // Zeros in place of deltas would count where an input is not finite.
+    if (is_backward && !call.delta.defined()) {
+      if (i < block.early) part.voids.insert(part.voids.end(), {row, rows});
+      row += rows;
+      continue;
+    }
+    row += rows;
     if (!is_backward || i >= block.early) {
       SHEAF_CHECK(call.input._version() == call.version, "the input of ",
                   weight.name,
@@ -47,11 +56,7 @@ FactorReducer::Part FactorReducer::pack(const Block& block,
       part.inputs.push_back(call.input);
     }
     if (is_backward && block.source.above.weight < 0)
-      part.deltas.push_back(
-          call.delta.defined()
-              ? call.delta
-              : at::zeros({call.input.size(0), block.key.view.out},
-                          weight.tensor.options()));
+      part.deltas.push_back(call.delta);
   }
   return part;
 }
@@ -93,6 +98,8 @@ void FactorReducer::send(Parcel& parcel) {
     one.source = part.source;
     if (!part.inputs.empty()) one.factors.inputs = stacked(part.inputs);
     if (!part.deltas.empty()) one.factors.deltas = stacked(part.deltas);
+    if (!part.voids.empty())
+      one.voids = at::tensor(part.voids, at::kLong).view({-1, 2});
   }
   auto all = exchange_.share(mine);
   count_sent(mine, watch.ms());

@@ -65,6 +65,18 @@ void same_memory(Call& call) {
   if (has_gaps) set_gaps(call.result(0).toTensor());
 }
 
+// clone(self, memory_format)
+void clone(Call& call) {
+  const bool is_usual = call[1].isInt() && call[1].toMemoryFormat() ==
+                                               at::MemoryFormat::Contiguous;
+  pointwise(call);
+  if (!is_usual) return;
+  const at::Tensor copy = call.result(0).toTensor();
+  Split split = split_of(copy);
+  split.may_be_channels_last = false;
+  call.result(0) = make_split(local_of(copy), split, flat_from(copy));
+}
+
 // A factor for each channel, axis 1, or one for all. Newer versions of libtorch
 // make it of _prelu_kernel.
 void prelu(Call& call) {
@@ -177,7 +189,6 @@ constexpr const char* kNames[] = {
     "isnan",
     "isfinite",
     "isinf",
-    "clone",
     "_to_copy",
     "contiguous",
     "zeros_like",
@@ -198,6 +209,7 @@ constexpr const char* kNames[] = {
 void add_pointwise_operations(Operations& table) {
   for (const char* name : kNames)
     table.emplace(concat("aten::", name), Rule{pointwise, Flat::kTaken});
+  table.emplace("aten::clone", Rule{clone, Flat::kTaken});
   table.emplace("aten::detach", Rule{same_memory, Flat::kTaken});
   table.emplace("aten::alias", Rule{same_memory, Flat::kTaken});
   table.emplace("aten::prelu", prelu);

@@ -140,29 +140,24 @@ std::optional<MemoryOrder> memory_order(const at::Tensor& given) {
   std::vector<std::int64_t> channels_last = usual;
   std::rotate(channels_last.begin() + 1, channels_last.begin() + 2,
               channels_last.end());
-  // Parts of one pixel are in both orders, but remember one of them.
-  const bool is_last =
-      part.suggest_memory_format() != at::MemoryFormat::Contiguous;
   const bool has_any = part.numel() > 0;
-  enum { kNotUsual, kNotLast, kWasLast, kWasUsual, kHasGaps };
+  enum { kNotUsual, kNotLast, kMayBeLast, kHasGaps };
   std::vector<std::int64_t> votes{
       has_any && !is_in_order(part, usual) ? 1 : 0,
       part.dim() <= 3 || (has_any && !is_in_order(part, channels_last)) ? 1 : 0,
-      has_any && is_last ? 1 : 0, has_any && !is_last ? 1 : 0,
+      split_of(given).may_be_channels_last ? 1 : 0,
       may_have_gaps(given) ? 1 : 0};
   comm::all_reduce(
       split_of(given).tiles->group(), votes,
       {.op = comm::ReduceOp::kMax, .name = "order of an image in memory"})
       .wait();
   if (votes[kHasGaps] > 0) return std::nullopt;
-  const bool can_be_usual = votes[kNotUsual] == 0;
-  const bool can_be_last = votes[kNotLast] == 0;
-  if (can_be_usual && can_be_last && given.size(1) > 1 && votes[kWasLast] > 0) {
-    if (votes[kWasUsual] > 0) return std::nullopt;
-    return MemoryOrder::kChannelsLast;
-  }
-  if (can_be_usual) return MemoryOrder::kUsual;
-  return can_be_last ? MemoryOrder::kChannelsLast : MemoryOrder::kOther;
+  if (votes[kNotUsual] > 0)
+    return votes[kNotLast] > 0 ? MemoryOrder::kOther
+                               : MemoryOrder::kChannelsLast;
+  // Layers with halos give parts in the usual order, whatever one process does.
+  if (votes[kMayBeLast] > 0 && given.size(1) > 1) return std::nullopt;
+  return MemoryOrder::kUsual;
 }
 
 template <std::size_t kAxes, bool kExact>
@@ -188,7 +183,7 @@ void nearest(Call& call) {
     call.refuse(
         "with these sizes the nearest inputs depend on how one process would "
         "have the image in memory, which its parts do not tell; call "
-        "clone() before it");
+        "clone(at::MemoryFormat::Contiguous) before it");
   resize(call, rules_of(*order));
 }
 

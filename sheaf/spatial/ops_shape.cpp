@@ -104,7 +104,8 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
   if (from >= 0 && cuts > 1)
     return make_view(given, local_of(given), split, from);
   if (const auto kept = kept_axes(split, to)) {
-    Split result{split.tiles, to, *kept, split.layout};
+    Split result{split.tiles, to, *kept, split.layout,
+                 split.may_be_channels_last};
     return make_view(given, local_of(given).reshape(result.local_sizes()),
                      result);
   }

@@ -209,11 +209,6 @@ struct Picked : torch::autograd::Function<Picked> {
 
 }  // namespace
 
-bool operator==(const Resampling& a, const Resampling& b) {
-  return a.low == b.low && a.high == b.high &&
-         a.part_of_high == b.part_of_high && a.gradient == b.gradient;
-}
-
 halo::Interval Resampling::needed(const halo::Interval& some) const {
   if (some.is_empty()) return {};
   const auto first = static_cast<std::size_t>(some.begin);

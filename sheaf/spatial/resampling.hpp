@@ -22,8 +22,8 @@ struct Resampling {
   std::int64_t outputs() const { return static_cast<std::int64_t>(low.size()); }
   // The inputs of some outputs, and of their gradients.
   halo::Interval needed(const halo::Interval& some) const;
+  bool operator==(const Resampling&) const = default;
 };
-bool operator==(const Resampling& a, const Resampling& b);
 
 // An axis of an upsampling to be looked at. Nearest places are rounded as
 // libtorch does it, which depends on its version, the type and more; so it is

@@ -179,7 +179,7 @@ std::string Split::text() const {
 
 bool operator==(const Split& a, const Split& b) {
   return a.tiles == b.tiles && a.sizes == b.sizes && a.cut_axes == b.cut_axes &&
-         a.layout == b.layout;
+         a.layout == b.layout;  // not how it lies in memory
 }
 
 void check_on_host(const std::string& what, const at::Device& device) {
@@ -192,6 +192,8 @@ at::Tensor make_split(at::Tensor local, Split split, int flat_from) {
   check_on_host("a part of a split tensor", local.device());
   SHEAF_ASSERT(local.sizes().vec() == split.local_sizes(), "a part of ",
                local.dim(), " axes for ", split.text());
+  if (local.suggest_memory_format() != at::MemoryFormat::Contiguous)
+    split.may_be_channels_last = true;
   return at::Tensor(c10::make_intrusive<SplitImpl>(
       std::move(local), std::move(split), flat_from));
 }

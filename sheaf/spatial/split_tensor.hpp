@@ -25,6 +25,9 @@ struct Split {
   // By axis of the grid: which axis of the tensor it cuts; -1: none.
   std::vector<int> cut_axes;
   halo::Layout layout;
+  // Whether one process might have the tensor in channels_last order: it, or
+  // one that it was computed from, has had parts in that order.
+  bool may_be_channels_last = false;
 
   // The axis of the grid that cuts an axis of the tensor; -1: none does.
   int grid_axis(std::int64_t axis) const;

@@ -88,15 +88,27 @@ TEST(SplitResize, NearestPlacesDependOnTheOrderInMemory) {
        changed("cropped", 1,
                [](const at::Tensor& x) {
                  return x.slice(2, 1, 4).slice(3, 1, 4).clone();
+               }),
+       changed("channels last, then pooled and copied", 2,
+               [](const at::Tensor& x) {
+                 return at::max_pool2d(
+                            (x * 2).contiguous(at::MemoryFormat::ChannelsLast),
+                            3, 1, 1)
+                     .clone(at::MemoryFormat::Contiguous);
                })},
       {"1x1", "1x2", "2x2"});
   comm::run_threads(2, [&](const comm::Group& group) {
     const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x1"));
     const at::Tensor x = cut(torch::ones({2, 1, 5, 5}, torch::kDouble), tiles);
+    const at::Tensor two =
+        cut(torch::ones({2, 2, 5, 5}, torch::kDouble), tiles);
     EXPECT_NO_THROW(resized(crop(x).clone()));
     // Later versions of libtorch have the same rules here.
     if (TORCH_VERSION_MAJOR == 1)
-      for (const at::Tensor& part : {crop(x), crop(x).detach()})
+      for (const at::Tensor& part :
+           {crop(x), crop(x).detach(),
+            at::max_pool2d(two.contiguous(at::MemoryFormat::ChannelsLast) * 2,
+                           3, 1, 1)})
         EXPECT_THROW(resized(part), UsageError);
     else
       EXPECT_NO_THROW(resized(crop(x)));
