@@ -51,7 +51,7 @@ struct DataParallelCore::State {
   std::optional<WrappedParameters> wrapped;
   std::unique_ptr<Reducer> reducer;  // none in a group of one
   BackwardPass pass;
-  bool is_joining = false;
+  bool has_join = false;
   JoinOptions join;
   std::int64_t passes = 0;  // since join()
   std::function<void()> before_pass;
@@ -62,6 +62,16 @@ struct DataParallelCore::State {
         [&](const at::Tensor& one) { return one.is_same(parameter); });
   }
 
+  // An error that a pass ends with on all ranks ends join() on all of them.
+  bool is_joining() {
+    if (reducer && reducer->has_unused()) has_join = false;
+    return has_join;
+  }
+  void set_join(bool is_on) {
+    has_join = is_on;
+    passes = 0;
+    if (reducer) reducer->set_active(group.size(), group.size());
+  }
   // What each rank is about to do; `word` is this rank's.
   std::vector<std::int32_t> announce(std::int32_t word) const {
     std::vector<std::int32_t> mine{word};
@@ -97,7 +107,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   wrap();
   state.pass.set_before_pass([&state] {
     if (state.before_pass) state.before_pass();
-    if (!state.is_joining) return;
+    if (!state.is_joining()) return;
     ++state.passes;
     state.begin_pass(state.announce(kPass));
   });
@@ -136,14 +146,14 @@ void DataParallelCore::before_forward() {
   if (!state.reducer) return;
   state.pass.discard_broken();
   if (const auto changed = state.wrapped->find_change(*state.module)) {
-    if (state.is_joining) state.announce(kChanged);  // throws
+    if (state.is_joining()) state.announce(kChanged);  // throws
     agree_on_change(state.group, *changed);
     wrap();
   }
   if (state.pass.is_syncing()) {
     state.reducer->before_forward();
     if (state.options.broadcast_buffers && !state.tensors.buffers.empty()) {
-      if (state.is_joining)
+      if (state.is_joining())
         state.send_buffers(state.announce(kBuffers));
       else
         state.tensors.buffers.broadcast(state.group);
@@ -177,7 +187,7 @@ DataParallelCore::Join::Join(DataParallelCore& model,
               "join() cannot be used where ranks keep gradients to themselves "
               "(SpatialOptions::owns_filters); give ranks without data empty "
               "batches instead");
-  SHEAF_CHECK(!model.state_->is_joining, "join() is already under way");
+  SHEAF_CHECK(!model.state_->is_joining(), "join() is already under way");
   if (model.state_->reducer) {
     const std::string layer = first_sync_batch_norm(*model.state_->module);
     // It would wait in its forward for ranks that make no forward any more.
@@ -187,13 +197,16 @@ DataParallelCore::Join::Join(DataParallelCore& model,
                 "use_local_batch_norm() on the module, or give ranks without "
                 "data empty batches instead of join()");
   }
-  model.state_->is_joining = true;
+  model.state_->set_join(true);
   model.state_->join = options;
-  model.state_->passes = 0;
 }
 
 DataParallelCore::Join::~Join() {
-  if (has_finished_ || std::uncaught_exceptions() > 0) return;
+  if (has_finished_) return;
+  if (std::uncaught_exceptions() > 0) {
+    model_.state_->set_join(false);
+    return;
+  }
   try {
     finish();
   } catch (const std::exception& error) {
@@ -204,24 +217,18 @@ DataParallelCore::Join::~Join() {
 void DataParallelCore::Join::finish() {
   if (std::exchange(has_finished_, true)) return;
   State& state = *model_.state_;
-  std::exception_ptr mistake;  // of the user; the others may go on after it
-  if (state.reducer) {
+  if (state.reducer && state.is_joining()) {
     for (;;) {
       const auto words = state.announce(kFinished);
       if (std::count(words.begin(), words.end(), kBuffers)) {
         state.send_buffers(words);
       } else if (std::count(words.begin(), words.end(), kPass)) {
         state.begin_pass(words);
-        try {
-          state.reducer->shadow_pass();
-        } catch (const UsageError&) {
-          mistake = std::current_exception();
-        }
+        state.reducer->shadow_pass();
       } else {
         break;
       }
     }
-    state.reducer->set_active(state.group.size(), state.group.size());
     std::vector<std::int64_t> mine{state.passes};
     std::vector<std::int64_t> all(static_cast<std::size_t>(state.group.size()));
     comm::all_gather(state.group, mine, all, {.name = "join"}).wait();
@@ -230,8 +237,7 @@ void DataParallelCore::Join::finish() {
     broadcast_tensors(state.group, state.tensors.parameters, root);
     state.tensors.buffers.broadcast(state.group, root);
   }
-  state.is_joining = false;
-  if (mistake) std::rethrow_exception(mistake);
+  state.set_join(false);
 }
 
 void DataParallelCore::check_weights() const {

@@ -70,7 +70,7 @@ void FactorGradients::take(int rank, FactorPart part) {
     got = &list.back();
   }
   if (part.source.above.weight >= 0) got->source = part.source;
-  if (part.voids.defined())
+  if (part.voids.defined() && !got->inputs.empty())
     got->inputs = rows_without(stacked(got->inputs), part.voids);
   if (part.factors.inputs.defined()) got->inputs.push_back(part.factors.inputs);
   if (part.factors.deltas.defined()) got->deltas.push_back(part.factors.deltas);

@@ -75,11 +75,15 @@ FactorReducer::Parcel FactorReducer::pack(
     for (const auto& block : sites_[weight].blocks) {
       if (is_backward && !follows_from_above(*block)) block->source = {};
       Part part = pack(*block, is_backward);
-      if (!is_backward) block->early = block->calls.size();
       if (!part.inputs.empty() || !part.deltas.empty() ||
           part.source.above.weight >= 0)
         parcel.parts.push_back(std::move(part));
     }
+  // Once nothing can throw.
+  if (!is_backward)
+    for (const std::size_t weight : weights)
+      for (const auto& block : sites_[weight].blocks)
+        block->early = block->calls.size();
   if (is_backward && next_backward_ + 1 == plan_.backward.size())
     for (const std::size_t i : hooked_)
       if (has_remainder_[i])

@@ -57,32 +57,49 @@ ProductTap::~ProductTap() { handlers_.on_end(); }
 
 // A function computes no gradient for an edge that leads nowhere. It leads
 // there again before the engine follows it, so that what counts edges, such as
-// the accumulator of a parameter with other uses, is not disturbed.
-void ProductTap::cut() {
-  for (const std::size_t edge : edges_)
-    cut_edges_.push_back(std::exchange(node_->next_edges()[edge], {}));
-}
+// the accumulator of a parameter with other uses, is not disturbed; and when
+// the backward() ends in between, for a hook of the user threw.
+class ProductTap::Cut {
+ public:
+  Cut(torch::autograd::Node& node, const std::vector<std::size_t>& edges)
+      : node_(node.shared_from_this()) {
+    for (const std::size_t edge : edges)
+      edges_.emplace_back(edge, std::exchange(node.next_edges()[edge], {}));
+  }
+  ~Cut() { restore(); }
+  Cut(const Cut&) = delete;
+  Cut& operator=(const Cut&) = delete;
 
-void ProductTap::restore() {
-  for (std::size_t i = 0; i < cut_edges_.size(); ++i)
-    node_->next_edges()[edges_[i]] = std::move(cut_edges_[i]);
-  cut_edges_.clear();
-}
+  void restore() {
+    for (auto& [edge, leads_to] : edges_)
+      node_->next_edges()[edge] = std::move(leads_to);
+    edges_.clear();
+    node_.reset();
+  }
+
+ private:
+  std::shared_ptr<torch::autograd::Node> node_;
+  std::vector<std::pair<std::size_t, torch::autograd::Edge>> edges_;
+};
 
 void ProductTap::before(const at::Tensor& gradient) {
-  restore();  // after a computation that threw
   // With create_graph it would not be part of the new graph.
   if (gradient.defined() && !at::GradMode::is_enabled() &&
-      !is_for_some_inputs_only() && handlers_.takes())
-    cut();
+      !is_for_some_inputs_only() && handlers_.takes()) {
+    const auto cut = std::make_shared<Cut>(*node_, edges_);
+    cut_ = cut;
+    // The engine lets go of it with the backward(), however that ends.
+    at_end_of_backward([cut] {});
+  }
 }
 
 void ProductTap::after(const std::vector<at::Tensor>& outputs,
                        const at::Tensor& gradient) {
   if (from_above_) from_above_->arrive(gradient);
   if (to_below_) to_below_->start(outputs[input_edge_]);
-  if (cut_edges_.empty()) return;
-  restore();
+  const auto cut = std::exchange(cut_, {}).lock();
+  if (!cut) return;
+  cut->restore();
   handlers_.on_gradient(gradient.detach());
 }
 

@@ -43,15 +43,14 @@ class ProductTap {
              const at::Tensor& gradient);
 
  private:
+  class Cut;
   ProductTap(const Product& product, Handlers handlers);
-  void cut();
-  void restore();
 
   torch::autograd::Node* node_;     // which owns the hooks that own this
   std::vector<std::size_t> edges_;  // to weight and bias
-  std::vector<torch::autograd::Edge> cut_edges_;  // while they are cut
   std::size_t input_edge_;
   Handlers handlers_;
+  std::weak_ptr<Cut> cut_;  // around the node's computation
   std::shared_ptr<DeltaChain> from_above_;
   std::shared_ptr<DeltaChain> to_below_;
 };

@@ -324,6 +324,8 @@ void Reducer::end_with(const std::vector<std::string>& unused) {
   if (unused.empty() || options_.find_unused_parameters ||
       options_.static_graph)
     return;
+  set_active(group_.size(), group_.size());
+  has_unused_ = true;
   std::string list;
   for (const std::string& name : unused) list += "\n  " + name;
   throw UsageError(

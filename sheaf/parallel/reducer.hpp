@@ -94,7 +94,11 @@ class Reducer : public GradientSink {
   void set_active(int ranks, int divisor) {
     active_ = ranks;
     divisor_ = divisor;
+    has_unused_ = false;
   }
+  // Since then a pass has ended with the error about unused parameters; all
+  // ranks are active again.
+  bool has_unused() const { return has_unused_; }
   // Called before the module's forward() on the thread that will call
   // backward().
   void before_forward() {
@@ -157,8 +161,9 @@ class Reducer : public GradientSink {
   std::vector<std::size_t> pending_;  // members to come, by bucket
   std::vector<State> states_;         // by parameter
   std::vector<std::int32_t> users_;   // ranks with a gradient, by parameter
-  std::vector<at::Tensor> late_;      // late gradients, by parameter
-  std::vector<at::Tensor> kept_;      // gradients that may be left alone
+  bool has_unused_ = false;
+  std::vector<at::Tensor> late_;  // late gradients, by parameter
+  std::vector<at::Tensor> kept_;  // gradients that may be left alone
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
   std::vector<bool> has_local_;   // from passes without exchange

@@ -109,12 +109,15 @@ class StepMaker {
     return dice_.in(1, static_cast<std::int64_t>(case_.blocks.size()));
   }
 
+  const Item& block(std::int64_t number) const {
+    return case_.blocks[static_cast<std::size_t>(number - 1)];
+  }
+
   // At random among those with parameters.
   std::int64_t some_layer() {
     for (int attempt = 0; attempt < 20; ++attempt) {
       const std::int64_t number = some_block();
-      if (has_parameters(case_.blocks[static_cast<std::size_t>(number - 1)]))
-        return number;
+      if (has_parameters(block(number))) return number;
     }
     return 1;
   }
@@ -133,7 +136,9 @@ class StepMaker {
         step.set("throw_backward",
                  static_cast<std::int64_t>(case_.blocks.size()));
     } else if (dice_.one_in(3)) {
-      step.set("throw_parameter", some_layer());
+      // Of a parameter that some ranks do not use, they have no gradient.
+      const std::int64_t number = some_layer();
+      if (block(number).kind != "rare") step.set("throw_parameter", number);
     } else {
       step.set("throw_backward", some_block());
     }
@@ -201,7 +206,8 @@ class StepMaker {
         break;
       case 10:
       case 11:
-        if (!has_block(case_, "rare")) throw_in_backward(step);
+        throw_in_backward(step);
+        step.set("retry", dice_.one_in(2));
         break;
       case 12:
         // Each of its passes is rounded, which the reference does not follow.

@@ -104,26 +104,34 @@ TEST(BrokenPass, ARankThatThrowsAfterItSentAPartIsAnErrorOnAll) {
     });
 }
 
-// Of the graph of an earlier forward(), after a backward() that threw.
+// The same graph may be tried again: the hook comes before or after those of
+// the strategy.
 TEST(BrokenPass, LeavesNothingForTheNextBackward) {
-  run_threads(2, [](const Group& group) {
-    Chain net;
-    DataParallel model(net, group, {.overlap = Overlap::kOn});
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     bool throws = true;
-    net->on_hidden = [&](const at::Tensor& hidden) {
-      hidden.register_hook([&](const at::Tensor& g) -> at::Tensor {
-        if (throws) throw std::runtime_error("a user's error");
-        return g;
-      });
-      return hidden;
+    const auto hook = [&](const at::Tensor& g) -> at::Tensor {
+      if (throws) throw std::runtime_error("a user's error");
+      return g;
     };
-    const at::Tensor loss =
-        model.forward(input_for(group, at::kFloat)).square().mean();
-    EXPECT_THROW(loss.backward({}, /*retain_graph=*/true), std::runtime_error);
-    throws = false;
-    forget_gradients(*net);
-    loss.backward();
-    expect_gradients(net, gradients_alone(net, 2, plain_loss));
+    for (const bool is_at_output : {true, false}) {
+      throws = true;
+      net->on_hidden = [&](const at::Tensor& hidden) {
+        if (!is_at_output && hidden.requires_grad()) hidden.register_hook(hook);
+        return hidden;
+      };
+      const at::Tensor output =
+          model.forward(input_for(group, net->a->weight.scalar_type()));
+      if (is_at_output) output.register_hook(hook);
+      const at::Tensor loss = output.square().mean();
+      EXPECT_THROW(loss.backward({}, /*retain_graph=*/true),
+                   std::runtime_error);
+      throws = false;
+      forget_gradients(*net);
+      loss.backward();
+      net->on_hidden = nullptr;
+      expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      forget_gradients(*net);
+    }
   });
 }
 

@@ -228,7 +228,7 @@ TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
     });
 }
 
-// They may go on after it, and join() again.
+// It ends join(), on those that have finished too; they may join() again.
 TEST(Reducer, JoinTellsAllRanksOfParametersWithoutGradients) {
   run_threads(3, [](const Group& group) {
     Many net(2);

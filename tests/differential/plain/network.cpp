@@ -185,7 +185,10 @@ std::vector<at::Tensor> Net::forward(const at::Tensor& x,
     y = run(i, y, inputs);
     const bool has_gradient = y.requires_grad();
     if (throws_.backward == number && has_gradient)
-      y.register_hook([](const at::Tensor&) -> at::Tensor { throw Planned(); });
+      y.register_hook([this, number](at::Tensor gradient) {
+        if (throws_.backward == number) throw Planned();
+        return gradient;
+      });
     if (items_[i].has("hook") && has_gradient)
       y.register_hook([](at::Tensor gradient) { return gradient * 0.5; });
     if (items_[i].has("keep")) kept_.push_back(y);

@@ -160,10 +160,18 @@ at::Tensor Session::forward_loss(std::size_t step, int pass, std::size_t model,
   return loss_of(step, number, model, input, outputs, nets_[model]->kept());
 }
 
-void Session::backward(const Item& step, int pass,
-                       const at::Tensor& loss) const {
+// A user who keeps the graph may go on after an exception: without gradients,
+// and by the same graph.
+void Session::backward(const Item& step, int pass, const at::Tensor& loss) {
   for (int left = step.has("retain") ? 1 : 0; left >= 0; --left) {
-    loss.backward({}, /*retain_graph=*/left > 0);
+    try {
+      loss.backward({}, /*retain_graph=*/left > 0 || step.has("retry"));
+    } catch (const std::exception& error) {
+      if (!is_planned(error) || !step.has("retry")) throw;
+      drop_gradients(false);
+      for (const auto& net : nets_) net->throw_at({});
+      loss.backward({}, /*retain_graph=*/left > 0);
+    }
     if (is_synced(step, pass)) after_backward_();
   }
 }

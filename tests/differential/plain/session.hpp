@@ -86,7 +86,7 @@ class Session {
   std::vector<at::Tensor> losses_of(std::size_t step, int pass,
                                     std::size_t model);
   void begin_pass(const Item& step, int pass);
-  void backward(const Item& step, int pass, const at::Tensor& loss) const;
+  void backward(const Item& step, int pass, const at::Tensor& loss);
   void evaluate(std::size_t step);
   void convert();
   void drop_gradients(bool sets_to_zero);
