@@ -32,12 +32,12 @@ FAULTS = {
          "return sharers.are_all();", "return true;")]),
     "hooks": ("deltas are taken before the user's hooks", [
         ("sheaf/parallel/product_tap.cpp",
-         "handlers_.takes())\n    cut();",
-         "handlers_.takes()) {\n    cut();\n"
-         "    handlers_.on_gradient(gradient.detach());\n  }"),
+         "    at_end_of_backward([cut] {});\n",
+         "    at_end_of_backward([cut] {});\n"
+         "    handlers_.on_gradient(gradient.detach());\n"),
         ("sheaf/parallel/product_tap.cpp",
-         "  restore();\n  handlers_.on_gradient(gradient.detach());\n}",
-         "  restore();\n}")]),
+         "  cut->restore();\n  handlers_.on_gradient(gradient.detach());\n",
+         "  cut->restore();\n")]),
     "broken pass": ("a backward() that threw is continued", [
         ("sheaf/parallel/backward_pass.cpp",
          "if (is_open_ && !end_.expired()) return;\n"
