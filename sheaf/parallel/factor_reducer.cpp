@@ -24,8 +24,7 @@ FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
       sites_(parameters_.size()),
       exchange_(group, plan_.routes, options_.exchange),
       gradients_(parameters_, group.size()),
-      has_remainder_(parameters_.size()),
-      shares_memory_(parameters_.size()),
+      remainders_(parameters_.size()),
       anyone_has_(parameters_.size()),
       parcel_of_(parameters_.size()) {
   group_.set_patient(is_overlapping_);
@@ -43,14 +42,37 @@ std::vector<BackwardPass::Connection> FactorReducer::connections() {
   return list;
 }
 
-void FactorReducer::add(const NewGradient& gradient) {
+// It is taken away, so that nothing is left behind if backward() throws. It may
+// come in parts.
+void FactorReducer::add(const NewGradient& given) {
+  const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
-  const std::size_t i = gradient.parameter;
-  if (!gradient.owns_memory) shares_memory_[i] = true;
-  if (sites_[i].mark.is_set()) sites_[i].mark.set(parameters_[i].tensor);
-  // Zeros of a rank without rows are not worth a message.
-  if (parameters_[i].tensor.grad().count_nonzero().item<bool>())
-    has_remainder_[i] = true;
+  const at::Tensor& parameter = parameters_[given.parameter].tensor;
+  Remainder& remainder = remainders_[given.parameter];
+  at::Tensor& gradient = parameter.mutable_grad();
+  if (gradient.count_nonzero().item<bool>()) remainder.is_zero = false;
+  if (remainder.gradient.defined()) {
+    remainder.gradient = remainder.gradient + gradient;
+    remainder.shares_memory = false;
+  } else {
+    remainder.gradient = gradient;
+    remainder.shares_memory = !given.owns_memory;
+  }
+  gradient.reset();
+  remainder.local.clear();
+  GradientMark& mark = sites_[given.parameter].mark;
+  if (mark.is_set()) mark.set(parameter);
+}
+
+void FactorReducer::add_local(const NewGradient& given) {
+  const std::lock_guard lock(mutex_);
+  const at::Tensor& parameter = parameters_[given.parameter].tensor;
+  Remainder& remainder = remainders_[given.parameter];
+  if (!given.owns_memory) remainder.shares_memory = true;
+  GradientMark& mark = sites_[given.parameter].mark;
+  if (mark.is_set()) mark.set(parameter);
+  if (parameter.grad().count_nonzero().item<bool>())
+    remainder.local.set(parameter);
 }
 
 void FactorReducer::forget_reset_gradients() {
@@ -66,6 +88,7 @@ void FactorReducer::forget_reset_locked() {
   for (std::size_t i = 0; i < sites_.size(); ++i) {
     Site& site = sites_[i];
     const auto& [name, tensor, is_sparse] = parameters_[i];
+    if (!tensor.grad().defined()) remainders_[i].local.clear();
     if (!site.mark.is_set()) continue;
     if (site.mark.is_gone(tensor)) {
       for (const auto& block : site.blocks)
@@ -104,8 +127,8 @@ bool FactorReducer::has_local() {
   forget_reset_locked();
   return std::any_of(sites_.begin(), sites_.end(),
                      [](const Site& site) { return site.mark.is_set(); }) ||
-         std::find(has_remainder_.begin(), has_remainder_.end(), true) !=
-             has_remainder_.end();
+         std::any_of(remainders_.begin(), remainders_.end(),
+                     [](const Remainder& one) { return one.is_sent(); });
 }
 
 // What a product's hook knows.
@@ -373,13 +396,21 @@ void FactorReducer::finalize() {
   exchange_.end_pass();
   ++stats_.passes;
   ++ended_;
+  remainders_.assign(parameters_.size(), {});
   clear();
 }
 
-// Remainders that were to be averaged are gone, too.
+// Gradients that wait go with their rows, unless they are others by now.
 void FactorReducer::discard() noexcept {
-  for (const std::size_t i : hooked_)
-    if (has_remainder_[i]) parameters_[i].tensor.mutable_grad().reset();
+  for (const std::size_t i : hooked_) {
+    const at::Tensor& parameter = parameters_[i].tensor;
+    const GradientMark local = std::exchange(remainders_[i], {}).local;
+    if (!local.is_set() || local.is_gone(parameter)) continue;
+    if (local.has_changed())
+      remainders_[i] = {{}, local, /*shares_memory=*/true};
+    else
+      parameter.mutable_grad().reset();
+  }
   clear();
 }
 
@@ -388,14 +419,16 @@ void FactorReducer::discard() noexcept {
 void FactorReducer::settle() {
   for (const std::size_t i : hooked_) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    const Remainder& remainder = remainders_[i];
+    if (remainder.gradient.defined()) gradient = remainder.gradient;
     if (anyone_has_[i]) {
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
-      if (shares_memory_[i]) gradient = gradient.clone();
+      if (remainder.shares_memory) gradient = gradient.clone();
       tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg}).wait();
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
     }
     if (!gradients_.is_made(i)) continue;
-    if (gradient.defined() && shares_memory_[i])
+    if (gradient.defined() && remainder.shares_memory)
       gradient = gradient + gradients_.gradient(i);
     else if (gradient.defined())
       gradient.add_(gradients_.gradient(i));
@@ -427,8 +460,6 @@ void FactorReducer::clear() {
     site.last = std::exchange(site.stats, {});
   }
   gradients_.clear();
-  std::fill(has_remainder_.begin(), has_remainder_.end(), false);
-  std::fill(shares_memory_.begin(), shares_memory_.end(), false);
   std::fill(anyone_has_.begin(), anyone_has_.end(), false);
   parcels_.clear();
   next_forward_ = 0;
@@ -442,8 +473,8 @@ bool FactorReducer::is_idle() {
   const auto waits = [](const Site& site) { return site.calls > 0; };
   return self_.use_count() == 1 &&  // hooks have the others
          std::none_of(sites_.begin(), sites_.end(), waits) &&
-         std::none_of(has_remainder_.begin(), has_remainder_.end(),
-                      [](bool has) { return has; });
+         std::none_of(remainders_.begin(), remainders_.end(),
+                      [](const Remainder& one) { return one.is_sent(); });
 }
 
 }  // namespace sheaf::parallel

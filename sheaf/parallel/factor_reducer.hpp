@@ -70,7 +70,7 @@ class FactorReducer : public GradientSink {
   std::vector<BackwardPass::Connection> connections();
   void begin_pass() override;
   void add(const NewGradient& gradient) override;
-  void add_local(const NewGradient& gradient) override { add(gradient); }
+  void add_local(const NewGradient& gradient) override;
   void finalize() override;
   void discard() noexcept override;
 
@@ -139,6 +139,15 @@ class FactorReducer : public GradientSink {
     Block* block = nullptr;
     std::shared_ptr<ProductTap> tap;
   };
+  // A gradient that did not come from products.
+  struct Remainder {
+    at::Tensor gradient;  // of this pass, taken from the parameter
+    GradientMark local;   // of passes without exchange: it waits there
+    bool shares_memory = false;
+    bool is_zero = true;  // all of this pass is; not worth a message
+
+    bool is_sent() const { return !is_zero || local.is_set(); }
+  };
   // Rows are put below each other when it is sent.
   struct Part {
     const Block* block = nullptr;
@@ -196,9 +205,8 @@ class FactorReducer : public GradientSink {
   std::vector<Seen> seen_;
   FactorExchange exchange_;
   FactorGradients gradients_;
-  std::vector<bool> has_remainder_;     // a gradient in the ordinary way, too
-  std::vector<bool> shares_memory_;     // that gradient does
-  std::vector<bool> anyone_has_;        // the same, of all ranks
+  std::vector<Remainder> remainders_;   // by parameter
+  std::vector<bool> anyone_has_;        // one that is sent
   std::vector<std::size_t> parcel_of_;  // the weight's, in backward()
   std::size_t next_forward_ = 0;
   std::size_t next_backward_ = 0;

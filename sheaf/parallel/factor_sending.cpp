@@ -86,7 +86,7 @@ FactorReducer::Parcel FactorReducer::pack(
         block->early = block->calls.size();
   if (is_backward && next_backward_ + 1 == plan_.backward.size())
     for (const std::size_t i : hooked_)
-      if (has_remainder_[i])
+      if (remainders_[i].is_sent())
         parcel.remainders.push_back(static_cast<std::int64_t>(i));
   return parcel;
 }

@@ -404,8 +404,8 @@ void Reducer::discard() noexcept {
   if (has_begun_) options_.exchange->discard_pass();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] == State::kReady) has_local_[i] = false;
-    if (kept_[i].defined())
-      parameters_[i].tensor.mutable_grad() = std::move(kept_[i]);
+    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (kept_[i].defined() && gradient.defined()) gradient = kept_[i];
   }
   end_pass();
 }

@@ -27,6 +27,7 @@ struct Options {
   std::uint64_t seed = 1;
   double seconds = 0;
   std::string one_case;
+  std::string file;   // of cases
   std::string table;  // file for the counts of features and pairs
   std::string ranks_as = "threads";
   std::vector<std::string> strategies, only, without;
@@ -51,6 +52,7 @@ class Run {
 
   int run() {
     if (!options_.one_case.empty()) return run_one();
+    if (!options_.file.empty()) return run_file();
     const auto start = std::chrono::steady_clock::now();
     const auto seconds = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() -
@@ -122,6 +124,26 @@ class Run {
     return finding.verdict == Verdict::kSame ? 0 : 1;
   }
 
+  // Cases that once failed, one in each line.
+  int run_file() {
+    std::ifstream file(options_.file);
+    int count = 0;
+    int wrong = 0;
+    for (std::string line; std::getline(file, line);) {
+      if (line.empty() || line[0] == '#') continue;
+      const Case one = parse_case(line);
+      const Finding finding = watched(one);
+      ++count;
+      if (finding.verdict == Verdict::kSame ||
+          finding.verdict == Verdict::kError)
+        continue;
+      ++wrong;
+      std::cout << line << "\n  " << finding.reason << std::endl;
+    }
+    std::cout << count << " cases, " << wrong << " wrong\n";
+    return count > 0 && wrong == 0 ? 0 : 1;
+  }
+
   bool is_printing() const { return !processes_ || processes_->is_first(); }
 
   int report(double seconds) {
@@ -151,6 +173,8 @@ int main_of(int argc, char** argv) {
                  "of the first case; the next has the next");
   app.add_option("--seconds", options.seconds, "stop after this time");
   app.add_option("--case", options.one_case, "one case: its seed, or its text");
+  app.add_option("--file", options.file, "cases, one in each line")
+      ->check(CLI::ExistingFile);
   app.add_option("--strategy", options.strategies, "only these")
       ->delimiter(',');
   app.add_option("--only", options.only, "features that cases must have")
