@@ -62,7 +62,7 @@ void BackwardPass::on_gradient(const Connection& to, bool owns_memory) {
               "gradients of a backward() with create_graph cannot be averaged; "
               "compute gradients of gradients by torch::autograd::grad() and "
               "call backward() on what follows from them, or use no_sync()");
-  open_locked();
+  open_locked(&to);
   to.sink->add(gradient);
 }
 
@@ -95,7 +95,7 @@ void BackwardPass::wait_for_end_of_others() {
   }
 }
 
-void BackwardPass::open_locked() {
+void BackwardPass::open_locked(const Connection* first) {
   if (is_open_ && !end_.expired()) return;
   if (is_open_) discard_locked();
   if (before_pass_) before_pass_();
@@ -107,7 +107,9 @@ void BackwardPass::open_locked() {
   backward_ = current_backward();
   thread_ = std::this_thread::get_id();
   is_open_ = true;
-  for (GradientSink* const sink : sinks_) sink->begin_pass();
+  for (GradientSink* const sink : sinks_)
+    sink->begin_pass(first && first->sink == sink ? std::optional(first->index)
+                                                  : std::nullopt);
 }
 
 void BackwardPass::watch(const std::vector<at::Tensor*>& outputs) {

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -27,7 +28,8 @@ namespace sheaf::parallel {
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  virtual void begin_pass() = 0;
+  // `first`: the sink's parameter whose gradient has come already, if any has.
+  virtual void begin_pass(std::optional<std::size_t> first) = 0;
   // The gradient of one of the sink's parameters. With backward() calls within
   // backward(), such as those of checkpointed layers, it may come in parts.
   virtual void add(const NewGradient& gradient) = 0;
@@ -86,7 +88,7 @@ class BackwardPass {
 
   void on_gradient(const Connection& to, bool owns_memory);
   void wait_for_end_of_others();
-  void open_locked();
+  void open_locked(const Connection* first = nullptr);
   void discard_locked();
   void close();
 

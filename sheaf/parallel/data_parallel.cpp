@@ -73,14 +73,15 @@ struct DataParallelCore::State {
     if (reducer) reducer->set_active(group.size(), group.size());
   }
   // What each rank is about to do; `word` is this rank's.
-  std::vector<std::int32_t> announce(std::int32_t word) const {
+  std::vector<std::int32_t> announce(std::int32_t word) {
     std::vector<std::int32_t> mine{word};
     std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));
     comm::all_gather(group, mine, all, {.name = "join"}).wait();
-    SHEAF_CHECK(std::find(all.begin(), all.end(), kChanged) == all.end(),
-                "the module has changed within join(); change it before "
-                "join() or after finish()");
-    return all;
+    if (std::find(all.begin(), all.end(), kChanged) == all.end()) return all;
+    set_join(false);  // on all ranks
+    throw UsageError(
+        "the module has changed within join(); change it before join() or "
+        "after finish()");
   }
   void begin_pass(const std::vector<std::int32_t>& words) {
     const auto active =

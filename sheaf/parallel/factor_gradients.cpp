@@ -62,11 +62,11 @@ FactorGradients::Got* FactorGradients::find(int rank, const BlockKey& block) {
   return nullptr;
 }
 
-void FactorGradients::take(int rank, FactorPart part) {
+void FactorGradients::take(int rank, FactorPart part, bool is_backward) {
   Got* got = find(rank, part.block);
   if (!got) {
     auto& list = got_[static_cast<std::size_t>(part.block.weight)];
-    list.push_back({rank, part.block, {}, {}, {}, {}, false});
+    list.push_back({rank, part.block, {}, {}, {}, {}});
     got = &list.back();
   }
   if (part.source.above.weight >= 0) got->source = part.source;
@@ -76,6 +76,7 @@ void FactorGradients::take(int rank, FactorPart part) {
   if (part.factors.deltas.defined()) got->deltas.push_back(part.factors.deltas);
   if (part.bias_sum.defined()) got->bias_sum = part.bias_sum;
   got->needs_portable |= part.needs_portable;
+  got->has_backward |= is_backward;
 }
 
 // Ranks whose rows follow each other below do so above.
@@ -140,7 +141,8 @@ std::int64_t FactorGradients::make(std::size_t weight) {
   }
   // A rank without rows, or with factors of zeros, has a gradient of zeros.
   for (const Got& got : got_[weight])
-    if (got.inputs.empty() && got.deltas.empty()) add_zeros(weight, got);
+    if (got.has_backward && got.inputs.empty() && got.deltas.empty())
+      add_zeros(weight, got);
   return rows;
 }
 
@@ -161,34 +163,39 @@ void FactorGradients::add_product(std::size_t weight, const Got& all) {
     deltas = (stacked(all.deltas) / ranks_).to(parameter.device());
   if (all.block.bias >= 0) add_bias(all, deltas);
   if (!deltas.defined()) return;
+  const at::Tensor inputs = stacked(all.inputs);
+  SHEAF_ASSERT(inputs.size(0) == deltas.size(0), parameters_[weight].name,
+               " has ", inputs.size(0), " rows of inputs and ", deltas.size(0),
+               " of deltas");
   const WeightView& view = all.block.view;
   const bool is_whole = view.in * view.out == parameter.numel();
   at::Tensor& buffer = buffer_for(weight);
   if (!is_made_[weight] && (view.is_lookup || !is_whole)) buffer.zero_();
   const bool adds = is_made_[weight] || !is_whole;
   is_made_[weight] = true;
-  if (view.is_lookup) return look_up(weight, all, deltas);
-  const at::Tensor inputs = stacked(all.inputs).to(parameter.device());
+  if (view.is_lookup) return look_up(weight, view, inputs, deltas);
+  const at::Tensor factor = inputs.to(parameter.device());
   at::Tensor part = part_of(buffer, view);
   if (all.needs_portable) {
     const at::Tensor product = portable_product(deltas.cpu().t(), inputs.cpu());
     adds ? part.add_(product.to(part.device())) : part.copy_(product);
   } else if (adds && part.is_cuda()) {
     // libtorch 2.11's addmm_() fails on a column of a transposed matrix.
-    part.add_(at::mm(deltas.t(), inputs));
+    part.add_(at::mm(deltas.t(), factor));
   } else if (adds) {
-    part.addmm_(deltas.t(), inputs);
+    part.addmm_(deltas.t(), factor);
   } else {
-    at::mm_out(part, deltas.t(), inputs);
+    at::mm_out(part, deltas.t(), factor);
   }
 }
 
 // In the order of rows, on a GPU too.
-void FactorGradients::look_up(std::size_t weight, const Got& all,
+void FactorGradients::look_up(std::size_t weight, const WeightView& view,
+                              const at::Tensor& inputs,
                               const at::Tensor& deltas) {
-  const at::Tensor rows = stacked(all.inputs).to(deltas.device()).squeeze(1);
+  const at::Tensor rows = inputs.to(deltas.device()).squeeze(1);
   const at::Tensor real = (rows >= 0).nonzero().squeeze(1);
-  const at::Tensor table = part_of(buffers_[weight], all.block.view).t();
+  const at::Tensor table = part_of(buffers_[weight], view).t();
   const at::Tensor indices = rows.index_select(0, real);
   const at::Tensor given = deltas.index_select(0, real);
   // On the CPU index_put_() adds in any order where there are several threads.

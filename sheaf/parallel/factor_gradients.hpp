@@ -17,7 +17,7 @@ class FactorGradients {
   FactorGradients(const std::vector<ReducedParameter>& parameters, int ranks);
 
   // Inputs and deltas of a block may come one after the other.
-  void take(int rank, FactorPart part);
+  void take(int rank, FactorPart part, bool is_backward);
   // The average over ranks of the weight's gradient, and its biases' share.
   // Needs all parts of the weight, and of those that its deltas follow from,
   // which are made first. Gives the rows that were multiplied.
@@ -39,6 +39,7 @@ class FactorGradients {
     std::vector<at::Tensor> deltas;
     at::Tensor bias_sum;
     bool needs_portable = false;  // see FactorPart
+    bool has_backward = false;  // a part has come with deltas, maybe of no rows
   };
 
   Got* find(int rank, const BlockKey& block);
@@ -47,7 +48,8 @@ class FactorGradients {
   void add_zeros(std::size_t weight, const Got& got);
   std::vector<Got> merged(std::size_t weight);
   void add_product(std::size_t weight, const Got& all);
-  void look_up(std::size_t weight, const Got& all, const at::Tensor& deltas);
+  void look_up(std::size_t weight, const WeightView& view,
+               const at::Tensor& inputs, const at::Tensor& deltas);
   void add_bias(const Got& all, const at::Tensor& deltas);
   at::Tensor& buffer_for(std::size_t weight);
 

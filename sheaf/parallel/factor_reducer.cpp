@@ -70,6 +70,13 @@ void FactorReducer::add_local(const NewGradient& given) {
   Remainder& remainder = remainders_[given.parameter];
   if (!given.owns_memory) remainder.shares_memory = true;
   GradientMark& mark = sites_[given.parameter].mark;
+  // It replaces gradients in place of adding to them, as a reset does.
+  SHEAF_CHECK(!mark.is_set() || !at::GradMode::is_enabled(),
+              "backward() with create_graph in no_sync(), while rows of ",
+              parameters_[given.parameter].name,
+              " wait for their exchange; call it before the others, or after "
+              "the exchange");
+  forget_reset_rows(given.parameter, /*is_changed=*/true);
   if (mark.is_set()) mark.set(parameter);
   if (parameter.grad().count_nonzero().item<bool>())
     remainder.local.set(parameter);
@@ -81,33 +88,38 @@ void FactorReducer::forget_reset_gradients() {
   seen.swap(seen_);
   // Before the pass's first parcel, which may leave during forward().
   exchange_.begin_pass(parameters_[0].tensor.device());
-  forget_reset_locked();
+  forget_reset_locked(std::nullopt);
 }
 
-void FactorReducer::forget_reset_locked() {
+void FactorReducer::forget_reset_locked(std::optional<std::size_t> changed) {
   for (std::size_t i = 0; i < sites_.size(); ++i) {
-    Site& site = sites_[i];
-    const auto& [name, tensor, is_sparse] = parameters_[i];
-    if (!tensor.grad().defined()) remainders_[i].local.clear();
-    if (!site.mark.is_set()) continue;
-    if (site.mark.is_gone(tensor)) {
-      for (const auto& block : site.blocks)
-        for (std::size_t k = 0; k < block->calls.size(); ++k) {
-          Call& call = block->calls[k];
-          if (!call.delta.defined()) continue;
-          call.delta.reset();
-          call.arrivals = 0;
-          if (k >= block->early) drop(site, call);
-        }
-      for (const auto& block : site.blocks) remove_dropped(*block);
-      site.mark.clear();
-      continue;
-    }
-    SHEAF_CHECK(!site.mark.has_changed(), "the gradient of ", name,
-                " was changed after a backward() in no_sync(), whose rows "
-                "DadParallel keeps until the next exchange; reset gradients by "
-                "forget_gradients(), and change them after the exchange");
+    if (!parameters_[i].tensor.grad().defined()) remainders_[i].local.clear();
+    forget_reset_rows(i, /*is_changed=*/changed == i);
   }
+}
+
+// `is_changed`: backward() has just added to the gradient.
+void FactorReducer::forget_reset_rows(std::size_t parameter, bool is_changed) {
+  Site& site = sites_[parameter];
+  const auto& [name, tensor, is_sparse] = parameters_[parameter];
+  if (!site.mark.is_set()) return;
+  if (site.mark.is_gone(tensor)) {
+    for (const auto& block : site.blocks)
+      for (std::size_t k = 0; k < block->calls.size(); ++k) {
+        Call& call = block->calls[k];
+        if (!call.delta.defined()) continue;
+        call.delta.reset();
+        call.arrivals = 0;
+        if (k >= block->early) drop(site, call);
+      }
+    for (const auto& block : site.blocks) remove_dropped(*block);
+    site.mark.clear();
+    return;
+  }
+  SHEAF_CHECK(is_changed || !site.mark.has_changed(), "the gradient of ", name,
+              " was changed after a backward() in no_sync(), whose rows "
+              "DadParallel keeps until the next exchange; reset gradients by "
+              "forget_gradients(), and change them after the exchange");
 }
 
 // A call without rows. Its number stays where later calls have theirs.
@@ -124,7 +136,7 @@ void FactorReducer::remove_dropped(Block& block) {
 
 bool FactorReducer::has_local() {
   const std::lock_guard lock(mutex_);
-  forget_reset_locked();
+  forget_reset_locked(std::nullopt);
   return std::any_of(sites_.begin(), sites_.end(),
                      [](const Site& site) { return site.mark.is_set(); }) ||
          std::any_of(remainders_.begin(), remainders_.end(),
@@ -247,9 +259,14 @@ std::optional<std::size_t> FactorReducer::source_of(
   return sites_[parameter].source;
 }
 
+// Its call has a place among those of this pass, and its input has left if
+// those of the calls around it have.
 bool FactorReducer::is_in_time(const Ticket& ticket) const {
-  return ticket.pass == pass_ && ticket.call < ticket.block->calls.size() &&
-         ticket.block->calls[ticket.call].number == ticket.number;
+  const Block& block = *ticket.block;
+  if (ticket.pass != pass_ || ticket.call >= block.calls.size()) return false;
+  const Call& call = block.calls[ticket.call];
+  return call.number == ticket.number &&
+         !(call.is_dropped && ticket.call < block.early);
 }
 
 // One that comes after its pass, from a graph that was kept or from an older
@@ -261,6 +278,8 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
   if (backward_.is_syncing()) backward_.open();
   const std::lock_guard lock(mutex_);
   Site& site = sites_[ticket.product.weight];
+  if (!backward_.is_syncing())
+    forget_reset_rows(ticket.product.weight, /*is_changed=*/false);
   std::vector<Call>& calls = ticket.block->calls;
   if (is_in_time(ticket)) {
     Call& call = calls[ticket.call];
@@ -298,9 +317,9 @@ void FactorReducer::drop(const Ticket& ticket) {
 
 // Calls whose deltas came in passes without exchange wait for its end: more may
 // come for them.
-void FactorReducer::begin_pass() {
+void FactorReducer::begin_pass(std::optional<std::size_t> first) {
   const std::lock_guard lock(mutex_);
-  forget_reset_locked();
+  forget_reset_locked(first);
   for (Site& site : sites_) site.deltas = 0;
 }
 
@@ -397,21 +416,33 @@ void FactorReducer::finalize() {
   ++stats_.passes;
   ++ended_;
   remainders_.assign(parameters_.size(), {});
-  clear();
+  clear(std::vector<bool>(parameters_.size(), true));
 }
 
-// Gradients that wait go with their rows, unless they are others by now.
+// What came in the pass is gone, and so is what waited for its parameters;
+// what waits for others goes on waiting.
 void FactorReducer::discard() noexcept {
-  for (const std::size_t i : hooked_) {
-    const at::Tensor& parameter = parameters_[i].tensor;
-    const GradientMark local = std::exchange(remainders_[i], {}).local;
-    if (!local.is_set() || local.is_gone(parameter)) continue;
-    if (local.has_changed())
-      remainders_[i] = {{}, local, /*shares_memory=*/true};
-    else
-      parameter.mutable_grad().reset();
+  drain();
+  std::vector<bool> is_gone(parameters_.size());
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    if (sites_[i].deltas == 0 && !remainders_[i].gradient.defined()) continue;
+    is_gone[i] = true;
+    for (const auto& block : sites_[i].blocks)
+      if (block->key.bias >= 0)
+        is_gone[static_cast<std::size_t>(block->key.bias)] = true;
   }
-  clear();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_gone[i]) continue;
+    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    const auto resets = [&](const GradientMark& mark) {
+      return mark.is_set() && !mark.is_gone(parameters_[i].tensor) &&
+             !mark.has_changed();
+    };
+    if (resets(sites_[i].mark) || resets(remainders_[i].local))
+      gradient.reset();
+    remainders_[i] = {};
+  }
+  clear(is_gone);
 }
 
 // Remainders are averaged as ordinary gradients are; they are rare. Gradients
@@ -437,26 +468,36 @@ void FactorReducer::settle() {
   }
 }
 
-void FactorReducer::clear() {
+void FactorReducer::drain() noexcept {
   try {
     worker_.drain();
   } catch (...) {  // reported already, or of a pass that is discarded
   }
+}
+
+void FactorReducer::clear(const std::vector<bool>& is_gone) {
+  drain();
   exchange_.forget_pass();
   std::vector<Seen> seen;  // destroyed without the lock: see drop()
   const std::lock_guard lock(mutex_);
   seen.swap(seen_);
   ++pass_;
-  for (Site& site : sites_) {
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    Site& site = sites_[i];
+    if (is_gone[i]) site.mark.clear();
+    site.calls = 0;
     for (const auto& block : site.blocks) {
-      block->calls.clear();
+      if (site.mark.is_set())
+        std::erase_if(block->calls,
+                      [](const Call& one) { return !one.delta.defined(); });
+      else
+        block->calls.clear();
+      site.calls += static_cast<std::int64_t>(block->calls.size());
       block->early = 0;
       block->source = {};
       block->chain.reset();
     }
-    site.calls = 0;
     site.deltas = 0;
-    site.mark.clear();
     site.last = std::exchange(site.stats, {});
   }
   gradients_.clear();

@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,7 @@ class FactorReducer : public GradientSink {
   // For BackwardPass::connect(): of weights that it takes, and their biases.
   // What comes as a gradient is a *remainder*, from other uses than products.
   std::vector<BackwardPass::Connection> connections();
-  void begin_pass() override;
+  void begin_pass(std::optional<std::size_t> first) override;
   void add(const NewGradient& gradient) override;
   void add_local(const NewGradient& gradient) override;
   void finalize() override;
@@ -172,7 +173,8 @@ class FactorReducer : public GradientSink {
   void drop(const Ticket& ticket);
   static void drop(Site& site, Call& call);
   static void remove_dropped(Block& block);
-  void forget_reset_locked();
+  void forget_reset_locked(std::optional<std::size_t> changed);
+  void forget_reset_rows(std::size_t parameter, bool is_changed);
   bool is_in_time(const Ticket& ticket) const;
   void launch_forward(bool all);
   void launch_backward(bool all);
@@ -182,11 +184,13 @@ class FactorReducer : public GradientSink {
   void launch(Parcel parcel);
   void send(Parcel& parcel);
   void count_sent(const FactorParcel& mine, double ms);
-  void take(std::size_t rank, FactorParcel parcel);
+  void take(std::size_t rank, FactorParcel parcel, bool is_backward);
   void wait_for(std::size_t parcels);
   void make_gradient(std::size_t weight);
   void settle();
-  void clear();
+  void drain() noexcept;
+  // But for rows that wait for parameters that are not gone.
+  void clear(const std::vector<bool>& is_gone);
 
   std::vector<ReducedParameter> parameters_;
   comm::Group group_;

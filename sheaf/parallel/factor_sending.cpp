@@ -113,7 +113,7 @@ void FactorReducer::send(Parcel& parcel) {
                 " those of pass ", all[r].place.pass,
                 "; has backward() failed on one of them, or later than on the "
                 "other?");
-    take(r, std::move(all[r]));
+    take(r, std::move(all[r]), parcel.is_backward);
   }
   stats_.exchange_ms += watch.ms();
   ++stats_.buckets;
@@ -138,13 +138,14 @@ void FactorReducer::count_sent(const FactorParcel& mine, double ms) {
   }
 }
 
-void FactorReducer::take(std::size_t rank, FactorParcel parcel) {
+void FactorReducer::take(std::size_t rank, FactorParcel parcel,
+                         bool is_backward) {
   for (const std::int64_t i : parcel.remainders)
     anyone_has_[static_cast<std::size_t>(i)] = true;
   for (FactorPart& part : parcel.parts) {
     sites_[static_cast<std::size_t>(part.block.weight)].stats.received +=
         part.bytes;
-    gradients_.take(static_cast<int>(rank), std::move(part));
+    gradients_.take(static_cast<int>(rank), std::move(part), is_backward);
   }
 }
 

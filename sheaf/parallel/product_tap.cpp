@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/parallel/gradient_hooks.hpp"
 
 namespace sheaf::parallel {
@@ -83,6 +84,10 @@ class ProductTap::Cut {
 };
 
 void ProductTap::before(const at::Tensor& gradient) {
+  SHEAF_CHECK(cut_.expired(),
+              "a hook calls backward() or autograd::grad() through a layer "
+              "whose own backward() runs, which DadParallel cannot tell apart; "
+              "call it after backward()");
   // With create_graph it would not be part of the new graph.
   if (gradient.defined() && !at::GradMode::is_enabled() &&
       !is_for_some_inputs_only() && handlers_.takes()) {

@@ -131,7 +131,7 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
   pending_.resize(buckets_.size());
 }
 
-void Reducer::begin_pass() {
+void Reducer::begin_pass(std::optional<std::size_t> /*first*/) {
   options_.exchange->begin_pass();
   has_begun_ = true;
   next_launch_ = 0;
@@ -434,7 +434,7 @@ void Reducer::rebuild() {
 }
 
 void Reducer::shadow_pass() {
-  begin_pass();
+  begin_pass(std::nullopt);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] != State::kWaiting) continue;
     parameters_[i].tensor.mutable_grad().reset();

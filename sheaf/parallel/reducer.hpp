@@ -68,7 +68,7 @@ class Reducer : public GradientSink {
 
   // For BackwardPass::connect().
   std::vector<BackwardPass::Connection> connections();
-  void begin_pass() override;
+  void begin_pass(std::optional<std::size_t> first) override;
   void add(const NewGradient& gradient) override;
   void add_local(const NewGradient& gradient) override;
   void finalize() override;
