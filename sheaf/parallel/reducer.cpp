@@ -147,8 +147,9 @@ void Reducer::add_local(const NewGradient& gradient) {
 }
 
 bool Reducer::has_local() const {
-  return std::find(has_local_.begin(), has_local_.end(), true) !=
-         has_local_.end();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (has_local_[i] && parameters_[i].tensor.grad().defined()) return true;
+  return false;
 }
 
 std::optional<std::size_t> Reducer::index_of(const at::Tensor& tensor) const {
@@ -224,6 +225,7 @@ void Reducer::take_late(std::size_t index) {
 void Reducer::take_nothing(std::size_t index) {
   const auto [bucket, member] = places_[index];
   const at::Tensor& gradient = parameters_[index].tensor.grad();
+  if (!gradient.defined()) has_local_[index] = false;  // the user reset it
   if (!parameters_[index].is_sparse) {
     const at::NoGradGuard no_grad;
     kept_[index] = gradient.defined() ? gradient.clone() : at::Tensor();

@@ -32,10 +32,26 @@ void check_returns(Call& call) {
       call.refuse("there is no rule for it with these arguments");
 }
 
+// One that is asked for, else the order of one of the arguments.
+bool may_give_reordered(Call& call) {
+  bool may = false;
+  for (std::size_t i = 0; i < call.count(); ++i) {
+    if (call[i].isTensor() && may_be_reordered(call.tensor(i))) may = true;
+    if (call.op().schema().arguments()[i].name() == "memory_format" &&
+        call[i].isInt()) {
+      const at::MemoryFormat format = call[i].toMemoryFormat();
+      if (format == at::MemoryFormat::Contiguous) return false;
+      if (format != at::MemoryFormat::Preserve) return true;
+    }
+  }
+  return may;
+}
+
 void pointwise(Call& call) {
   check_returns(call);
   const at::Tensor widest = widest_split(call);
-  const Split split = split_of(widest);
+  Split split = split_of(widest);
+  split.may_be_reordered = may_give_reordered(call);
   const int flat = flat_from(widest);
   const at::Tensor self = call.tensor(0);
   const auto& alias = call.op().schema().arguments()[0].alias_info();
@@ -63,18 +79,6 @@ void same_memory(Call& call) {
   const bool has_gaps = may_have_gaps(call.tensor(0));
   pointwise(call);
   if (has_gaps) set_gaps(call.result(0).toTensor());
-}
-
-// clone(self, memory_format)
-void clone(Call& call) {
-  const bool is_usual = call[1].isInt() && call[1].toMemoryFormat() ==
-                                               at::MemoryFormat::Contiguous;
-  pointwise(call);
-  if (!is_usual) return;
-  const at::Tensor copy = call.result(0).toTensor();
-  Split split = split_of(copy);
-  split.may_be_channels_last = false;
-  call.result(0) = make_split(local_of(copy), split, flat_from(copy));
 }
 
 // A factor for each channel, axis 1, or one for all. Newer versions of libtorch
@@ -209,7 +213,7 @@ constexpr const char* kNames[] = {
 void add_pointwise_operations(Operations& table) {
   for (const char* name : kNames)
     table.emplace(concat("aten::", name), Rule{pointwise, Flat::kTaken});
-  table.emplace("aten::clone", Rule{clone, Flat::kTaken});
+  table.emplace("aten::clone", Rule{pointwise, Flat::kTaken});
   table.emplace("aten::detach", Rule{same_memory, Flat::kTaken});
   table.emplace("aten::alias", Rule{same_memory, Flat::kTaken});
   table.emplace("aten::prelu", prelu);

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
@@ -119,45 +117,16 @@ std::vector<ResampledAxis> resampled_axes(Call& call, std::size_t axes,
   return result;
 }
 
-// Of axes longer than 1, from the outermost in memory to the innermost.
-bool is_in_order(const at::Tensor& part,
-                 const std::vector<std::int64_t>& axes) {
-  std::int64_t outer = std::numeric_limits<std::int64_t>::max();
-  for (const std::int64_t axis : axes) {
-    if (part.size(axis) <= 1) continue;
-    if (part.stride(axis) > outer) return false;
-    outer = part.stride(axis);
-  }
-  return true;
-}
-
-// How one process would have the tensor in memory, where the parts of all ranks
-// tell. All ranks of the grid call it.
-std::optional<MemoryOrder> memory_order(const at::Tensor& given) {
-  const at::Tensor part = local_of(given);
-  std::vector<std::int64_t> usual(static_cast<std::size_t>(part.dim()));
-  std::iota(usual.begin(), usual.end(), 0);
-  std::vector<std::int64_t> channels_last = usual;
-  std::rotate(channels_last.begin() + 1, channels_last.begin() + 2,
-              channels_last.end());
-  const bool has_any = part.numel() > 0;
-  enum { kNotUsual, kNotLast, kMayBeLast, kHasGaps };
-  std::vector<std::int64_t> votes{
-      has_any && !is_in_order(part, usual) ? 1 : 0,
-      part.dim() <= 3 || (has_any && !is_in_order(part, channels_last)) ? 1 : 0,
-      split_of(given).may_be_channels_last ? 1 : 0,
-      may_have_gaps(given) ? 1 : 0};
+// Whether one process would surely have the tensor in the order of its axes in
+// memory. All ranks of the grid call it.
+bool is_in_usual_order(const at::Tensor& given) {
+  std::vector<std::int64_t> doubts{
+      may_be_reordered(given) || may_have_gaps(given) ? 1 : 0};
   comm::all_reduce(
-      split_of(given).tiles->group(), votes,
+      split_of(given).tiles->group(), doubts,
       {.op = comm::ReduceOp::kMax, .name = "order of an image in memory"})
       .wait();
-  if (votes[kHasGaps] > 0) return std::nullopt;
-  if (votes[kNotUsual] > 0)
-    return votes[kNotLast] > 0 ? MemoryOrder::kOther
-                               : MemoryOrder::kChannelsLast;
-  // Layers with halos give parts in the usual order, whatever one process does.
-  if (votes[kMayBeLast] > 0 && given.size(1) > 1) return std::nullopt;
-  return MemoryOrder::kUsual;
+  return doubts[0] == 0;
 }
 
 template <std::size_t kAxes, bool kExact>
@@ -178,13 +147,12 @@ void nearest(Call& call) {
   if (rules == rules_of(MemoryOrder::kChannelsLast) &&
       rules == rules_of(MemoryOrder::kOther))
     return resize(call, rules);
-  const auto order = memory_order(given);
-  if (!order)
+  if (!is_in_usual_order(given))
     call.refuse(
         "with these sizes the nearest inputs depend on how one process would "
         "have the image in memory, which its parts do not tell; call "
         "clone(at::MemoryFormat::Contiguous) before it");
-  resize(call, rules_of(*order));
+  resize(call, rules);
 }
 
 template <std::size_t kAxes>

@@ -104,8 +104,7 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
   if (from >= 0 && cuts > 1)
     return make_view(given, local_of(given), split, from);
   if (const auto kept = kept_axes(split, to)) {
-    Split result{split.tiles, to, *kept, split.layout,
-                 split.may_be_channels_last};
+    Split result{split.tiles, to, *kept, split.layout, split.may_be_reordered};
     return make_view(given, local_of(given).reshape(result.local_sizes()),
                      result);
   }
@@ -173,6 +172,9 @@ at::Tensor permuted(const at::Tensor& given, const Sizes& order) {
     if (cut >= 0)
       result.cut_axes[static_cast<std::size_t>(cut)] = static_cast<int>(i);
   }
+  // Copies of it may keep the order, and contiguous() of it is not noticed.
+  if (!std::is_sorted(order.begin(), order.end()))
+    result.may_be_reordered = true;
   return make_view(given, local_of(given).permute(order), result);
 }
 
@@ -249,12 +251,14 @@ void select(Call& call) {
 
 void cat(Call& call) {
   const at::Tensor first = first_split(call);
-  const Split split = split_of(first);
+  Split split = split_of(first);
   const std::int64_t axis = front_axis(call[1].toInt(), first.dim());
   if (split.is_cut(axis)) call.refuse("it joins along an axis that is cut");
   std::vector<at::Tensor> parts;
-  for (const at::Tensor& one : call[0].toTensorVector())
+  for (const at::Tensor& one : call[0].toTensorVector()) {
+    if (may_be_reordered(one)) split.may_be_reordered = true;
     parts.push_back(part_like(call, one, split));
+  }
   const at::Tensor local = at::cat(parts, axis);
   call.give(make_split(local, split_like(split, local)));
 }

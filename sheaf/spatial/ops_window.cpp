@@ -32,8 +32,7 @@ void convolve(Call& call) {
   WindowPlan plan = plan_windows(split, windows);
   plan.output.sizes[plan.output.sizes.size() - axes - 1] = weight.size(0);
   // Then libtorch gives the output in that order, whatever the input's.
-  if (weight.suggest_memory_format() != at::MemoryFormat::Contiguous)
-    plan.output.may_be_channels_last = true;
+  if (may_be_reordered(weight)) plan.output.may_be_reordered = true;
   const ConvolutionTask task{split, windows, plan, call[8].toInt()};
   if (split.tiles->is_overlapping() && can_overlap(task))
     return call.give(

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/spatial/parts.hpp"
@@ -179,7 +180,19 @@ std::string Split::text() const {
 
 bool operator==(const Split& a, const Split& b) {
   return a.tiles == b.tiles && a.sizes == b.sizes && a.cut_axes == b.cut_axes &&
-         a.layout == b.layout;  // not how it lies in memory
+         a.layout == b.layout;
+}
+
+bool may_be_reordered(const at::Tensor& tensor) {
+  if (is_split(tensor)) return split_of(tensor).may_be_reordered;
+  if (!tensor.defined() || tensor.layout() != at::kStrided) return false;
+  std::int64_t outer = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    if (tensor.size(axis) <= 1) continue;
+    if (tensor.stride(axis) > outer) return true;
+    outer = tensor.stride(axis);
+  }
+  return false;
 }
 
 void check_on_host(const std::string& what, const at::Device& device) {
@@ -192,8 +205,7 @@ at::Tensor make_split(at::Tensor local, Split split, int flat_from) {
   check_on_host("a part of a split tensor", local.device());
   SHEAF_ASSERT(local.sizes().vec() == split.local_sizes(), "a part of ",
                local.dim(), " axes for ", split.text());
-  if (local.suggest_memory_format() != at::MemoryFormat::Contiguous)
-    split.may_be_channels_last = true;
+  if (may_be_reordered(local)) split.may_be_reordered = true;
   return at::Tensor(c10::make_intrusive<SplitImpl>(
       std::move(local), std::move(split), flat_from));
 }
@@ -268,7 +280,8 @@ Split even_split(const std::shared_ptr<Tiles>& tiles,
 at::Tensor cut(const at::Tensor& whole, const std::shared_ptr<Tiles>& tiles,
                int first_axis) {
   check_on_host("a tensor to be cut", whole.device());
-  const Split split = even_split(tiles, whole.sizes().vec(), first_axis);
+  Split split = even_split(tiles, whole.sizes().vec(), first_axis);
+  split.may_be_reordered = may_be_reordered(whole);
   at::Tensor result = make_split(cut_part(whole, split), split);
   if (!whole.is_non_overlapping_and_dense()) set_gaps(result);
   return result;

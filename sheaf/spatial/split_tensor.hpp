@@ -25,9 +25,10 @@ struct Split {
   // By axis of the grid: which axis of the tensor it cuts; -1: none.
   std::vector<int> cut_axes;
   halo::Layout layout;
-  // Whether one process might have the tensor in channels_last order: it, or
-  // one that it was computed from, has had parts in that order.
-  bool may_be_channels_last = false;
+  // Whether one process might have the tensor in another order in memory than
+  // that of its axes, such as channels_last: one that it was computed from may
+  // have been. Parts do not show it.
+  bool may_be_reordered = false;
 
   // The axis of the grid that cuts an axis of the tensor; -1: none does.
   int grid_axis(std::int64_t axis) const;
@@ -39,7 +40,9 @@ struct Split {
   bool has_nothing() const;  // on this rank
   std::string text() const;  // "2x3x[0|4|8]x8"
 };
-bool operator==(const Split& a, const Split& b);
+bool operator==(const Split& a, const Split& b);  // but for that order
+// The same of any tensor.
+bool may_be_reordered(const at::Tensor& tensor);
 
 // This rank's part of a tensor, and how that is cut. `flat_from`: axes from
 // there on are shown as one, as flatten() does.

@@ -147,7 +147,11 @@ class StepMaker {
       const std::int64_t number = some_layer();
       if (block(number).kind != "rare") step.set("throw_parameter", number);
     } else {
-      step.set("throw_backward", some_block());
+      // Only of the last one all ranks surely have a gradient, if any has.
+      step.set("throw_backward",
+               has_block(case_, "rare")
+                   ? static_cast<std::int64_t>(case_.blocks.size())
+                   : some_block());
     }
   }
 
