@@ -45,15 +45,18 @@ void check_alone_in_mpi() {
 
 void check_alone_without_mpi() {
   if (is_meant_to_be_alone()) return;
+  const char* const rank = std::getenv("RANK");
+  SHEAF_CHECK(!rank || std::getenv("WORLD_SIZE"), "RANK=", rank ? rank : "",
+              " is set, and WORLD_SIZE is not; set it to the number of ranks, "
+              "or unset RANK");
   const int size = number_in("WORLD_SIZE");
   SHEAF_CHECK(size <= 1, "WORLD_SIZE=", size,
               " specifies more than one rank, and ",
-              std::getenv("RANK")
-                  ? "this program does not read torchrun's variables; "
-                    "call sheaf::tensor::init, or start it by sheaf run or "
-                    "mpirun"
-                  : "RANK is not set; set it to this process's rank, or "
-                    "unset WORLD_SIZE");
+              rank ? "this program does not read torchrun's variables; "
+                     "call sheaf::tensor::init, or start it by sheaf run or "
+                     "mpirun"
+                   : "RANK is not set; set it to this process's rank, or "
+                     "unset WORLD_SIZE");
   const auto task = slurm_task();
   SHEAF_CHECK(
       !task || task->tasks == 1, "srun has started ", task ? task->tasks : 0,

@@ -120,6 +120,18 @@ void check_same_bits(const comm::Group& group, const NamedTensors& tensors) {
   }
 }
 
+namespace {
+
+// What a graph has saved must not be written to without need: backward() would
+// refuse it.
+bool has_same_bits(const at::Tensor& tensor, const at::Tensor& slice) {
+  const at::Tensor here = tensor.cpu().contiguous();
+  return here.nbytes() == 0 ||
+         std::memcmp(here.data_ptr(), slice.data_ptr(), here.nbytes()) == 0;
+}
+
+}  // namespace
+
 void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
                        int root) {
   std::map<at::ScalarType, std::vector<at::Tensor>> lumps;
@@ -143,7 +155,9 @@ void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
       each([](auto slice, const auto& tensor) { slice.copy_(tensor); });
     comm::broadcast(group, tensor::buffer_of(block), {.root = root}).wait();
     if (group.rank() != root)
-      each([](const auto& slice, auto tensor) { tensor.copy_(slice); });
+      each([](const auto& slice, auto tensor) {
+        if (!has_same_bits(tensor, slice)) tensor.copy_(slice);
+      });
     lump.clear();
   };
   for (const auto& [name, tensor] : tensors) {

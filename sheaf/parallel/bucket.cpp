@@ -37,7 +37,12 @@ at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter,
 
 Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
                bool is_staged)
-    : members_(std::move(members)) {
+    : group_(group), is_staged_(is_staged), members_(std::move(members)) {
+  gradients_.resize(members_.size());
+  allocate();
+}
+
+void Bucket::allocate() {
   std::int64_t elements = 0;
   for (const BucketMember& member : members_)
     if (!member.is_exchanged_alone)
@@ -45,15 +50,14 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
   // As many as a rank has that exchanges it where it is.
   if (members_.size() == 1 && elements > 0)
     elements = members_[0].parameter.numel();
-  gradients_.resize(members_.size());
   // Parameters without elements have a block of none.
   const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
   if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
   const at::Tensor& first = members_[0].parameter;
-  shared_ = tensor::empty_shared(group, {elements}, first.scalar_type());
+  shared_ = tensor::empty_shared(group_, {elements}, first.scalar_type());
   shared_.zero_();
   block_ = shared_;
-  if (is_staged || !first.device().is_cpu()) {
+  if (is_staged_ || !first.device().is_cpu()) {
     block_ = shared_.to(first.device(), shared_.scalar_type(),
                         /*non_blocking=*/false, /*copy=*/true);
     staging_ = std::make_unique<Staging>(block_, shared_);
@@ -67,6 +71,25 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
     gradients_[i] = view_like(block_, at, members_[i].parameter);
     at += aligned(members_[i].parameter.numel());
   }
+}
+
+bool Bucket::is_kept() const {
+  std::size_t views = 0;
+  bool was_reset = false;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (members_[i].is_exchanged_alone) continue;
+    ++views;
+    if (members_[i].parameter.grad().is_same(gradients_[i])) continue;
+    was_reset = true;
+    if (gradients_[i].use_count() > 1) return true;
+  }
+  // Other tensors over the block's memory: backward() adds to it where
+  // parameters still have their gradients.
+  return was_reset && block_.storage().use_count() > 1 + views;
+}
+
+void Bucket::release_kept() {
+  if (block_.defined() && is_kept()) allocate();
 }
 
 const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient,

@@ -35,6 +35,10 @@ class Bucket {
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
+  // Before the gradients of a pass. Somebody may have kept gradients of earlier
+  // ones, which lie in the block, and have given the parameter none or others:
+  // those keep that memory, and the bucket takes another.
+  void release_kept();
   // This rank's gradient of a member; returns the tensor that holds it from
   // now on, and the average later: for members of the block their part of it,
   // for others the gradient itself, or a copy if it does not own its memory.
@@ -62,6 +66,11 @@ class Bucket {
   std::int64_t bytes() const;
 
  private:
+  void allocate();
+  bool is_kept() const;
+
+  comm::Group group_;
+  bool is_staged_;
   std::string name_;
   std::vector<BucketMember> members_;
   at::Tensor shared_;

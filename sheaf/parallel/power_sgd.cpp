@@ -82,7 +82,7 @@ struct Matrix {
 };
 
 struct Plain {
-  at::Tensor from;  // in the bucket
+  std::size_t member = 0;
   at::Tensor wire;
 };
 
@@ -145,7 +145,8 @@ class PowerSgd : public BucketExchange {
     std::int64_t bytes = 0;
     if (!find_factors(group, bucket, divisor, layout, bytes))
       return bytes + average_plainly(group, bucket, divisor);
-    for (const Plain& plain : layout.plain) plain.from.copy_(plain.wire);
+    for (const Plain& plain : layout.plain)
+      shared_view(bucket, plain.member).copy_(plain.wire);
     for (Matrix& matrix : layout.matrices) restore(bucket, matrix);
     return bytes;
   }
@@ -238,7 +239,8 @@ class PowerSgd : public BucketExchange {
       if (is_worth_it(bucket.gradient(i)))
         layout.matrices.push_back(make_matrix(bucket, i, layout));
       else
-        layout.plain.push_back(make_plain(shared_view(bucket, i), layout));
+        layout.plain.push_back(
+            {i, layout.first.cut(bucket.gradient(i).sizes())});
     return layout;
   }
 
@@ -269,10 +271,6 @@ class PowerSgd : public BucketExchange {
     return matrix;
   }
 
-  static Plain make_plain(const at::Tensor& from, Layout& layout) {
-    return {from, layout.first.cut(from.sizes())};
-  }
-
   // What an average of the gradients themselves gives. Where it is not finite,
   // the step is a bad one, for all ranks.
   std::int64_t average_plainly(const comm::Group& group, Bucket& bucket,
@@ -287,7 +285,8 @@ class PowerSgd : public BucketExchange {
   bool find_factors(const comm::Group& group, const Bucket& bucket, int divisor,
                     Layout& layout, std::int64_t& bytes) const {
     for (Matrix& matrix : layout.matrices) project(bucket, matrix);
-    for (const Plain& plain : layout.plain) plain.wire.copy_(plain.from);
+    for (const Plain& plain : layout.plain)
+      plain.wire.copy_(shared_view(bucket, plain.member));
     bytes += layout.first.average(group, divisor);
     if (!layout.first.is_finite()) return false;
     for (Matrix& matrix : layout.matrices) {

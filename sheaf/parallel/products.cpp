@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/version.h>
 
 #include <string_view>
 
@@ -49,13 +50,23 @@ bool is_view(const std::string& name) {
   return false;
 }
 
+// Of the user, on a view of a parameter.
+bool has_hooks(torch::autograd::Node& node) {
+#if TORCH_VERSION_MAJOR >= 2
+  if (!node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty())
+    return true;
+#endif
+  return !node.pre_hooks().empty() || !node.post_hooks().empty();
+}
+
 // Whether its gradient becomes the parameter's through views alone, and not
-// through a function that would be passed over.
+// through a function or hook that would be passed over.
 bool leads_to(const at::Tensor& tensor, const at::Tensor& parameter) {
   const auto goal = torch::autograd::impl::grad_accumulator(parameter);
   auto node = torch::autograd::impl::gradient_edge(tensor).function;
   while (node && node != goal) {
-    if (!is_view(node->name()) || node->num_outputs() != 1) return false;
+    if (!is_view(node->name()) || node->num_outputs() != 1 || has_hooks(*node))
+      return false;
     node = node->next_edge(0).function;
   }
   return node == goal;

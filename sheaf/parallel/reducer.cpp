@@ -136,8 +136,10 @@ void Reducer::begin_pass(std::optional<std::size_t> /*first*/) {
   has_begun_ = true;
   next_launch_ = 0;
   ready_order_.clear();
-  for (std::size_t i = 0; i < buckets_.size(); ++i)
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    buckets_[i]->release_kept();
     pending_[i] = buckets_[i]->size();
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (never_used_[i]) take_nothing(i);
 }

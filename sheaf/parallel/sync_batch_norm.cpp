@@ -110,6 +110,10 @@ struct Function : torch::autograd::Function<Function> {
 
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
+    SHEAF_CHECK(!at::GradMode::is_enabled(),
+                "gradients of gradients (create_graph) do not pass batch "
+                "normalisation over all ranks; call use_local_batch_norm() on "
+                "the module, or leave this layer out of that part of the loss");
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];

@@ -31,7 +31,8 @@ at::Tensor staged(const at::Tensor& tensor, bool with_content) {
   SHEAF_CHECK(tensor.layout() == at::kStrided, "a tensor of layout ",
               tensor.layout(),
               " was given; only dense ones can be exchanged: call to_dense()");
-  if (tensor.device().is_cpu() && tensor.is_contiguous())
+  // One with the negative bit has other numbers than its memory.
+  if (tensor.device().is_cpu() && tensor.is_contiguous() && !tensor.is_neg())
     return tensor.detach();
   const auto options = at::TensorOptions(tensor.scalar_type())
                            .pinned_memory(tensor.device().is_cuda());
@@ -41,7 +42,11 @@ at::Tensor staged(const at::Tensor& tensor, bool with_content) {
 }
 
 void unstage(const at::Tensor& stand_in, const at::Tensor& tensor) {
-  if (tensor.is_alias_of(stand_in)) return;
+  if (tensor.is_alias_of(stand_in)) {
+    // So that autograd notices that what it has saved was written to.
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    return;
+  }
   const at::NoGradGuard no_grad;
   tensor.detach().copy_(stand_in);
 }

@@ -205,6 +205,29 @@ TEST(Reducer, BuffersFollowRankZero) {
   });
 }
 
+// A gradient that the program keeps, as multi-task methods do, is its own.
+TEST(Reducer, KeptGradientsAreNotWrittenTo) {
+  for (const bool keeps_view : {false, true})
+    run_threads(2, [&](const Group& group) {
+      Many net(3);
+      DataParallel model(net, group, {.find_unused_parameters = true});
+      const auto gradient_of = [&](double scale) {
+        forget_gradients(*net);
+        model.forward(std::vector{0, 1, 2}, scale * (group.rank() + 1))
+            .backward();
+        const at::Tensor& gradient = net->parameters()[0].grad();
+        return keeps_view ? gradient.view({-1}) : gradient;
+      };
+      for (int step = 0; step < 3; ++step) {
+        const at::Tensor first = gradient_of(1);
+        const at::Tensor copy = first.clone();
+        const at::Tensor second = gradient_of(7);
+        EXPECT_TRUE(first.equal(copy));
+        EXPECT_TRUE(second.allclose(7 * copy));
+      }
+    });
+}
+
 TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
   for (const bool by_active : {false, true})
     run_threads(3, [=](const Group& group) {
