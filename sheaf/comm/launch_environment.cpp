@@ -46,9 +46,6 @@ void check_alone_in_mpi() {
 void check_alone_without_mpi() {
   if (is_meant_to_be_alone()) return;
   const char* const rank = std::getenv("RANK");
-  SHEAF_CHECK(!rank || std::getenv("WORLD_SIZE"), "RANK=", rank ? rank : "",
-              " is set, and WORLD_SIZE is not; set it to the number of ranks, "
-              "or unset RANK");
   const int size = number_in("WORLD_SIZE");
   SHEAF_CHECK(size <= 1, "WORLD_SIZE=", size,
               " specifies more than one rank, and ",
@@ -65,6 +62,9 @@ void check_alone_without_mpi() {
       ", and each would be alone. Call sheaf::tensor::init, which needs no "
       "MPI; or start the program once in the batch script by sheaf run or "
       "mpirun; or set RANK=0 and WORLD_SIZE=1 if each task is to be alone");
+  SHEAF_CHECK(!rank || std::getenv("WORLD_SIZE"), "RANK=", rank ? rank : "",
+              " is set, and WORLD_SIZE is not; set it to the number of ranks, "
+              "or unset RANK");
 }
 
 }  // namespace

@@ -183,6 +183,8 @@ TEST_F(Slurm, ALoneRankOfTorchrunIsRefused) {
   expect_throws<UsageError>([&] { init(); }, {"sheaf::tensor::init"});
   set({{"WORLD_SIZE", "2"}});
   expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
+  set({{"RANK", "3"}});
+  expect_throws<UsageError>([&] { init(); }, {"RANK=3", "WORLD_SIZE is not"});
 }
 
 TEST_F(Slurm, ALoneRankOfMpiIsRefused) {

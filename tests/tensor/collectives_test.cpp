@@ -48,6 +48,27 @@ TEST(TensorCollectives, AllReduceEveryShapeAndType) {
     });
 }
 
+// Its memory has the numbers of the opposite sign.
+TEST(TensorCollectives, TensorsWithTheNegativeBit) {
+  run_threads(2, [](const Group& group) {
+    const at::Tensor one = at::full({3}, group.rank() + 1.0);
+    const at::Tensor negative = group.rank() == 0 ? at::_neg_view(one) : -one;
+    all_reduce(group, negative).wait();
+    EXPECT_TRUE(negative.equal(at::full({3}, -3.0))) << negative;
+  });
+}
+
+// Autograd refuses a graph that needs what was there before.
+TEST(TensorCollectives, WritesAreSeenByAutograd) {
+  run_threads(2, [](const Group& group) {
+    const at::Tensor weight = at::ones({2}).requires_grad_();
+    const at::Tensor factor = at::full({2}, group.rank() + 1.0);
+    const at::Tensor product = weight * factor;
+    all_reduce(group, factor).wait();
+    EXPECT_THROW(product.sum().backward(), c10::Error);
+  });
+}
+
 TEST(TensorCollectives, Reductions) {
   run_threads(3, [](const Group& group) {
     const auto value = [&](ReduceOp op) {

@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "sheaf/base/error.hpp"
+#include "tests/parallel/chain.hpp"
+
+// Gradients of no_sync() that wait while the program resets some, uses graphs
+// again, or goes on after an exception: each rank does what one process does.
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+
+// One rank's program without any exchange.
+struct Alone {
+  Chain net;
+  at::Tensor forward(const at::Tensor& x) { return net->forward(x); }
+  int no_sync() { return 0; }
+};
+
+at::Tensor rows_of(int rank, double scale, at::ScalarType type) {
+  return torch::arange(6, torch::kDouble)
+      .view({2, 3})
+      .mul(0.1 * scale)
+      .add(rank + 0.3)
+      .to(type);
+}
+
+// Runs body(model, net, input), where input(scale) are rows of the rank.
+template <class Body>
+void expect_as_alone(Body body) {
+  with_each_strategy(2, [&](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    std::vector<at::Tensor> want;
+    for (int rank = 0; rank < 2; ++rank) {
+      Chain one;
+      one->to(type);
+      Alone alone{one};
+      body(alone, one,
+           [&](double scale) { return rows_of(rank, scale, type); });
+      want.resize(one->parameters().size());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const at::Tensor half = one->parameters()[i].grad() / 2;
+        want[i] = want[i].defined() ? want[i] + half : half;
+      }
+    }
+    body(model, net,
+         [&](double scale) { return rows_of(group.rank(), scale, type); });
+    expect_gradients(net, want);
+  });
+}
+
+template <class Model, class Input>
+at::Tensor loss_of(Model& model, const Input& input, double scale) {
+  return model.forward(input(scale)).square().mean();
+}
+
+template <class Model, class Input>
+void first_step(Model& model, Chain& net, const Input& input) {
+  loss_of(model, input, 1).backward();
+  forget_gradients(*net);
+}
+
+TEST(WaitingRows, AreForgottenByAResetWithinNoSync) {
+  expect_as_alone([](auto& model, Chain& net, const auto& input) {
+    first_step(model, net, input);
+    {
+      [[maybe_unused]] const auto guard = model.no_sync();
+      const at::Tensor loss = loss_of(model, input, 1);
+      loss.backward({}, /*retain_graph=*/true);
+      forget_gradients(*net);
+      loss.backward();
+    }
+    loss_of(model, input, 2).backward();
+  });
+}
+
+TEST(WaitingRows, ComeBackWithAGraphThatIsUsedAgain) {
+  expect_as_alone([](auto& model, Chain& net, const auto& input) {
+    first_step(model, net, input);
+    at::Tensor first, second;
+    {
+      [[maybe_unused]] const auto guard = model.no_sync();
+      first = loss_of(model, input, 1);
+      first.backward({}, /*retain_graph=*/true);
+      second = loss_of(model, input, 3);
+    }
+    forget_gradients(*net);
+    (first + second).backward();
+  });
+}
+
+TEST(WaitingRows, SurviveAPassThatThrows) {
+  expect_as_alone([](auto& model, Chain& net, const auto& input) {
+    first_step(model, net, input);
+    {
+      [[maybe_unused]] const auto guard = model.no_sync();
+      loss_of(model, input, 1).backward();
+    }
+    const at::Tensor output = model.forward(input(2));
+    output.register_hook([](const at::Tensor& g) -> at::Tensor {
+      throw std::runtime_error("a user's error");
+      return g;
+    });
+    EXPECT_THROW(output.square().mean().backward(), std::runtime_error);
+    loss_of(model, input, 3).backward();
+  });
+}
+
+TEST(WaitingRows, AreExchangedWithAPenaltyAlone) {
+  expect_as_alone([](auto& model, Chain& net, const auto& input) {
+    first_step(model, net, input);
+    {
+      [[maybe_unused]] const auto guard = model.no_sync();
+      loss_of(model, input, 1).backward();
+    }
+    at::Tensor sum;
+    for (const at::Tensor& one : net->parameters())
+      sum = sum.defined() ? sum + one.square().sum() : one.square().sum();
+    sum.backward();
+  });
+}
+
+// DadParallel cannot tell the two apart.
+TEST(WaitingRows, BackwardWithinAHookOfTheSameGraphIsAnError) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    net->to(torch::kDouble);
+    DadParallel model(net, group, {.link = LinkModel{.ranks = 2}});
+    const at::Tensor output = model.forward(input_for(group, at::kDouble));
+    at::Tensor other = output.sum();
+    bool is_within = false;
+    output.register_hook([&](const at::Tensor& g) -> at::Tensor {
+      if (std::exchange(is_within, true)) return g;
+      const at::AutoGradMode on(true);
+      other.backward({}, /*retain_graph=*/true);
+      return g;
+    });
+    EXPECT_THROW(output.square().mean().backward(), UsageError);
+  });
+}
+
+// The hook would be passed over, were the weight's product exchanged.
+TEST(WaitingRows, HooksOnViewsOfWeightsAreCalled) {
+  run_threads(2, [](const Group& group) {
+    struct Net : torch::nn::Module {
+      Net() : weight(register_parameter("w", at::ones({2, 3}, at::kDouble))) {}
+      at::Tensor forward(const at::Tensor& x) {
+        const at::Tensor view = weight.t();
+        if (view.requires_grad())
+          view.register_hook([](const at::Tensor& g) { return g * 0.5; });
+        return x.mm(view);
+      }
+      at::Tensor weight;
+    };
+    const auto net = std::make_shared<Net>();
+    DadParallel<Net> model(net, group, {.link = LinkModel{.ranks = 2}});
+    model.forward(at::full({1, 3}, group.rank() + 1.0, at::kDouble))
+        .sum()
+        .backward();
+    EXPECT_TRUE(net->weight.grad().equal(at::full_like(net->weight, 0.75)));
+  });
+}
+
+}  // namespace
+}  // namespace sheaf::parallel
