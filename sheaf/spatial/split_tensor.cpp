@@ -95,6 +95,15 @@ class SplitImpl : public c10::TensorImpl {
     refuse_use(split_, "set_data()", "make a new tensor instead");
   }
 
+  // Also while somebody refers to it weakly, as the hook of retain_grad() does,
+  // which the history owns.
+  void release_resources() override {
+    TensorImpl::release_resources();
+    local_.reset();
+    split_ = {};
+    history_.reset();
+  }
+
   at::Tensor local_;
   Split split_;
   int flat_from_;
