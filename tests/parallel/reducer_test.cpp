@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/gradients.hpp"
@@ -202,6 +204,22 @@ TEST(Reducer, BuffersFollowRankZero) {
     net->count.fill_(group.rank() + 5);
     model.forward(torch::ones({1})).sum().backward();
     EXPECT_EQ(net->count.item<float>(), 5);
+  });
+}
+
+// Unless somebody keeps one, gradients of all steps lie in the same memory.
+TEST(Reducer, GradientsKeepTheirPlaces) {
+  run_threads(2, [](const Group& group) {
+    Many net(3);
+    DataParallel model(net, group);
+    std::set<const void*> places;
+    for (int step = 0; step < 6; ++step) {
+      forget_gradients(*net);
+      model.forward(std::vector{0, 1, 2}, 1.0).backward();
+      // Buckets are made anew after the first step.
+      if (step > 0) places.insert(net->gradient(0).data_ptr());
+    }
+    EXPECT_EQ(places.size(), 1U);
   });
 }
 
