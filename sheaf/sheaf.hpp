@@ -88,6 +88,8 @@ using parallel::DadParallel;
 using parallel::DataParallel;
 using parallel::DataParallelOptions;
 using parallel::forget_gradients;
+using parallel::join_models;
+using parallel::JoinOptions;
 using parallel::layers_of;
 using parallel::LossScale;
 using parallel::make_half_exchange;

@@ -50,13 +50,13 @@ void BackwardPass::connect(std::vector<GradientSink*> sinks,
     parameters.push_back(std::move(one.parameter));
   hooks_ = std::make_unique<GradientHooks>(
       parameters, [this, to = std::move(connections)](const NewGradient& one) {
-        on_gradient(to[one.parameter], one.owns_memory);
+        on_gradient(to[one.parameter], one);
       });
 }
 
-void BackwardPass::on_gradient(const Connection& to, bool owns_memory) {
+void BackwardPass::on_gradient(const Connection& to, NewGradient gradient) {
   const std::lock_guard lock(mutex_);
-  const NewGradient gradient{to.index, owns_memory};
+  gradient.parameter = to.index;
   if (!is_syncing_) return to.sink->add_local(gradient);
   SHEAF_CHECK(!at::GradMode::is_enabled(),
               "gradients of a backward() with create_graph cannot be averaged; "

@@ -86,7 +86,7 @@ class BackwardPass {
  private:
   struct End;
 
-  void on_gradient(const Connection& to, bool owns_memory);
+  void on_gradient(const Connection& to, NewGradient gradient);
   void wait_for_end_of_others();
   void open_locked(const Connection* first = nullptr);
   void discard_locked();

@@ -12,6 +12,7 @@
 #include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/link_probe.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/parallel/parameter_claim.hpp"
 #include "sheaf/parallel/parameter_use.hpp"
 #include "sheaf/parallel/plan_trials.hpp"
 #include "sheaf/parallel/wrapped_parameters.hpp"
@@ -99,6 +100,7 @@ struct DadParallelCore::State {
   std::vector<RouteChoice> choices;     // empty: not planned
   bool skips_zeros = false;             // of the plan that is installed
   FactorPlan plan;
+  ParameterClaim claim;
   BackwardPass pass;
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
@@ -178,6 +180,7 @@ void DadParallelCore::wrap() {
   ModuleTensors now = share_tensors(state.group, *state.module, state.tensors);
   if (!state.wrapped) check_not_empty(now.trained);
   check_like_homes(state.group, state.module->parameters(), "DadParallel");
+  if (state.group.size() > 1) state.claim.set(now.trained);
   state.tensors = std::move(now);
   state.wrapped.emplace(*state.module);
   if (state.group.size() == 1) return;

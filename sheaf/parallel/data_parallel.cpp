@@ -8,6 +8,7 @@
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
+#include "sheaf/parallel/parameter_claim.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/parallel/wrapped_parameters.hpp"
 #include "sheaf/tensor/collectives.hpp"
@@ -19,12 +20,14 @@ namespace {
 const std::string kCommon = "common/";
 const std::string kOwn = "own/";
 
-// What ranks announce to those that have finished.
+// What ranks announce within join(): that they have finished, or what comes
+// next, plus kWords times the model's number.
 enum Word : std::int32_t {
   kFinished = 0,
   kPass = 1,
   kBuffers = 2,
-  kChanged = 3
+  kChanged = 3,
+  kWords = 4
 };
 
 ReducerOptions reducer_options(const DataParallelOptions& options) {
@@ -49,11 +52,12 @@ struct DataParallelCore::State {
   DataParallelOptions options;
   ModuleTensors tensors;
   std::optional<WrappedParameters> wrapped;
+  ParameterClaim claim;
   std::unique_ptr<Reducer> reducer;  // none in a group of one
   BackwardPass pass;
-  bool has_join = false;
-  JoinOptions join;
-  std::int64_t passes = 0;  // since join()
+  std::weak_ptr<JoinState> join;
+  std::int32_t join_number = 0;  // among its models
+  std::int64_t passes = 0;       // since join()
   std::function<void()> before_pass;
 
   bool keeps(const at::Tensor& parameter) const {
@@ -62,38 +66,116 @@ struct DataParallelCore::State {
         [&](const at::Tensor& one) { return one.is_same(parameter); });
   }
 
-  // An error that a pass ends with on all ranks ends join() on all of them.
-  bool is_joining() {
-    if (reducer && reducer->has_unused()) has_join = false;
-    return has_join;
+  // The join() that is under way, or null.
+  std::shared_ptr<JoinState> joining() const;
+  std::vector<std::int32_t> announce(Word word) const;
+  void begin_pass(const std::vector<std::int32_t>& words) const;
+  void send_buffers(const std::vector<std::int32_t>& words) {
+    const auto first =
+        std::find_if(words.begin(), words.end(),
+                     [](std::int32_t word) { return word != kFinished; });
+    tensors.buffers.broadcast(group, static_cast<int>(first - words.begin()));
   }
-  void set_join(bool is_on) {
-    has_join = is_on;
-    passes = 0;
-    if (reducer) reducer->set_active(group.size(), group.size());
+  // All ranks get the weights of one that made the most passes.
+  void share_last() {
+    std::vector<std::int64_t> mine{passes};
+    std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
+    comm::all_gather(group, mine, all, {.name = "join"}).wait();
+    const auto most = std::max_element(all.begin(), all.end());
+    const int root = static_cast<int>(most - all.begin());
+    broadcast_tensors(group, tensors.parameters, root);
+    tensors.buffers.broadcast(group, root);
   }
-  // What each rank is about to do; `word` is this rank's.
+};
+
+// Lives as long as the guard that join() returns.
+struct DataParallelCore::JoinState {
+  std::vector<State*> models;
+  JoinOptions options;
+  bool is_on = true;
+
+  // An error that a pass ends with on all ranks ends it on all of them.
+  bool has_ended() const {
+    return !is_on || std::any_of(models.begin(), models.end(), [](State* one) {
+      return one->reducer && one->reducer->has_unused();
+    });
+  }
+  void end() {
+    is_on = false;
+    for (State* const one : models)
+      if (one->reducer)
+        one->reducer->set_active(one->group.size(), one->group.size());
+  }
+  // What each rank is about to do; `word` is this rank's. On return those that
+  // have not finished are about to do the same.
   std::vector<std::int32_t> announce(std::int32_t word) {
+    const comm::Group& group = models[0]->group;
     std::vector<std::int32_t> mine{word};
     std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));
     comm::all_gather(group, mine, all, {.name = "join"}).wait();
-    if (std::find(all.begin(), all.end(), kChanged) == all.end()) return all;
-    set_join(false);  // on all ranks
-    throw UsageError(
-        "the module has changed within join(); change it before join() or "
-        "after finish()");
+    std::int32_t next = kFinished;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] == kFinished) continue;
+      if (all[i] % kWords == kChanged)
+        fail(
+            "the module has changed within join(); change it before join() or "
+            "after finish()");
+      if (next == kFinished) next = all[i];
+      if (all[i] != next)
+        fail(concat("within join(), rank ", i, " is in ", place(all[i]),
+                    " while another is in ", place(next),
+                    "; all ranks that have data make the same calls in each "
+                    "step"));
+    }
+    return all;
   }
-  void begin_pass(const std::vector<std::int32_t>& words) {
-    const auto active =
-        static_cast<int>(std::count(words.begin(), words.end(), kPass));
-    reducer->set_active(active,
-                        join.divide_by_active_ranks ? active : group.size());
+  // Until all ranks have finished.
+  void follow() {
+    for (;;) {
+      const auto words = announce(kFinished);
+      const auto next = *std::max_element(words.begin(), words.end());
+      if (next == kFinished) return;
+      State& model = *models[static_cast<std::size_t>(next / kWords)];
+      if (next % kWords == kBuffers) {
+        model.send_buffers(words);
+      } else {
+        model.begin_pass(words);
+        model.reducer->shadow_pass();
+      }
+    }
   }
-  void send_buffers(const std::vector<std::int32_t>& words) {
-    const auto first = std::find(words.begin(), words.end(), kBuffers);
-    tensors.buffers.broadcast(group, static_cast<int>(first - words.begin()));
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) {
+    end();  // on all ranks
+    throw UsageError(reason);
+  }
+  std::string place(std::int32_t word) const {
+    return concat(word % kWords == kPass ? "backward()" : "forward()",
+                  models.size() > 1
+                      ? concat(" of the model number ", word / kWords)
+                      : "");
   }
 };
+
+std::shared_ptr<DataParallelCore::JoinState> DataParallelCore::State::joining()
+    const {
+  const auto found = join.lock();
+  return found && !found->has_ended() ? found : nullptr;
+}
+
+void DataParallelCore::State::begin_pass(
+    const std::vector<std::int32_t>& words) const {
+  const auto is_active = [](std::int32_t word) { return word != kFinished; };
+  const auto active =
+      static_cast<int>(std::count_if(words.begin(), words.end(), is_active));
+  const bool divides_by_active = joining()->options.divide_by_active_ranks;
+  reducer->set_active(active, divides_by_active ? active : group.size());
+}
+
+std::vector<std::int32_t> DataParallelCore::State::announce(Word word) const {
+  return joining()->announce(word + kWords * join_number);
+}
 
 DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    const comm::Group& group,
@@ -108,7 +190,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   wrap();
   state.pass.set_before_pass([&state] {
     if (state.before_pass) state.before_pass();
-    if (!state.is_joining()) return;
+    if (!state.joining()) return;
     ++state.passes;
     state.begin_pass(state.announce(kPass));
   });
@@ -129,6 +211,7 @@ void DataParallelCore::wrap() {
   std::erase_if(now.trained,
                 [&](const auto& one) { return state.keeps(one.tensor); });
   if (!state.wrapped) check_not_empty(now.trained);
+  if (state.group.size() > 1) state.claim.set(now.trained);
   state.tensors = std::move(now);
   state.wrapped.emplace(*state.module);
   if (state.group.size() == 1) return;
@@ -147,14 +230,14 @@ void DataParallelCore::before_forward() {
   if (!state.reducer) return;
   state.pass.discard_broken();
   if (const auto changed = state.wrapped->find_change(*state.module)) {
-    if (state.is_joining()) state.announce(kChanged);  // throws
+    if (state.joining()) state.announce(kChanged);  // throws
     agree_on_change(state.group, *changed);
     wrap();
   }
   if (state.pass.is_syncing()) {
     state.reducer->before_forward();
     if (state.options.broadcast_buffers && !state.tensors.buffers.empty()) {
-      if (state.is_joining())
+      if (state.joining())
         state.send_buffers(state.announce(kBuffers));
       else
         state.tensors.buffers.broadcast(state.group);
@@ -181,31 +264,70 @@ void DataParallelCore::set_before_pass(std::function<void()> action) {
   state_->before_pass = std::move(action);
 }
 
-DataParallelCore::Join::Join(DataParallelCore& model,
+namespace {
+
+// Ranks that have finished follow one join() at a time.
+thread_local std::weak_ptr<void> current_join;
+
+void check_same_ranks(const comm::Group& a, const comm::Group& b) {
+  bool are_same = a.size() == b.size();
+  for (int i = 0; are_same && i < a.size(); ++i)
+    are_same = a.world_rank(i) == b.world_rank(i);
+  SHEAF_CHECK(are_same,
+              "the models of one join() are of different groups; "
+              "wrap them with the same group");
+}
+
+}  // namespace
+
+DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
                              const JoinOptions& options)
-    : model_(model) {
-  SHEAF_CHECK(model.state_->options.kept.empty(),
+    : state_(std::make_shared<JoinState>()) {
+  SHEAF_CHECK(!models.empty(), "join_models() was given no model");
+  state_->options = options;
+  for (const DataParallelCore* const model : models) {
+    check_can_join(*model);
+    state_->models.push_back(model->state_.get());
+    check_same_ranks(models[0]->state_->group, model->state_->group);
+  }
+  const auto other = std::static_pointer_cast<JoinState>(current_join.lock());
+  SHEAF_CHECK(!other || other->has_ended() || !models[0]->state_->reducer,
+              "join() of another model is under way, and a rank that has "
+              "finished would take part in the steps of one of them only; "
+              "join them together: auto join = sheaf::join_models({&first, "
+              "&second})");
+  current_join = state_;
+  std::int32_t number = 0;
+  for (State* const one : state_->models) {
+    one->join = state_;
+    one->join_number = number++;
+    one->passes = 0;
+    if (one->reducer)
+      one->reducer->set_active(one->group.size(), one->group.size());
+  }
+}
+
+void DataParallelCore::Join::check_can_join(const DataParallelCore& model) {
+  const State& state = *model.state_;
+  SHEAF_CHECK(state.options.kept.empty(),
               "join() cannot be used where ranks keep gradients to themselves "
               "(SpatialOptions::owns_filters); give ranks without data empty "
               "batches instead");
-  SHEAF_CHECK(!model.state_->is_joining(), "join() is already under way");
-  if (model.state_->reducer) {
-    const std::string layer = first_sync_batch_norm(*model.state_->module);
-    // It would wait in its forward for ranks that make no forward any more.
-    SHEAF_CHECK(layer.empty(), "join() cannot be used with the layer '", layer,
-                "' of ", model.state_->module->name(),
-                ", which normalises over all ranks; call "
-                "use_local_batch_norm() on the module, or give ranks without "
-                "data empty batches instead of join()");
-  }
-  model.state_->set_join(true);
-  model.state_->join = options;
+  SHEAF_CHECK(!state.joining(), "join() is already under way");
+  if (!state.reducer) return;
+  const std::string layer = first_sync_batch_norm(*state.module);
+  // It would wait in its forward for ranks that make no forward any more.
+  SHEAF_CHECK(layer.empty(), "join() cannot be used with the layer '", layer,
+              "' of ", state.module->name(),
+              ", which normalises over all ranks; call "
+              "use_local_batch_norm() on the module, or give ranks without "
+              "data empty batches instead of join()");
 }
 
 DataParallelCore::Join::~Join() {
   if (has_finished_) return;
   if (std::uncaught_exceptions() > 0) {
-    model_.state_->set_join(false);
+    state_->end();
     return;
   }
   try {
@@ -217,28 +339,11 @@ DataParallelCore::Join::~Join() {
 
 void DataParallelCore::Join::finish() {
   if (std::exchange(has_finished_, true)) return;
-  State& state = *model_.state_;
-  if (state.reducer && state.is_joining()) {
-    for (;;) {
-      const auto words = state.announce(kFinished);
-      if (std::count(words.begin(), words.end(), kBuffers)) {
-        state.send_buffers(words);
-      } else if (std::count(words.begin(), words.end(), kPass)) {
-        state.begin_pass(words);
-        state.reducer->shadow_pass();
-      } else {
-        break;
-      }
-    }
-    std::vector<std::int64_t> mine{state.passes};
-    std::vector<std::int64_t> all(static_cast<std::size_t>(state.group.size()));
-    comm::all_gather(state.group, mine, all, {.name = "join"}).wait();
-    const auto most = std::max_element(all.begin(), all.end());
-    const int root = static_cast<int>(most - all.begin());
-    broadcast_tensors(state.group, state.tensors.parameters, root);
-    state.tensors.buffers.broadcast(state.group, root);
+  if (state_->models[0]->reducer && !state_->has_ended()) {
+    state_->follow();
+    for (State* const one : state_->models) one->share_last();
   }
-  state.set_join(false);
+  state_->end();
 }
 
 void DataParallelCore::check_weights() const {

@@ -47,6 +47,9 @@ struct JoinOptions {
 
 // What DataParallel does, for any kind of module. Not thread-safe.
 class DataParallelCore : public Strategy {
+  struct State;
+  struct JoinState;
+
  public:
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    const comm::Group& group, DataParallelOptions options);
@@ -61,14 +64,19 @@ class DataParallelCore : public Strategy {
   // weights of one that stepped last.
   class [[nodiscard]] Join {
    public:
-    Join(DataParallelCore& model, const JoinOptions& options);
+    Join(const std::vector<DataParallelCore*>& models,
+         const JoinOptions& options);
+    Join(DataParallelCore& model, const JoinOptions& options)
+        : Join(std::vector{&model}, options) {}
     ~Join();
     Join(const Join&) = delete;
     Join& operator=(const Join&) = delete;
     void finish();
 
    private:
-    DataParallelCore& model_;
+    static void check_can_join(const DataParallelCore& model);
+
+    std::shared_ptr<JoinState> state_;
     bool has_finished_ = false;
   };
   Join join(const JoinOptions& options = {}) { return Join(*this, options); }
@@ -92,9 +100,16 @@ class DataParallelCore : public Strategy {
  private:
   void wrap();
 
-  struct State;
   std::unique_ptr<State> state_;
 };
+
+// join() of several models that are trained in the same loop, such as the two
+// of a GAN. They are of the same group.
+[[nodiscard]] inline DataParallelCore::Join join_models(
+    const std::vector<DataParallelCore*>& models,
+    const JoinOptions& options = {}) {
+  return {models, options};
+}
 
 // Parameters and buffers of `module` become rank 0's, after a check that all
 // ranks have built the same module. All ranks of the group make it together.

@@ -145,7 +145,8 @@ class FactorReducer : public GradientSink {
     at::Tensor gradient;  // of this pass, taken from the parameter
     GradientMark local;   // of passes without exchange: it waits there
     bool shares_memory = false;
-    bool is_zero = true;  // all of this pass is; not worth a message
+    at::Tensor users_own;  // memory of the user's, where the average belongs
+    bool is_zero = true;   // all of this pass is; not worth a message
 
     bool is_sent() const { return !is_zero || local.is_set(); }
   };

@@ -25,6 +25,7 @@ void FactorReducer::add(const NewGradient& given) {
   } else {
     remainder.gradient = gradient;
     remainder.shares_memory = !given.owns_memory;
+    remainder.users_own = given.is_in_use ? gradient : at::Tensor();
   }
   gradient.reset();
   remainder.local.clear();
@@ -37,6 +38,7 @@ void FactorReducer::add_local(const NewGradient& given) {
   const at::Tensor& parameter = parameters_[given.parameter].tensor;
   Remainder& remainder = remainders_[given.parameter];
   if (!given.owns_memory) remainder.shares_memory = true;
+  if (given.is_in_use) remainder.users_own = parameter.grad();
   GradientMark& mark = sites_[given.parameter].mark;
   // It replaces gradients in place of adding to them, as a reset does.
   SHEAF_CHECK(!mark.is_set() || !at::GradMode::is_enabled(),
@@ -130,8 +132,16 @@ void FactorReducer::discard() noexcept {
       return mark.is_set() && !mark.is_gone(parameters_[i].tensor) &&
              !mark.has_changed();
     };
-    if (resets(sites_[i].mark) || resets(remainders_[i].local))
+    if (resets(sites_[i].mark) || resets(remainders_[i].local)) {
+      sites_[i].mark.clear();
+      remainders_[i].local.clear();
+      if (!owns_memory(gradient) && !gradient.is_same(gradients_.gradient(i)))
+        remainders_[i].users_own = gradient;
       gradient.reset();
+    }
+    const at::NoGradGuard no_grad;
+    if (remainders_[i].users_own.defined() && !gradient.defined())
+      gradient = remainders_[i].users_own.zero_();
     remainders_[i] = {};
   }
   clear(is_gone);
@@ -144,19 +154,25 @@ void FactorReducer::settle() {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     const Remainder& remainder = remainders_[i];
     if (remainder.gradient.defined()) gradient = remainder.gradient;
+    at::Tensor own = remainder.users_own;
+    if (!gradient.is_same(own) && !remainder.gradient.defined()) own.reset();
     if (anyone_has_[i]) {
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
       if (remainder.shares_memory) gradient = gradient.clone();
       tensor::all_reduce(group_, gradient, {.op = comm::ReduceOp::kAvg}).wait();
       stats_.bytes += static_cast<std::int64_t>(gradient.nbytes());
     }
-    if (!gradients_.is_made(i)) continue;
-    if (gradient.defined() && remainder.shares_memory)
-      gradient = gradient + gradients_.gradient(i);
-    else if (gradient.defined())
-      gradient.add_(gradients_.gradient(i));
-    else
-      gradient = gradients_.gradient(i);
+    if (gradients_.is_made(i)) {
+      if (gradient.defined() && remainder.shares_memory)
+        gradient = gradient + gradients_.gradient(i);
+      else if (gradient.defined())
+        gradient.add_(gradients_.gradient(i));
+      else
+        gradient = gradients_.gradient(i);
+    }
+    if (!own.defined() || gradient.is_same(own)) continue;
+    own.copy_(gradient);
+    gradient = own;
   }
 }
 

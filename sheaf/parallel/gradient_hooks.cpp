@@ -58,14 +58,24 @@ class Sharers {
 // to as a tensor, but that memory may be shared with other tensors: a view of
 // it, or what it is a view of. `given` is what backward() passed, which the
 // engine holds until the hooks have run.
-bool owns_memory(const at::Tensor& gradient, const at::Tensor& given) {
-  if (!gradient.defined() || !gradient.has_storage()) return true;
+NewGradient describe(std::size_t parameter, const at::Tensor& gradient,
+                     const at::Tensor& given) {
+  if (!gradient.defined() || !gradient.has_storage()) return {parameter};
   Sharers sharers(gradient);
   sharers.add(given);
-  return sharers.are_all();
+  const bool owns_memory = sharers.are_all();
+  const bool was_taken_over =
+      given.has_storage() && given.storage().unsafeGetStorageImpl() ==
+                                 gradient.storage().unsafeGetStorageImpl();
+  return {parameter, owns_memory, !owns_memory && !was_taken_over};
 }
 
 }  // namespace
+
+bool owns_memory(const at::Tensor& gradient) {
+  return !gradient.defined() || !gradient.has_storage() ||
+         Sharers(gradient).are_all();
+}
 
 GradientHooks::GradientHooks(
     const std::vector<at::Tensor>& parameters,
@@ -86,7 +96,7 @@ GradientHooks::GradientHooks(
               const at::Tensor tensor(parameter.lock());
               // Frozen since forward(): nothing was accumulated.
               if (!tensor.requires_grad()) return outputs;
-              (*handler)({i, owns_memory(tensor.grad(), inputs[0])});
+              (*handler)(describe(i, tensor.grad(), inputs[0]));
               return outputs;
             }));
     hooks_.push_back(std::move(hook));

@@ -16,7 +16,14 @@ struct NewGradient {
   // Whether the memory of parameter.grad() belongs to it alone. Otherwise
   // backward(), or the user, may still read it: it must not be written to.
   bool owns_memory = true;
+  // backward() has added to a tensor that was there before and that others
+  // refer to, such as a view of the user's own buffer: the average belongs into
+  // the same memory.
+  bool is_in_use = false;
 };
+
+// Whether nobody else refers to the gradient or to its memory.
+bool owns_memory(const at::Tensor& gradient);
 
 // While it lives, `on_gradient` is called each time backward() has accumulated
 // into parameters[i].grad(), by the thread that runs backward (with several

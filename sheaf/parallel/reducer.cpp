@@ -50,6 +50,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   states_.resize(parameters_.size());
   late_.resize(parameters_.size());
   kept_.resize(parameters_.size());
+  users_own_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
   has_local_.resize(parameters_.size());
   find_homes();
@@ -195,6 +196,8 @@ void Reducer::take_gradient(const NewGradient& given) {
   const ReducedParameter& parameter = parameters_[given.parameter];
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   if (!parameter.is_sparse) {
+    if (given.is_in_use && !has_gradient_of_bucket(given.parameter))
+      users_own_[given.parameter] = gradient;
     if (gradient.is_sparse())
       buckets_[bucket]->put(member, gradient.to_dense());
     else
@@ -221,6 +224,21 @@ void Reducer::take_late(std::size_t index) {
   gradient.reset();
 }
 
+bool Reducer::has_gradient_of_bucket(std::size_t index) const {
+  const auto [bucket, member] = places_[index];
+  return parameters_[index].tensor.grad().is_same(
+      buckets_[bucket]->gradient(member));
+}
+
+// A gradient that this rank leaves as it is until the average comes.
+void Reducer::note_users_own(std::size_t index) {
+  const auto& [name, tensor, is_sparse] = parameters_[index];
+  if (is_sparse || tensor.grad().is_sparse() || has_gradient_of_bucket(index) ||
+      owns_memory(tensor.grad()))
+    return;
+  users_own_[index] = tensor.grad();
+}
+
 // A gradient of an earlier pass stands for this rank's part: what others add
 // comes on top of it. It is kept, for if nobody adds anything it stays as it
 // is, to the bit.
@@ -228,6 +246,7 @@ void Reducer::take_nothing(std::size_t index) {
   const auto [bucket, member] = places_[index];
   const at::Tensor& gradient = parameters_[index].tensor.grad();
   if (!gradient.defined()) has_local_[index] = false;  // the user reset it
+  if (gradient.defined()) note_users_own(index);
   if (!parameters_[index].is_sparse) {
     const at::NoGradGuard no_grad;
     kept_[index] = gradient.defined() ? gradient.clone() : at::Tensor();
@@ -360,16 +379,27 @@ std::vector<std::string> Reducer::settle() {
     if (options_.static_graph && !has_rebuilt_ && users == 0)
       never_used_[i] = true;
     if (is_sparse) continue;
-    if (users > 0)
+    if (users > 0) {
       tensor.mutable_grad() = buckets_[bucket]->gradient(member);
-    else if (kept_[i].defined())
+      give_to_user(i);
+    } else if (kept_[i].defined()) {
       tensor.mutable_grad().copy_(kept_[i]);
+    }
   }
   add_late_gradients();
   ++pass_;
   std::fill(has_local_.begin(), has_local_.end(), false);
   end_pass();
   return unused;
+}
+
+// The average, into memory of the user's.
+void Reducer::give_to_user(std::size_t index) {
+  if (!users_own_[index].defined()) return;
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  users_own_[index].copy_(gradient);
+  gradient = users_own_[index];
 }
 
 void Reducer::add_late_gradients() {
@@ -396,10 +426,12 @@ void Reducer::end_pass() {
   std::fill(states_.begin(), states_.end(), State::kWaiting);
   for (at::Tensor& late : late_) late.reset();
   for (at::Tensor& kept : kept_) kept.reset();
+  for (at::Tensor& one : users_own_) one.reset();
   for (const auto& bucket : buckets_) bucket->clear();
 }
 
-// Gradients that were taken are gone; those that were not stay.
+// Gradients that were taken are gone, or zero in memory of the user's; those
+// that were not stay.
 void Reducer::discard() noexcept {
   try {
     worker_.drain();
@@ -409,7 +441,12 @@ void Reducer::discard() noexcept {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] == State::kReady) has_local_[i] = false;
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
-    if (kept_[i].defined() && gradient.defined()) gradient = kept_[i];
+    if (kept_[i].defined() && gradient.defined()) {
+      gradient = kept_[i];
+      give_to_user(i);
+    } else if (users_own_[i].defined() && !gradient.defined()) {
+      gradient = users_own_[i].zero_();
+    }
   }
   end_pass();
 }
@@ -424,13 +461,17 @@ void Reducer::rebuild() {
   for (std::size_t i = parameters_.size(); i-- > 0;)
     if (!is_listed[i]) order.push_back(static_cast<std::int64_t>(i));
   comm::broadcast(group_, order, {.name = "order of gradients"}).wait();
+  std::vector<bool> is_moved(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    is_moved[i] =
+        parameters_[i].tensor.grad().defined() && has_gradient_of_bucket(i);
   const auto old = std::move(buckets_);
   make_buckets({order.begin(), order.end()});
   options_.exchange->reset();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto& [name, tensor, is_sparse] = parameters_[i];
-    if (is_sparse || !tensor.grad().defined()) continue;
+    if (!is_moved[i]) continue;
     Bucket& bucket = *buckets_[places_[i].bucket];
     tensor.mutable_grad() = bucket.put(places_[i].member, tensor.grad());
   }
@@ -441,7 +482,9 @@ void Reducer::shadow_pass() {
   begin_pass(std::nullopt);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] != State::kWaiting) continue;
-    parameters_[i].tensor.mutable_grad().reset();
+    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (gradient.defined()) note_users_own(i);
+    gradient.reset();
     take_nothing(i);
   }
   launch_complete();

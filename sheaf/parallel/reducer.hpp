@@ -127,6 +127,9 @@ class Reducer : public GradientSink {
   void take_gradient(const NewGradient& gradient);
   void take_late(std::size_t index);
   void take_nothing(std::size_t index);
+  bool has_gradient_of_bucket(std::size_t index) const;
+  void note_users_own(std::size_t index);
+  void give_to_user(std::size_t index);
   void mark(std::size_t index, State state);
   void launch_complete();
   void launch(std::size_t bucket);
@@ -164,6 +167,8 @@ class Reducer : public GradientSink {
   bool has_unused_ = false;
   std::vector<at::Tensor> late_;  // late gradients, by parameter
   std::vector<at::Tensor> kept_;  // gradients that may be left alone
+  // Gradients in memory of the user's, where their averages belong.
+  std::vector<at::Tensor> users_own_;
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
   std::vector<bool> has_local_;   // from passes without exchange

@@ -108,4 +108,54 @@ inline void expect_gradients(const Chain& net,
   }
 }
 
+// One rank's program without any exchange.
+struct Alone {
+  Chain net;
+  at::Tensor forward(const at::Tensor& x) { return net->forward(x); }
+  int no_sync() { return 0; }
+};
+
+inline at::Tensor rows_of(int rank, double scale, at::ScalarType type) {
+  return torch::arange(6, torch::kDouble)
+      .view({2, 3})
+      .mul(0.1 * scale)
+      .add(rank + 0.3)
+      .to(type);
+}
+
+// Runs body(model, net, input), where input(scale) are rows of the rank.
+template <class Body>
+void expect_as_alone(Body body) {
+  with_each_strategy(2, [&](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    std::vector<at::Tensor> want;
+    for (int rank = 0; rank < 2; ++rank) {
+      Chain one;
+      one->to(type);
+      Alone alone{one};
+      body(alone, one,
+           [&](double scale) { return rows_of(rank, scale, type); });
+      want.resize(one->parameters().size());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const at::Tensor half = one->parameters()[i].grad() / 2;
+        want[i] = want[i].defined() ? want[i] + half : half;
+      }
+    }
+    body(model, net,
+         [&](double scale) { return rows_of(group.rank(), scale, type); });
+    expect_gradients(net, want);
+  });
+}
+
+template <class Model, class Input>
+at::Tensor loss_of(Model& model, const Input& input, double scale) {
+  return model.forward(input(scale)).square().mean();
+}
+
+template <class Model, class Input>
+void first_step(Model& model, Chain& net, const Input& input) {
+  loss_of(model, input, 1).backward();
+  forget_gradients(*net);
+}
+
 }  // namespace sheaf::parallel::test

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "tests/parallel/chain.hpp"
+
+// Models that share a loop, or parameters.
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+void expect_names(const std::string& error,
+                  const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(error.find(part), error.npos) << part << "\n" << error;
+}
+
+TEST(SeveralModels, JoinTogether) {
+  run_threads(3, [](const Group& group) {
+    Chain first, second;
+    DataParallel a(first, group), b(second, group);
+    const auto weight = [](const Chain& net) {
+      return net->b->bias[0].item<double>();
+    };
+    torch::optim::SGD optimizer_a(first->parameters(), 1.0);
+    torch::optim::SGD optimizer_b(second->parameters(), 1.0);
+    auto join = join_models({&a, &b}, {.divide_by_active_ranks = true});
+    for (int step = 0; step < 2 + group.rank(); ++step) {
+      forget_gradients(*first);
+      forget_gradients(*second);
+      const at::Tensor x = torch::ones({1, 3});
+      a.forward(x).sum().backward();
+      b.forward(x).sum().mul(2).backward();
+      optimizer_a.step();
+      if (step % 2 == 0) b.forward(x).sum().backward();
+      optimizer_b.step();
+    }
+    join.finish();
+    // One for each of four steps; two for each, and one for every other.
+    EXPECT_EQ(weight(first), 0.5 - 4);
+    EXPECT_EQ(weight(second), 0.5 - 2 * 4 - 2);
+    a.check_weights();
+    b.check_weights();
+    a.forward(torch::ones({1, 3})).sum().backward();  // all again
+  });
+}
+
+TEST(SeveralModels, OneJoinAtATime) {
+  run_threads(2, [](const Group& group) {
+    Chain first, second;
+    DataParallel a(first, group), b(second, group);
+    {
+      auto join = a.join();
+      expect_names(error_of([&] { auto other = b.join(); }),
+                   {"join() of another model is under way", "join_models"});
+      expect_names(error_of([&] { auto other = a.join(); }),
+                   {"join() is already under way"});
+      join.finish();
+    }
+    b.join().finish();
+  });
+}
+
+TEST(SeveralModels, WithinJoinRanksAreAtTheSameModel) {
+  run_threads(2, [](const Group& group) {
+    Chain first, second;
+    DataParallel a(first, group), b(second, group);
+    auto join = join_models({&a, &b});
+    const at::Tensor x = torch::ones({1, 3});
+    const at::Tensor of_a = a.forward(x).sum(), of_b = b.forward(x).sum();
+    expect_names(
+        error_of([&] { (group.rank() == 0 ? of_a : of_b).backward(); }),
+        {"rank 1 is in backward() of the model number 1",
+         "backward() of the model number 0"});
+    join.finish();  // it has ended on all ranks
+  });
+}
+
+TEST(SeveralModels, OfOneJoinHaveTheSameGroup) {
+  run_threads(2, [](const Group& group) {
+    Chain first, second;
+    DataParallel a(first, group), b(second, group.split(group.rank()));
+    expect_names(error_of([&] {
+                   auto join = join_models({&a, &b});
+                 }),
+                 {"different groups"});
+  });
+}
+
+TEST(SeveralModels, DoNotShareTrainedParameters) {
+  run_threads(2, [](const Group& group) {
+    torch::nn::Linear body(2, 2);
+    torch::nn::Sequential first(body, torch::nn::Linear(2, 1));
+    torch::nn::Sequential second(torch::nn::Linear(2, 2), body);
+    {
+      DataParallelCore a(first.ptr(), group, {});
+      expect_names(
+          error_of([&] { DataParallelCore b(second.ptr(), group, {}); }),
+          {"parameter 1.weight is already trained by another"});
+      expect_names(
+          error_of([&] { DadParallelCore b(second.ptr(), group, {}); }),
+          {"parameter 1.weight is already trained by another"});
+      body->weight.set_requires_grad(false);
+      body->bias.set_requires_grad(false);
+      a.before_forward();
+      DataParallelCore b(second.ptr(), group, {});
+      body->weight.set_requires_grad(true);
+      a.before_forward();
+      // It stays what it was.
+      for (int i = 0; i < 2; ++i)
+        expect_names(error_of([&] { b.before_forward(); }),
+                     {"parameter 1.weight is already trained"});
+    }
+    const DataParallelCore b(second.ptr(), group, {});
+  });
+}
+
+}  // namespace
+}  // namespace sheaf::parallel
