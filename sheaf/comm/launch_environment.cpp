@@ -43,8 +43,33 @@ void check_alone_in_mpi() {
                            task->tasks_from, ")"));
 }
 
+// Launchers of which Sheaf knows no more than that they are there.
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;  // of ranks, or of those on this host
+};
+constexpr Launcher kLaunchers[]{
+    {"flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+    {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+    {"PALS", "PALS_RANKID", "PALS_LOCAL_SIZE"}};
+
+void check_other_launchers() {
+  for (const auto& [name, rank, size] : kLaunchers) {
+    if (!std::getenv(rank)) continue;
+    SHEAF_CHECK(number_in(rank) == 0 && number_in(size) <= 1, name,
+                " has started several ranks (", rank, "=", number_in(rank),
+                ", ", size, "=", number_in(size),
+                "), and each would be alone. Start the program by sheaf run or "
+                "mpirun; or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
+                "and call sheaf::tensor::init; or set RANK=0 and WORLD_SIZE=1 "
+                "if each is to be alone");
+  }
+}
+
 void check_alone_without_mpi() {
   if (is_meant_to_be_alone()) return;
+  check_other_launchers();
   const char* const rank = std::getenv("RANK");
   const int size = number_in("WORLD_SIZE");
   SHEAF_CHECK(size <= 1, "WORLD_SIZE=", size,

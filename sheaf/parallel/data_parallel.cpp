@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
@@ -91,6 +92,7 @@ struct DataParallelCore::State {
 // Lives as long as the guard that join() returns.
 struct DataParallelCore::JoinState {
   std::vector<State*> models;
+  comm::Group group;  // of announcements
   JoinOptions options;
   bool is_on = true;
 
@@ -109,7 +111,6 @@ struct DataParallelCore::JoinState {
   // What each rank is about to do; `word` is this rank's. On return those that
   // have not finished are about to do the same.
   std::vector<std::int32_t> announce(std::int32_t word) {
-    const comm::Group& group = models[0]->group;
     std::vector<std::int32_t> mine{word};
     std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));
     comm::all_gather(group, mine, all, {.name = "join"}).wait();
@@ -129,20 +130,31 @@ struct DataParallelCore::JoinState {
     }
     return all;
   }
-  // Until all ranks have finished.
+  // Until all ranks have finished. The loss of a GAN's generator goes through
+  // both models: their passes overlap.
   void follow() {
+    std::vector<std::future<void>> passes(models.size());
+    const auto wait_for = [](std::future<void>& pass) {
+      if (pass.valid()) pass.get();
+    };
     for (;;) {
       const auto words = announce(kFinished);
       const auto next = *std::max_element(words.begin(), words.end());
-      if (next == kFinished) return;
-      State& model = *models[static_cast<std::size_t>(next / kWords)];
+      if (next == kFinished) break;
+      const auto number = static_cast<std::size_t>(next / kWords);
+      State& model = *models[number];
+      wait_for(passes[number]);
       if (next % kWords == kBuffers) {
         model.send_buffers(words);
-      } else {
-        model.begin_pass(words);
-        model.reducer->shadow_pass();
+        continue;
       }
+      model.begin_pass(words);
+      passes[number] = std::async(
+          models.size() > 1 ? std::launch::async : std::launch::deferred,
+          [&model] { model.reducer->shadow_pass(); });
+      if (models.size() == 1) passes[number].get();
     }
+    for (std::future<void>& pass : passes) wait_for(pass);
   }
 
  private:
@@ -297,6 +309,11 @@ DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
               "join them together: auto join = sheaf::join_models({&first, "
               "&second})");
   current_join = state_;
+  // Announcements of one model come while another's gradients are exchanged.
+  const comm::Group& first = models[0]->state_->group;
+  state_->group = models.size() == 1 || first.size() == 1
+                      ? first
+                      : first.split(0, first.rank());
   std::int32_t number = 0;
   for (State* const one : state_->models) {
     one->join = state_;

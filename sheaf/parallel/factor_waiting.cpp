@@ -22,12 +22,19 @@ void FactorReducer::add(const NewGradient& given) {
   if (remainder.gradient.defined()) {
     remainder.gradient = remainder.gradient + gradient;
     remainder.shares_memory = false;
+  } else if (given.is_in_use) {
+    remainder.users_own = gradient;
+    remainder.gradient = gradient.clone();
+    remainder.shares_memory = false;
   } else {
+    remainder.users_own.reset();
     remainder.gradient = gradient;
     remainder.shares_memory = !given.owns_memory;
-    remainder.users_own = given.is_in_use ? gradient : at::Tensor();
   }
-  gradient.reset();
+  if (remainder.users_own.defined())
+    gradient.zero_();
+  else
+    gradient.reset();
   remainder.local.clear();
   GradientMark& mark = sites_[given.parameter].mark;
   if (mark.is_set()) mark.set(parameter);

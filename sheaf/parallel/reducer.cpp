@@ -202,7 +202,7 @@ void Reducer::take_gradient(const NewGradient& given) {
       buckets_[bucket]->put(member, gradient.to_dense());
     else
       buckets_[bucket]->put(member, gradient, given.owns_memory);
-    gradient.reset();
+    take_away(given.parameter);
   }
   mark(given.parameter, State::kReady);
 }
@@ -221,7 +221,16 @@ void Reducer::take_late(std::size_t index) {
     late_[index] = gradient.is_sparse()
                        ? gradient.to_dense()
                        : gradient.clone(at::MemoryFormat::Contiguous);
-  gradient.reset();
+  take_away(index);
+}
+
+// So that nothing is left behind if backward() throws.
+void Reducer::take_away(std::size_t index) {
+  const at::NoGradGuard no_grad;
+  if (users_own_[index].defined())
+    users_own_[index].zero_();
+  else
+    parameters_[index].tensor.mutable_grad().reset();
 }
 
 bool Reducer::has_gradient_of_bucket(std::size_t index) const {
@@ -444,8 +453,6 @@ void Reducer::discard() noexcept {
     if (kept_[i].defined() && gradient.defined()) {
       gradient = kept_[i];
       give_to_user(i);
-    } else if (users_own_[i].defined() && !gradient.defined()) {
-      gradient = users_own_[i].zero_();
     }
   }
   end_pass();

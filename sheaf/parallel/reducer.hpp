@@ -126,6 +126,7 @@ class Reducer : public GradientSink {
   void make_buckets(const std::vector<std::size_t>& order);
   void take_gradient(const NewGradient& gradient);
   void take_late(std::size_t index);
+  void take_away(std::size_t index);
   void take_nothing(std::size_t index);
   bool has_gradient_of_bucket(std::size_t index) const;
   void note_users_own(std::size_t index);

@@ -47,6 +47,7 @@ struct TrainState {
   std::int64_t pretrained_stages = 0;
   std::int64_t seed = 0;
   std::int64_t global_batch = 0;
+  std::int64_t examples = 0;             // of the training set; 0: not known
   std::vector<std::string> class_names;  // by label; empty: not known
   double best = std::numeric_limits<double>::quiet_NaN();  // of the metric
   std::int64_t best_step = -1;

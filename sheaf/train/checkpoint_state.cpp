@@ -101,6 +101,7 @@ void walk(Fields& fields, TrainState& state) {
   fields.add_new("pretrained_stages", state.pretrained_stages);
   fields.add("seed", state.seed);
   fields.add("global_batch", state.global_batch);
+  fields.add_new("examples", state.examples);
   fields.add_new("class_names", state.class_names);
   fields.add("best", state.best);
   fields.add("best_step", state.best_step);

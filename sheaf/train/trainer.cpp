@@ -143,6 +143,7 @@ void TrainerRun::open_loaders() {
 void TrainerRun::open_journal() {
   state_.seed = config_.seed;
   state_.global_batch = config_.global_batch;
+  state_.examples = sets_.train->size();
   state_.class_names = sets_.train->class_names();
   if (!is_first()) return;
   JournalOptions options{result_.folder, state_.step - pretraining_left(),

@@ -119,6 +119,18 @@ void TrainerRun::check_fits(const TrainState& state, Model& model) const {
               state.global_batch,
               "; they can be changed at the end of an "
               "epoch only");
+  const std::int64_t examples = sets_.train->size();
+  SHEAF_CHECK(
+      state.examples == 0 || state.examples == examples ||
+          (options_.accepts_changes && state.batch == 0),
+      "the run was made with a training set of ", state.examples,
+      " examples, and this one has ", examples,
+      state.batch > 0
+          ? concat("; the checkpoint was made within epoch ", state.epoch + 1,
+                   ", whose rest is of the first set: resume with it, "
+                   "or start a new run")
+          : "; resume with the same, add --accept-changes, or start a "
+            "new run");
   const std::int64_t begun = state.epoch + (state.batch > 0 ? 1 : 0);
   SHEAF_CHECK(begun <= config_.epochs, config_.where("epochs"), "epochs is ",
               config_.epochs, ", and the run in ", result_.folder.string(),

@@ -66,6 +66,12 @@ class Slurm : public testing::Test {
                              "PMI_RANK",
                              "PMIX_RANK",
                              "MV2_COMM_WORLD_SIZE",
+                             "FLUX_TASK_RANK",
+                             "FLUX_JOB_SIZE",
+                             "JSM_NAMESPACE_RANK",
+                             "JSM_NAMESPACE_SIZE",
+                             "PALS_RANKID",
+                             "PALS_LOCAL_SIZE",
                              "RANK",
                              "WORLD_SIZE"}) {
       if (const char* old = std::getenv(name)) before_[name] = old;
@@ -185,6 +191,27 @@ TEST_F(Slurm, ALoneRankOfTorchrunIsRefused) {
   expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
   set({{"RANK", "3"}});
   expect_throws<UsageError>([&] { init(); }, {"RANK=3", "WORLD_SIZE is not"});
+}
+
+TEST_F(Slurm, ALoneRankOfOtherLaunchersIsRefused) {
+  const std::vector<std::pair<std::string, std::string>> variables{
+      {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+      {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+      {"PALS_RANKID", "PALS_LOCAL_SIZE"}};
+  for (const auto& [rank, size] : variables) {
+    set({{rank, "0"}, {size, "2"}});
+    expect_throws<UsageError>([&] { init(); },
+                              {rank + "=0", size + "=2", "sheaf run"});
+    set({{rank, "1"}, {size, "1"}});
+    expect_throws<UsageError>([&] { init(); }, {rank + "=1"});
+    for (const Values& alone :
+         {Values{{rank, "0"}, {size, "1"}},
+          Values{
+              {rank, "1"}, {size, "2"}, {"RANK", "0"}, {"WORLD_SIZE", "1"}}}) {
+      set(alone);
+      check_is_alone(/*is_mpi=*/false);
+    }
+  }
 }
 
 TEST_F(Slurm, ALoneRankOfMpiIsRefused) {

@@ -28,8 +28,7 @@ class StepMaker {
     Item& s = case_.setting;
     const bool is_plain = s.kind == "data" && !s.has("f32");
     if (dice_.one_in(12) && s.kind != "spatial") s.set("models", 2);
-    if (is_plain && s.get("exchange") != 3 && !s.has("models") &&
-        dice_.one_in(12))
+    if (is_plain && s.get("exchange") != 3 && dice_.one_in(12))
       s.set("join", 1).set("active_only", dice_.in(0, 1));
     const std::int64_t last = dice_.in(0, case_.ranks() - 1);
     if (s.has("join"))
@@ -57,6 +56,10 @@ class StepMaker {
     Item step{"step"};
     choose_rows(step);
     step.set("zero", dice_.one_in(3));
+    if (case_.setting.has("join") && case_.setting.has("models"))
+      step.set("joint", dice_.in(0, 1));
+    if (!has_value(case_, "sparse") && !case_.setting.has("sync_batch_norm"))
+      step.set("given", dice_.one_in(8));
     if (!case_.setting.has("join")) choose_event(step);
     if (!case_.setting.has("join") && dice_.one_in(4)) choose_event(step);
     case_.steps.push_back(step);

@@ -47,8 +47,10 @@ class Program {
 
   void run() {
     if (!case_.setting.has("join")) return take_steps();
-    auto join = models_[0]->data()->join(
-        {.divide_by_active_ranks = case_.setting.has("active_only")});
+    std::vector<sheaf::parallel::DataParallelCore*> all;
+    for (const auto& model : models_) all.push_back(model->data());
+    auto join = sheaf::parallel::join_models(
+        all, {.divide_by_active_ranks = case_.setting.has("active_only")});
     take_steps();
     join.finish();
     session_.finish_all();

@@ -55,6 +55,28 @@ TEST(SeveralModels, JoinTogether) {
   });
 }
 
+// As the loss of a GAN's generator.
+TEST(SeveralModels, JoinWithOneLossThroughBoth) {
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
+    run_threads(3, [=](const Group& group) {
+      Chain first;
+      torch::nn::Linear second(2, 1);
+      DataParallel a(first, group, {.overlap = overlap});
+      DataParallel b(second, group, {.overlap = overlap});
+      auto join = join_models({&a, &b});
+      for (int step = 0; step < 1 + group.rank(); ++step) {
+        forget_gradients(*first);
+        forget_gradients(*second);
+        b.forward(a.forward(torch::ones({1, 3}))).sum().backward();
+        const double part = (3.0 - step) / 3;  // of the ranks
+        EXPECT_NEAR(second->bias.grad().item<double>(), part, 1e-6);
+        EXPECT_TRUE(torch::allclose(first->b->bias.grad(),
+                                    second->weight.detach()[0] * part));
+      }
+      join.finish();
+    });
+}
+
 TEST(SeveralModels, OneJoinAtATime) {
   run_threads(2, [](const Group& group) {
     Chain first, second;

@@ -95,6 +95,32 @@ TEST_F(Resume, WhatDoesNotFitIsRefusedInAnyCase) {
   }
 }
 
+// The same config, whose files have become others.
+TEST_F(Resume, AnotherTrainingSetIsAnotherResult) {
+  const auto resume_with = [&](std::int64_t examples, bool accepts_changes) {
+    DataSets sets = open_data(run_with({}));
+    sets.train = std::make_shared<Slice>(sets.train, 0, examples);
+    with_one_rank([&](const comm::Group& group) {
+      run_in(group, place("a"), run_with({}),
+             {.is_resumed = true,
+              .accepts_changes = accepts_changes,
+              .data = sets});
+    });
+  };
+  start("a", run_with({"output.checkpoint_every=1"}), 5);
+  const auto before = content_of(place("a"));
+  const std::int64_t whole = open_data(run_with({})).train->size();
+  for (const bool accepts : {false, true}) {
+    expect_throws<UsageError>(
+        [&] { resume_with(whole - 2, accepts); },
+        {concat("training set of ", whole, " examples, and this one has ",
+                whole - 2),
+         "within epoch"});
+    expect_untouched(before, place("a"));
+  }
+  resume_with(whole, false);
+}
+
 // By strategies, after the config and the checkpoint were found to fit.
 TEST_F(Resume, WhatALearnerRefusesLeavesEverythingAsItWas) {
   start("a", run_with({}), 5);

@@ -63,11 +63,12 @@ at::Tensor parameter_of(const Session& unit, std::size_t model,
 }
 
 // libtorch may leave two gradients in one place, so that a second backward()
-// adds to each of them twice. What was exchanged has a place of its own.
+// adds to each of them twice. What was exchanged has a place of its own, or
+// that which the program has given.
 void separate_gradients(const Session& unit) {
   for (std::size_t model = 0; model < unit.models(); ++model)
     for (const at::Tensor& parameter : unit.net(model)->parameters())
-      if (parameter.grad().defined())
+      if (parameter.grad().defined() && !unit.has_given(parameter))
         parameter.mutable_grad() = parameter.grad().clone();
 }
 
@@ -201,8 +202,13 @@ void Reference::combine(std::size_t model, const std::vector<Session*>& active,
          std::exchange(magnitudes_[{model, name}], {})});
     if (!is_used) continue;
     averages_[{model, name}] = result;
-    for (Session* unit : active)
-      parameter_of(*unit, model, name).mutable_grad() = result.value.clone();
+    for (Session* unit : active) {
+      at::Tensor parameter = parameter_of(*unit, model, name);
+      if (unit->has_given(parameter))
+        parameter.mutable_grad().copy_(result.value);
+      else
+        parameter.mutable_grad() = result.value.clone();
+    }
   }
 }
 

@@ -168,7 +168,7 @@ void Session::backward(const Item& step, int pass, const at::Tensor& loss) {
       loss.backward({}, /*retain_graph=*/left > 0 || step.has("retry"));
     } catch (const std::exception& error) {
       if (!is_planned(error) || !step.has("retry")) throw;
-      drop_gradients(false);
+      drop_gradients(step.has("given"));
       for (const auto& net : nets_) net->throw_at({});
       loss.backward({}, /*retain_graph=*/left > 0);
     }
@@ -246,14 +246,33 @@ void Session::drop_gradients(bool sets_to_zero) {
     for (at::Tensor& parameter : net->parameters()) {
       at::Tensor& gradient = parameter.mutable_grad();
       if (sets_to_zero && gradient.defined() && !gradient.is_sparse())
-        gradient.detach_().zero_();
+        (gradient.is_view() ? gradient : gradient.detach_()).zero_();
       else
         gradient.reset();
     }
 }
 
+// As views of one buffer for each model, such as fused optimizers have.
+void Session::give_gradients() {
+  for (const auto& net : nets_) {
+    std::int64_t size = 0;
+    for (const at::Tensor& one : net->parameters()) size += one.numel();
+    const at::Tensor buffer = torch::zeros(
+        {size}, net->parameters().at(0).options().requires_grad(false));
+    std::int64_t place = 0;
+    for (at::Tensor& one : net->parameters()) {
+      at::Tensor& given = given_[one.unsafeGetTensorImpl()];
+      if (given.defined()) continue;  // by another name
+      given = buffer.narrow(0, place, one.numel()).view(one.sizes());
+      place += one.numel();
+      one.mutable_grad() = given;
+    }
+  }
+}
+
 void Session::prepare(std::size_t step) {
   const Item& item = case_.steps[step];
+  given_.clear();
   drop_gradients(item.has("zero"));
   for (const auto& net : nets_) {
     if (item.has("freeze")) net->freeze(item.get("freeze"), true);
@@ -272,6 +291,7 @@ void Session::prepare(std::size_t step) {
       add_output(step_name(step) + model_name(model) + "forward alone, ",
                  forward_(model, input_of(step, 60, model)));
     }
+  if (item.has("given")) give_gradients();
 }
 
 bool Session::is_finite() const {
@@ -299,6 +319,24 @@ void Session::note_weights(const std::string& prefix) {
   }
 }
 
+void Session::note_gradients(std::size_t step) {
+  for (std::size_t model = 0; model < nets_.size(); ++model)
+    for (const auto& entry : nets_[model]->named_parameters()) {
+      const auto given = given_.find(entry.value().unsafeGetTensorImpl());
+      const at::Tensor& gradient =
+          given == given_.end() || !entry.value().grad().defined()
+              ? entry.value().grad()
+              : given->second;
+      at::Tensor noted;
+      if (gradient.defined())
+        noted = gradient.is_sparse() ? gradient.to_dense()
+                                     : gradient.detach().clone();
+      record_.push_back(
+          {step_name(step) + model_name(model) + "gradient " + entry.key(),
+           noted});
+    }
+}
+
 void Session::finish(std::size_t step, bool is_broken) {
   if (is_broken) {
     drop_gradients(false);
@@ -311,17 +349,7 @@ void Session::finish(std::size_t step, bool is_broken) {
     drop_gradients(false);
     return note_weights(step_name(step));
   }
-  for (std::size_t model = 0; model < nets_.size(); ++model)
-    for (const auto& entry : nets_[model]->named_parameters()) {
-      const at::Tensor& gradient = entry.value().grad();
-      at::Tensor noted;
-      if (gradient.defined())
-        noted = gradient.is_sparse() ? gradient.to_dense()
-                                     : gradient.detach().clone();
-      record_.push_back(
-          {step_name(step) + model_name(model) + "gradient " + entry.key(),
-           noted});
-    }
+  note_gradients(step);
   for (const auto& optimizer : optimizers_) optimizer->step();
   note_weights(step_name(step));
 }

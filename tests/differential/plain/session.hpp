@@ -4,6 +4,7 @@
 // strategy under test, whose forward() is replaced, and for the reference.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -66,6 +67,10 @@ class Session {
   const std::shared_ptr<Net>& net(std::size_t model) const {
     return nets_[model];
   }
+  // Whether the program has given memory for its gradient.
+  bool has_given(const at::Tensor& parameter) const {
+    return given_.count(parameter.unsafeGetTensorImpl()) > 0;
+  }
   const Record& record() const { return record_; }
   Record& record() { return record_; }
 
@@ -90,6 +95,8 @@ class Session {
   void evaluate(std::size_t step);
   void convert();
   void drop_gradients(bool sets_to_zero);
+  void give_gradients();
+  void note_gradients(std::size_t step);
   bool is_finite() const;
   void note_weights(const std::string& prefix);
 
@@ -101,6 +108,8 @@ class Session {
   Whole whole_;
   std::function<void()> after_backward_ = [] {};
   Record record_;
+  // Gradients that the program has given, by parameter.
+  std::map<const void*, at::Tensor> given_;
 };
 
 }  // namespace differential
