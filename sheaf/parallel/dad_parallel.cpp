@@ -216,6 +216,7 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
     agree_on_change(state.group, *changed);
     wrap();
   }
+  state.claim.check();
   if (state.factors) state.factors->forget_reset_gradients();
   if (at::GradMode::is_enabled() && state.pass.is_syncing() &&
       !state.trials.is_over())

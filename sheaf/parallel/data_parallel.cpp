@@ -246,6 +246,7 @@ void DataParallelCore::before_forward() {
     agree_on_change(state.group, *changed);
     wrap();
   }
+  state.claim.check();
   if (state.pass.is_syncing()) {
     state.reducer->before_forward();
     if (state.options.broadcast_buffers && !state.tensors.buffers.empty()) {

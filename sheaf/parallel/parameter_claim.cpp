@@ -1,5 +1,6 @@
 #include "sheaf/parallel/parameter_claim.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -10,7 +11,8 @@ namespace {
 
 struct Claims {
   std::mutex mutex;
-  std::unordered_map<const at::TensorImpl*, const ParameterClaim*> owners;
+  std::unordered_map<const at::TensorImpl*, int> owners;  // how many
+  std::atomic<std::int64_t> changes{0};
 };
 
 // Never destroyed: wrappers may be static.
@@ -22,23 +24,29 @@ Claims& claims() {
 }  // namespace
 
 void ParameterClaim::set(const std::vector<ReducedParameter>& parameters) {
-  auto& [mutex, owners] = claims();
-  const std::lock_guard lock(mutex);
-  for (const auto& [name, tensor, is_sparse] : parameters) {
-    const auto found = owners.find(tensor.unsafeGetTensorImpl());
-    SHEAF_CHECK(found == owners.end() || found->second == this, "parameter ",
-                name,
-                " is already trained by another DataParallel or DadParallel, "
-                "and both would average its gradient; wrap one module that "
+  Claims& all = claims();
+  const std::lock_guard lock(all.mutex);
+  for (const ReducedParameter& one : parameters)
+    ++all.owners[one.tensor.unsafeGetTensorImpl()];
+  for (const ReducedParameter& one : parameters_) {
+    const auto found = all.owners.find(one.tensor.unsafeGetTensorImpl());
+    if (--found->second == 0) all.owners.erase(found);
+  }
+  parameters_ = parameters;
+  ++all.changes;
+}
+
+void ParameterClaim::check() {
+  Claims& all = claims();
+  if (checked_ == all.changes) return;
+  const std::lock_guard lock(all.mutex);
+  for (const ReducedParameter& one : parameters_)
+    SHEAF_CHECK(all.owners[one.tensor.unsafeGetTensorImpl()] == 1, "parameter ",
+                one.name,
+                " is trained by another DataParallel or DadParallel, too, and "
+                "both would average its gradient; wrap one module that "
                 "contains both networks, or destroy the other wrapper first");
-  }
-  for (const at::Tensor& one : parameters_)
-    owners.erase(one.unsafeGetTensorImpl());
-  parameters_.clear();
-  for (const auto& [name, tensor, is_sparse] : parameters) {
-    owners[tensor.unsafeGetTensorImpl()] = this;
-    parameters_.push_back(tensor);
-  }
+  checked_ = all.changes;
 }
 
 }  // namespace sheaf::parallel

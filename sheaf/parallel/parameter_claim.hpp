@@ -2,6 +2,7 @@
 // A parameter is trained by one wrapper (DataParallel, DadParallel) at a time:
 // two would both average its gradient.
 
+#include <cstdint>
 #include <vector>
 
 #include "sheaf/parallel/reducer.hpp"
@@ -15,12 +16,16 @@ class ParameterClaim {
   ParameterClaim(const ParameterClaim&) = delete;
   ParameterClaim& operator=(const ParameterClaim&) = delete;
 
-  // Claims these in place of those before. If another claim of this process
-  // has one of them, a UsageError names it, and nothing has changed.
+  // Claims these in place of those before. Others may have them still: a
+  // wrapper is often made before the one that it replaces is destroyed.
   void set(const std::vector<ReducedParameter>& parameters);
+  // Before the parameters are used: UsageError, naming the first, where others
+  // have some of them.
+  void check();
 
  private:
-  std::vector<at::Tensor> parameters_;
+  std::vector<ReducedParameter> parameters_;
+  std::int64_t checked_ = -1;  // the state of all claims that was found good
 };
 
 }  // namespace sheaf::parallel

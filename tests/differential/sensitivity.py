@@ -29,7 +29,8 @@ FAULTS = {
          "now.requires_grad() == (accumulator != nullptr) &&", "")]),
     "shared memory": ("gradients are averaged in memory that others read", [
         ("sheaf/parallel/gradient_hooks.cpp",
-         "return sharers.are_all();", "return true;")]),
+         "const bool owns_memory = sharers.are_all();",
+         "const bool owns_memory = true;")]),
     "hooks": ("deltas are taken before the user's hooks", [
         ("sheaf/parallel/product_tap.cpp",
          "    at_end_of_backward([cut] {});\n",

@@ -124,26 +124,46 @@ TEST(SeveralModels, DoNotShareTrainedParameters) {
     torch::nn::Linear body(2, 2);
     torch::nn::Sequential first(body, torch::nn::Linear(2, 1));
     torch::nn::Sequential second(torch::nn::Linear(2, 2), body);
+    const auto expect_error = [](auto& model, const std::string& name) {
+      for (int time = 0; time < 2; ++time)
+        expect_names(error_of([&] { model.before_forward(); }),
+                     {"parameter " + name + " is trained by another"});
+    };
+    DataParallelCore a(first.ptr(), group, {});
+    a.before_forward();
     {
-      DataParallelCore a(first.ptr(), group, {});
-      expect_names(
-          error_of([&] { DataParallelCore b(second.ptr(), group, {}); }),
-          {"parameter 1.weight is already trained by another"});
-      expect_names(
-          error_of([&] { DadParallelCore b(second.ptr(), group, {}); }),
-          {"parameter 1.weight is already trained by another"});
-      body->weight.set_requires_grad(false);
-      body->bias.set_requires_grad(false);
-      a.before_forward();
       DataParallelCore b(second.ptr(), group, {});
-      body->weight.set_requires_grad(true);
-      a.before_forward();
-      // It stays what it was.
-      for (int i = 0; i < 2; ++i)
-        expect_names(error_of([&] { b.before_forward(); }),
-                     {"parameter 1.weight is already trained"});
+      expect_error(b, "1.weight");
+      expect_error(a, "0.weight");
+      DadParallelCore c(second.ptr(), group, {});
+      EXPECT_THROW(c.before_forward(std::nullopt), UsageError);
     }
-    const DataParallelCore b(second.ptr(), group, {});
+    a.before_forward();
+    body->weight.set_requires_grad(false);
+    body->bias.set_requires_grad(false);
+    a.before_forward();
+    DataParallelCore b(second.ptr(), group, {});
+    b.before_forward();
+    a.before_forward();
+    body->weight.set_requires_grad(true);
+    a.before_forward();  // b has not seen the change yet
+    expect_error(b, "1.weight");
+    expect_error(a, "0.weight");
+  });
+}
+
+// The new one is made before the old one is destroyed.
+TEST(SeveralModels, AWrapperMayReplaceAnother) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    const at::Tensor x = torch::full({1, 3}, group.rank() + 1.0);
+    auto model = std::make_unique<DataParallel<ChainImpl>>(net.ptr(), group);
+    for (int time = 0; time < 2; ++time) {
+      forget_gradients(*net);
+      model->forward(x).sum().backward();
+      EXPECT_NEAR(net->a->weight.grad()[0][0].item<double>(), 1.5, 1e-6);
+      model = std::make_unique<DataParallel<ChainImpl>>(net.ptr(), group);
+    }
   });
 }
 
