@@ -3,23 +3,33 @@
 #include <signal.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <mutex>
 
 namespace sheaf::train {
 namespace {
 
 constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
-volatile sig_atomic_t first_signal = 0;
+std::atomic<int> first_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
+
+// Ranks that are threads have one each.
+std::mutex mutex;
+int living = 0;
 std::array<struct sigaction, kSignals.size()> before;
 
 void remember(int signal) {
-  if (first_signal == 0) first_signal = signal;
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
 }
 
 }  // namespace
 
 StopSignal::StopSignal() {
+  const std::lock_guard lock(mutex);
+  if (living++ > 0) return;
   first_signal = 0;
   struct sigaction action {};
   action.sa_handler = remember;
@@ -29,6 +39,8 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
+  const std::lock_guard lock(mutex);
+  if (--living > 0) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i)
     ::sigaction(kSignals[i], &before[i], nullptr);
 }

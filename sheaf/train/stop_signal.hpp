@@ -5,7 +5,7 @@ namespace sheaf::train {
 
 // While one lives, these signals do not end the program but are remembered.
 // (The launcher passes SIGTERM on as SIGUSR1: MPI's launchers give a rank that
-// gets SIGTERM a second at most.) One at a time.
+// gets SIGTERM a second at most.) Ranks that are threads may have one each.
 class StopSignal {
  public:
   StopSignal();
