@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/collectives.hpp"
@@ -133,37 +134,44 @@ bool has_same_bits(const at::Tensor& tensor, const at::Tensor& slice) {
 }  // namespace
 
 void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
-                       int root) {
-  std::map<at::ScalarType, std::vector<at::Tensor>> lumps;
+                       int root, const std::vector<bool>& is_uncounted) {
+  std::map<at::ScalarType, std::vector<std::size_t>> lumps;
   std::map<at::ScalarType, std::size_t> sizes;
   const at::NoGradGuard no_grad;
-  const auto send = [&](std::vector<at::Tensor>& lump) {
+  const auto send = [&](std::vector<std::size_t>& lump) {
     if (lump.empty()) return;
     std::int64_t total = 0;
-    for (const at::Tensor& tensor : lump) total += tensor.numel();
-    const at::Tensor block =
-        tensor::empty_shared(group, {total}, lump[0].scalar_type());
+    for (const std::size_t i : lump) total += tensors[i].second.numel();
+    const at::Tensor block = tensor::empty_shared(
+        group, {total}, tensors[lump[0]].second.scalar_type());
     const auto each = [&](auto&& visit) {
       std::int64_t at = 0;
-      for (const at::Tensor& tensor : lump) {
-        visit(block.narrow(0, at, tensor.numel()).view(tensor.sizes()),
+      for (const std::size_t i : lump) {
+        const at::Tensor& tensor = tensors[i].second;
+        visit(i, block.narrow(0, at, tensor.numel()).view(tensor.sizes()),
               tensor.detach());
         at += tensor.numel();
       }
     };
     if (group.rank() == root)
-      each([](auto slice, const auto& tensor) { slice.copy_(tensor); });
+      each([](std::size_t, auto slice, const auto& tensor) {
+        slice.copy_(tensor);
+      });
     comm::broadcast(group, tensor::buffer_of(block), {.root = root}).wait();
     if (group.rank() != root)
-      each([](const auto& slice, auto tensor) {
-        if (!has_same_bits(tensor, slice)) tensor.copy_(slice);
+      each([&](std::size_t i, const auto& slice, auto tensor) {
+        if (has_same_bits(tensor, slice)) return;
+        std::optional<at::AutoDispatchBelowADInplaceOrView> below_versions;
+        if (!is_uncounted.empty() && is_uncounted[i]) below_versions.emplace();
+        tensor.copy_(slice);
       });
     lump.clear();
   };
-  for (const auto& [name, tensor] : tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i].second;
     auto& lump = lumps[tensor.scalar_type()];
     auto& size = sizes[tensor.scalar_type()];
-    lump.push_back(tensor);
+    lump.push_back(i);
     size += tensor.nbytes();
     if (size < kLumpBytes) continue;
     send(lump);

@@ -24,8 +24,10 @@ void check_same_shapes(const comm::Group& group, const NamedTensors& tensors);
 void check_same_bits(const comm::Group& group, const NamedTensors& tensors);
 
 // Copies the tensors of `root` to all ranks, in few large messages.
+// `is_uncounted`, by tensor: its version is not raised where it is written to.
 void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
-                       int root = 0);
+                       int root = 0,
+                       const std::vector<bool>& is_uncounted = {});
 
 // By rank, cut to 255 bytes. All ranks call it.
 std::vector<std::string> share_texts(const comm::Group& group,

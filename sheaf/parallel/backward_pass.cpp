@@ -133,6 +133,15 @@ void BackwardPass::discard_locked() {
 }
 
 void BackwardPass::close() {
+  try {
+    finalize();
+  } catch (...) {
+    if (after_failure_) after_failure_();
+    throw;
+  }
+}
+
+void BackwardPass::finalize() {
   const std::lock_guard lock(mutex_);
   if (!is_open_) return;
   try {

@@ -70,6 +70,13 @@ class BackwardPass {
     after_pass_ = std::move(action);
   }
 
+  // Called after a pass has ended by an exception of a sink, which goes on.
+  void set_after_failure(std::function<void()> action) {
+    after_failure_ = std::move(action);
+  }
+  // Ends the open pass, if any. Called at the end of backward().
+  void close();
+
   // Begins a pass unless one is open. Called within backward(), by sinks that
   // see it before the first gradient does.
   void open();
@@ -90,11 +97,12 @@ class BackwardPass {
   void wait_for_end_of_others();
   void open_locked(const Connection* first = nullptr);
   void discard_locked();
-  void close();
+  void finalize();
 
   bool is_syncing_ = true;
   std::function<void()> before_pass_;
   std::function<void()> after_pass_;
+  std::function<void()> after_failure_;
   std::vector<GradientSink*> sinks_;
   std::unique_ptr<GradientHooks> hooks_;
   std::mutex mutex_;  // of hooks on several devices

@@ -82,14 +82,18 @@ void note_uncounted_write(const at::Tensor& tensor) {
 ModuleBuffers::ModuleBuffers(torch::nn::Module& module)
     : tensors_(buffers_of(module)), changed_(tensors_.size()) {
   if (!tensors_.empty()) watched_ = std::make_shared<Watched>(tensors_);
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    last_.push_back(stamp_of(i));
 }
 
 void ModuleBuffers::inherit(const ModuleBuffers& old) {
   const std::vector<std::int32_t> before = old.changed();
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     for (std::size_t k = 0; k < before.size(); ++k)
-      if (tensors_[i].second.is_same(old.tensors_[k].second))
+      if (tensors_[i].second.is_same(old.tensors_[k].second)) {
         changed_[i] = before[k] != 0;
+        last_[i] = old.last_[k];
+      }
 }
 
 ModuleBuffers::Stamp ModuleBuffers::stamp_of(std::size_t i) const {
@@ -103,9 +107,18 @@ ModuleBuffers::Stamp ModuleBuffers::stamp_of(std::size_t i) const {
 
 void ModuleBuffers::broadcast(const comm::Group& group, int root) {
   if (tensors_.empty()) return;
-  broadcast_tensors(group, tensors_, root);
+  // Graphs save running statistics, which batch normalization writes to
+  // uncounted: so that one process can go on with such a graph, ranks can.
+  std::vector<bool> is_uncounted;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Stamp now = stamp_of(i);
+    is_uncounted.push_back(now.version == last_[i].version &&
+                           now.uncounted != last_[i].uncounted);
+  }
+  broadcast_tensors(group, tensors_, root, is_uncounted);
   changed_.assign(tensors_.size(), false);
   before_.clear();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) last_[i] = stamp_of(i);
 }
 
 void ModuleBuffers::begin_forward() {

@@ -55,6 +55,7 @@ class ModuleBuffers {
   NamedTensors tensors_;
   std::shared_ptr<Watched> watched_;  // null: none
   std::vector<bool> changed_;
+  std::vector<Stamp> last_;    // after the last broadcast
   std::vector<Stamp> before_;  // the forward() under way; empty: none is
 };
 

@@ -164,6 +164,7 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
   if (group.size() > 1) state.second = group.split(0, group.rank());
   wrap();
+  state.pass.set_before_pass([&state] { state.claim.check(); });
   state.pass.set_after_pass([&state] {
     if (!state.trials.is_over() && state.pass_watch)
       state.trials.add(state.pass_watch->ms());

@@ -27,8 +27,10 @@ enum Word : std::int32_t {
   kFinished = 0,
   kPass = 1,
   kBuffers = 2,
-  kChanged = 3,
-  kWords = 4
+  kChanged = 3,  // the last three end join() on all ranks
+  kMixed = 4,
+  kFailed = 5,
+  kWords = 6
 };
 
 ReducerOptions reducer_options(const DataParallelOptions& options) {
@@ -70,7 +72,9 @@ struct DataParallelCore::State {
   // The join() that is under way, or null.
   std::shared_ptr<JoinState> joining() const;
   std::vector<std::int32_t> announce(Word word) const;
-  void begin_pass(const std::vector<std::int32_t>& words) const;
+  void begin_pass(const std::vector<std::int32_t>& words,
+                  const JoinOptions& join_options) const;
+  void end_join_after_failure();
   void send_buffers(const std::vector<std::int32_t>& words) {
     const auto first =
         std::find_if(words.begin(), words.end(),
@@ -121,6 +125,14 @@ struct DataParallelCore::JoinState {
         fail(
             "the module has changed within join(); change it before join() or "
             "after finish()");
+      if (all[i] % kWords == kMixed)
+        fail(
+            "no_sync() within join(), while there are gradients of a "
+            "backward() with exchange; reset gradients before it");
+      if (all[i] % kWords == kFailed) {
+        end();
+        return {};
+      }
       if (next == kFinished) next = all[i];
       if (all[i] != next)
         fail(concat("within join(), rank ", i, " is in ", place(all[i]),
@@ -139,6 +151,7 @@ struct DataParallelCore::JoinState {
     };
     for (;;) {
       const auto words = announce(kFinished);
+      if (words.empty()) break;  // the pass that failed throws below
       const auto next = *std::max_element(words.begin(), words.end());
       if (next == kFinished) break;
       const auto number = static_cast<std::size_t>(next / kWords);
@@ -148,7 +161,7 @@ struct DataParallelCore::JoinState {
         model.send_buffers(words);
         continue;
       }
-      model.begin_pass(words);
+      model.begin_pass(words, options);
       passes[number] = std::async(
           models.size() > 1 ? std::launch::async : std::launch::deferred,
           [&model] { model.reducer->shadow_pass(); });
@@ -177,12 +190,27 @@ std::shared_ptr<DataParallelCore::JoinState> DataParallelCore::State::joining()
 }
 
 void DataParallelCore::State::begin_pass(
-    const std::vector<std::int32_t>& words) const {
+    const std::vector<std::int32_t>& words,
+    const JoinOptions& join_options) const {
   const auto is_active = [](std::int32_t word) { return word != kFinished; };
   const auto active =
       static_cast<int>(std::count_if(words.begin(), words.end(), is_active));
-  const bool divides_by_active = joining()->options.divide_by_active_ranks;
-  reducer->set_active(active, divides_by_active ? active : group.size());
+  reducer->set_active(
+      active, join_options.divide_by_active_ranks ? active : group.size());
+}
+
+// Ranks that have finished take part in open passes of other models, and wait
+// for the next announcement.
+void DataParallelCore::State::end_join_after_failure() {
+  const auto found = join.lock();
+  if (!found || !found->is_on || found->models.size() == 1 ||
+      !reducer->has_unused())
+    return;
+  for (State* const one : found->models) try {
+      if (one != this) one->pass.close();
+    } catch (const UsageError&) {  // the same of another model
+    }
+  if (found->is_on) found->announce(kFailed);
 }
 
 std::vector<std::int32_t> DataParallelCore::State::announce(Word word) const {
@@ -201,11 +229,14 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
   wrap();
   state.pass.set_before_pass([&state] {
+    state.claim.check();
     if (state.before_pass) state.before_pass();
-    if (!state.joining()) return;
+    const auto join = state.joining();
+    if (!join) return;
     ++state.passes;
-    state.begin_pass(state.announce(kPass));
+    state.begin_pass(state.announce(kPass), join->options);
   });
+  state.pass.set_after_failure([&state] { state.end_join_after_failure(); });
 }
 
 DataParallelCore::~DataParallelCore() {
@@ -271,7 +302,16 @@ void DataParallelCore::share_buffers() {
 
 bool DataParallelCore::is_syncing() const { return state_->pass.is_syncing(); }
 
-void DataParallelCore::set_sync(bool is_on) { state_->pass.set_sync(is_on); }
+// Averages could not be told from what is added to them, and ranks that have
+// finished have no part in them.
+void DataParallelCore::set_sync(bool is_on) {
+  State& state = *state_;
+  const auto join = state.joining();
+  if (!is_on && join && state.reducer &&
+      !join->options.divide_by_active_ranks && state.reducer->has_average())
+    state.announce(kMixed);  // throws
+  state.pass.set_sync(is_on);
+}
 
 void DataParallelCore::set_before_pass(std::function<void()> action) {
   state_->before_pass = std::move(action);

@@ -81,6 +81,11 @@ void FactorReducer::forget_reset_rows(std::size_t parameter, bool is_changed) {
   const auto& [name, tensor, is_sparse] = parameters_[parameter];
   if (!site.mark.is_set()) return;
   if (site.mark.is_gone(tensor)) {
+    SHEAF_CHECK(is_changed || !tensor.grad().defined(), "the gradient of ",
+                name,
+                " was replaced after a backward() in no_sync(), whose rows "
+                "DadParallel keeps until the next exchange; reset gradients "
+                "by forget_gradients(), and give others after the exchange");
     for (const auto& block : site.blocks)
       for (std::size_t k = 0; k < block->calls.size(); ++k) {
         Call& call = block->calls[k];
@@ -159,10 +164,19 @@ void FactorReducer::discard() noexcept {
 void FactorReducer::settle() {
   for (const std::size_t i : hooked_) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
-    const Remainder& remainder = remainders_[i];
-    if (remainder.gradient.defined()) gradient = remainder.gradient;
+    Remainder& remainder = remainders_[i];
     at::Tensor own = remainder.users_own;
-    if (!gradient.is_same(own) && !remainder.gradient.defined()) own.reset();
+    // Of passes without exchange, and still there.
+    if (own.defined() && !remainder.gradient.defined()) {
+      if (gradient.is_same(own)) {
+        remainder.gradient = own.clone();
+        remainder.shares_memory = false;
+        own.zero_();
+      } else {
+        own.reset();
+      }
+    }
+    if (remainder.gradient.defined()) gradient = remainder.gradient;
     if (anyone_has_[i]) {
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i].tensor);
       if (remainder.shares_memory) gradient = gradient.clone();
@@ -177,8 +191,8 @@ void FactorReducer::settle() {
       else
         gradient = gradients_.gradient(i);
     }
-    if (!own.defined() || gradient.is_same(own)) continue;
-    own.copy_(gradient);
+    if (!own.defined()) continue;
+    own.add_(gradient);  // it holds zeros, or those of others that share it
     gradient = own;
   }
 }

@@ -38,8 +38,10 @@ class Sharers {
     if (view && view->has_fw_view() && !view->shared_view_info())
       add(view->get_forward_view().base_);
   }
+  // Memory without an allocator is that of from_blob(): somebody else's.
   bool are_all() const {
-    return memory_use_count() == list_.size() &&
+    return memory_->allocator() != nullptr &&
+           memory_use_count() == list_.size() &&
            std::all_of(list_.begin(), list_.end(), [](const auto& one) {
              return one.first->use_count() == one.second;
            });

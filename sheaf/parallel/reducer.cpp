@@ -51,6 +51,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   late_.resize(parameters_.size());
   kept_.resize(parameters_.size());
   users_own_.resize(parameters_.size());
+  earlier_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
   has_local_.resize(parameters_.size());
   find_homes();
@@ -132,7 +133,12 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
   pending_.resize(buckets_.size());
 }
 
-void Reducer::begin_pass(std::optional<std::size_t> /*first*/) {
+void Reducer::begin_pass(std::optional<std::size_t> first) {
+  take_earlier(first);
+  start_pass();
+}
+
+void Reducer::start_pass() {
   options_.exchange->begin_pass();
   has_begun_ = true;
   next_launch_ = 0;
@@ -239,11 +245,11 @@ bool Reducer::has_gradient_of_bucket(std::size_t index) const {
       buckets_[bucket]->gradient(member));
 }
 
-// A gradient that this rank leaves as it is until the average comes.
+// A gradient of an earlier pass that lies in memory of the user's.
 void Reducer::note_users_own(std::size_t index) {
   const auto& [name, tensor, is_sparse] = parameters_[index];
-  if (is_sparse || tensor.grad().is_sparse() || has_gradient_of_bucket(index) ||
-      owns_memory(tensor.grad()))
+  if (is_sparse || !tensor.grad().defined() || tensor.grad().is_sparse() ||
+      has_gradient_of_bucket(index) || owns_memory(tensor.grad()))
     return;
   users_own_[index] = tensor.grad();
 }
@@ -255,11 +261,12 @@ void Reducer::take_nothing(std::size_t index) {
   const auto [bucket, member] = places_[index];
   const at::Tensor& gradient = parameters_[index].tensor.grad();
   if (!gradient.defined()) has_local_[index] = false;  // the user reset it
-  if (gradient.defined()) note_users_own(index);
   if (!parameters_[index].is_sparse) {
     const at::NoGradGuard no_grad;
+    note_users_own(index);
     kept_[index] = gradient.defined() ? gradient.clone() : at::Tensor();
     buckets_[bucket]->put_nothing(member, kept_[index]);
+    if (users_own_[index].defined()) users_own_[index].zero_();
   }
   mark(index, State::kUnused);
 }
@@ -392,9 +399,10 @@ std::vector<std::string> Reducer::settle() {
       tensor.mutable_grad() = buckets_[bucket]->gradient(member);
       give_to_user(i);
     } else if (kept_[i].defined()) {
-      tensor.mutable_grad().copy_(kept_[i]);
+      restore_kept(i);
     }
   }
+  add_earlier();
   add_late_gradients();
   ++pass_;
   std::fill(has_local_.begin(), has_local_.end(), false);
@@ -402,13 +410,73 @@ std::vector<std::string> Reducer::settle() {
   return unused;
 }
 
-// The average, into memory of the user's.
+// The gradient, into memory of the user's, which holds zeros since it was
+// taken, or gradients of other parameters that share it.
 void Reducer::give_to_user(std::size_t index) {
   if (!users_own_[index].defined()) return;
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  users_own_[index].copy_(gradient);
+  users_own_[index].add_(gradient);
   gradient = users_own_[index];
+}
+
+void Reducer::restore_kept(std::size_t index) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  if (users_own_[index].defined()) {
+    gradient = kept_[index];
+    give_to_user(index);
+  } else {
+    gradient.copy_(kept_[index]);
+  }
+}
+
+// Ranks that have joined have no part in averages of earlier passes: they are
+// taken out of this one, and added when it is over.
+void Reducer::take_earlier(std::optional<std::size_t> first) {
+  if (active_ == group_.size() || divisor_ != group_.size()) return;
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (!gradient.defined() || has_local_[i]) continue;
+    if (first == i) {
+      SHEAF_CHECK(!has_gradient_of_bucket(i), "within join(), the gradient of ",
+                  parameters_[i].name,
+                  " was not reset before a backward() that does not go "
+                  "through an output of the model; call forget_gradients() "
+                  "before it");
+      continue;
+    }
+    earlier_[i] = gradient.clone();
+    parameters_[i].is_sparse ? gradient.reset() : void(gradient.zero_());
+  }
+}
+
+void Reducer::add_earlier() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!earlier_[i].defined()) continue;
+    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
+    if (!gradient.defined())
+      gradient = earlier_[i];
+    else if (parameters_[i].is_sparse)
+      gradient = gradient + earlier_[i];
+    else
+      gradient.add_(earlier_[i]);
+    earlier_[i].reset();
+  }
+}
+
+bool Reducer::has_average() const {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].tensor.grad();
+    if (!has_local_[i] && gradient.defined() &&
+        (gradient.is_sparse() ? gradient._nnz() > 0
+                              : gradient.count_nonzero().item<bool>()))
+      return true;
+  }
+  return false;
 }
 
 void Reducer::add_late_gradients() {
@@ -436,6 +504,7 @@ void Reducer::end_pass() {
   for (at::Tensor& late : late_) late.reset();
   for (at::Tensor& kept : kept_) kept.reset();
   for (at::Tensor& one : users_own_) one.reset();
+  for (at::Tensor& one : earlier_) one.reset();
   for (const auto& bucket : buckets_) bucket->clear();
 }
 
@@ -454,7 +523,9 @@ void Reducer::discard() noexcept {
       gradient = kept_[i];
       give_to_user(i);
     }
+    if (states_[i] == State::kReady) earlier_[i].reset();
   }
+  add_earlier();
   end_pass();
 }
 
@@ -485,14 +556,26 @@ void Reducer::rebuild() {
   for (const auto& bucket : buckets_) bucket->clear();
 }
 
+// For a rank without data; memory of the user's stays what it was if others
+// have no gradient either.
+void Reducer::give_zeros(std::size_t index) {
+  const auto& [name, tensor, is_sparse] = parameters_[index];
+  const at::NoGradGuard no_grad;
+  note_users_own(index);
+  const at::Tensor own = users_own_[index];
+  const at::Tensor before = own.defined() ? own.clone() : at::Tensor();
+  tensor.mutable_grad().reset();
+  take_nothing(index);
+  if (!own.defined()) return;
+  tensor.mutable_grad() = own.zero_();
+  kept_[index] = before;
+}
+
 void Reducer::shadow_pass() {
-  begin_pass(std::nullopt);
+  start_pass();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (states_[i] != State::kWaiting) continue;
-    at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
-    if (gradient.defined()) note_users_own(i);
-    gradient.reset();
-    take_nothing(i);
+    give_zeros(i);
   }
   launch_complete();
   finish_exchanges();

@@ -77,6 +77,8 @@ class Reducer : public GradientSink {
   void shadow_pass();
   // Whether gradients of passes without exchange wait for the next pass.
   bool has_local() const;
+  // Whether there are gradients, not all zero, of passes with exchange.
+  bool has_average() const;
   // What a reducer takes over from the one it replaces: the parameters in the
   // order of their numbers, those with such gradients, the number of passes,
   // and the figures.
@@ -124,6 +126,7 @@ class Reducer : public GradientSink {
   bool is_exchanged_in_place(std::size_t index) const;
   std::vector<std::size_t> sizes_in_place() const;
   void make_buckets(const std::vector<std::size_t>& order);
+  void start_pass();
   void take_gradient(const NewGradient& gradient);
   void take_late(std::size_t index);
   void take_away(std::size_t index);
@@ -131,6 +134,10 @@ class Reducer : public GradientSink {
   bool has_gradient_of_bucket(std::size_t index) const;
   void note_users_own(std::size_t index);
   void give_to_user(std::size_t index);
+  void give_zeros(std::size_t index);
+  void restore_kept(std::size_t index);
+  void take_earlier(std::optional<std::size_t> first);
+  void add_earlier();
   void mark(std::size_t index, State state);
   void launch_complete();
   void launch(std::size_t bucket);
@@ -170,6 +177,7 @@ class Reducer : public GradientSink {
   std::vector<at::Tensor> kept_;  // gradients that may be left alone
   // Gradients in memory of the user's, where their averages belong.
   std::vector<at::Tensor> users_own_;
+  std::vector<at::Tensor> earlier_;  // averages that wait, see take_earlier()
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
   std::vector<bool> has_local_;   // from passes without exchange

@@ -1,5 +1,7 @@
 #include "sheaf/parallel/sparse.hpp"
 
+#include <algorithm>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
@@ -10,22 +12,28 @@ SparseAverage average_sparse_gradient(const comm::Group& group,
                                       const at::Tensor& parameter,
                                       int divisor) {
   const bool has_one = gradient.defined();
-  SHEAF_CHECK(!has_one || gradient.is_sparse(),
-              "a dense gradient came for an embedding that was declared "
-              "sparse; declare it dense");
-  const at::Tensor mine = has_one ? gradient.coalesce() : at::Tensor();
-  const at::Tensor rows = has_one
+  const bool is_sparse = has_one && gradient.is_sparse();
+  const at::Tensor mine = is_sparse ? gradient.coalesce() : at::Tensor();
+  const at::Tensor rows = is_sparse
                               ? mine.indices().to(at::kCPU)
                               : at::empty({1, 0}, at::TensorOptions(at::kLong));
   auto value_sizes = parameter.sizes().vec();
   value_sizes[0] = rows.size(1);
-  const at::Tensor values = has_one
+  const at::Tensor values = is_sparse
                                 ? mine.values().contiguous()
                                 : at::empty(value_sizes, parameter.options());
 
-  const std::vector<std::int64_t> told{has_one ? rows.size(1) : -1};
+  constexpr std::int64_t kNone = -1, kDense = -2;
+  const std::vector<std::int64_t> told{is_sparse ? rows.size(1)
+                                       : has_one ? kDense
+                                                 : kNone};
   std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()));
   comm::all_gather(group, told, counts, {.name = "sparse rows"}).wait();
+  const auto dense = std::find(counts.begin(), counts.end(), kDense);
+  SHEAF_CHECK(dense == counts.end(), "the embedding has a dense gradient on ",
+              "rank ", dense - counts.begin(),
+              ", and was declared sparse; declare it dense, or give it no "
+              "gradient of your own");
   SparseAverage result;
   std::vector<at::Tensor> all_rows;
   std::vector<at::Tensor> all_values;

@@ -58,6 +58,8 @@ class StepMaker {
     step.set("zero", dice_.one_in(3));
     if (case_.setting.has("join") && case_.setting.has("models"))
       step.set("joint", dice_.in(0, 1));
+    if (case_.setting.has("join") && !case_.setting.has("exchange"))
+      step.set("more_passes", dice_.one_in(4));
     if (!has_value(case_, "sparse") && !case_.setting.has("sync_batch_norm"))
       step.set("given", dice_.one_in(8));
     if (!case_.setting.has("join")) choose_event(step);
@@ -233,8 +235,7 @@ class StepMaker {
           step.set("gradient_penalty", 1);
         break;
       case 14:
-        // libtorch itself refuses it where forward() changes buffers.
-        if (!repeats_ && !has_block(case_, "batch_norm") &&
+        if (!repeats_ &&
             !(case_.setting.has("exchange") && has_value(case_, "checkpoint")))
           step.set("two_forwards", 1);
         break;

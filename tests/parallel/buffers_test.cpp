@@ -138,5 +138,33 @@ TEST(ModuleBuffers, SharingMakesThemThoseOfTheFirstRank) {
   });
 }
 
+// As in one process, though rank 1's running statistics are written to.
+TEST(Buffers, AGraphIsGoodAfterAnotherForward) {
+  run_threads(2, [](const Group& group) {
+    torch::nn::Sequential net(torch::nn::Linear(2, 2),
+                              torch::nn::BatchNorm1d(2));
+    DataParallelCore model(net.ptr(), group, {});
+    const auto forward = [&](double scale) {
+      model.before_forward();
+      at::Tensor y = net->forward(
+          torch::arange(8.0).view({4, 2}).mul(scale * (group.rank() + 1)));
+      model.after_forward({&y});
+      return y.pow(3).sum();
+    };
+    const at::Tensor first = forward(1);
+    const at::Tensor second = forward(2);
+    net->eval();
+    {
+      const torch::NoGradGuard no_grad;
+      forward(3);
+    }
+    (first + second).backward();
+    // What is not of batch normalization is guarded as ever.
+    net->train();
+    model.share_buffers();
+    model.check_weights();
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::parallel

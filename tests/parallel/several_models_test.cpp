@@ -55,6 +55,64 @@ TEST(SeveralModels, JoinTogether) {
   });
 }
 
+// All learn of it, also where passes of both are open.
+TEST(SeveralModels, JoinTellsAllRanksOfParametersWithoutGradients) {
+  for (const bool is_joint : {false, true})
+    run_threads(3, [=](const Group& group) {
+      Chain first, second;
+      DataParallel a(first, group), b(second, group);
+      auto join = join_models({&a, &b});
+      const at::Tensor x = torch::ones({1, 3});
+      const auto expect_error = [&](const auto& action) {
+        expect_names(error_of(action), {"b.weight", "find_unused_parameters"});
+      };
+      if (group.rank() == 1) return expect_error([&] { join.finish(); });
+      const at::Tensor other = b.forward(x).sum();
+      a.forward(x);
+      const at::Tensor loss = first->kept.sum();
+      expect_error([&] { (is_joint ? loss + other : loss).backward(); });
+      join.finish();
+    });
+}
+
+// Ranks that have finished have no part in the first average.
+TEST(SeveralModels, JoinAddsPassesUp) {
+  for (const bool zeroes : {false, true})
+    run_threads(2, [=](const Group& group) {
+      Chain net;
+      DataParallel model(net, group);
+      auto join = model.join();
+      for (int step = 0; step < 1 + group.rank(); ++step) {
+        for (at::Tensor& one : net->parameters())
+          if (zeroes && one.grad().defined())
+            one.mutable_grad().zero_();
+          else
+            one.mutable_grad().reset();
+        for (int pass = 1; pass <= 3; ++pass) {
+          model.forward(torch::ones({1, 3})).sum().backward();
+          EXPECT_EQ(net->b->bias.grad()[0].item<double>(),
+                    step == 0 ? pass : pass * 0.5);
+        }
+      }
+      join.finish();
+    });
+}
+
+TEST(SeveralModels, JoinRefusesNoSyncOnTopOfAverages) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    DataParallel model(net, group);
+    auto join = model.join();
+    const at::Tensor x = torch::ones({1, 3});
+    if (group.rank() == 0)
+      return expect_names(error_of([&] { join.finish(); }), {"no_sync()"});
+    model.forward(x).sum().backward();
+    expect_names(error_of([&] { auto guard = model.no_sync(); }),
+                 {"no_sync() within join()", "reset gradients"});
+    join.finish();
+  });
+}
+
 // As the loss of a GAN's generator.
 TEST(SeveralModels, JoinWithOneLossThroughBoth) {
   for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
@@ -146,9 +204,14 @@ TEST(SeveralModels, DoNotShareTrainedParameters) {
     b.before_forward();
     a.before_forward();
     body->weight.set_requires_grad(true);
-    a.before_forward();  // b has not seen the change yet
+    // b has not seen the change yet.
+    const at::Tensor output = first->forward(torch::ones({1, 2}));
+    a.before_forward();
     expect_error(b, "1.weight");
     expect_error(a, "0.weight");
+    // Also where forward() was before the other was made.
+    expect_names(error_of([&] { output.sum().backward(); }),
+                 {"is trained by another"});
   });
 }
 

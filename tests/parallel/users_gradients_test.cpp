@@ -124,6 +124,50 @@ TEST(UsersGradients, TakeTheAverageOfOtherRanks) {
   });
 }
 
+// Memory that libtorch did not allocate, and memory of two parameters.
+TEST(UsersGradients, MayBeAnyMemory) {
+  expect_as_alone([](auto& model, Chain& net, const auto& input) {
+    const auto type = net->a->weight.options().requires_grad(false);
+    const auto memory = std::make_shared<std::vector<double>>(12);
+    const auto view = [&] {
+      return torch::from_blob(
+          memory->data(), {4, 3}, [memory](void*) {}, type);
+    };
+    const at::Tensor blob = view();
+    const at::Tensor shared = torch::zeros({10}, type);
+    net->a->weight.mutable_grad() = view();
+    net->a->bias.mutable_grad() = shared.narrow(0, 0, 4);
+    net->b->weight.mutable_grad() = shared.narrow(0, 2, 8).view({2, 4});
+    for (int step = 0; step < 2; ++step) {
+      blob.zero_();
+      shared.zero_();
+      loss_of(model, input, 1 + step).backward();
+      EXPECT_TRUE(blob.equal(net->a->weight.grad()));
+    }
+    EXPECT_EQ(net->a->weight.grad().data_ptr(), memory->data());
+    EXPECT_TRUE(net->a->bias.grad().storage().is_alias_of(shared.storage()));
+  });
+}
+
+// A parameter that nobody uses after this rank has ended.
+TEST(UsersGradients, StayWhileOthersGoOn) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    DataParallel model(net, group, {.find_unused_parameters = true});
+    Flat flat(*net);
+    flat.buffer.fill_(1);
+    auto join = model.join();
+    if (group.rank() == 0) {
+      flat.buffer.zero_();
+      model.forward(torch::ones({1, 3}));
+      net->kept.sum().backward();
+    }
+    join.finish();
+    flat.expect_is_used();
+    EXPECT_TRUE(torch::all(net->b->weight.grad() == group.rank()).item<bool>());
+  });
+}
+
 // Large gradients are exchanged where they are made.
 TEST(UsersGradients, MayBeLarge) {
   run_threads(2, [](const Group& group) {

@@ -73,6 +73,29 @@ TEST(WaitingRows, AreExchangedWithAPenaltyAlone) {
   });
 }
 
+TEST(WaitingRows, AGradientThatIsReplacedIsAnError) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    net->to(torch::kDouble);
+    DadParallel model(net, group, {.link = LinkModel{.ranks = 2}});
+    const at::Tensor x = input_for(group, at::kDouble);
+    model.forward(x).sum().backward();
+    {
+      const auto guard = model.no_sync();
+      model.forward(x).sum().backward();
+    }
+    at::Tensor& gradient = net->a->weight.mutable_grad();
+    gradient = gradient.clone();
+    try {
+      model.forward(x).sum().backward();
+      ADD_FAILURE() << "no error";
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("a.weight was replaced"), text.npos) << text;
+    }
+  });
+}
+
 // DadParallel cannot tell the two apart where its own hooks, on the nodes of
 // the graph, come before those of the user on tensors: in libtorch 1.
 TEST(WaitingRows, BackwardWithinAHookOfTheSameGraphIsRightOrAnError) {

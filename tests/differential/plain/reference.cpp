@@ -34,6 +34,9 @@ class BufferSource {
     }
     const auto& given = snapshots_.at(next_++);
     auto buffers = net.buffers();
+    // Uncounted, as batch normalization writes to its running statistics: a
+    // graph that has saved them can still be used.
+    const at::AutoDispatchBelowADInplaceOrView below_versions;
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(given[i]);
   }
 
@@ -193,6 +196,11 @@ void Reference::combine(std::size_t model, const std::vector<Session*>& active,
       gradients.push_back(parameter_of(*unit, model, name).grad());
       is_used = is_used || gradients.back().defined();
     }
+    // Units without data have what all had before this pass.
+    const at::Tensor earlier = averages_[{model, name}].value;
+    if (earlier.defined() && divisor > static_cast<int>(active.size()))
+      for (std::size_t i = active.size(); i < units_.size(); ++i)
+        gradients.push_back(earlier);
     const auto number = numbers_.find({model, name});
     if (!is_used && number == numbers_.end()) continue;
     const Averaged result = average_.average(
