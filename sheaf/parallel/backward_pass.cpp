@@ -29,6 +29,20 @@ struct OutputHook : torch::autograd::FunctionPreHook {
 
 }  // namespace
 
+ParameterHooks::ParameterHooks(BackwardPass& pass,
+                               const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& one : parameters)
+    hooks_.emplace_back(one, one.register_hook([&pass](const at::Tensor&) {
+      if (pass.is_syncing() && !is_for_some_inputs_only() &&
+          !at::GradMode::is_enabled())
+        pass.open();
+    }));
+}
+
+ParameterHooks::~ParameterHooks() {
+  for (const auto& [parameter, hook] : hooks_) parameter.remove_hook(hook);
+}
+
 // The engine destroys its callbacks with the backward() that they belong to,
 // whether it has called them or not.
 struct BackwardPass::End {

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sheaf/parallel/gradient_hooks.hpp"
@@ -112,6 +113,19 @@ class BackwardPass {
   std::thread::id thread_;         // which opened it
   // For hooks and callbacks that may outlive this.
   std::shared_ptr<BackwardPass*> self_ = std::make_shared<BackwardPass*>(this);
+};
+
+// Opens a pass before the first gradient is added to a parameter, whichever way
+// it comes.
+class ParameterHooks {
+ public:
+  ParameterHooks(BackwardPass& pass, const std::vector<at::Tensor>& parameters);
+  ~ParameterHooks();
+  ParameterHooks(const ParameterHooks&) = delete;
+  ParameterHooks& operator=(const ParameterHooks&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, unsigned>> hooks_;
 };
 
 }  // namespace sheaf::parallel

@@ -1,6 +1,7 @@
 #include "sheaf/parallel/data_parallel.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <future>
 
@@ -98,6 +99,7 @@ struct DataParallelCore::JoinState {
   std::vector<State*> models;
   comm::Group group;  // of announcements
   JoinOptions options;
+  std::deque<ParameterHooks> hooks;  // of all models
   bool is_on = true;
 
   // An error that a pass ends with on all ranks ends it on all of them.
@@ -360,8 +362,12 @@ DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
     one->join = state_;
     one->join_number = number++;
     one->passes = 0;
-    if (one->reducer)
-      one->reducer->set_active(one->group.size(), one->group.size());
+    if (!one->reducer) continue;
+    one->reducer->set_active(one->group.size(), one->group.size());
+    std::vector<at::Tensor> trained;
+    for (const auto& parameter : one->tensors.trained)
+      trained.push_back(parameter.tensor);
+    state_->hooks.emplace_back(one->pass, trained);
   }
 }
 
@@ -402,6 +408,7 @@ void DataParallelCore::Join::finish() {
     for (State* const one : state_->models) one->share_last();
   }
   state_->end();
+  state_->hooks.clear();
 }
 
 void DataParallelCore::check_weights() const {

@@ -133,8 +133,9 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
   pending_.resize(buckets_.size());
 }
 
-void Reducer::begin_pass(std::optional<std::size_t> first) {
-  take_earlier(first);
+// Within join() no gradient has come yet: see ParameterHooks.
+void Reducer::begin_pass(std::optional<std::size_t> /*first*/) {
+  take_earlier();
   start_pass();
 }
 
@@ -433,20 +434,12 @@ void Reducer::restore_kept(std::size_t index) {
 
 // Ranks that have joined have no part in averages of earlier passes: they are
 // taken out of this one, and added when it is over.
-void Reducer::take_earlier(std::optional<std::size_t> first) {
+void Reducer::take_earlier() {
   if (active_ == group_.size() || divisor_ != group_.size()) return;
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     if (!gradient.defined() || has_local_[i]) continue;
-    if (first == i) {
-      SHEAF_CHECK(!has_gradient_of_bucket(i), "within join(), the gradient of ",
-                  parameters_[i].name,
-                  " was not reset before a backward() that does not go "
-                  "through an output of the model; call forget_gradients() "
-                  "before it");
-      continue;
-    }
     earlier_[i] = gradient.clone();
     parameters_[i].is_sparse ? gradient.reset() : void(gradient.zero_());
   }

@@ -136,7 +136,7 @@ class Reducer : public GradientSink {
   void give_to_user(std::size_t index);
   void give_zeros(std::size_t index);
   void restore_kept(std::size_t index);
-  void take_earlier(std::optional<std::size_t> first);
+  void take_earlier();
   void add_earlier();
   void mark(std::size_t index, State state);
   void launch_complete();
