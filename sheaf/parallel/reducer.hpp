@@ -118,6 +118,8 @@ class Reducer : public GradientSink {
     std::size_t member = 0;
   };
   enum class State : std::uint8_t { kWaiting, kReady, kUnused };
+  // What a rank with a late gradient adds to the count of a parameter's users.
+  static constexpr std::int32_t kLate = 1 << 16;
 
   std::optional<std::size_t> index_of(const at::Tensor& tensor) const;
   void find_homes();
