@@ -145,6 +145,7 @@ class FactorReducer : public GradientSink {
     at::Tensor gradient;  // of this pass, taken from the parameter
     GradientMark local;   // of passes without exchange: it waits there
     bool shares_memory = false;
+    SeenTensor shared;     // the gradient that backward() has made so
     at::Tensor users_own;  // memory of the user's, where the average belongs
     bool is_zero = true;   // all of this pass is; not worth a message
 

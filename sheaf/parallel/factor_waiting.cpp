@@ -22,7 +22,7 @@ void FactorReducer::add(const NewGradient& given) {
   if (remainder.gradient.defined()) {
     remainder.gradient = remainder.gradient + gradient;
     remainder.shares_memory = false;
-  } else if (given.is_in_use) {
+  } else if (given.is_in_use && !remainder.shared.is(gradient)) {
     remainder.users_own = gradient;
     remainder.gradient = gradient.clone();
     remainder.shares_memory = false;
@@ -45,7 +45,9 @@ void FactorReducer::add_local(const NewGradient& given) {
   const at::Tensor& parameter = parameters_[given.parameter].tensor;
   Remainder& remainder = remainders_[given.parameter];
   if (!given.owns_memory) remainder.shares_memory = true;
-  if (given.is_in_use) remainder.users_own = parameter.grad();
+  if (given.is_shared_by_backward()) remainder.shared.set(parameter.grad());
+  if (given.is_in_use && !remainder.shared.is(parameter.grad()))
+    remainder.users_own = parameter.grad();
   GradientMark& mark = sites_[given.parameter].mark;
   // It replaces gradients in place of adding to them, as a reset does.
   SHEAF_CHECK(!mark.is_set() || !at::GradMode::is_enabled(),

@@ -18,8 +18,9 @@ struct NewGradient {
   bool owns_memory = true;
   // backward() has added to a tensor that was there before and that others
   // refer to, such as a view of the user's own buffer: the average belongs into
-  // the same memory.
+  // the same memory, unless backward() itself had made them share it.
   bool is_in_use = false;
+  bool is_shared_by_backward() const { return !owns_memory && !is_in_use; }
 };
 
 // Whether nobody else refers to the gradient or to its memory.

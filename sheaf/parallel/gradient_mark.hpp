@@ -1,9 +1,11 @@
 #pragma once
-// Detects whether a parameter's gradient was reset or modified.
+// Detects whether a parameter's gradient was reset or modified, or is one that
+// was seen before.
 
 #include <torch/types.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace sheaf::parallel {
 
@@ -14,10 +16,14 @@ class GradientMark {
     at::Tensor& gradient = parameter.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameter);
     gradient_ = gradient;
-    version_ =
-        gradient.unsafeGetTensorImpl()->version_counter().current_version();
+    version_ = gradient._version();
+    // Views have one version with all that they share memory with.
+    content_ = gradient.is_view() ? gradient.detach().clone() : at::Tensor();
   }
-  void clear() { gradient_.reset(); }
+  void clear() {
+    gradient_.reset();
+    content_.reset();
+  }
   bool is_set() const { return gradient_.defined(); }
 
   // It was reset, or replaced by another tensor.
@@ -26,14 +32,34 @@ class GradientMark {
   }
   // It was written to.
   bool has_changed() const {
-    return gradient_.unsafeGetTensorImpl()
-               ->version_counter()
-               .current_version() != version_;
+    if (gradient_._version() == version_) return false;
+    if (!content_.defined()) return true;
+    const at::NoGradGuard no_grad;
+    const at::Tensor is_same =
+        gradient_.eq(content_).logical_or(gradient_.isnan() & content_.isnan());
+    return !is_same.all().item<bool>();
   }
 
  private:
   at::Tensor gradient_;
-  std::uint32_t version_ = 0;
+  std::int64_t version_ = 0;
+  at::Tensor content_;
+};
+
+// Refers to a tensor without counting as one of its owners.
+class SeenTensor {
+ public:
+  void set(const at::Tensor& tensor) {
+    seen_.emplace(tensor.getIntrusivePtr());
+  }
+  bool is(const at::Tensor& tensor) const {
+    return seen_ && seen_->_unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  }
+
+ private:
+  std::optional<
+      c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>>
+      seen_;
 };
 
 }  // namespace sheaf::parallel

@@ -49,6 +49,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters,
   kept_.resize(parameters_.size());
   users_own_.resize(parameters_.size());
   earlier_.resize(parameters_.size());
+  shared_.resize(parameters_.size());
   never_used_.resize(parameters_.size());
   has_local_.resize(parameters_.size());
   find_homes();
@@ -151,6 +152,9 @@ void Reducer::start_pass() {
 
 void Reducer::add_local(const NewGradient& gradient) {
   has_local_[gradient.parameter] = true;
+  if (gradient.is_shared_by_backward())
+    shared_[gradient.parameter].set(
+        parameters_[gradient.parameter].tensor.grad());
 }
 
 bool Reducer::has_local() const {
@@ -200,7 +204,8 @@ void Reducer::take_gradient(const NewGradient& given) {
   const ReducedParameter& parameter = parameters_[given.parameter];
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   if (!parameter.is_sparse) {
-    if (given.is_in_use && !has_gradient_of_bucket(given.parameter))
+    if (given.is_in_use && !has_gradient_of_bucket(given.parameter) &&
+        !shared_[given.parameter].is(gradient))
       users_own_[given.parameter] = gradient;
     if (gradient.is_sparse())
       buckets_[bucket]->put(member, gradient.to_dense());
@@ -247,7 +252,8 @@ bool Reducer::has_gradient_of_bucket(std::size_t index) const {
 void Reducer::note_users_own(std::size_t index) {
   const auto& [name, tensor, is_sparse] = parameters_[index];
   if (is_sparse || !tensor.grad().defined() || tensor.grad().is_sparse() ||
-      has_gradient_of_bucket(index) || owns_memory(tensor.grad()))
+      has_gradient_of_bucket(index) || shared_[index].is(tensor.grad()) ||
+      owns_memory(tensor.grad()))
     return;
   users_own_[index] = tensor.grad();
 }

@@ -21,6 +21,7 @@
 #include "sheaf/parallel/backward_pass.hpp"
 #include "sheaf/parallel/bucket_plan.hpp"
 #include "sheaf/parallel/exchange.hpp"
+#include "sheaf/parallel/gradient_mark.hpp"
 #include "sheaf/parallel/gradient_memory.hpp"
 #include "sheaf/parallel/homes.hpp"
 #include "sheaf/parallel/worker.hpp"
@@ -179,6 +180,7 @@ class Reducer : public GradientSink {
   std::vector<at::Tensor> kept_;  // gradients that may be left alone
   // Gradients in memory of the user's, where their averages belong.
   std::vector<at::Tensor> users_own_;
+  std::vector<SeenTensor> shared_;  // of passes without exchange, by backward()
   std::vector<at::Tensor> earlier_;  // averages that wait, see take_earlier()
   std::vector<std::size_t> ready_order_;
   std::vector<bool> never_used_;  // of a static graph
