@@ -111,7 +111,8 @@ ProductTap::Handlers FactorReducer::handlers(
           }};
 }
 
-// A hook of the user on the weight itself wants to see its gradient. Once the
+// A hook of the user on the weight itself wants to see its gradient, and so may
+// the user, who has given memory for it, in a pass without exchange. Once the
 // weight's parcel has left, as it may for a layer that is computed again or a
 // graph of an earlier pass, backward() computes the gradient: a remainder.
 bool FactorReducer::takes_delta(const Ticket& ticket) {
@@ -119,11 +120,15 @@ bool FactorReducer::takes_delta(const Ticket& ticket) {
     const std::lock_guard lock(mutex_);
     if (parcel_of_[ticket.product.weight] < next_backward_) return false;
   }
-  const auto has_hooks = [&](std::size_t parameter) {
-    return !torch::autograd::impl::hooks(parameters_[parameter].tensor).empty();
+  const auto is_asked_for = [&](std::size_t parameter) {
+    const at::Tensor& tensor = parameters_[parameter].tensor;
+    // Zeros in memory of the user's cannot be told from a reset of it.
+    const bool is_watched = !backward_.is_syncing() &&
+                            tensor.grad().defined() && tensor.grad().is_view();
+    return is_watched || !torch::autograd::impl::hooks(tensor).empty();
   };
   const auto& bias = ticket.product.bias;
-  return !has_hooks(ticket.product.weight) && !(bias && has_hooks(*bias));
+  return !is_asked_for(ticket.product.weight) && !(bias && is_asked_for(*bias));
 }
 
 // Both must have been called once: then the rows of one are those of the other.
