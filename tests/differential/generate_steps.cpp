@@ -8,7 +8,8 @@
 namespace differential {
 namespace {
 
-constexpr std::int64_t kOverlapOff = 2;  // as parallel::Overlap has it
+constexpr std::int64_t kOverlapOn = 1;  // as parallel::Overlap has it
+constexpr std::int64_t kOverlapOff = 2;
 
 bool has_block(const Case& one, const std::string& kind) {
   return std::any_of(one.blocks.begin(), one.blocks.end(),
@@ -127,11 +128,12 @@ class StepMaker {
     return 1;
   }
 
-  // Factors leave during forward() on ranks whose layers are all used: a
-  // documented error if backward() throws then.
+  // Factors leave during forward() on ranks whose layers are all used, and
+  // buckets during backward(): a documented error if it throws then.
   bool may_throw_in_backward() const {
-    return !has_block(case_, "rare") || case_.setting.kind == "data" ||
-           case_.setting.get("overlap") == kOverlapOff;
+    const std::int64_t overlap = case_.setting.get("overlap");
+    return !has_block(case_, "rare") || overlap == kOverlapOff ||
+           (case_.setting.kind == "data" && overlap != kOverlapOn);
   }
 
   // A hook that throws is on an output, or on a parameter. With a grid the

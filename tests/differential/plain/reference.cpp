@@ -228,9 +228,13 @@ void Reference::take_step(std::size_t step) {
   bool is_broken = false;
   for (int pass = 0; pass < pass_count(item) && !is_broken; ++pass) {
     std::set<bool> is_well;
-    each_active(step, is_synced(item, pass),
-                [&](Session& unit) { is_well.insert(unit.pass(step, pass)); });
-    require(is_well.size() < 2, "an exception on some ranks only");
+    std::set<int> retries;
+    each_active(step, is_synced(item, pass), [&](Session& unit) {
+      is_well.insert(unit.pass(step, pass));
+      retries.insert(unit.retries());
+    });
+    require(is_well.size() < 2 && retries.size() < 2,
+            "an exception on some ranks only");
     is_broken = is_well.count(false) > 0;
     if (is_synced(item, pass) && !is_broken) combine(step);
   }

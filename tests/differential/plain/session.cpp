@@ -168,6 +168,7 @@ void Session::backward(const Item& step, int pass, const at::Tensor& loss) {
       loss.backward({}, /*retain_graph=*/left > 0 || step.has("retry"));
     } catch (const std::exception& error) {
       if (!is_planned(error) || !step.has("retry")) throw;
+      ++retries_;
       drop_gradients(step.has("given"));
       for (const auto& net : nets_) net->throw_at({});
       loss.backward({}, /*retain_graph=*/left > 0);

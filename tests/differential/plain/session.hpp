@@ -71,6 +71,8 @@ class Session {
   bool has_given(const at::Tensor& parameter) const {
     return given_.count(parameter.unsafeGetTensorImpl()) > 0;
   }
+  // How often a backward() was tried again.
+  int retries() const { return retries_; }
   const Record& record() const { return record_; }
   Record& record() { return record_; }
 
@@ -108,6 +110,7 @@ class Session {
   Whole whole_;
   std::function<void()> after_backward_ = [] {};
   Record record_;
+  int retries_ = 0;
   // Gradients that the program has given, by parameter.
   std::map<const void*, at::Tensor> given_;
 };
