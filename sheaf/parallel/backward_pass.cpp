@@ -150,7 +150,10 @@ void BackwardPass::close() {
   try {
     finalize();
   } catch (...) {
-    if (after_failure_) after_failure_();
+    try {
+      if (after_failure_) after_failure_();
+    } catch (...) {  // the first failure is the one to tell
+    }
     throw;
   }
 }

@@ -105,7 +105,7 @@ struct DadParallelCore::State {
   std::unique_ptr<Reducer> reducer;  // none where all take factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
-  NamedTensors saved;  // for factors, which come with the plan
+  NamedTensors saved;  // for sinks, which come with the plan
   FixedRoutes fixed;   // to be repeated by auto
 
   ReducerOptions reducer_options() const {
@@ -329,8 +329,7 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
     state.factors = std::make_unique<FactorReducer>(
         state.tensors.trained, state.second, state.plan,
         factor_options(state.options, candidate.skips_zeros), state.pass);
-  if (state.factors)
-    state.factors->load_feedback(std::exchange(state.saved, {}));
+  load_saved();
   state.connect();
 }
 
@@ -454,20 +453,34 @@ void DadParallelCore::reset_stats() {
 
 NamedTensors DadParallelCore::gather_state() const {
   decide();
-  NamedTensors list =
-      state_->factors ? state_->factors->gather_feedback() : state_->saved;
-  const NamedTensors routes =
-      state_of(state_->choices.empty() ? state_->fixed : fixed_routes());
-  list.insert(list.end(), routes.begin(), routes.end());
+  const State& state = *state_;
+  NamedTensors list = state.saved;
+  const auto add = [&](const NamedTensors& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  if (state.factors) add(state.factors->gather_feedback());
+  if (state.reducer)
+    add(gather_exchange_state(state.group, state.options.exchange.get()));
+  if (!state.choices.empty())
+    add(state_of(fixed_routes()));
+  else if (routes_in(list).empty())
+    add(state_of(state.fixed));
   return list;
 }
 
 void DadParallelCore::load_state(const NamedTensors& saved) {
   fix_routes(routes_in(saved));
-  state_->saved.clear();
-  for (const auto& entry : saved)
-    if (entry.first.starts_with("feedback/")) state_->saved.push_back(entry);
-  if (state_->factors) state_->factors->load_feedback(state_->saved);
+  state_->saved = saved;
+  if (!state_->choices.empty()) load_saved();
+}
+
+// Once there are sinks to give it to.
+void DadParallelCore::load_saved() {
+  State& state = *state_;
+  const NamedTensors saved = std::exchange(state.saved, {});
+  if (state.factors) state.factors->load_feedback(saved);
+  if (state.reducer)
+    load_exchange_state(state.group, state.options.exchange.get(), saved);
 }
 
 FixedRoutes DadParallelCore::fixed_routes() const {

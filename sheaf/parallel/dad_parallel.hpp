@@ -119,6 +119,7 @@ class DadParallelCore : public Strategy {
   void see(Product product);
   void make_plan();
   void install(const RouteCandidate& candidate);
+  void load_saved();
   void go_on_with_trials();
   bool is_idle_everywhere() const;
   void end_trials();

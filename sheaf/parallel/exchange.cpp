@@ -11,6 +11,9 @@ namespace {
 
 using comm::ReduceOp;
 
+const std::string kCommon = "common/";
+const std::string kOwn = "own/";
+
 class PlainExchange : public BucketExchange {
  public:
   bool takes_outside() const override { return true; }
@@ -46,6 +49,39 @@ class HalfExchange : public BucketExchange {
 };
 
 }  // namespace
+
+ExchangeState::Named gather_exchange_state(const comm::Group& group,
+                                           const BucketExchange* exchange) {
+  ExchangeState::Named list;
+  if (!exchange) return list;
+  const ExchangeState mine = exchange->state();
+  for (const auto& [name, tensor] : mine.common)
+    list.emplace_back(kCommon + name, tensor);
+  for (const auto& [name, tensor] : mine.own) {
+    std::vector<at::Tensor> rows;
+    if (group.rank() == 0)
+      for (int i = 0; i < group.size(); ++i)
+        rows.push_back(at::empty_like(tensor));
+    tensor::gather(group, tensor, rows).wait();
+    if (group.rank() == 0) list.emplace_back(kOwn + name, at::stack(rows));
+  }
+  return list;
+}
+
+void load_exchange_state(const comm::Group& group, BucketExchange* exchange,
+                         const ExchangeState::Named& saved) {
+  ExchangeState state;
+  for (const auto& [name, tensor] : saved) {
+    if (name.starts_with(kCommon))
+      state.common.emplace_back(name.substr(kCommon.size()), tensor);
+    if (name.starts_with(kOwn))
+      state.own.emplace_back(name.substr(kOwn.size()),
+                             tensor.size(0) == group.size()
+                                 ? tensor[group.rank()]
+                                 : tensor.mean(0));
+  }
+  if (exchange && !state.common.empty()) exchange->load(state);
+}
 
 void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
                   const std::string& name) {

@@ -70,6 +70,16 @@ class ExchangeClaim {
   BucketExchange& exchange_;
 };
 
+// The state of all ranks' exchanges for a checkpoint, complete on rank 0. What
+// each rank has of its own is stacked, one row for each rank. All ranks call
+// it. An exchange of null has no state.
+ExchangeState::Named gather_exchange_state(const comm::Group& group,
+                                           const BucketExchange* exchange);
+// Gives a checkpoint's state back, before the first pass; other entries of
+// `saved` are left alone. On another number of ranks each gets the mean.
+void load_exchange_state(const comm::Group& group, BucketExchange* exchange,
+                         const ExchangeState::Named& saved);
+
 // In place, over the ranks that have something to give. A sum may be too large
 // for 16 bits where the average is not: with those it is divided before it is
 // rounded.

@@ -46,7 +46,7 @@ class FactorExchange {
   // complete on rank 0. All ranks call it.
   NamedTensors gather_feedback() const;
   // Given to any number of ranks, so that their average stays as it was.
-  void load_feedback(const NamedTensors& saved);
+  void load_feedback(NamedTensors saved);
 
  private:
   using Rests = std::map<BlockKey, Factors>;

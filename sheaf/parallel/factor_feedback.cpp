@@ -60,9 +60,12 @@ NamedTensors FactorExchange::gather_feedback() const {
 }
 
 // With S ranks then and T now, T / S of it gives the same average.
-void FactorExchange::load_feedback(const NamedTensors& saved) {
+void FactorExchange::load_feedback(NamedTensors saved) {
   own_ = {};
   sums_ = {};
+  std::erase_if(saved, [](const auto& entry) {
+    return !entry.first.starts_with(kPrefix);
+  });
   if (saved.empty() || saved[0].first != kPrefix + kRanks) return;
   SHEAF_CHECK(saved.size() % 3 == 1, "the state of dAD's exchange has ",
               saved.size(), " tensors; one of them is missing");

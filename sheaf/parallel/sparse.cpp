@@ -30,8 +30,10 @@ SparseAverage average_sparse_gradient(const comm::Group& group,
   std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()));
   comm::all_gather(group, told, counts, {.name = "sparse rows"}).wait();
   const auto dense = std::find(counts.begin(), counts.end(), kDense);
-  SHEAF_CHECK(dense == counts.end(), "the embedding has a dense gradient on ",
-              "rank ", dense - counts.begin(),
+  SHEAF_CHECK(dense == counts.end(),
+              "the embedding has a dense gradient on "
+              "rank ",
+              dense - counts.begin(),
               ", and was declared sparse; declare it dense, or give it no "
               "gradient of your own");
   SparseAverage result;

@@ -52,12 +52,13 @@ TEST(RankDad, TwoWayCountsItsBytes) {
 }
 
 // Six steps, or three, a checkpoint, and three.
-void expect_same_after_a_checkpoint(const DadOptions& options) {
+void expect_same_after_a_checkpoint(
+    const std::function<DadOptions()>& options) {
   NamedTensors saved;
   run_threads(2, [&](const Group& group) {
     auto net = make_net(maker<PlainNetImpl>(true), at::kFloat, 1);
     auto other = make_net(maker<PlainNetImpl>(true), at::kFloat, 2);
-    DadParallel model(net, group, options);
+    DadParallel model(net, group, options());
     torch::optim::SGD optimizer(net->parameters(), 0.1);
     train(model, optimizer, 0, 3);
     const NamedTensors mine = model.gather_state();
@@ -65,7 +66,7 @@ void expect_same_after_a_checkpoint(const DadOptions& options) {
     const auto weights = weights_of(*net);
     train(model, optimizer, 3, 6);  // others wait for rank 0's state in it
 
-    DadParallel resumed(other, group, options);
+    DadParallel resumed(other, group, options());
     {
       const at::NoGradGuard no_grad;
       const auto parameters = other->parameters();
@@ -81,8 +82,22 @@ void expect_same_after_a_checkpoint(const DadOptions& options) {
 }
 
 TEST(RankDad, GoesOnFromACheckpoint) {
-  expect_same_after_a_checkpoint({.mode = DadMode::kRankDad, .rank = 1});
-  expect_same_after_a_checkpoint(kTwoWay);
+  expect_same_after_a_checkpoint(
+      [] { return DadOptions{.mode = DadMode::kRankDad, .rank = 1}; });
+  expect_same_after_a_checkpoint([] { return kTwoWay; });
+}
+
+// The error feedback of gradients that travel by PowerSGD, alone and beside
+// that of factors.
+TEST(RankDad, PowerSgdGoesOnFromACheckpoint) {
+  for (const Route last : {Route::kGradient, Route::kRankDad})
+    expect_same_after_a_checkpoint([&] {
+      DadOptions options{.mode = DadMode::kRankDad, .rank = 1};
+      options.routes = {{"first.weight", Route::kGradient},
+                        {"last.weight", last}};
+      options.exchange = make_power_sgd_exchange({.start_step = 0});
+      return options;
+    });
 }
 
 // What was left out is the same on average when ranks become more or fewer.
