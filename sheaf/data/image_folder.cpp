@@ -49,19 +49,38 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, none);
 }
 
-// The images below `folder`. `above` are the real paths of the folders that it
-// is in: a link to one of them would never end.
-void add_images(const fs::path& folder, std::vector<std::string>& above,
-                std::vector<std::string>& images) {
+fs::path real_path(const fs::path& folder) {
   std::error_code error;
-  const std::string real = fs::canonical(folder, error).string();
+  fs::path real = fs::canonical(folder, error);
   check_read(folder.string(), error);
-  if (std::find(above.begin(), above.end(), real) != above.end()) {
-    log_warn("{} leads back to {}, which it is in; it is skipped",
-             folder.string(), real);
-    return;
-  }
-  above.push_back(real);
+  return real;
+}
+
+// Of real paths: whether `inner` is `outer`, or anywhere below it.
+bool is_within(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end())
+             .first == outer.end();
+}
+
+// Whether `folder` is a link to a folder that it is in, which is logged. Its
+// images would be those of other classes, or never end. `above` are the real
+// paths of the folders that lead to it.
+bool leads_back(const fs::path& folder, const std::vector<fs::path>& above) {
+  const fs::path real = real_path(folder);
+  if (std::none_of(above.begin(), above.end(),
+                   [&](const fs::path& one) { return is_within(one, real); }))
+    return false;
+  log_warn("{} leads back to {}, which it is in; it is skipped",
+           folder.string(), real.string());
+  return true;
+}
+
+// The images below `folder`.
+void add_images(const fs::path& folder, std::vector<fs::path>& above,
+                std::vector<std::string>& images) {
+  if (leads_back(folder, above)) return;
+  std::error_code error;
+  above.push_back(real_path(folder));
   for (const fs::path& path : visible_entries(folder.string())) {
     if (is_folder(path)) {
       add_images(path, above, images);
@@ -79,7 +98,8 @@ void add_images(const fs::path& folder, std::vector<std::string>& above,
 }
 
 std::vector<std::string> sorted_images(const std::string& folder) {
-  std::vector<std::string> above, images;
+  std::vector<fs::path> above{real_path(fs::path(folder).parent_path())};
+  std::vector<std::string> images;
   add_images(folder, above, images);
   std::sort(images.begin(), images.end());
   return images;
@@ -98,9 +118,12 @@ std::int64_t label_of(const std::vector<std::string>& names,
 }  // namespace
 
 std::vector<std::string> class_folders(const std::string& folder) {
+  const std::vector<fs::path> entries = visible_entries(folder);
+  const std::vector<fs::path> above{real_path(folder)};
   std::vector<std::string> names;
-  for (const fs::path& path : visible_entries(folder))
-    if (is_folder(path)) names.push_back(path.filename().string());
+  for (const fs::path& path : entries)
+    if (is_folder(path) && !leads_back(path, above))
+      names.push_back(path.filename().string());
   return names;
 }
 

@@ -340,6 +340,26 @@ TEST_F(Folder, LinksThatLeadBackAreSkipped) {
   set_log_level(LogLevel::kWarn);
 }
 
+// Of images that are in other classes, and of the image folder's own parents.
+TEST_F(Folder, LinksOutOfTheClassThatLeadBackAreSkipped) {
+  set_log_level(LogLevel::kOff);
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink("..", set_ + "/dog/all");
+  fs::create_directory_symlink("../..", set_ + "/dog/above");
+  fs::create_directory_symlink("/", set_ + "/cat/everything");
+  fs::create_directory_symlink(".", set_ + "/fox");
+  write("elsewhere/deep/z.png", png_bytes(2, 2, 1, {5, 5, 5, 5}));
+  const fs::path elsewhere = folder_.path() / "elsewhere";
+  fs::create_directory_symlink("..", elsewhere / "deep" / "up");
+  fs::create_directory_symlink(elsewhere / "deep", set_ + "/wolf");
+  const ImageFolder images(set_, {.channels = 1});
+  EXPECT_EQ(images.class_names(),
+            (std::vector<std::string>{"cat", "dog", "wolf"}));
+  ASSERT_EQ(images.size(), 4);
+  EXPECT_TRUE(images.path_of(3).ends_with("wolf/z.png"));
+  set_log_level(LogLevel::kWarn);
+}
+
 TEST_F(Folder, ALinkToNothingIsAnError) {
   std::filesystem::create_symlink("gone.png", set_ + "/dog/3.png");
   const std::string text = io_error([&] { ImageFolder{set_}; });
