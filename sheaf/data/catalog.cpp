@@ -64,14 +64,15 @@ std::vector<std::string> places_of(const CatalogEntry& entry,
   return places;
 }
 
-bool has_all_files(const CatalogEntry& entry, const std::string& folder) {
-  for (const char* split : {"train", "test"})
-    for (const KnownFile& file : known_files(entry.name, split))
-      if (find_file(folder, file.name).empty()) return false;
-  return true;
+// Of both splits.
+std::vector<KnownFile> all_files(const CatalogEntry& entry) {
+  std::vector<KnownFile> files = known_files(entry.name, "train");
+  for (KnownFile& file : known_files(entry.name, "test"))
+    files.push_back(std::move(file));
+  return files;
 }
 
-// Of a split, in one folder.
+// In one folder.
 struct FoundFiles {
   std::vector<std::string> paths;
   std::vector<std::string> missing;  // names
@@ -90,24 +91,33 @@ FoundFiles find_files(const std::vector<KnownFile>& files,
   return found;
 }
 
+// See missing_files_text().
+std::string lacking_text(const std::vector<KnownFile>& files,
+                         const std::vector<std::string>& places) {
+  for (const std::string& place : places) {
+    const FoundFiles found = find_files(files, place);
+    if (!found.paths.empty() && !found.missing.empty())
+      return concat("; ", place, " has some of its files and lacks ",
+                    join(found.missing, ", "), " (plain or .gz)");
+  }
+  return "";
+}
+
 // Where the split's files are; a split can be opened without the other one.
 std::vector<std::string> paths_of(const CatalogEntry& entry,
                                   const std::string& split,
                                   const std::string& folder) {
   const std::vector<KnownFile> files = known_files(entry.name, split);
   const std::vector<std::string> places = places_of(entry, folder);
-  std::string lacking;
   for (const std::string& place : places) {
     const FoundFiles found = find_files(files, place);
     if (found.missing.empty()) return found.paths;
-    if (!found.paths.empty() && lacking.empty())
-      lacking = concat("; ", place, " has some of its files and lacks ",
-                       join(found.missing, ", "), " (plain or .gz)");
   }
   throw IoError(concat(entry.name, ", split ", split, ", is not in ",
                        join(places, ", nor in "), ", where ", files[0].name,
                        files.size() > 1 ? " and the others" : "", " should be",
-                       lacking, "; to get it: ", entry.how_to_get));
+                       lacking_text(files, places),
+                       "; to get it: ", entry.how_to_get));
 }
 
 std::vector<std::string> class_names(const CatalogEntry& entry) {
@@ -187,8 +197,14 @@ std::string data_root() {
 std::string find_dataset(const std::string& name, const std::string& folder) {
   const CatalogEntry& entry = catalog_entry(name);
   for (const std::string& place : places_of(entry, folder))
-    if (has_all_files(entry, place)) return place;
+    if (find_files(all_files(entry), place).missing.empty()) return place;
   return "";
+}
+
+std::string missing_files_text(const std::string& name,
+                               const std::string& folder) {
+  const CatalogEntry& entry = catalog_entry(name);
+  return lacking_text(all_files(entry), places_of(entry, folder));
 }
 
 std::shared_ptr<Dataset> open_dataset(const std::string& name,

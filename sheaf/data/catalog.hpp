@@ -37,6 +37,12 @@ std::string data_root();
 std::string find_dataset(const std::string& name,
                          const std::string& folder = "");
 
+// The first folder of that search that has some of the files, but not all, and
+// which are missing: "; FOLDER has some of its files and lacks ..."; "" if
+// there is none.
+std::string missing_files_text(const std::string& name,
+                               const std::string& folder = "");
+
 // A split, "train" or "test", of a dataset in the catalog; of "synthetic"; of
 // "images", the image folder `folder`/split (bytes, three channels, of one
 // size), whose classes are numbered as the folders in `folder`/train, if there

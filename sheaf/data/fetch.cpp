@@ -145,8 +145,9 @@ std::string default_folder(const std::string& name) {
 [[noreturn]] void fail_to_find(const CatalogEntry& entry,
                                const GetOptions& options) {
   const std::string where =
-      options.from.empty() ? "this machine" : options.from;
-  throw IoError(concat(entry.name, " was not found on ", where,
+      options.from.empty() ? "on this machine" : "in " + options.from;
+  throw IoError(concat(entry.name, " was not found ", where,
+                       missing_files_text(entry.name, options.from),
                        "; to get it: ", entry.how_to_get));
 }
 

@@ -109,6 +109,11 @@ TEST_F(Catalog, NamesTheFilesThatAreMissing) {
   EXPECT_TRUE(contains(text, folder + " has some of its files and lacks "
                                       "data_batch_3.bin, data_batch_5.bin"))
       << text;
+  const std::string got =
+      io_error([&] { get_dataset("cifar10", {.from = folder}); });
+  EXPECT_TRUE(contains(got, "not found in " + folder) &&
+              contains(got, "lacks data_batch_3.bin, data_batch_5.bin"))
+      << got;
   EXPECT_EQ(open_dataset("cifar10", "test")->size(), 1);
   // A folder that has all of them counts, wherever it stands in the search.
   const std::string whole = folder + "/cifar-10-batches-bin";
