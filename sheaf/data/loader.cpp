@@ -33,7 +33,8 @@ SamplerOptions sampler_options(const LoaderOptions& options,
           .drop_last = options.drop_last,
           .order = options.order,
           .sites = options.sites,
-          .shares = options.shares};
+          .shares = options.shares,
+          .avoids_single_rows = options.avoids_single_rows};
 }
 
 std::shared_ptr<const Dataset> checked(std::shared_ptr<const Dataset> dataset) {

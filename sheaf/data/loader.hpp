@@ -32,6 +32,7 @@ struct LoaderOptions {
   Order order = Order::kSheaf;
   Sites sites = {};
   std::vector<std::int64_t> shares = {};  // as SamplerOptions has them
+  bool avoids_single_rows = false;        // the same
   TransformPtr transform = nullptr;
   // Bytes that are left after the transform become float32 from 0 to 1.
   bool to_float = true;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/data/memory.hpp"
 #include "sheaf/data/random.hpp"
 
 namespace sheaf::data {
@@ -93,7 +94,14 @@ Sampler::Sampler(std::int64_t size, int rank, int ranks, SamplerOptions options)
 void Sampler::set_epoch(std::int64_t epoch) {
   SHEAF_CHECK(epoch >= 0, "epoch ", epoch, "; epochs are counted from 0");
   options_.epoch = epoch;
-  make_order();
+  const double bytes = static_cast<double>(size_) * sizeof(size_);
+  with_memory(
+      bytes,
+      [&] {
+        return concat("the order of ", size_, " examples takes ", bytes / 1e9,
+                      " GB, and there is not so much memory; take fewer");
+      },
+      [this] { make_order(); });
 }
 
 void Sampler::make_order() {
@@ -144,11 +152,18 @@ Sampler::Range Sampler::share_range(std::int64_t batch) const {
     return {range.begin + count * up_to(rank_) / all,
             range.begin + count * up_to(rank_ + 1) / all};
   }
-  const std::int64_t least = count / ranks_;
-  const std::int64_t larger = count % ranks_;  // the first ranks have one more
+  const std::int64_t all = takers(count);
+  if (rank_ >= all) return {range.end, range.end};
+  const std::int64_t least = count / all;
+  const std::int64_t larger = count % all;  // the first ranks have one more
   const std::int64_t begin =
       range.begin + rank_ * least + std::min<std::int64_t>(rank_, larger);
   return {begin, begin + least + (rank_ < larger ? 1 : 0)};
+}
+
+std::int64_t Sampler::takers(std::int64_t count) const {
+  if (!options_.avoids_single_rows) return ranks_;
+  return std::clamp<std::int64_t>(count / 2, 1, ranks_);
 }
 
 std::vector<std::int64_t> Sampler::share(std::int64_t batch) const {

@@ -36,6 +36,11 @@ struct SamplerOptions {
   // Parts of a global batch, of each rank; none: equal ones. With {3, 1} rank 0
   // takes three quarters, down to whole rows.
   std::vector<std::int64_t> shares = {};
+  // Of a global batch with fewer than two rows for each rank, the first ranks
+  // take two or more each and the others none: a rank has a single row only
+  // where the batch has. For layers that cannot train on one. Not with `sites`
+  // and `shares`, nor in Python's order, which say themselves who takes what.
+  bool avoids_single_rows = false;
 };
 
 // The order of an epoch: a permutation of 0 to size-1 that is a function of
@@ -71,6 +76,8 @@ class Sampler {
 
   Range global_range(std::int64_t batch) const;
   Range share_range(std::int64_t batch) const;
+  // How many ranks take rows of a batch of `count`.
+  std::int64_t takers(std::int64_t count) const;
   std::int64_t total() const;
   void make_order();
 

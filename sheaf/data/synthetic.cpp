@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/data/memory.hpp"
 
 namespace sheaf::data {
 namespace {
@@ -25,6 +26,13 @@ void check(const SyntheticOptions& options) {
   for (const std::int64_t size : options.shape)
     SHEAF_CHECK(size >= 1, "the shape ", at::IntArrayRef(options.shape),
                 " of an example has a size below 1");
+}
+
+double bytes_of_classes(const SyntheticOptions& options) {
+  auto bytes = static_cast<double>(options.classes);
+  for (const std::int64_t size : options.shape)
+    bytes *= static_cast<double>(size);
+  return bytes;
 }
 
 // Each number gives eight bytes, the lowest first on every machine.
@@ -53,9 +61,18 @@ class ByteSource {
 SyntheticDataset::SyntheticDataset(SyntheticOptions options)
     : options_(std::move(options)) {
   check(options_);
-  for (const std::int64_t size : options_.shape) bytes_ *= size;
+  const double bytes = bytes_of_classes(options_);
+  const auto text = [&] {
+    return concat("the images of ", options_.classes, " synthetic classes of ",
+                  at::IntArrayRef(options_.shape), " take ", bytes / 1e9,
+                  " GB, and there is not so much memory; give fewer classes, "
+                  "or a smaller shape");
+  };
+  with_memory(bytes, text, [&] {
+    for (const std::int64_t size : options_.shape) bytes_ *= size;
+    prototypes_.resize(static_cast<std::size_t>(options_.classes * bytes_));
+  });
   ByteSource source(Random(options_.seed).derive(kPrototypes));
-  prototypes_.resize(static_cast<std::size_t>(options_.classes * bytes_));
   for (std::uint8_t& byte : prototypes_) byte = source.next();
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/data/memory.hpp"
 #include "sheaf/data/transform.hpp"
 #include "sheaf/data/transform_check.hpp"
 
@@ -15,10 +16,25 @@ at::Tensor resized(const at::Tensor& images, ImageSize size) {
     return at::empty({0, images.size(1), size.height, size.width},
                      images.options());
   const bool is_bytes = images.scalar_type() == at::kByte;
-  const at::Tensor numbers = is_bytes ? images.to(at::kFloat) : images;
-  const at::Tensor result = at::upsample_bilinear2d(
-      numbers, {size.height, size.width}, /*align_corners=*/false);
-  return is_bytes ? result.round().to(at::kByte) : result;
+  const double bytes = static_cast<double>(images.size(0) * images.size(1)) *
+                       static_cast<double>(size.height) *
+                       static_cast<double>(size.width) * sizeof(float);
+  at::Tensor result;
+  with_memory(
+      bytes,
+      [&] {
+        return concat(images.size(0), " images of ", images.size(1), "x",
+                      size.height, "x", size.width,
+                      ", to which they are to be resized, need more memory "
+                      "than there is; give a smaller size, or a smaller batch");
+      },
+      [&] {
+        const at::Tensor numbers = is_bytes ? images.to(at::kFloat) : images;
+        result = at::upsample_bilinear2d(numbers, {size.height, size.width},
+                                         /*align_corners=*/false);
+        if (is_bytes) result = result.round().to(at::kByte);
+      });
+  return result;
 }
 
 class Resize : public Transform {

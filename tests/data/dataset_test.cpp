@@ -118,6 +118,16 @@ TEST(Synthetic, CanBeLearnt) {
   EXPECT_TRUE(at::equal(distances.argmin(1), test.target));
 }
 
+TEST(Synthetic, ClassesThatTheMemoryCannotHoldAreAnError) {
+  for (const std::int64_t size : {1000000, 1000000000}) {
+    const std::string text = usage_error([&] {
+      SyntheticDataset({.classes = 1000, .shape = {size, size, size}});
+    });
+    EXPECT_TRUE(contains(text, "memory") && contains(text, "1000 synthetic"))
+        << text;
+  }
+}
+
 TEST(Synthetic, HasTheShapeAsked) {
   const SyntheticDataset dataset(
       {.examples = 5, .classes = 3, .shape = {3, 8, 6}});

@@ -233,6 +233,34 @@ void compare_line(const std::string& line) {
   EXPECT_EQ(ours, expected) << line.substr(0, 80);
 }
 
+// The first ranks take what others would have alone.
+TEST(Sampler, MayAvoidSingleRows) {
+  const SamplerOptions options{.global_batch = 8, .avoids_single_rows = true};
+  const SamplerOptions plain{.global_batch = 8};
+  for (const int ranks : {1, 2, 3, 4, 7})
+    for (std::int64_t last = 1; last <= 8; ++last) {
+      const std::int64_t size = 8 + last;
+      for (const std::int64_t batch : {0, 1})
+        EXPECT_EQ(global_batch(size, ranks, batch, options),
+                  global_batch(size, ranks, batch, plain));
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto rows = Sampler(size, rank, ranks, options).share(1).size();
+        EXPECT_TRUE(rows != 1 || last == 1) << ranks << " " << last;
+        if (last >= 2 * ranks) {
+          EXPECT_EQ(rows, Sampler(size, rank, ranks, plain).share(1).size());
+        }
+      }
+    }
+}
+
+TEST(Sampler, MoreExamplesThanMemoryHoldsAreAnError) {
+  const std::string text =
+      usage_error([] { Sampler(1000000000000000, 0, 1, {}); });
+  EXPECT_TRUE(contains(text, "1000000000000000 examples") &&
+              contains(text, "memory"))
+      << text;
+}
+
 TEST(Sampler, ReproducesPythons) {
   SHEAF_NEEDS_PYTHON("torch");
   const TemporaryFolder folder;

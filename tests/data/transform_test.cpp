@@ -187,6 +187,15 @@ TEST(Transform, LotsDifferBetweenEpochsAndParts) {
   EXPECT_TRUE(places.count(1) && places.count(6));
 }
 
+TEST(Transform, ImagesLargerThanTheMemoryAreAnError) {
+  const std::string text = usage_error([] {
+    applied(resize(10000000, 10000000), made({2, 1, 4, 4}));
+  });
+  EXPECT_TRUE(contains(text, "2 images of 1x10000000x10000000") &&
+              contains(text, "smaller"))
+      << text;
+}
+
 TEST(Transform, ComposeDoesOneAfterTheOther) {
   const at::Tensor images = made({2, 1, 4, 4}, at::kByte);
   EXPECT_TRUE(at::equal(
