@@ -105,16 +105,48 @@ Group Group::split(int color, int key) const {
                           offsets[static_cast<std::size_t>(first)]));
 }
 
-Group Group::new_group(std::span<const int> ranks) const {
-  int key = -1;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    SHEAF_CHECK(ranks[i] >= 0 && ranks[i] < size(), "new_group: rank ",
-                ranks[i], " is not in the group of ", size(), " ranks");
-    SHEAF_CHECK(std::count(ranks.begin(), ranks.end(), ranks[i]) == 1,
-                "new_group: rank ", ranks[i], " is named more than once");
-    if (ranks[i] == rank()) key = static_cast<int>(i);
+namespace {
+
+std::string fault_in(std::span<const int> ranks, int size) {
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= size)
+      return concat("rank ", rank, " is not in the group of ", size, " ranks");
+    if (std::count(ranks.begin(), ranks.end(), rank) > 1)
+      return concat("rank ", rank, " is named more than once");
   }
-  return split(key < 0 ? -1 : 0, key);
+  return "";
+}
+
+// What a rank has given to new_group(), for the others to compare.
+struct RankList {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  std::int64_t count = 0;
+  std::int64_t is_faulty = 0;
+};
+
+}  // namespace
+
+Group Group::new_group(std::span<const int> ranks) const {
+  const std::string fault = fault_in(ranks, size());
+  RankList mine{.count = static_cast<std::int64_t>(ranks.size()),
+                .is_faulty = !fault.empty()};
+  for (const int rank : ranks)
+    mine.hash = (mine.hash ^ static_cast<std::uint32_t>(rank)) * 0x100000001b3u;
+  const auto lists = gather_values(*this, mine);
+  SHEAF_CHECK(fault.empty(), "new_group: ", fault);
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    SHEAF_CHECK(!lists[rank].is_faulty, "new_group: rank ", rank,
+                " gave ranks that do not exist, or one of them twice");
+    SHEAF_CHECK(lists[rank].hash == lists[0].hash &&
+                    lists[rank].count == lists[0].count,
+                "new_group: rank ", rank, " gave another list of ",
+                lists[rank].count, " ranks than rank 0, which gave ",
+                lists[0].count,
+                "; all ranks give the same list, also those not in it");
+  }
+  const auto found = std::find(ranks.begin(), ranks.end(), rank());
+  if (found == ranks.end()) return split(-1);
+  return split(0, static_cast<int>(found - ranks.begin()));
 }
 
 std::shared_ptr<std::byte> Group::allocate_bytes(std::size_t bytes) const {

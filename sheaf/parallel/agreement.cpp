@@ -25,10 +25,15 @@ std::string order_of(const at::Tensor& tensor) {
   return text + ")";
 }
 
+std::string layout_of(const at::Tensor& tensor) {
+  if (tensor.layout() == at::kStrided) return "";
+  return concat(" of the layout ", tensor.layout());
+}
+
 std::string text_of(const std::pair<std::string, at::Tensor>& named) {
   const at::Tensor& tensor = named.second;
   return concat(named.first, ": ", c10::toString(tensor.scalar_type()), " ",
-                tensor.sizes(),
+                tensor.sizes(), layout_of(tensor),
                 tensor.requires_grad() ? order_of(tensor)
                                        : std::string(" without gradient"));
 }
@@ -83,6 +88,25 @@ void check_same_shapes(const comm::Group& group, const NamedTensors& tensors) {
                 " has ", all[rank],
                 "; build the same module, with the same memory formats and "
                 "the same parameters frozen, on all ranks before wrapping it");
+  for (const auto& [name, tensor] : tensors)
+    SHEAF_CHECK(layout_of(tensor).empty(), name, " is a tensor",
+                layout_of(tensor),
+                ", which cannot be made rank 0's on all ranks; keep it in a "
+                "member of the module that is not registered");
+}
+
+void check_same_options(const comm::Group& group, const std::string& what,
+                        const std::vector<NamedOption>& options) {
+  if (group.size() == 1) return;
+  std::string mine;
+  for (const auto& [name, value] : options) mine += name + " " + value + '\n';
+  const std::string difference =
+      first_difference(mine, broadcast_text(group, mine));
+  const auto all = share_texts(group, difference);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    SHEAF_CHECK(all[rank].empty(), "the ranks' options of ", what,
+                " differ: rank ", rank, " has ", all[rank],
+                "; give the same options on all ranks");
 }
 
 std::uint64_t checksum(const at::Tensor& tensor) {
@@ -161,9 +185,15 @@ void broadcast_tensors(const comm::Group& group, const NamedTensors& tensors,
     if (group.rank() != root)
       each([&](std::size_t i, const auto& slice, auto tensor) {
         if (has_same_bits(tensor, slice)) return;
+        at::Tensor values = slice;
+        for (std::int64_t k = 0; k < tensor.dim(); ++k)
+          if (tensor.size(k) > 1 && tensor.stride(k) == 0) {  // expanded
+            tensor = tensor.narrow(k, 0, 1);
+            values = values.narrow(k, 0, 1);
+          }
         std::optional<at::AutoDispatchBelowADInplaceOrView> below_versions;
         if (!is_uncounted.empty() && is_uncounted[i]) below_versions.emplace();
-        tensor.copy_(slice);
+        tensor.copy_(values);
       });
     lump.clear();
   };

@@ -16,8 +16,15 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 // UsageError on all ranks, naming the first tensor that differs from rank 0's
 // in name, type, shape or in whether it requires a gradient, and the rank.
 // Those that do must also have the same order of elements in memory, for
-// gradients are exchanged in it. All ranks call it.
+// gradients are exchanged in it. Also for a sparse tensor, which cannot be
+// copied to other ranks. All ranks call it.
 void check_same_shapes(const comm::Group& group, const NamedTensors& tensors);
+
+// UsageError on all ranks, naming the first option whose value differs from
+// rank 0's, and the rank. All ranks call it, with the same names.
+using NamedOption = std::pair<std::string, std::string>;
+void check_same_options(const comm::Group& group, const std::string& what,
+                        const std::vector<NamedOption>& options);
 
 // Compares checksums of the tensors' bits: CheckError on all ranks, naming the
 // first tensor that differs from rank 0's, and the ranks. All ranks call it.

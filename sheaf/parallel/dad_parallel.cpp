@@ -20,7 +20,26 @@
 namespace sheaf::parallel {
 namespace {
 
-// The same values; what comes back is multiplied.
+// A gradient times a number. Gradients of it pass as they are: see
+// ScaleGradient.
+struct ScaleOnce : torch::autograd::Function<ScaleOnce> {
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/,
+                            const at::Tensor& gradient, double scale) {
+    return gradient * scale;
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* /*context*/,
+      torch::autograd::variable_list gradients) {
+    return {gradients[0], {}};
+  }
+};
+
+// The same values; their gradient is multiplied. A module between a factor w on
+// its outputs and 1/w on its inputs has gradients of parameters times w, while
+// what comes out of it is what came in would give without. With create_graph,
+// gradients of gradients enter the module through its inputs and leave it
+// through its outputs; its parameters have a factor w there already, for they
+// are multiplied with gradients inside.
 struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& x, double scale) {
@@ -31,7 +50,8 @@ struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
       torch::autograd::AutogradContext* context,
       torch::autograd::variable_list gradients) {
     const double scale = context->saved_data["scale"].toDouble();
-    return {scale == 1 ? gradients[0] : gradients[0] * scale, {}};
+    return {scale == 1 ? gradients[0] : ScaleOnce::apply(gradients[0], scale),
+            {}};
   }
 };
 
@@ -77,6 +97,46 @@ void check(const DadOptions& options) {
   SHEAF_CHECK(!options.wire || *options.wire == at::kHalf ||
                   *options.wire == at::kBFloat16,
               "factors can travel as f16, bf16 or as they are");
+}
+
+template <class T>
+std::string text_of(const std::optional<T>& value) {
+  return value ? concat(*value) : "open";
+}
+
+std::string text_of(const std::map<std::string, Route>& routes) {
+  std::string text;
+  for (const auto& [name, route] : routes)
+    text += concat(text.empty() ? "" : ", ", name, ": ", name_of(route));
+  return text.empty() ? "none" : text;
+}
+
+// Those that decide what ranks exchange, and how it is read.
+std::vector<NamedOption> named(const DadOptions& options) {
+  constexpr const char* kModes[] = {"dad", "edad", "rank-dad", "auto"};
+  return {
+      {"mode", kModes[static_cast<std::size_t>(options.mode)]},
+      {"rank", concat(options.rank)},
+      {"tolerance", concat(options.tolerance)},
+      {"feedback_rows", concat(options.feedback_rows)},
+      {"power_iterations", concat(options.power_iterations)},
+      {"allows_low_rank", concat(options.allows_low_rank)},
+      {"where", options.where == Where::kStar ? "star" : "all-gather"},
+      {"is_two_way", concat(options.is_two_way)},
+      {"wire", text_of(options.wire)},
+      {"skips_zeros", text_of(options.skips_zeros)},
+      {"first_layer_gradient", concat(options.first_layer_gradient)},
+      {"routes", text_of(options.routes)},
+      {"planned", text_of(options.planned)},
+      {"exchange", options.exchange ? "given" : "none"},
+      {"link", options.link ? "given" : "measured"},
+      {"has_trials", text_of(options.has_trials)},
+      {"average", options.average == Average::kRows ? "rows" : "ranks"},
+      {"broadcast_buffers", concat(options.broadcast_buffers)},
+      {"find_unused_parameters", concat(options.find_unused_parameters)},
+      {"bucket_mb", concat(options.bucket_mb)},
+      {"parcel_bytes", concat(options.parcel_bytes)},
+  };
 }
 
 }  // namespace
@@ -163,6 +223,7 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.options = std::move(options);
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
   if (group.size() > 1) state.second = group.split(0, group.rank());
+  check_same_options(state.group, "DadParallel", named(state.options));
   wrap();
   state.pass.set_before_pass([&state] { state.claim.check(); });
   state.pass.set_after_pass([&state] {
@@ -239,6 +300,41 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   }
   if (state.factors || state.choices.empty()) state.watch->start();
 }
+
+bool DadParallelCore::weighs(
+    const std::vector<const at::Tensor*>& inputs) const {
+  return state_->weight && at::GradMode::is_enabled() &&
+         std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor* one) {
+           return one->defined() && one->requires_grad();
+         });
+}
+
+// Where this rank has no rows, nothing comes back.
+void DadParallelCore::Unweighted::take(const std::vector<at::Tensor*>& inputs,
+                                       double weight) {
+  for (at::Tensor* const input : inputs) {
+    if (!input->defined() || !input->requires_grad()) continue;
+    Pair& pair = pairs_.emplace_back();
+    pair.given = *input;
+    *input = ScaleGradient::apply(*input, weight > 0 ? 1 / weight : 0.);
+    pair.used = *input;
+    pair.version = input->_version();
+  }
+}
+
+void DadParallelCore::Unweighted::give_back(
+    const std::vector<at::Tensor*>& inputs) const {
+  for (const Pair& pair : pairs_)
+    SHEAF_CHECK(pair.used._version() == pair.version,
+                "the module changes a tensor that is given to forward() in "
+                "place, while ranks with unequal numbers of rows are weighted; "
+                "let it change a copy, or use Average::kRanks");
+  for (at::Tensor* const input : inputs)
+    for (const Pair& pair : pairs_)
+      if (input->is_same(pair.used)) *input = pair.given;
+}
+
+double DadParallelCore::weight() const { return state_->weight.value_or(1); }
 
 void DadParallelCore::stop_watching() {
   if (!state_->watch) return;

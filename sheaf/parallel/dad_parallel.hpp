@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/parallel/dad_plan.hpp"
 #include "sheaf/parallel/strategy.hpp"
 #include "sheaf/parallel/tensors_in.hpp"
@@ -113,6 +114,30 @@ class DadParallelCore : public Strategy {
   // For a forward() that throws; after_forward() does it by itself.
   void stop_watching();
 
+  // Between before_forward() and after_forward(): whether gradients of these
+  // must be freed of the weight by which Average::kRows multiplies those of
+  // outputs. They belong to other parts of the program, or to forwards whose
+  // outputs have a weight of their own.
+  bool weighs(const std::vector<const at::Tensor*>& inputs) const;
+  // Of this rank's rows.
+  double weight() const;
+  class Unweighted {
+   public:
+    // Replaces those that require a gradient.
+    void take(const std::vector<at::Tensor*>& inputs, double weight);
+    // Puts back those that are still there. UsageError when one of them was
+    // changed in place, which its owner would not see.
+    void give_back(const std::vector<at::Tensor*>& inputs) const;
+
+   private:
+    struct Pair {
+      at::Tensor given;
+      at::Tensor used;
+      std::uint32_t version = 0;
+    };
+    std::vector<Pair> pairs_;
+  };
+
  private:
   void wrap();
   void check_nothing_waits();
@@ -150,7 +175,9 @@ class DadParallel : public DadParallelCore {
     else
       DadParallelCore::before_forward();
     const StopAtEnd stop{*this};
-    auto output = module_->forward(std::forward<Args>(args)...);
+    auto output = weighs(inputs)
+                      ? forward_unweighted(std::forward<Args>(args)...)
+                      : module_->forward(std::forward<Args>(args)...);
     static_assert(holds_tensors<decltype(output)>(),
                   "forward() must return a tensor, or a tuple or a list with "
                   "tensors, for DadParallel to follow their gradients");
@@ -166,6 +193,46 @@ class DadParallel : public DadParallelCore {
 
  private:
   using DadParallelCore::before_forward;
+  // With copies of the arguments, whose tensors can be replaced. What the
+  // module assigns to its arguments reaches the caller's.
+  template <class... Args>
+  auto forward_unweighted(Args&&... args) {
+    if constexpr ((can_copy<Args>() && ...)) {
+      std::tuple<std::decay_t<Args>...> copies(args...);
+      std::vector<at::Tensor*> inputs;
+      collect_tensors(copies, inputs);
+      Unweighted unweighted;
+      unweighted.take(inputs, weight());
+      auto output = std::apply(
+          [&](auto&... one) {
+            return module_->forward(static_cast<Args&&>(one)...);
+          },
+          copies);
+      inputs.clear();
+      collect_tensors(copies, inputs);
+      unweighted.give_back(inputs);
+      std::apply([&](auto&... one) { (assign<Args>(args, one), ...); }, copies);
+      return output;
+    } else {
+      throw UsageError(
+          "forward() has arguments that cannot be copied, and some of them "
+          "require gradients, while ranks with unequal numbers of rows are "
+          "weighted; use Average::kRanks");
+      return module_->forward(std::forward<Args>(args)...);
+    }
+  }
+  template <class Arg>
+  static constexpr bool can_copy() {
+    using Plain = std::remove_cvref_t<Arg>;
+    return std::is_same_v<std::decay_t<Arg>, Plain> &&
+           std::is_copy_constructible_v<Plain>;
+  }
+  template <class Arg, class T>
+  static void assign(std::remove_reference_t<Arg>& argument, T& value) {
+    if constexpr (std::is_lvalue_reference_v<Arg> &&
+                  std::is_assignable_v<decltype((argument)), T&>)
+      argument = value;
+  }
   struct StopAtEnd {
     DadParallel& model;
     ~StopAtEnd() { model.stop_watching(); }

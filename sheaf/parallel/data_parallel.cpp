@@ -25,6 +25,18 @@ ReducerOptions reducer_options(const DataParallelOptions& options) {
           .trace = options.trace};
 }
 
+// Those that decide what ranks exchange, and when a pass is an error.
+std::vector<NamedOption> named(const DataParallelOptions& options) {
+  return {
+      {"bucket_mb", concat(options.bucket_mb)},
+      {"first_bucket_mb", concat(options.first_bucket_mb)},
+      {"broadcast_buffers", concat(options.broadcast_buffers)},
+      {"find_unused_parameters", concat(options.find_unused_parameters)},
+      {"static_graph", concat(options.static_graph)},
+      {"exchange", options.exchange ? "given" : "none"},
+  };
+}
+
 }  // namespace
 
 bool DataParallelCore::State::keeps(const at::Tensor& parameter) const {
@@ -49,6 +61,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.module = module;
   state.options = std::move(options);
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
+  check_same_options(state.group, "DataParallel", named(state.options));
   wrap();
   state.pass.set_before_pass([&state] {
     state.claim.check();

@@ -31,7 +31,9 @@ bool unscale_on_cpu(const Tensors& gradients, double by) {
   bool are_finite = true;
   for (at::Tensor gradient : gradients) {
     gradient.mul_(1 / by);
-    are_finite = are_finite && at::isfinite(gradient).all().item<bool>();
+    const at::Tensor values =
+        gradient.is_sparse() ? gradient._values() : gradient;
+    are_finite = are_finite && at::isfinite(values).all().item<bool>();
   }
   return are_finite;
 }

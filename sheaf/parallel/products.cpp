@@ -72,8 +72,15 @@ bool leads_to(const at::Tensor& tensor, const at::Tensor& parameter) {
   return node == goal;
 }
 
+// A matrix of which no two elements are one in memory: gradients of such would
+// have to be added up there.
 bool is_sound(const at::Tensor& weight) {
-  return weight.dim() == 2 && weight.stride(0) > 0 && weight.stride(1) > 0;
+  if (weight.dim() != 2 || weight.stride(0) <= 0 || weight.stride(1) <= 0)
+    return false;
+  const int inner = weight.stride(0) < weight.stride(1) ? 0 : 1;
+  const int outer = 1 - inner;
+  return weight.size(outer) <= 1 || weight.size(inner) <= 1 ||
+         weight.stride(outer) > weight.stride(inner) * (weight.size(inner) - 1);
 }
 
 const void* storage_of(const at::Tensor& tensor) {

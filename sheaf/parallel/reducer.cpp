@@ -268,7 +268,11 @@ void Reducer::take_nothing(std::size_t index) {
   if (!parameters_[index].is_sparse) {
     const at::NoGradGuard no_grad;
     note_users_own(index);
-    kept_[index] = gradient.defined() ? gradient.clone() : at::Tensor();
+    if (gradient.defined())
+      kept_[index] =
+          gradient.is_sparse() ? gradient.to_dense() : gradient.clone();
+    else
+      kept_[index].reset();
     buckets_[bucket]->put_nothing(member, kept_[index]);
     if (users_own_[index].defined()) users_own_[index].zero_();
   }
@@ -326,12 +330,11 @@ void Reducer::average_on_device(Bucket& bucket) {
 void Reducer::average_sparse(Bucket& bucket) {
   const std::size_t index = bucket.members()[0].index;
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  const bool has_one = states_[index] == State::kReady || has_local_[index];
-  const auto average =
-      average_sparse_gradient(group_, has_one ? gradient : at::Tensor(),
-                              parameters_[index].tensor, divisor_);
+  const bool is_used = states_[index] == State::kReady || has_local_[index];
+  const auto average = average_sparse_gradient(
+      group_, gradient, is_used, parameters_[index].tensor, divisor_);
   stats_.bytes += average.bytes;
-  if (average.ranks > 0) gradient = average.gradient;
+  if (average.users > 0) gradient = average.gradient;
 }
 
 // Who has used what, in one message after all gradients.

@@ -1,14 +1,13 @@
 #include "sheaf/parallel/sparse.hpp"
 
-#include <algorithm>
-
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/collectives.hpp"
 #include "sheaf/tensor/collectives.hpp"
 
 namespace sheaf::parallel {
 
 SparseAverage average_sparse_gradient(const comm::Group& group,
-                                      const at::Tensor& gradient,
+                                      const at::Tensor& gradient, bool is_used,
                                       const at::Tensor& parameter,
                                       int divisor) {
   const bool has_one = gradient.defined();
@@ -23,25 +22,28 @@ SparseAverage average_sparse_gradient(const comm::Group& group,
                                 ? mine.values().contiguous()
                                 : at::empty(value_sizes, parameter.options());
 
-  constexpr std::int64_t kNone = -1, kDense = -2;
-  const std::vector<std::int64_t> told{is_sparse ? rows.size(1)
-                                       : has_one ? kDense
-                                                 : kNone};
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()));
-  comm::all_gather(group, told, counts, {.name = "sparse rows"}).wait();
-  const auto dense = std::find(counts.begin(), counts.end(), kDense);
-  SHEAF_CHECK(dense == counts.end(),
-              "the embedding has a dense gradient on "
-              "rank ",
-              dense - counts.begin(),
-              ", and was declared sparse; declare it dense, or give it no "
-              "gradient of your own");
+  struct Told {
+    std::int64_t rows;
+    std::int64_t is_dense;
+    std::int64_t is_used;
+  };
+  const Told told{rows.size(1), has_one && !is_sparse, is_used};
+  std::vector<Told> all(static_cast<std::size_t>(group.size()));
+  comm::all_gather(
+      group, comm::ConstBuffer(&told, sizeof told, DType::kU8),
+      comm::Buffer(all.data(), all.size() * sizeof(Told), DType::kU8),
+      {.name = "sparse rows"})
+      .wait();
   SparseAverage result;
   std::vector<at::Tensor> all_rows;
   std::vector<at::Tensor> all_values;
-  for (const std::int64_t count : counts) {
-    result.ranks += count >= 0 ? 1 : 0;
-    value_sizes[0] = std::max<std::int64_t>(count, 0);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    SHEAF_CHECK(!all[rank].is_dense,
+                "the embedding has a dense gradient on rank ", rank,
+                ", and was declared sparse; declare it dense, or give it no "
+                "gradient of your own");
+    result.users += all[rank].is_used ? 1 : 0;
+    value_sizes[0] = all[rank].rows;
     all_rows.push_back(at::empty({1, value_sizes[0]}, rows.options()));
     all_values.push_back(at::empty(value_sizes, values.options()));
   }

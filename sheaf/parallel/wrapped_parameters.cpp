@@ -9,8 +9,8 @@
 namespace sheaf::parallel {
 namespace {
 
-std::string change_name(const std::string& parameter) {
-  return concat("parameter ", parameter, " has changed since it was wrapped");
+std::string change_name(const std::string& what) {
+  return concat(what, " has changed since it was wrapped");
 }
 
 }  // namespace
@@ -25,6 +25,11 @@ WrappedParameters::WrappedParameters(torch::nn::Module& module) {
              : nullptr,
          tensor.sizes().vec(), tensor.strides().vec()});
     names_.push_back(item.key());
+  }
+  for (const auto& item : module.named_buffers()) {
+    if (!item.value().defined()) continue;
+    buffers_.emplace_back(item.value().getIntrusivePtr());
+    buffer_names_.push_back(item.key());
   }
 }
 
@@ -42,19 +47,33 @@ std::optional<std::string> WrappedParameters::find_change(
   for (std::size_t i = 0; i < now.size(); ++i)
     if (i >= entries_.size() || now[i].key() != names_[i] ||
         !entries_[i].is(now[i].value()))
-      return now[i].key();
-  if (now.size() < entries_.size()) return names_[now.size()];
+      return "parameter " + now[i].key();
+  if (now.size() < entries_.size()) return "parameter " + names_[now.size()];
+  return find_changed_buffer(module);
+}
+
+std::optional<std::string> WrappedParameters::find_changed_buffer(
+    torch::nn::Module& module) const {
+  std::size_t i = 0;
+  for (const auto& item : module.named_buffers()) {
+    if (!item.value().defined()) continue;
+    if (i >= buffers_.size() ||
+        buffers_[i]._unsafe_get_target() != item.value().unsafeGetTensorImpl())
+      return "buffer " + item.key();
+    ++i;
+  }
+  if (i < buffers_.size()) return "buffer " + buffer_names_[i];
   return {};
 }
 
-void agree_on_change(const comm::Group& group, const std::string& parameter) {
+void agree_on_change(const comm::Group& group, const std::string& what) {
   std::vector<std::int32_t> nothing{0};
-  comm::all_reduce(group, nothing, {.name = change_name(parameter)}).wait();
+  comm::all_reduce(group, nothing, {.name = change_name(what)}).wait();
 }
 
 void name_changes(const NamedTensors& parameters) {
   for (const auto& [name, tensor] : parameters)
-    comm::remember_name(change_name(name));
+    comm::remember_name(change_name("parameter " + name));
 }
 
 }  // namespace sheaf::parallel

@@ -1,10 +1,11 @@
 #pragma once
-// The parameters that a wrapper knows of its module, and whether they are still
-// those of the module.
+// The parameters and buffers that a wrapper knows of its module, and whether
+// they are still those of the module.
 //
 // A module may change after it was wrapped: to() gives parameters another type
 // or device, layers are frozen and unfrozen, or replaced. Hooks and buckets of
-// the old parameters would then see no gradients.
+// the old parameters would then see no gradients, and new buffers would not be
+// sent.
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/nn/module.h>
@@ -24,11 +25,15 @@ class WrappedParameters {
   explicit WrappedParameters(torch::nn::Module& module);
 
   // The first parameter that was added, removed, replaced, given another type,
-  // device or layout, frozen or unfrozen since; none as a rule. Fast: for each
-  // forward().
+  // device or layout, frozen or unfrozen since, or else the first buffer that
+  // was added, removed or replaced: "parameter a.weight"; none as a rule. Fast:
+  // for each forward().
   std::optional<std::string> find_change(torch::nn::Module& module) const;
 
  private:
+  std::optional<std::string> find_changed_buffer(
+      torch::nn::Module& module) const;
+
   struct Entry {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
     // A new type or device comes with a new one. Null: it was frozen.
@@ -40,12 +45,14 @@ class WrappedParameters {
   };
   std::vector<Entry> entries_;
   std::vector<std::string> names_;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> buffers_;
+  std::vector<std::string> buffer_names_;
 };
 
-// All ranks call it when find_change() has found the given parameter. Ranks on
-// which the module has not changed alike get a UsageError that names the
-// parameter and the ranks.
-void agree_on_change(const comm::Group& group, const std::string& parameter);
+// All ranks call it with what find_change() has found. Where the module has not
+// changed alike on all ranks, they get a UsageError that names it and the
+// ranks.
+void agree_on_change(const comm::Group& group, const std::string& what);
 // Lets errors name the parameters, also on ranks which have not changed.
 void name_changes(const NamedTensors& parameters);
 

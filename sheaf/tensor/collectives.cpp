@@ -16,8 +16,11 @@ using comm::Buffer;
 class Call {
  public:
   Call(const CollectiveOptions& options, const at::Tensor& shaped)
-      : options_(options), shape_(signature(shaped)) {
-    if (!options.name.empty()) shape_ += options.name;
+      : Call(options, Tensors{shaped}) {}
+  Call(const CollectiveOptions& options, const Tensors& shaped)
+      : options_(options) {
+    for (const at::Tensor& one : shaped) shape_ += signature(one);
+    shape_ += options.name;
     options_.name = shape_;
   }
 
@@ -150,7 +153,7 @@ Work all_reduce_n(const Group& group, const Tensors& data,
     memory.push_back(staged(tensor));
     buffers.push_back(buffer_of(memory.back()));
   }
-  return Call(options, data.empty() ? at::Tensor() : data[0])
+  return Call(options, data)
       .run([&](const auto& o) { return comm::all_reduce_n(group, buffers, o); },
            [memory, data] {
              for (std::size_t i = 0; i < data.size(); ++i)

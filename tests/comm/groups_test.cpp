@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/group_core.hpp"
 #include "sheaf/comm/world.hpp"
 #include "tests/support/outcomes.hpp"
@@ -62,6 +63,34 @@ TEST_P(Groups, NewGroupKeepsTheOrderGiven) {
     if (!group.is_member()) return;
     EXPECT_EQ(group.rank(), world.rank() == last ? 0 : 1);
     test::check_everything(group, {.count = 33});
+  });
+}
+
+// Each rank would be in a group of its own idea.
+TEST_P(Groups, NewGroupWantsOneListOnAllRanks) {
+  const auto error_of = [](const Group& world, std::vector<int> ranks) {
+    try {
+      world.new_group(ranks);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  run_threads(GetParam(), [&](const Group& world) {
+    const int last = world.size() - 1;
+    const bool is_last = world.rank() == last;
+    EXPECT_NE(
+        error_of(world, is_last ? std::vector{0, last} : std::vector{last, 0})
+            .find(concat("rank ", last, " gave another list")),
+        std::string::npos);
+    EXPECT_NE(error_of(world, is_last ? std::vector{0} : std::vector{0, last})
+                  .find("another list of 1 ranks"),
+              std::string::npos);
+    EXPECT_NE(error_of(world, {0, is_last ? last + 1 : last})
+                  .find(is_last ? "is not in the group"
+                                : concat("rank ", last, " gave ranks")),
+              std::string::npos);
+    EXPECT_EQ(world.new_group({0}).is_member(), world.rank() == 0);
   });
 }
 

@@ -189,6 +189,13 @@ class StepMaker {
            !has_value(case_, "checkpoint") && !has_value(case_, "frozen");
   }
 
+  // Whether a forward's input may follow from another's output.
+  bool may_chain() const {
+    const Item& s = case_.setting;
+    return s.kind != "spatial" && s.kind != "plan" && s.get("input") != 2 &&
+           !s.has("f32") && !s.has("autocast");
+  }
+
   void choose_event(Item& step) {
     const bool is_spatial = case_.setting.kind == "spatial";
     // All rows pass at once in the reference of normalization over all ranks.
@@ -239,7 +246,7 @@ class StepMaker {
       case 14:
         if (!repeats_ &&
             !(case_.setting.has("exchange") && has_value(case_, "checkpoint")))
-          step.set("two_forwards", 1);
+          step.set("two_forwards", may_chain() && dice_.one_in(2) ? 2 : 1);
         break;
       case 15:
         if (case_.setting.has("models")) step.set("joint", 1);

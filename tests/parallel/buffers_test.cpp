@@ -138,6 +138,45 @@ TEST(ModuleBuffers, SharingMakesThemThoseOfTheFirstRank) {
   });
 }
 
+template <class Model>
+void expect_new_buffers_are_shared(const Group& group) {
+  Buffered net;
+  Model model(net, group);
+  step(model, group);
+  const auto late =
+      net->register_buffer("late", torch::full({2}, group.rank() + 1.0f));
+  step(model, group);
+  EXPECT_EQ(late[0].item<float>(), 1);
+  late.add_(group.rank());
+  step(model, group);
+  EXPECT_EQ(late[1].item<float>(), 1);
+}
+
+TEST(Buffers, ThoseThatAreRegisteredLaterAreRankZerosToo) {
+  run_threads(2, expect_new_buffers_are_shared<DataParallel<BufferedImpl>>);
+  run_threads(2, expect_new_buffers_are_shared<DadParallel<BufferedImpl>>);
+}
+
+TEST(Buffers, ExpandedOnesAreSharedAndSparseOnesAreAnError) {
+  run_threads(2, [](const Group& group) {
+    Buffered net;
+    const at::Tensor wide = net->register_buffer(
+        "wide", torch::full({2, 1}, group.rank() + 1.0f).expand({2, 3}));
+    DataParallel model(net, group);
+    EXPECT_TRUE(wide.equal(torch::ones({2, 3})));
+    Buffered other;
+    other->register_buffer("edges", torch::eye(3).to_sparse());
+    try {
+      DataParallel wrapped(other, group);
+      ADD_FAILURE() << "no error";
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("edges is a tensor of the layout Sparse"), text.npos)
+          << text;
+    }
+  });
+}
+
 // As in one process, though rank 1's running statistics are written to.
 TEST(Buffers, AGraphIsGoodAfterAnotherForward) {
   run_threads(2, [](const Group& group) {

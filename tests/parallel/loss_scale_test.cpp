@@ -34,6 +34,18 @@ TEST(LossScale, GivesGradientsBack) {
   });
 }
 
+TEST(LossScale, TakesSparseGradients) {
+  run_threads(1, [](const Group& group) {
+    LossScale scale;
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+    scale.scaled(table(torch::tensor({1, 1, 3})).sum()).backward();
+    EXPECT_TRUE(scale.unscale(table->parameters(), group));
+    EXPECT_EQ(table->weight.grad().to_dense()[1][0].item<float>(), 2);
+    table->weight.grad()._values().fill_(INFINITY);
+    EXPECT_FALSE(scale.unscale(table->parameters(), group));
+  });
+}
+
 TEST(LossScale, ShrinksAndGrows) {
   run_threads(1, [](const Group& group) {
     LossScale scale({.start = 8, .least = 2, .most = 16, .growth_steps = 3});

@@ -30,6 +30,25 @@ at::Tensor gradient_from(const Product& product, const at::Tensor& gradient) {
   return product.delta(gradient).t().mm(product.input);
 }
 
+// Elements that are one in memory have one gradient, the sum of theirs.
+TEST(Products, OfMatricesThatOverlapInMemoryAreNotTaken) {
+  const at::Tensor p = at::rand({20}).set_requires_grad(true);
+  const at::Tensor x = at::rand({5, 4});
+  const auto count = [&](std::vector<std::int64_t> strides) {
+    return seen_in({p},
+                   [&] {
+                     at::mm(x, p.as_strided({4, 4}, strides));
+                   })
+        .size();
+  };
+  EXPECT_EQ(count({1, 2}), 0);
+  EXPECT_EQ(count({2, 1}), 0);
+  EXPECT_EQ(count({1, 1}), 0);
+  EXPECT_EQ(count({3, 1}), 0);
+  EXPECT_EQ(count({4, 1}), 1);
+  EXPECT_EQ(count({1, 5}), 1);
+}
+
 TEST(Products, OfALayerWithAndWithoutBias) {
   const at::Tensor w = weight(3, 4);
   const at::Tensor b = at::rand({3}).set_requires_grad(true);

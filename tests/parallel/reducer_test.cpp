@@ -189,6 +189,77 @@ TEST(Reducer, SparseEmbeddings) {
   });
 }
 
+// A rank that does not reach the table in a later pass has its part of the
+// first average still.
+TEST(Reducer, SparseEmbeddingsThatALaterPassReachesOnSomeRanksOnly) {
+  struct WordsImpl : torch::nn::Module {
+    explicit WordsImpl(bool sparse)
+        : table(torch::nn::EmbeddingOptions(5, 3).sparse(sparse)), last(3, 1) {
+      register_module("table", table);
+      register_module("last", last);
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& one : parameters()) one.fill_(0.5);
+    }
+    at::Tensor forward(const at::Tensor& words, bool uses_table) {
+      return last(uses_table ? table(words) : torch::ones({1, 3}));
+    }
+    torch::nn::Embedding table;
+    torch::nn::Linear last;
+  };
+  for (const bool is_local : {false, true})
+    run_threads(3, [&](const Group& group) {
+      auto sparse = std::make_shared<WordsImpl>(true);
+      auto dense = std::make_shared<WordsImpl>(false);
+      DataParallel model(sparse, group, {.find_unused_parameters = true});
+      DataParallel twin(dense, group, {.find_unused_parameters = true});
+      const auto words = torch::tensor({group.rank(), 4});
+      const auto pass = [&](bool uses_table) {
+        model.forward(words, uses_table).sum().backward();
+        twin.forward(words, uses_table).sum().backward();
+      };
+      pass(true);
+      if (is_local) {
+        auto guard = model.no_sync();
+        auto other = twin.no_sync();
+        pass(group.rank() == 1);
+      }
+      pass(group.rank() == 0);
+      EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
+                                  dense->table->weight.grad(), 1e-6));
+      pass(false);  // nobody: it stays
+      EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
+                                  dense->table->weight.grad(), 1e-6));
+    });
+}
+
+// By a function, of a parameter that is not declared sparse.
+TEST(Reducer, SparseGradientsOfOrdinaryParameters) {
+  struct TableImpl : torch::nn::Module {
+    TableImpl() : last(3, 1) {
+      table = register_parameter("table", torch::ones({5, 3}));
+      register_module("last", last);
+    }
+    at::Tensor forward(bool uses_table) {
+      const auto words = torch::tensor({1, 4});
+      return last(uses_table ? torch::embedding(table, words, -1, false, true)
+                             : torch::ones({1, 3}));
+    }
+    at::Tensor table;
+    torch::nn::Linear last;
+  };
+  run_threads(2, [](const Group& group) {
+    auto net = std::make_shared<TableImpl>();
+    DataParallel model(net, group, {.find_unused_parameters = true});
+    {
+      auto guard = model.no_sync();
+      model.forward(true).sum().backward();
+    }
+    model.forward(false).sum().backward();
+    EXPECT_TRUE(torch::allclose(net->table.grad()[4], net->last->weight[0]));
+    EXPECT_EQ(net->table.grad()[0].abs().sum().item<float>(), 0);
+  });
+}
+
 TEST(Reducer, BuffersFollowRankZero) {
   struct CountImpl : torch::nn::Module {
     CountImpl() {

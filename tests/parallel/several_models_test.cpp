@@ -25,6 +25,30 @@ void expect_names(const std::string& error,
     EXPECT_NE(error.find(part), error.npos) << part << "\n" << error;
 }
 
+TEST(SeveralModels, OptionsAreTheSameOnAllRanks) {
+  run_threads(2, [](const Group& group) {
+    const bool is_second = group.rank() == 1;
+    Chain net;
+    expect_names(error_of([&] {
+                   DataParallel(net, group,
+                                {.find_unused_parameters = is_second});
+                 }),
+                 {"DataParallel", "rank 1 has find_unused_parameters 1",
+                  "find_unused_parameters 0 on rank 0"});
+    expect_names(
+        error_of([&] {
+          DadParallel(net, group,
+                      {.mode = is_second ? DadMode::kRankDad : DadMode::kDad});
+        }),
+        {"DadParallel", "rank 1 has mode rank-dad", "mode dad on rank 0"});
+    expect_names(error_of([&] {
+                   DadParallel(net, group,
+                               {.wire = is_second ? at::kBFloat16 : at::kHalf});
+                 }),
+                 {"wire BFloat16", "wire Half"});
+  });
+}
+
 TEST(SeveralModels, JoinTogether) {
   run_threads(3, [](const Group& group) {
     Chain first, second;

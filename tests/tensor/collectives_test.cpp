@@ -191,6 +191,15 @@ TEST(TensorCollectives, ShapesMustAgree) {
   });
 }
 
+TEST(TensorCollectives, ShapesOfSeveralMustAgree) {
+  const sheaf::test::ExpectFailures failures;
+  run_threads(2, [](const Group& group) {
+    const auto data = at::zeros({6}).view({group.rank() + 2, -1});
+    EXPECT_THROW(all_reduce_n(group, {at::zeros({2}), data}).wait(),
+                 MismatchError);
+  });
+}
+
 TEST(TensorCollectives, AnActionDoesNotReplaceTheOperationsOwn) {
   run_threads(kHosts, [](const Group& group) {
     const auto data = at::full({300, 200}, group.rank() + 1.0).t();

@@ -104,7 +104,7 @@ class Reference {
   std::vector<std::unique_ptr<Session>> units_;
   Average average_;
   BufferSource buffers_;
-  std::vector<double> weights_;  // of this step's units
+  std::vector<double> output_weights_;  // of this step, with autocast
   // By model and name; set by the exchanges of this step.
   std::map<std::pair<std::size_t, std::string>, Averaged> averages_;
   std::map<std::pair<std::size_t, std::string>, std::size_t> numbers_;
@@ -156,7 +156,7 @@ Session::Outputs Reference::forward(Session& session, std::size_t model,
   Net& net = *session.net(model);
   buffers_.before_forward(net);
   return weighted(net.forward(input.x, input.more),
-                  weights_[static_cast<std::size_t>(session.unit())]);
+                  output_weights_[static_cast<std::size_t>(session.unit())]);
 }
 
 void Reference::each_active(std::size_t step, bool is_synced,
@@ -222,7 +222,14 @@ void Reference::combine(std::size_t model, const std::vector<Session*>& active,
 
 void Reference::take_step(std::size_t step) {
   const Item& item = case_.steps[step];
-  weights_ = weights_of_units(case_, item);
+  const auto weights = weights_of_units(case_, item);
+  const bool is_rounded = case_.setting.has("autocast");
+  output_weights_.assign(units_.size(), 1);
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    if (is_rounded)
+      output_weights_[i] = weights[i];
+    else
+      units_[i]->set_weight(weights[i]);
   averages_.clear();
   each_active(step, true, [&](Session& unit) { unit.prepare(step); });
   bool is_broken = false;

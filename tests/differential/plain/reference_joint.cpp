@@ -52,7 +52,8 @@ class JointReference {
     at::Tensor sum;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       const std::int64_t rows = inputs[i].x.size(0);
-      const auto own = weighted(part_of(outputs, row, rows), weights[i]);
+      const auto own = part_of(outputs, row, rows);
+      units_[i]->set_weight(weights[i]);
       units_[i]->add_output(step, pass, model, own);
       const at::Tensor loss = units_[i]->loss_of(step, pass, model, inputs[i],
                                                  own, part_of(kept, row, rows));

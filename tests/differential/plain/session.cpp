@@ -112,6 +112,13 @@ at::Tensor Session::loss_of(std::size_t step, int pass, std::size_t model,
     const at::Tensor part = mean_square(outputs[i] - target);
     loss = loss.defined() ? loss + part : part;
   }
+  if (item.has("gradient_penalty")) {
+    at::Tensor sum = outputs[0].sum();
+    const at::Tensor gradient =
+        torch::autograd::grad({sum}, {input.x}, {}, true, true)[0];
+    loss = loss + 0.1 * mean_square(gradient);
+  }
+  if (weight_ != 1) loss = loss * weight_;
   const double penalty =
       static_cast<double>(case_.setting.get("penalty", 1000)) * 1e-6;
   for (const at::Tensor& hidden : kept)
@@ -119,12 +126,6 @@ at::Tensor Session::loss_of(std::size_t step, int pass, std::size_t model,
   if (case_.setting.has("decay"))
     for (const at::Tensor& parameter : nets_[model]->parameters())
       loss = loss + 1e-2 * parameter.square().sum();
-  if (item.has("gradient_penalty")) {
-    at::Tensor sum = outputs[0].sum();
-    const at::Tensor gradient =
-        torch::autograd::grad({sum}, {input.x}, {}, true, true)[0];
-    loss = loss + 0.1 * mean_square(gradient);
-  }
   if (case_.setting.has("scaled"))
     loss =
         loss * (static_cast<double>(rows_of(item, unit_) * unit_count(case_)) /
@@ -152,10 +153,14 @@ void Session::add_output(std::size_t step, int pass, std::size_t model,
 at::Tensor Session::forward_loss(std::size_t step, int pass, std::size_t model,
                                  int draw) {
   const int number = pass + 100 * draw;
-  const Input input = input_of(step, number, model);
+  Input input = input_of(step, number, model);
+  if (draw == 1 && case_.steps[step].get("two_forwards") == 2)
+    input.x = input.x + chained_.to(input.x.scalar_type());
   const Autocast autocast(device_of(case_).type(),
                           case_.setting.has("autocast"));
   const Outputs outputs = forward_(model, input);
+  chained_ = outputs[0].sum() /
+             static_cast<double>(std::max<std::int64_t>(1, outputs[0].numel()));
   add_output(step, number, model, outputs);
   return loss_of(step, number, model, input, outputs, nets_[model]->kept());
 }

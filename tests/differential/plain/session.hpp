@@ -46,6 +46,8 @@ class Session {
   void set_after_backward(std::function<void()> action) {
     after_backward_ = std::move(action);
   }
+  // By which the part of the loss that follows from outputs is multiplied.
+  void set_weight(double weight) { weight_ = weight; }
   // Makes ordinary tensors of outputs, for the record.
   void set_whole(Whole whole) { whole_ = std::move(whole); }
 
@@ -110,6 +112,8 @@ class Session {
   Whole whole_;
   std::function<void()> after_backward_ = [] {};
   Record record_;
+  double weight_ = 1;
+  at::Tensor chained_;  // of the last forward, for the next one's input
   int retries_ = 0;
   // Gradients that the program has given, by parameter.
   std::map<const void*, at::Tensor> given_;

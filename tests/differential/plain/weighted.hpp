@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that count by their rows: the gradient of what forward() returns is
+// Ranks that count by their rows: the loss of what forward() returns is
 // multiplied by rows here x ranks / rows everywhere (docs/dad.md).
 
 #include <vector>
@@ -10,6 +10,8 @@ namespace differential {
 
 // By unit; all 1 where a strategy counts ranks alike.
 std::vector<double> weights_of_units(const Case& one, const Item& step);
+// Multiplies gradients of outputs instead, in their own type: with autocast
+// that is where they are rounded.
 Session::Outputs weighted(Session::Outputs outputs, double weight);
 
 }  // namespace differential
