@@ -52,6 +52,13 @@ void apply_override(RunConfig& config, const std::string& text) {
   read_into(config, node, source);
 }
 
+// A file that is cut off, or of another kind, is no wish for the defaults.
+void check_has_keys(const std::string& text, const std::string& name) {
+  SHEAF_CHECK(!parse_yaml(text, {name, true, nullptr}).IsNull(), name,
+              " is empty, or has no keys; write at least one, such as "
+              "epochs: 1, or {} for the defaults alone");
+}
+
 void check_network(const RunConfig& config) {
   const NetworkConfig& network = config.network;
   const bool is_list = network.name == "layers";
@@ -214,12 +221,15 @@ RunConfig read_config(const std::filesystem::path& file,
                       std::span<const std::string> overrides) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
+  // Of an empty file there is nothing to put, which would count as a failure.
   const bool is_read =
-      in && !std::filesystem::is_directory(file) && text << in.rdbuf();
-  if (!is_read)
+      in && !std::filesystem::is_directory(file) &&
+      (in.peek() == std::ifstream::traits_type::eof() || text << in.rdbuf());
+  if (!is_read || in.bad())
     throw IoError(concat("cannot read ", file.string(),
                          "; give the path of a run description, such as "
                          "examples/mlp.yaml"));
+  check_has_keys(text.str(), file.string());
   return parse_config(text.str(), file.string(), overrides);
 }
 

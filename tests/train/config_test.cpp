@@ -218,6 +218,21 @@ TEST(Config, WrongOverridesAreTold) {
   EXPECT_HAS(config_error("", {"=3"}), "write key=value");
 }
 
+// Which is not the same as {}.
+TEST(Config, AFileWithoutKeysIsAMistake) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "a.yaml";
+  for (const std::string text :
+       {std::string(), std::string("\n"), std::string("# nothing\n"),
+        std::string("\xff\xfe\0", 3)}) {
+    std::ofstream(file, std::ios::binary) << text;
+    expect_throws<UsageError>([&] { read_config(file); },
+                              {file.string(), "empty"});
+  }
+  std::ofstream(file) << "{}";
+  EXPECT_EQ(read_config(file).epochs, 1);
+}
+
 TEST(Config, AnUnreadableFileIsAnIoError) {
   const TemporaryFolder folder;
   EXPECT_THROW(read_config(folder.path() / "none.yaml"), IoError);
