@@ -103,21 +103,14 @@ std::optional<TrainState> CheckpointFolder::load_latest() const {
   return std::nullopt;
 }
 
-std::optional<TrainState> CheckpointFolder::load_best() const {
-  const std::string name = link_target(kBest);
-  if (name.empty()) return std::nullopt;
-  return load(name);
+TrainState CheckpointFolder::load_step(std::int64_t step) const {
+  return load(name_of(step));
 }
 
-std::string CheckpointFolder::link_target(const std::string& link) const {
-  std::error_code none;
-  return fs::read_symlink(folder_ / link, none).string();
-}
-
-void CheckpointFolder::save(const TrainState& state, bool is_best) {
+void CheckpointFolder::save(const TrainState& state) {
   with_io_errors([&] {
     begin(state.step);
-    finish(state, write_tensors(state, /*shard=*/0, /*shards=*/1), is_best);
+    finish(state, write_tensors(state, /*shard=*/0, /*shards=*/1));
   });
 }
 
@@ -142,17 +135,46 @@ std::vector<CheckpointFile> CheckpointFolder::write_tensors(
 }
 
 void CheckpointFolder::finish(const TrainState& state,
-                              const std::vector<CheckpointFile>& files,
-                              bool is_best) {
+                              const std::vector<CheckpointFile>& files) {
   const fs::path draft = draft_of(state.step);
   const std::string name = name_of(state.step);
   write_durably(draft / "state.json", state_text(state, files));
   sync_folder(draft);
   replace_folder(draft, folder_ / name);
-  replace_link(name, folder_ / kLatest);
-  if (is_best) replace_link(name, folder_ / kBest);
+  point_links(state);
   sync_folder(folder_);
-  remove_old();
+  remove_old(state);
+}
+
+void CheckpointFolder::repair_links(const TrainState& state) {
+  with_io_errors([&] { point_links(state); });
+}
+
+void CheckpointFolder::point_links(const TrainState& state) {
+  point_link(kLatest, state.step);
+  point_link(kBest, state.best_step);
+}
+
+// Nowhere where there is no such checkpoint: better none than a wrong one.
+void CheckpointFolder::point_link(const char* link, std::int64_t step) {
+  const fs::path path = folder_ / link;
+  if (fs::is_directory(fs::symlink_status(path))) remove_copy(path);
+  if (fs::exists(folder_ / name_of(step)))
+    replace_link(name_of(step), path);
+  else
+    fs::remove(path);
+}
+
+void CheckpointFolder::remove_copy(const fs::path& link) {
+  const fs::path state = link / "state.json";
+  const std::string text = fs::exists(state) ? read_whole(state) : "";
+  for (const std::string& name : names())
+    if (!text.empty() && fs::exists(folder_ / name / "state.json") &&
+        read_whole(folder_ / name / "state.json") == text)
+      return remove(link);
+  throw IoError(concat(link.string(),
+                       " is a folder, and should be a link to a checkpoint; "
+                       "rename or remove it"));
 }
 
 // Out of sight first, so that nobody takes a half-removed one for good.
@@ -173,9 +195,9 @@ void CheckpointFolder::set_aside_after(std::int64_t step) {
   });
 }
 
-void CheckpointFolder::remove_old() {
-  const std::string best = link_target(kBest);
-  const std::string latest = link_target(kLatest);
+void CheckpointFolder::remove_old(const TrainState& state) {
+  const std::string best = name_of(state.best_step);
+  const std::string latest = name_of(state.step);
   const std::vector<std::string> all = names();
   const auto count = static_cast<std::ptrdiff_t>(all.size());
   for (std::ptrdiff_t i = 0; i < count - keep_; ++i) {

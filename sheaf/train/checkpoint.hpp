@@ -7,7 +7,8 @@
 // weights-00002-of-00004.pt, with a share of the tensors: a shard. Any number
 // of ranks reads any number of shards. The folder is written under another
 // name, synchronised and renamed, so it is whole if it is there. The links
-// `latest` and `best` point to two of them.
+// `latest` and `best` point to two of them, for people: which one is the best,
+// state.json of the newest says.
 
 #include <cstdint>
 #include <filesystem>
@@ -50,7 +51,8 @@ struct TrainState {
   std::int64_t examples = 0;             // of the training set; 0: not known
   std::vector<std::string> class_names;  // by label; empty: not known
   double best = std::numeric_limits<double>::quiet_NaN();  // of the metric
-  std::int64_t best_step = -1;
+  std::int64_t best_step = -1;  // of the checkpoint with it; -1: none yet
+  std::string best_metric;      // which it is of; empty: not known
   std::int64_t epochs_since_best = 0;
   bool has_stopped_early = false;
   RunTotals totals;
@@ -64,25 +66,30 @@ struct CheckpointFile;  // checkpoint_state.hpp
 
 class CheckpointFolder {
  public:
-  // The newest `keep` stay, and the best.
+  // The newest `keep` stay, and the one of the state's best_step.
   CheckpointFolder(std::filesystem::path folder, int keep);
 
   // For one rank. IoError names what could not be written; then everything
   // that was there before is still good.
-  void save(const TrainState& state, bool is_best);
+  void save(const TrainState& state);
   // The same by all ranks of a group, each with its share of the tensors, in
   // files of its own; the rest is rank 0's. They must see one folder, else
   // IoError. Where a rank fails, none goes on, as with from_root().
-  void save_shards(const comm::Group& group, const TrainState& share,
-                   bool is_best);
+  void save_shards(const comm::Group& group, const TrainState& share);
 
   // The newest good one, or nothing where there is none at all. What is
   // corrupt is logged and passed over; IoError when nothing good is left.
   std::optional<TrainState> load_latest() const;
-  std::optional<TrainState> load_best() const;
+  // That of one step; IoError as of load().
+  TrainState load_step(std::int64_t step) const;
 
   // Renames those of later steps, which were passed over, to "bad-step-...".
   void set_aside_after(std::int64_t step);
+  // The links point to the checkpoints of the state's step and of its
+  // best_step; without that, there is no link `best`. Copies of checkpoints in
+  // their place, as programs leave that follow links, are removed; IoError
+  // names what else is there.
+  void repair_links(const TrainState& state);
 
   // The names, oldest first: "step-0000000123".
   std::vector<std::string> names() const;
@@ -97,11 +104,13 @@ class CheckpointFolder {
   std::vector<CheckpointFile> write_tensors(const TrainState& state, int shard,
                                             int shards);
   // The draft, whole but for state.json, becomes the newest checkpoint.
-  void finish(const TrainState& state, const std::vector<CheckpointFile>& files,
-              bool is_best);
+  void finish(const TrainState& state,
+              const std::vector<CheckpointFile>& files);
   void remove(const std::filesystem::path& place);
-  void remove_old();
-  std::string link_target(const std::string& link) const;
+  void remove_old(const TrainState& state);
+  void point_links(const TrainState& state);
+  void point_link(const char* link, std::int64_t step);
+  void remove_copy(const std::filesystem::path& link);
 
   std::filesystem::path folder_;
   int keep_;

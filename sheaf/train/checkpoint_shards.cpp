@@ -60,7 +60,7 @@ std::vector<CheckpointFile> files_of(
 }  // namespace
 
 void CheckpointFolder::save_shards(const comm::Group& group,
-                                   const TrainState& share, bool is_best) {
+                                   const TrainState& share) {
   from_root(group, [&] {
     with_io_errors([&] { begin(share.step); });
     return std::string();
@@ -79,7 +79,7 @@ void CheckpointFolder::save_shards(const comm::Group& group,
     return numbers;
   });
   from_root(group, [&] {
-    with_io_errors([&] { finish(share, files_of(draft, told), is_best); });
+    with_io_errors([&] { finish(share, files_of(draft, told)); });
     return std::string();
   });
 }

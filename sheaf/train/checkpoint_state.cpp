@@ -105,6 +105,7 @@ void walk(Fields& fields, TrainState& state) {
   fields.add_new("class_names", state.class_names);
   fields.add("best", state.best);
   fields.add("best_step", state.best_step);
+  fields.add_new("best_metric", state.best_metric);
   fields.add("epochs_since_best", state.epochs_since_best);
   fields.add("has_stopped_early", state.has_stopped_early);
   fields.add_new("totals", state.totals);
@@ -129,6 +130,7 @@ class FieldWriter {
   static ordered_json json_for(double value) {
     return std::isfinite(value) ? ordered_json(value) : ordered_json();
   }
+  static ordered_json json_for(std::string& name) { return json_of_name(name); }
   static ordered_json json_for(std::vector<std::string>& names) {
     return json_of_names(names);
   }
@@ -164,6 +166,9 @@ class FieldReader {
   static void read(const ordered_json& json, double& value) {
     value = json.is_null() ? std::numeric_limits<double>::quiet_NaN()
                            : json.get<double>();
+  }
+  static void read(const ordered_json& json, std::string& name) {
+    name = name_in(json);
   }
   static void read(const ordered_json& json, std::vector<std::string>& names) {
     names = names_in(json);

@@ -49,7 +49,7 @@ std::string describe(const MetricValues& values) {
 
 void append(Row& row, const std::string& prefix, const MetricValues& values) {
   for (const char* name : kMetrics)
-    if (!std::isnan(values.get(name)))
+    if (name == kMetrics[0] || !std::isnan(values.get(name)))
       row.emplace_back(prefix + name, values.get(name));
 }
 

@@ -10,9 +10,11 @@
 #include "sheaf/parallel/gradients.hpp"
 #include "sheaf/parallel/sync_batch_norm.hpp"
 #include "sheaf/tensor/collectives.hpp"
+#include "sheaf/tensor/error_text.hpp"
 #include "sheaf/tensor/scope.hpp"
 #include "sheaf/train/autocast.hpp"
 #include "sheaf/train/device_setup.hpp"
+#include "sheaf/train/fit_check.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -116,6 +118,7 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
   // A network may make something else than an image of its images.
   const bool is_apart = spatial::is_split(given) && !spatial::is_split(output);
   const Tensor target = is_apart ? spatial::gather(given) : given;
+  if (!spatial_) check_shapes(config_.loss, output, target);
   if (config_.loss == "mse") {
     Tensor wanted = target.to(output.scalar_type());
     if (wanted.sizes() != output.sizes()) wanted = wanted.view_as(output);
@@ -124,15 +127,41 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
     return torch::mse_loss(output, wanted, torch::Reduction::Sum) /
            std::max(1.0, size);
   }
-  const Tensor wanted = target.to(torch::kLong);
   // Sums are taken in f32 where the network computes in less.
   const bool is_low = output.scalar_type() == torch::kBFloat16 ||
                       output.scalar_type() == torch::kHalf;
   const Tensor exact = is_low ? output.to(torch::kFloat) : output;
-  if (config_.loss == "nll")
-    return torch::nll_loss(exact, wanted, {}, torch::Reduction::Sum);
-  return F::cross_entropy(exact, wanted,
-                          F::CrossEntropyFuncOptions().reduction(torch::kSum));
+  const Tensor wanted = target.to(
+      target.is_floating_point() ? exact.scalar_type() : torch::kLong);
+  try {
+    if (config_.loss == "nll")
+      return torch::nll_loss(exact, wanted, {}, torch::Reduction::Sum);
+    return F::cross_entropy(
+        exact, wanted, F::CrossEntropyFuncOptions().reduction(torch::kSum));
+  } catch (const c10::IndexError& error) {
+    throw UsageError(concat("rank ", group_.rank(), ": a label is no class of ",
+                            "the network, which has ", output.size(1),
+                            " outputs: ", tensor::one_line(error),
+                            "; correct the labels, or give the network's last "
+                            "layer more outputs"));
+  }
+}
+
+// Libtorch's layers refuse a single value before they see that other ranks have
+// more.
+Tensor Learner::output_of(const Piece& piece) {
+  try {
+    return model_.forward(piece.data);
+  } catch (const c10::Error& error) {
+    const std::string text = tensor::one_line(error);
+    if (text.find("more than 1 value per channel") == text.npos) throw;
+    throw UsageError(concat(
+        "rank ", group_.rank(), " has ", piece.target.size(0),
+        " row to compute at once, of which batch normalization cannot learn: ",
+        text,
+        "; choose global_batch, accumulate, shares or data.limit so that no "
+        "rank has a single row"));
+  }
 }
 
 Tensor Learner::forward(const Piece& piece, Tensor& output) {
@@ -142,7 +171,7 @@ Tensor Learner::forward(const Piece& piece, Tensor& output) {
     if (parallel_) parallel_->before_forward();
     {
       const auto scope = plan_scope();
-      output = model_.forward(piece.data);
+      output = output_of(piece);
     }
     if (parallel_) parallel_->after_forward({&output});
   }

@@ -157,6 +157,7 @@ class Learner {
   Piece piece_of_step(const data::Batch& batch, std::int64_t i) const;
   torch::Tensor loss_sum(const torch::Tensor& output,
                          const torch::Tensor& target) const;
+  torch::Tensor output_of(const Piece& piece);
   torch::Tensor forward(const Piece& piece, torch::Tensor& output);
   void add_to(Metrics& metrics, const Piece& piece, const torch::Tensor& output,
               double loss_sum) const;

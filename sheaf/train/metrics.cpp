@@ -73,7 +73,8 @@ void Metrics::add(double mean_loss, const torch::Tensor& output,
   SHEAF_CHECK(output.dim() == 2 && output.size(1) == classes_,
               "the network's output has shape ", output.sizes(),
               ", and the data has ", classes_,
-              " classes; give its last layer that many outputs");
+              " classes; give its last layer that many outputs, or the data "
+              "that many classes");
   const torch::Tensor answers = output.argmax(1).to(torch::kCPU);
   const torch::Tensor targets = target.to(torch::kCPU, torch::kLong);
   const auto answer = answers.accessor<std::int64_t, 1>();

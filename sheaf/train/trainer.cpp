@@ -6,6 +6,7 @@
 #include "sheaf/base/atomic_file.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/train/device_setup.hpp"
+#include "sheaf/train/fit_check.hpp"
 #include "sheaf/train/from_root.hpp"
 #include "sheaf/train/network_setup.hpp"
 #include "sheaf/train/plan_setup.hpp"
@@ -42,6 +43,7 @@ data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
   if (is_training && config.data.sites == "by_class")
     options.sites = sites_by_class(*sets.train, samples.size());
   if (config.shares.size() > 1) options.shares = config.shares;
+  options.avoids_single_rows = is_training && config.parallel.sync_batchnorm;
   options.pin_memory = config.device_of(group.rank()) == "cuda";
   options.transform = is_training ? sets.transform : sets.evaluation_transform;
   options.tile = tile_of(config, group);
@@ -72,13 +74,16 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   const auto prepare = [&] {
     sets_ = options.data ? *options.data : open_data(config);
     check_classes(sets_);
+    check_targets(config, sets_, data_source());
     model = options.model ? *options.model : make_model(config);
     stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
     check_stack();
     open_loaders();
-    return std::string();
   };
-  from_root(group, prepare);
+  outputs_ = std::stoll(from_root(group, [&] {
+    prepare();
+    return std::to_string(outputs_of(model));
+  }));
   if (!is_first()) prepare();
   check_plan(config, *model.module, group, device);
   if (options.is_resumed) accept_resumption(model);
@@ -86,6 +91,19 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   if (has_finished_) return;
   open_folder();
   open_journal();
+}
+
+std::string TrainerRun::data_source() const {
+  if (options_.data) return "";
+  const DataConfig& data = config_.data;
+  return data.folder.empty()
+             ? concat(" (", data.name, ")")
+             : concat(" (", data.name, " in ", data.folder, ")");
+}
+
+std::int64_t TrainerRun::outputs_of(const Model& model) const {
+  if (options_.model || config_.parallel.strategy == "spatial") return 0;
+  return check_outputs(config_, model, sets_, data_source());
 }
 
 void TrainerRun::make_learner(Model model) {
@@ -115,8 +133,10 @@ void TrainerRun::open_folder() {
   result_.folder = from_root(group_, [this] {
     const fs::path folder = open_run_folder(
         {config_.output.folder, options_.config_name, options_.is_resumed});
-    if (checkpoints_ && !state_.weights.empty())
+    if (checkpoints_ && !state_.weights.empty()) {
       checkpoints_->set_aside_after(state_.step);
+      checkpoints_->repair_links(state_);
+    }
     write_file_atomically(folder / "config.yaml", print_config(config_));
     return folder.string();
   });
@@ -217,7 +237,7 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   // The end of the epoch saves by itself, with the metric.
   const bool is_last = state_.batch == train_loader_->batches();
   const bool is_due = every > 0 && state_.step % every == 0 && !is_last;
-  if (is_due || (must_stop && !is_last)) save(&metrics, /*is_best=*/false);
+  if (is_due || (must_stop && !is_last)) save(&metrics);
   return !must_stop || is_last;
 }
 

@@ -36,6 +36,7 @@ struct RunResult {
   MetricValues train;      // of the last epoch
   std::optional<MetricValues> validation;
   std::optional<MetricValues> test;  // none when a signal stopped the run
+  std::int64_t tested_step = -1;     // whose weights the test took
   // The next four over all resumptions.
   double seconds = 0;
   double seconds_per_epoch = 0;
@@ -46,7 +47,8 @@ struct RunResult {
 
 // Runs the description on the group; all ranks call it with the same one. The
 // weights of a run that was interrupted and resumed are, bit for bit, those of
-// a run that was not. With a validation set, the test takes the best weights.
+// a run that was not. With a validation set, the test takes the best weights;
+// where their checkpoint is lost, a warning says so, and the last ones.
 // A run that has finished and is resumed is left as it is; the result is that
 // of its summary. NonFiniteError, on rank 0, where a loss or gradient is not
 // finite and config.on_non_finite says stop.

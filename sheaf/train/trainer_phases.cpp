@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/comm/collectives.hpp"
 #include "sheaf/train/trainer_run.hpp"
@@ -38,6 +40,8 @@ void TrainerRun::end_epoch(const Metrics& metrics) {
   report.times = totals.open_times;
   report.skipped_steps = totals.open_skipped;
   if (validation_loader_) report.validation = evaluate(*validation_loader_);
+  if (journal_ && report.validation)
+    warn_if_not_finite("validation", *report.validation);
   report.is_best = judge(report.validation ? *report.validation : report.train);
   const double seconds = epoch_seconds_before_ + epoch_watch_.ms() / 1000;
   report.duration = 1000 * seconds;
@@ -51,7 +55,7 @@ void TrainerRun::end_epoch(const Metrics& metrics) {
   if (journal_) journal_->add(report);
   ++state_.epoch;
   state_.batch = 0;
-  save(nullptr, report.is_best);
+  save(nullptr);
   if (state_.has_stopped_early)
     say(fmt::format("stopped early: no better {} for {} epochs",
                     config_.early_stopping.metric, state_.epochs_since_best));
@@ -73,10 +77,16 @@ bool TrainerRun::judge(const MetricValues& values) {
   if (decision[0] == 0) return false;
   state_.best = value;
   state_.best_step = state_.step;
+  state_.best_metric = metric_name();
   return true;
 }
 
-void TrainerRun::save(const Metrics* metrics, bool is_best) {
+std::string TrainerRun::metric_name() const {
+  return (validation_loader_ ? "validation_" : "train_") +
+         config_.early_stopping.metric;
+}
+
+void TrainerRun::save(const Metrics* metrics) {
   if (checks_finite()) check_finite_weights();
   learner_->share_weights();
   state_.totals.seconds = seconds_before_ + run_watch_.ms() / 1000;
@@ -93,11 +103,11 @@ void TrainerRun::save(const Metrics* metrics, bool is_best) {
   const TraceSpan span(trace_.get(), "checkpoint", "train");
   if (writes_shards()) {
     learner_->save_share_to(state_, group_.rank(), group_.size());
-    checkpoints_->save_shards(group_, state_, is_best);
+    checkpoints_->save_shards(group_, state_);
     return;
   }
   learner_->save_to(state_);
-  if (is_first()) checkpoints_->save(state_, is_best);
+  if (is_first()) checkpoints_->save(state_);
 }
 
 bool TrainerRun::writes_shards() const {
@@ -114,15 +124,37 @@ void TrainerRun::test() {
   TrainState last;
   learner_->save_to(last);
   for (auto& [name, tensor] : last.weights) tensor = tensor.clone();
-  if (validation_loader_) {
-    std::optional<TrainState> best;
-    if (is_first()) best = checkpoints_->load_best();
-    if (const auto state = share_state(group_, best))
-      learner_->load_weights(state->weights);
+  result_.tested_step = state_.step;
+  if (const auto best = share_state(group_, best_to_test())) {
+    learner_->load_weights(best->weights);
+    result_.tested_step = best->step;
   }
   result_.test = evaluate(*test_loader_);
   learner_->load_weights(last.weights);
-  if (journal_) journal_->add_test(state_.step, *result_.test);
+  if (!journal_) return;
+  journal_->add_test(state_.step, *result_.test);
+  warn_if_not_finite("test", *result_.test);
+}
+
+// On rank 0; nothing where the last weights are to be tested.
+std::optional<TrainState> TrainerRun::best_to_test() const {
+  if (!is_first() || !validation_loader_ || state_.best_step < 0 ||
+      state_.best_step == state_.step)
+    return std::nullopt;
+  try {
+    return checkpoints_->load_step(state_.best_step);
+  } catch (const IoError& error) {
+    log_warn("{}; it has the best {}, and the test takes the last weights",
+             error.what(), state_.best_metric);
+    return std::nullopt;
+  }
+}
+
+void TrainerRun::warn_if_not_finite(const char* what,
+                                    const MetricValues& values) const {
+  if (values.rows > 0 && !std::isfinite(values.loss))
+    log_warn("the {} loss after step {} is {}, which is not finite", what,
+             state_.step, values.loss);
 }
 
 void TrainerRun::finish(Ending ending) {
@@ -177,7 +209,10 @@ void TrainerRun::write_summary() const {
   row.emplace_back("skipped_steps", result_.skipped_steps);
   if (result_.train.rows > 0) append(row, "train_", result_.train);
   if (result_.validation) append(row, "validation_", *result_.validation);
-  if (result_.test) append(row, "test_", *result_.test);
+  if (result_.test) {
+    append(row, "test_", *result_.test);
+    row.emplace_back("tested_step", result_.tested_step);
+  }
   row.emplace_back("best_metric", config_.early_stopping.metric);
   row.emplace_back("best", state_.best);
   row.emplace_back("best_step", state_.best_step);

@@ -29,11 +29,11 @@ std::int64_t TrainerRun::pretraining_left() const {
 bool TrainerRun::pretrain() {
   if (pretraining_left() == 0) return true;
   learner_->set_training(true);
-  save(nullptr, /*is_best=*/false);  // for those who are stopped in the first
+  save(nullptr);  // for those who are stopped in the first
   while (pretraining_left() > 0) {
     if (!pretrain_stage()) return false;
     ++state_.pretrained_stages;
-    save(nullptr, /*is_best=*/false);
+    save(nullptr);
   }
   return true;
 }

@@ -1,8 +1,10 @@
 // Going on with a run: what must hold before anything is written.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/parallel/module_tensors.hpp"
 #include "sheaf/train/data_setup.hpp"
 #include "sheaf/train/durable.hpp"
@@ -27,6 +29,32 @@ std::string changes_text(const std::vector<ConfigChange>& changes) {
       text += concat("\n  ", one.key, ": ", shown(one.before), " -> ",
                      shown(one.after));
   return text;
+}
+
+// A run that was killed early has written this and no checkpoint.
+bool is_written_config(const fs::path& file) {
+  try {
+    return print_config(read_config(file)) == read_whole(file);
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+// Something that neither `sheaf sweep` puts there before a run begins nor a run
+// that is killed before it has written its config.yaml; empty: there is none.
+std::string foreign_file_in(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "output.txt" && !name.starts_with("config.yaml.tmp."))
+      return name;
+  }
+  return "";
+}
+
+void forget_best(TrainState& state) {
+  state.best = std::numeric_limits<double>::quiet_NaN();
+  state.best_step = -1;
+  state.best_metric.clear();
 }
 
 // Empty where there is none, or it is damaged.
@@ -69,11 +97,12 @@ void TrainerRun::accept_resumption(Model& model) {
         open_run_folder({config_.output.folder, options_.config_name, true});
     checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
     latest = checkpoints_->load_latest();
+    check_changes(/*has_checkpoint=*/latest.has_value());
     if (!latest) return std::string();  // it begins with the first step
-    check_changes();
     check_fits(*latest, model);
     check_classes(latest->class_names, *sets_.train);
     has_finished_ = has_finished(*latest);
+    if (!has_finished_) check_best(*latest);
     return has_finished_ ? result_.folder.string() : std::string();
   });
   has_finished_ = !folder.empty();
@@ -88,9 +117,42 @@ void TrainerRun::accept_resumption(Model& model) {
   seconds_before_ = state_.totals.seconds;
 }
 
-void TrainerRun::check_changes() {
+// The search for the best starts anew where it was of another metric, and where
+// its weights are lost.
+void TrainerRun::check_best(TrainState& state) const {
+  const bool is_changed = std::any_of(
+      changes_.begin(), changes_.end(), [](const ConfigChange& one) {
+        return one.key == "early_stopping.metric";
+      });
+  const bool is_other = state.best_metric.empty()
+                            ? is_changed
+                            : state.best_metric != metric_name();
+  if (is_other) {
+    forget_best(state);
+    state.epochs_since_best = 0;
+  }
+  if (state.best_step < 0 || state.best_step == state.step) return;
+  try {
+    checkpoints_->load_step(state.best_step);
+  } catch (const IoError& error) {
+    log_warn(
+        "{}; it had the best {}, {}, and the search for the best starts "
+        "anew",
+        error.what(), config_.early_stopping.metric, state.best);
+    forget_best(state);
+  }
+}
+
+void TrainerRun::check_changes(bool has_checkpoint) {
   const fs::path file = result_.folder / "config.yaml";
-  if (!fs::exists(file)) return;
+  if (!fs::exists(file)) {
+    check_without_config(has_checkpoint);
+    return;
+  }
+  SHEAF_CHECK(has_checkpoint || is_written_config(file), file.string(),
+              " is not what sheaf train writes, and there is no checkpoint; "
+              "name the folder of a run with --output, or leave --resume out "
+              "and name a new one");
   changes_ = changes_between(read_config(file), config_);
   std::erase_if(changes_, [](const ConfigChange& one) {
     return one.key == "output.folder";
@@ -101,6 +163,23 @@ void TrainerRun::check_changes() {
               " was made with other settings, which change its result:", text,
               "\nresume it with the same, add --accept-changes to go on with "
               "the new ones, or start a new run");
+}
+
+void TrainerRun::check_without_config(bool has_checkpoint) const {
+  const std::string folder = result_.folder.string();
+  SHEAF_CHECK(!has_checkpoint || options_.accepts_changes, "the run in ",
+              folder,
+              " has checkpoints and no config.yaml, so nobody knows with which "
+              "settings it was made; put its config.yaml back, or add "
+              "--accept-changes to go on with these");
+  if (has_checkpoint) return;
+  const std::string name = foreign_file_in(result_.folder);
+  SHEAF_CHECK(name.empty(), "the folder ", folder,
+              " has no config.yaml and no checkpoint, so it is not of a run, "
+              "and it holds '",
+              name,
+              "'; name the folder of a run with --output, or leave --resume "
+              "out and name a new one");
 }
 
 void TrainerRun::check_fits(const TrainState& state, Model& model) const {
@@ -178,6 +257,7 @@ RunResult TrainerRun::finished_result() {
   result_.train = metrics_in(summary, "train_").value_or(MetricValues{});
   result_.validation = metrics_in(summary, "validation_");
   result_.test = metrics_in(summary, "test_");
+  result_.tested_step = summary.value("tested_step", std::int64_t{-1});
   result_.seconds = summary.value("seconds", 0.0);
   result_.seconds_per_epoch = summary.value("seconds_per_epoch", 0.0);
   result_.exchange_share = summary.value("exchange_share", 0.0);

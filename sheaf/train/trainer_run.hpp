@@ -1,6 +1,7 @@
 #pragma once
 // The state of one run, and its phases.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -37,6 +38,10 @@ class TrainerRun {
 
  private:
   void check_strategy() const;
+  std::string data_source() const;  // " (npy in DIR)"
+  // On rank 0: see check_outputs(). Not of cut images, which may be too large
+  // for one rank, nor of a program's own model, which may count its calls.
+  std::int64_t outputs_of(const Model& model) const;
   void open_loaders();
   // With the state of the run that is resumed. Nothing is written before, as
   // this may still refuse the run.
@@ -47,7 +52,10 @@ class TrainerRun {
   // The state to go on with, where the folder's run can be resumed as this
   // config says.
   void accept_resumption(Model& model);
-  void check_changes();  // on rank 0, as the next ones
+  // On rank 0, as the next ones.
+  void check_changes(bool has_checkpoint);
+  void check_without_config(bool has_checkpoint) const;
+  void check_best(TrainState& state) const;
   void check_fits(const TrainState& state, Model& model) const;
   // Whether the summary is the end of the run that the state belongs to, and
   // nothing is left to do.
@@ -87,17 +95,24 @@ class TrainerRun {
   // Whether the epoch was the best so far; notes it in the state.
   bool judge(const MetricValues& values);
   MetricValues evaluate(data::Loader& loader);
-  void save(const Metrics* metrics, bool is_best);
+  // Where the best comes from: "validation_loss".
+  std::string metric_name() const;
+  void save(const Metrics* metrics);
   bool writes_shards() const;  // each rank its own
   void test();
+  std::optional<TrainState> best_to_test() const;
+  void warn_if_not_finite(const char* what, const MetricValues& values) const;
   void finish(Ending ending);
   void write_summary() const;
   StepTimes times_so_far() const;  // of the run
   void say(const std::string& line);
 
-  // 0 where answers are no classes.
+  // 0 where answers are no classes. A network may have more outputs than the
+  // data has classes.
   std::int64_t classes() const {
-    return config_.loss == "mse" ? 0 : sets_.train->classes();
+    const std::int64_t known = sets_.train->classes();
+    if (config_.loss == "mse" || known == 0) return 0;
+    return std::max(known, outputs_);
   }
   bool is_first() const { return group_.rank() == 0; }
 
@@ -108,6 +123,7 @@ class TrainerRun {
   StopSignal stop_;
   RunResult result_;
   DataSets sets_;
+  std::int64_t outputs_ = 0;  // see check_outputs()
   std::unique_ptr<TraceWriter> trace_;
   std::optional<data::Loader> train_loader_;
   std::optional<data::Loader> validation_loader_;

@@ -131,6 +131,31 @@ TEST_P(Train, ANetworkThatDoesNotFitIsToldInOneLine) {
     EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
 }
 
+// Before the folder, also where only one rank would meet such a label.
+TEST_P(Train, LabelsWithoutOutputsAreToldOnce) {
+  for (const char* set : {"network.arguments.sizes=[16, 8, 2]", "loss=mse"}) {
+    const RunResult result = run(command("x", {"--set", set}));
+    EXPECT_EQ(result.code, 2) << result.err;
+    const std::string told =
+        std::string(set) == "loss=mse" ? "loss is mse" : "only 2 outputs";
+    const std::size_t first = result.err.find(told);
+    ASSERT_NE(first, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find(told, first + 1), std::string::npos)
+        << result.err;
+    EXPECT_FALSE(fs::exists(file("x")));
+  }
+}
+
+TEST_P(Train, AFolderOfSomethingElseIsNotResumed) {
+  fs::create_directory(file("x"));
+  write_file(file("x/log.jsonl"), "mine\n");
+  const RunResult result = run(command("x", {"--resume"}));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("log.jsonl"), std::string::npos) << result.err;
+  EXPECT_EQ(read_file(file("x/log.jsonl")), "mine\n");
+  EXPECT_FALSE(fs::exists(file("x/config.yaml")));
+}
+
 // Rank 0 alone writes; the others end because of it, and often before it.
 TEST_P(Train, AFullDiskIsBlamedOnTheRankThatWrites) {
   const std::string disk = file("disk");

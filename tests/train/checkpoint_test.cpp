@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TrainState make_state(std::int64_t step) {
+TrainState make_state(std::int64_t step, std::int64_t best_step = 90) {
   TrainState state;
   state.step = step;
   state.epoch = 2;
@@ -31,7 +31,8 @@ TrainState make_state(std::int64_t step) {
   // The second is in Latin-1, which JSON has no string for.
   state.class_names = {"Tür", "T\xfcr", ""};
   state.best = 0.1 + 0.2;
-  state.best_step = 90;
+  state.best_step = best_step;
+  state.best_metric = "validation_loss";
   state.epochs_since_best = 1;
   state.metric_sums = {0.1, 1e300, 3};
   state.weights = {{"conv.weight", torch::full({2, 3}, double(step))},
@@ -51,6 +52,7 @@ void expect_same(const TrainState& a, const TrainState& b) {
   EXPECT_EQ(a.class_names, b.class_names);
   EXPECT_EQ(a.best, b.best);
   EXPECT_EQ(a.best_step, b.best_step);
+  EXPECT_EQ(a.best_metric, b.best_metric);
   EXPECT_EQ(a.epochs_since_best, b.epochs_since_best);
   EXPECT_EQ(a.has_stopped_early, b.has_stopped_early);
   EXPECT_EQ(a.metric_sums, b.metric_sums);
@@ -71,19 +73,20 @@ class Checkpoint : public testing::Test {
 };
 
 TEST_F(Checkpoint, ReadsBackTheSame) {
-  const TrainState state = make_state(100);
-  checkpoints_.save(state, /*is_best=*/true);
+  const TrainState state = make_state(100, 100);
+  checkpoints_.save(state);
   expect_same(*checkpoints_.load_latest(), state);
-  expect_same(*checkpoints_.load_best(), state);
+  expect_same(checkpoints_.load_step(100), state);
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000100");
 }
 
 TEST_F(Checkpoint, WithoutABestMetricToo) {
   TrainState state = make_state(1);
   state.best = NAN;
   state.optimizer.clear();
-  checkpoints_.save(state, false);
+  checkpoints_.save(state);
   EXPECT_TRUE(std::isnan(checkpoints_.load_latest()->best));
-  EXPECT_FALSE(checkpoints_.load_best());
+  EXPECT_FALSE(fs::is_symlink(place("best")));
 }
 
 TEST_F(Checkpoint, NothingIsNothing) {
@@ -93,19 +96,60 @@ TEST_F(Checkpoint, NothingIsNothing) {
 
 TEST_F(Checkpoint, KeepsTheNewestAndTheBest) {
   for (const int step : {1, 2, 3, 4, 5})
-    checkpoints_.save(make_state(step), /*is_best=*/step == 2);
+    checkpoints_.save(make_state(step, step == 1 ? 1 : 2));
   EXPECT_EQ(folder_.names(),
             (std::vector<std::string>{"best", "latest", "step-0000000002",
                                       "step-0000000004", "step-0000000005"}));
-  EXPECT_EQ(checkpoints_.load_best()->step, 2);
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000002");
   EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000005");
 }
 
+// As a kill before the links were made leaves them, or a copy without links.
+TEST_F(Checkpoint, TheStateSaysWhichIsTheBest) {
+  checkpoints_.save(make_state(1, 1));
+  checkpoints_.save(make_state(2, 2));
+  for (const bool is_gone : {false, true}) {
+    for (const char* link : {"best", "latest"}) {
+      fs::remove(place(link));
+      if (!is_gone) fs::create_symlink("step-0000000001", place(link));
+    }
+    checkpoints_.repair_links(make_state(2, 2));
+    for (const char* link : {"best", "latest"})
+      EXPECT_EQ(fs::read_symlink(place(link)), "step-0000000002");
+  }
+  fs::remove(place("best"));
+  for (const int step : {3, 4, 5}) checkpoints_.save(make_state(step, 2));
+  EXPECT_EQ(checkpoints_.load_step(2).step, 2);
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000002");
+  checkpoints_.repair_links(make_state(5, 77));  // which is not there
+  EXPECT_FALSE(fs::exists(fs::symlink_status(place("best"))));
+}
+
+// As `cp -rL` leaves it.
+TEST_F(Checkpoint, CopiesInPlaceOfLinksGiveWay) {
+  checkpoints_.save(make_state(1, 1));
+  checkpoints_.save(make_state(2, 1));
+  for (const char* link : {"best", "latest"}) {
+    const fs::path target = place(fs::read_symlink(place(link)));
+    fs::remove(place(link));
+    fs::copy(target, place(link));
+  }
+  checkpoints_.save(make_state(3, 1));
+  EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000003");
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000001");
+  fs::remove(place("best"));
+  fs::create_directory(place("best"));
+  write_durably(place("best") / "notes.txt", "mine");
+  expect_throws<IoError>([&] { checkpoints_.repair_links(make_state(3, 1)); },
+                         {place("best").string(), "rename or remove"});
+  EXPECT_EQ(read_whole(place("best") / "notes.txt"), "mine");
+}
+
 TEST_F(Checkpoint, TheSameStepIsReplaced) {
-  checkpoints_.save(make_state(1), false);
+  checkpoints_.save(make_state(1));
   TrainState again = make_state(1);
   again.epoch = 9;
-  checkpoints_.save(again, false);
+  checkpoints_.save(again);
   EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
   EXPECT_EQ(folder_.names(),
             (std::vector<std::string>{"latest", "step-0000000001"}));
@@ -113,11 +157,11 @@ TEST_F(Checkpoint, TheSameStepIsReplaced) {
 
 // Every way to spoil every file; the one before is used, and says which is bad.
 TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
-  checkpoints_.save(make_state(1), false);
+  checkpoints_.save(make_state(1));
   for (const char* file : {"state.json", "weights.pt", "optimizer.pt"})
     for (const char* fault : {"cut", "empty", "flip", "gone", "longer"}) {
       SCOPED_TRACE(std::string(file) + " " + fault);
-      checkpoints_.save(make_state(2), false);
+      checkpoints_.save(make_state(2));
       const fs::path path = place("step-0000000002") / file;
       std::string bytes = read_whole(path);
       const std::string kind = fault;
@@ -136,22 +180,22 @@ TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
 }
 
 TEST_F(Checkpoint, NoGoodOneLeftIsAnIoError) {
-  checkpoints_.save(make_state(1), false);
+  checkpoints_.save(make_state(1));
   write_durably(place("step-0000000001") / "weights.pt", "x");
   EXPECT_THROW(checkpoints_.load_latest(), IoError);
 }
 
 TEST_F(Checkpoint, AnUnfinishedOneIsNotSeenAndIsCleanedUp) {
-  checkpoints_.save(make_state(1), false);
+  checkpoints_.save(make_state(1));
   fs::create_directory(place(".unfinished-step-0000000002"));
   write_durably(place(".unfinished-step-0000000002") / "weights.pt", "x");
   EXPECT_EQ(checkpoints_.load_latest()->step, 1);
-  checkpoints_.save(make_state(3), false);
+  checkpoints_.save(make_state(3));
   EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000002")));
 }
 
 TEST_F(Checkpoint, LaterOnesAreSetAside) {
-  for (const int step : {1, 2}) checkpoints_.save(make_state(step), false);
+  for (const int step : {1, 2}) checkpoints_.save(make_state(step));
   checkpoints_.set_aside_after(1);
   EXPECT_EQ(checkpoints_.names(),
             (std::vector<std::string>{"step-0000000001"}));
@@ -159,14 +203,14 @@ TEST_F(Checkpoint, LaterOnesAreSetAside) {
 }
 
 TEST_F(Checkpoint, AFailedSaveLeavesTheOldOne) {
-  checkpoints_.save(make_state(1), false);
+  checkpoints_.save(make_state(1));
   write_durably(place(".unfinished-step-0000000002"), "a file in the way");
   fs::permissions(place(".unfinished-step-0000000002"), fs::perms::none);
-  checkpoints_.save(make_state(2), false);  // it was only a leftover
+  checkpoints_.save(make_state(2));  // it was only a leftover
   EXPECT_EQ(checkpoints_.load_latest()->step, 2);
   write_durably(folder_.path() / "file", "");
   CheckpointFolder below(folder_.path() / "file" / "x", 1);
-  EXPECT_THROW(below.save(make_state(3), false), IoError);
+  EXPECT_THROW(below.save(make_state(3)), IoError);
 }
 
 TEST_F(Checkpoint, TravelsToEveryRank) {
@@ -190,10 +234,10 @@ TrainState make_share(std::int64_t step, int rank, int ranks) {
 
 class ShardedCheckpoint : public Checkpoint {
  protected:
-  void save(std::int64_t step, int ranks, bool is_best = false) {
+  void save(std::int64_t step, int ranks) {
     comm::run_threads(ranks, [&](const comm::Group& group) {
       CheckpointFolder mine(folder_.path(), /*keep=*/2);
-      mine.save_shards(group, make_share(step, group.rank(), ranks), is_best);
+      mine.save_shards(group, make_share(step, group.rank(), ranks));
     });
   }
 
@@ -227,9 +271,8 @@ TEST(ShareOf, GivesEachTensorToOneShard) {
 
 TEST_F(ShardedCheckpoint, ReadsBackTheSame) {
   for (const int ranks : {1, 2, 3, 5}) {
-    save(ranks, ranks, /*is_best=*/true);
+    save(ranks, ranks);
     expect_whole(*checkpoints_.load_latest(), ranks);
-    expect_whole(*checkpoints_.load_best(), ranks);
   }
   EXPECT_EQ(checkpoints_.names().size(), 2u);
   EXPECT_TRUE(fs::exists(place("latest") / "optimizer-00004-of-00005.pt"));
@@ -275,7 +318,7 @@ TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
     CheckpointFolder mine(group.rank() == 0 ? folder_.path() : elsewhere.path(),
                           /*keep=*/2);
     const auto save = [&] {
-      mine.save_shards(group, make_share(2, group.rank(), 2), false);
+      mine.save_shards(group, make_share(2, group.rank(), 2));
     };
     if (group.rank() == 0)
       EXPECT_THROW(save(), FailedOnRoot);
@@ -286,7 +329,7 @@ TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
     if (group.rank() == 1)
       fs::create_directory(elsewhere.path() / ".unfinished-step-0000000003");
     const auto again = [&] {
-      mine.save_shards(group, make_share(3, group.rank(), 2), false);
+      mine.save_shards(group, make_share(3, group.rank(), 2));
     };
     if (group.rank() == 0)
       expect_throws<IoError>(again,
@@ -310,7 +353,7 @@ std::string python_with_torch() {
 TEST_F(Checkpoint, PythonReadsTheWeights) {
   const std::string python = python_with_torch();
   if (python.empty()) SHEAF_SKIP_MISSING("Python has no torch");
-  checkpoints_.save(make_state(5), false);
+  checkpoints_.save(make_state(5));
   const std::string script = "import torch; d = torch.load('" +
                              place("latest").string() +
                              "/weights.pt'); assert list(d) == ['conv.weight', "

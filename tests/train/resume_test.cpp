@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
 #include "sheaf/base/remove_tree.hpp"
 #include "sheaf/train/durable.hpp"
 #include "sheaf/train/trainer.hpp"
@@ -269,8 +270,143 @@ TEST_F(Resume, TheEpochThatWasInterruptedHasAllItsSteps) {
 TEST_F(Resume, ARunWithoutCheckpointBeginsAnew) {
   start("a", run_with({}), 5);
   remove_tree(place("a") / "checkpoints");
-  EXPECT_EQ(resume("a", run_with({"seed=8"})).steps, 12);
+  const auto before = content_of(place("a"));
+  expect_throws<UsageError>([&] { resume("a", run_with({"seed=8"})); },
+                            {"seed: 5 -> 8", "--accept-changes"});
+  expect_untouched(before, place("a"));
+  EXPECT_EQ(resume("a", run_with({})).steps, 12);
+  remove_tree(place("a") / "checkpoints");
+  EXPECT_EQ(resume("a", run_with({"seed=8"}), true).steps, 12);
   EXPECT_EQ(read_config(place("a") / "config.yaml").seed, 8);
+}
+
+// As a sweep makes it.
+TEST_F(Resume, AFolderWithoutAnythingBegins) {
+  fs::create_directory(place("a"));
+  EXPECT_EQ(resume("a", run_with({})).steps, 12);
+  fs::create_directory(place("b"));
+  write_durably(place("b") / "output.txt", "job 1\n");
+  EXPECT_EQ(resume("b", run_with({})).steps, 12);
+}
+
+TEST_F(Resume, AFolderOfSomethingElseIsLeftAsItIs) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"log.jsonl", "mine\n"},
+      {"notes.txt", "mine\n"},
+      {"config.yaml", "epochs: 4  # mine\n"},
+      {"config.yaml", "server: {port: 80}\n"},
+      {"config.yaml", ""}};
+  for (const auto& [name, text] : cases) {
+    SCOPED_TRACE(name + " " + text);
+    remove_tree(place("a"));
+    fs::create_directory(place("a"));
+    write_durably(place("a") / name, text);
+    const auto before = content_of(place("a"));
+    for (const bool accepts : {false, true})
+      expect_throws<UsageError>([&] { resume("a", run_with({}), accepts); },
+                                {place("a").string(), name, "--output"});
+    expect_untouched(before, place("a"));
+  }
+}
+
+TEST_F(Resume, CheckpointsWithoutConfigMustBeAccepted) {
+  start("a", run_with({}), 5);
+  fs::remove(place("a") / "config.yaml");
+  const auto before = content_of(place("a"));
+  for (const char* set : {"seed=5", "optimizer.learning_rate=0.2"}) {
+    expect_throws<UsageError>([&] { resume("a", run_with({set})); },
+                              {"config.yaml", "--accept-changes"});
+    expect_untouched(before, place("a"));
+  }
+  EXPECT_EQ(resume("a", run_with({}), true).steps, 12);
+}
+
+// The first epoch, of 3 steps, is the best.
+RunConfig run_with_best(std::vector<std::string> sets = {}) {
+  sets.insert(sets.end(), {"data.validation=5", "early_stopping.min_change=1e9",
+                           "output.keep=1"});
+  return run_with(sets);
+}
+
+TEST_F(Resume, TheBestIsKnownWithoutItsLink) {
+  const auto whole = start("whole", run_with_best());
+  EXPECT_EQ(whole.tested_step, 3);
+  for (const bool is_stale : {false, true}) {
+    const std::string name = is_stale ? "stale" : "gone";
+    start(name, run_with_best(), 11);
+    const fs::path checkpoints = place(name) / "checkpoints";
+    const std::string latest = fs::read_symlink(checkpoints / "latest");
+    fs::remove(checkpoints / "best");
+    if (is_stale) fs::create_symlink(latest, checkpoints / "best");
+    const auto rest = resume(name, run_with_best());
+    EXPECT_EQ(rest.test->loss, whole.test->loss) << name;
+    EXPECT_EQ(summary(name)["tested_step"], 3) << name;
+    EXPECT_EQ(fs::read_symlink(checkpoints / "best"), "step-0000000003");
+  }
+}
+
+TEST_F(Resume, ABestThatIsLostIsSaid) {
+  for (const bool is_damaged : {false, true}) {
+    const std::string name = is_damaged ? "damaged" : "missing";
+    start(name, run_with_best(), 11);
+    const fs::path best = place(name) / "checkpoints" / "step-0000000003";
+    if (is_damaged)
+      write_durably(best / "weights.pt", "spoilt");
+    else
+      remove_tree(best);
+    testing::internal::CaptureStderr();
+    const auto rest = resume(name, run_with_best());
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("step-0000000003"), told.npos) << told;
+    EXPECT_NE(told.find("starts anew"), told.npos) << told;
+    EXPECT_GT(rest.tested_step, 3);
+    EXPECT_EQ(summary(name)["tested_step"], rest.tested_step);
+    EXPECT_EQ(summary(name)["best_step"], rest.tested_step);
+  }
+}
+
+// At the end of all steps, so that only the last weights are left to test.
+TEST_F(Resume, WithoutTheBestTheLastWeightsAreTested) {
+  start("a", run_with_best());
+  fs::remove(place("a") / "summary.json");
+  remove_tree(place("a") / "checkpoints" / "step-0000000003");
+  set_log_level(LogLevel::kOff);
+  EXPECT_EQ(resume("a", run_with_best()).tested_step, 12);
+  set_log_level(LogLevel::kWarn);
+  EXPECT_EQ(summary("a")["tested_step"], 12);
+}
+
+TEST_F(Resume, ACopyWithoutLinksGoesOn) {
+  const auto whole = start("whole", run_with_best());
+  start("a", run_with_best(), 11);
+  const std::string copy =
+      concat("cp -rL '", place("a").string(), "' '", place("b").string(), "'");
+  ASSERT_EQ(std::system(copy.c_str()), 0);
+  const auto rest = resume("b", run_with_best());
+  EXPECT_TRUE(has_same_bits(whole.weights, rest.weights));
+  EXPECT_EQ(whole.test->loss, rest.test->loss);
+  EXPECT_TRUE(fs::is_symlink(place("b") / "checkpoints" / "latest"));
+}
+
+// A loss of 1 or so is no accuracy to surpass. The second time its config was
+// written, but no checkpoint.
+TEST_F(Resume, AnotherMetricStartsTheSearchAnew) {
+  const RunConfig other =
+      run_with({"data.validation=5", "early_stopping.metric=accuracy"});
+  for (const bool is_second : {false, true}) {
+    const std::string name = is_second ? "b" : "a";
+    start(name, run_with({"data.validation=5"}), 11);
+    if (is_second) {
+      RunConfig written = other;
+      written.output.folder = place(name);
+      write_durably(place(name) / "config.yaml", print_config(written));
+    }
+    resume(name, other, /*accepts_changes=*/!is_second);
+    const json end = summary(name);
+    EXPECT_EQ(end["best_metric"], "accuracy");
+    EXPECT_LE(end["best"].get<double>(), 1.0);
+    EXPECT_GT(end["best_step"], 6);
+  }
 }
 
 TEST(ConfigChanges, ListEveryKeyThatDiffers) {

@@ -40,7 +40,8 @@ MetricValues figures_of(const RunConfig& config, const std::string& checkpoints,
                         const std::shared_ptr<const data::Dataset>& examples) {
   const CheckpointFolder folder(checkpoints, 2);
   const TrainState state =
-      name == "best" ? *folder.load_best() : *folder.load_latest();
+      name == "best" ? folder.load_step(folder.load_latest()->best_step)
+                     : *folder.load_latest();
   Metrics metrics(3);
   with_one_rank([&](const comm::Group& group) {
     Learner learner(config, make_model(config), group);

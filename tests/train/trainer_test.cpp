@@ -10,6 +10,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/world.hpp"
 #include "sheaf/train/durable.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/train/runs.hpp"
 
 namespace sheaf::train {
@@ -85,6 +86,65 @@ TEST(Trainer, EveryPrecisionAndLossRuns) {
       EXPECT_TRUE(std::isfinite(result.test->loss)) << set;
     }
   });
+}
+
+// Vectors, with a last batch of 3 rows: no rank may have one alone.
+TEST(Trainer, BatchNormOverRanksNeedsNoTwoRowsOfEach) {
+  const RunConfig config = small_run(
+      {"network={name: layers, arguments: {input: 1x4x4}, layers: [flatten, "
+       "linear: {out_features: 8}, batchnorm, relu, linear: {out_features: "
+       "3}]}",
+       "precision=f64", "data.limit=19", "parallel.sync_batchnorm=true"});
+  const TemporaryFolder folder;
+  RunResult one;
+  with_one_rank([&](const comm::Group& group) {
+    one = run_in(group, folder.path() / "one", config);
+  });
+  for (const int ranks : {2, 3})
+    comm::run_threads(ranks, [&](const comm::Group& group) {
+      const auto together =
+          run_in(group, folder.path() / std::to_string(ranks), config);
+      EXPECT_LT(largest_difference(one.weights, together.weights), 1e-12);
+    });
+}
+
+TEST(Trainer, ASingleRowThatCannotBeNormalizedIsExplained) {
+  const RunConfig config = small_run(
+      {"network={name: layers, arguments: {input: 1x4x4}, layers: [flatten, "
+       "linear: {out_features: 8}, batchnorm, linear: {out_features: 3}]}",
+       "data.limit=17"});
+  const TemporaryFolder folder;
+  with_one_rank([&](const comm::Group& group) {
+    expect_throws<UsageError>(
+        [&] { run_in(group, folder.path() / "a", config); },
+        {"rank 0 has 1 row", "batch normalization", "global_batch"});
+  });
+}
+
+// Which on_non_finite leaves alone.
+TEST(Trainer, AnEvaluationThatIsNotFiniteIsToldAndWritten) {
+  const TemporaryFolder folder;
+  const RunConfig config = small_run();
+  TrainOptions options;
+  options.data = open_data(config);
+  const torch::Tensor nothing = torch::full(
+      {5, 1, 4, 4}, std::numeric_limits<double>::quiet_NaN(), torch::kFloat);
+  options.data->test = options.data->validation =
+      std::make_shared<data::TensorDataset>(nothing,
+                                            torch::zeros({5}, torch::kLong), 3);
+  testing::internal::CaptureStderr();
+  with_one_rank([&](const comm::Group& group) {
+    run_in(group, folder.path() / "a", config, options);
+  });
+  const std::string told = testing::internal::GetCapturedStderr();
+  for (const char* words : {"the validation loss after step 3 is nan",
+                            "the test loss after step 12 is nan"})
+    EXPECT_NE(told.find(words), told.npos) << told;
+  const json summary =
+      json::parse(read_whole(folder.path() / "a" / "summary.json"));
+  EXPECT_TRUE(summary.at("validation_loss").is_null());
+  EXPECT_TRUE(summary.at("test_loss").is_null());
+  EXPECT_TRUE(summary.at("train_loss").is_number());
 }
 
 TEST(Trainer, ACorruptCheckpointGivesWayToTheOneBefore) {
