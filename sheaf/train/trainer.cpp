@@ -18,6 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Whether libtorch's layers may refuse a single row: an image has many values
+// of a channel, a vector one.
+bool normalises_vectors(const torch::nn::Module& module) {
+  const auto modules = module.modules();
+  return std::any_of(modules.begin(), modules.end(), [](const auto& one) {
+    return one->template as<torch::nn::BatchNorm1d>() != nullptr;
+  });
+}
+
 }  // namespace
 
 void set_threads(const RunConfig& config, const comm::Group& group) {
@@ -43,7 +52,6 @@ data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
   if (is_training && config.data.sites == "by_class")
     options.sites = sites_by_class(*sets.train, samples.size());
   if (config.shares.size() > 1) options.shares = config.shares;
-  options.avoids_single_rows = is_training && config.parallel.sync_batchnorm;
   options.pin_memory = config.device_of(group.rank()) == "cuda";
   options.transform = is_training ? sets.transform : sets.evaluation_transform;
   options.tile = tile_of(config, group);
@@ -78,7 +86,7 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
     model = options.model ? *options.model : make_model(config);
     stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
     check_stack();
-    open_loaders();
+    open_loaders(*model.module);
   };
   outputs_ = std::stoll(from_root(group, [&] {
     prepare();
@@ -149,8 +157,10 @@ void TrainerRun::open_folder() {
                              : concat("trace.rank", group_.rank(), ".json")));
 }
 
-void TrainerRun::open_loaders() {
-  const auto training = loader_options(config_, true, sets_, samples_, group_);
+void TrainerRun::open_loaders(const torch::nn::Module& module) {
+  auto training = loader_options(config_, true, sets_, samples_, group_);
+  training.avoids_single_rows =
+      config_.parallel.sync_batchnorm && normalises_vectors(module);
   const auto evaluation =
       loader_options(config_, false, sets_, samples_, group_);
   SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");

@@ -42,7 +42,7 @@ class TrainerRun {
   // On rank 0: see check_outputs(). Not of cut images, which may be too large
   // for one rank, nor of a program's own model, which may count its calls.
   std::int64_t outputs_of(const Model& model) const;
-  void open_loaders();
+  void open_loaders(const torch::nn::Module& module);
   // With the state of the run that is resumed. Nothing is written before, as
   // this may still refuse the run.
   void make_learner(Model model);

@@ -108,6 +108,25 @@ TEST(Trainer, BatchNormOverRanksNeedsNoTwoRowsOfEach) {
     });
 }
 
+// One image of each rank is enough, and all that its memory may hold.
+TEST(Trainer, BatchNormOfImagesLeavesEachRankItsRow) {
+  const RunConfig config = small_run(
+      {"network={name: layers, arguments: {input: 1x4x4}, layers: [conv2d: "
+       "{out_channels: 2, kernel: 3}, batchnorm, flatten, linear: "
+       "{out_features: 3}]}",
+       "global_batch=2", "epochs=1", "parallel.sync_batchnorm=true"});
+  const TemporaryFolder folder;
+  comm::run_threads(2, [&](const comm::Group& group) {
+    Model model = make_model(config);
+    const auto forward = model.forward;
+    model.forward = [&, forward](const torch::Tensor& input) {
+      EXPECT_TRUE(!model.module->is_training() || input.size(0) == 1);
+      return forward(input);
+    };
+    run_in(group, folder.path() / "a", config, {.model = model});
+  });
+}
+
 TEST(Trainer, ASingleRowThatCannotBeNormalizedIsExplained) {
   const RunConfig config = small_run(
       {"network={name: layers, arguments: {input: 1x4x4}, layers: [flatten, "
