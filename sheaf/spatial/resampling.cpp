@@ -61,9 +61,12 @@ struct Probe {
   }
 };
 
+// For kOther with all samples twice: gaps after a single line of a single
+// sample do not count.
 at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
   if (kernel.order == MemoryOrder::kOther)
-    return at::constant_pad_nd(x, {0, 1}).narrow(-1, 0, x.size(-1));
+    return at::constant_pad_nd(at::cat({x, x}), {0, 1})
+        .narrow(-1, 0, x.size(-1));
   if (kernel.order == MemoryOrder::kUsual || x.dim() < 4) return x.contiguous();
   return x.contiguous(x.dim() == 4 ? at::MemoryFormat::ChannelsLast
                                    : at::MemoryFormat::ChannelsLast3d);

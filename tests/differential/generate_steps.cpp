@@ -132,8 +132,7 @@ class StepMaker {
   // buckets during backward(): a documented error if it throws then.
   bool may_throw_in_backward() const {
     const std::int64_t overlap = case_.setting.get("overlap");
-    return !has_block(case_, "rare") || overlap == kOverlapOff ||
-           (case_.setting.kind == "data" && overlap != kOverlapOn);
+    return !has_block(case_, "rare") || overlap == kOverlapOff;
   }
 
   // A hook that throws is on an output, or on a parameter. With a grid the

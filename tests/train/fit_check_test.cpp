@@ -21,6 +21,7 @@ constexpr std::int64_t kRows = 22;
 
 Tensor labels() { return torch::arange(kRows) % 3; }
 
+// Not by ranks that are threads, which have one generator together.
 DataSets sets_with(const Tensor& target) {
   torch::manual_seed(1);
   const auto set =
@@ -32,10 +33,11 @@ class FitCheck : public testing::Test {
  protected:
   RunResult train(const Tensor& target, const std::vector<std::string>& sets,
                   int ranks = 1) {
+    const DataSets data = sets_with(target);
     RunResult result;
     comm::run_threads(ranks, [&](const comm::Group& group) {
       const RunResult mine =
-          run_in(group, place(), small_run(sets), {.data = sets_with(target)});
+          run_in(group, place(), small_run(sets), {.data = data});
       if (group.rank() == 0) result = mine;
     });
     return result;
@@ -44,9 +46,10 @@ class FitCheck : public testing::Test {
   void expect_refused(const Tensor& target,
                       const std::vector<std::string>& sets,
                       std::initializer_list<std::string> words) {
+    const DataSets data = sets_with(target);
     comm::run_threads(3, [&](const comm::Group& group) {
       const auto start = [&] {
-        run_in(group, place(), small_run(sets), {.data = sets_with(target)});
+        run_in(group, place(), small_run(sets), {.data = data});
       };
       if (group.rank() == 0)
         expect_throws<UsageError>(start, words);
