@@ -2,8 +2,16 @@
 // How long something has taken.
 
 #include <chrono>
+#include <cstdint>
 
 namespace sheaf {
+
+// Nanoseconds of the steady clock, which all processes of a host share.
+inline std::int64_t now_ns() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 class Stopwatch {
  public:

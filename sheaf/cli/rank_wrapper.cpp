@@ -152,7 +152,7 @@ bool Wrapper::relay_rest(RankChild& child) {
   return true;
 }
 
-std::int64_t now_ns() {
+std::int64_t wall_clock_ns() {
   timespec now;
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
@@ -165,7 +165,7 @@ RankReport Wrapper::make_report(RankChild& child) const {
   report.pid = child.pid();
   report.was_asked = was_asked_;
   // Before others can see that it is gone, and fail because of that.
-  report.time_ns = now_ns();
+  report.time_ns = wall_clock_ns();
   const int status = child.reap();
   report.code = code_of_wait_status(status);
   report.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

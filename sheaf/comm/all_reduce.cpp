@@ -76,15 +76,17 @@ void run_mpi(Call& call, const ReduceJob& job) {
 void observe(GroupCore& group, const Choice& choice, const ReduceJob& job,
              CallTimes& times) {
   times.end_ns = now_ns();
-  if (group.tuner().is_measuring())
-    group.tuner().note(job.bytes(), times.busy_ns());
-  if (group.reporter().is_on())
-    group.reporter().note(choice, job.reduction.dtype, job.bytes(), times);
+  Tuner& tuner = Tuner::of(group);
+  if (tuner.is_measuring()) tuner.note(job.bytes(), times.busy_ns());
+  IterationStats& stats = IterationStats::of(group);
+  if (stats.is_on())
+    stats.note(choice, job.reduction.dtype, job.bytes(), times);
 }
 
 void run(GroupCore& group, const ReduceJob& job, const Fingerprint& fingerprint,
          const CollectiveOptions& options) {
-  group.reporter().count_call();
+  IterationStats& stats = IterationStats::of(group);
+  stats.count_call();
   if (group.size() == 1) {
     if (job.input != job.output)
       std::memcpy(job.output, job.input, job.bytes());
@@ -92,8 +94,7 @@ void run(GroupCore& group, const ReduceJob& job, const Fingerprint& fingerprint,
   }
   const Choice choice =
       select_all_reduce(group, job.reduction.dtype, job.bytes(), options);
-  const bool is_timed =
-      group.reporter().is_on() || group.tuner().is_measuring();
+  const bool is_timed = stats.is_on() || Tuner::of(group).is_measuring();
   CallTimes times;
   if (is_timed) times.start_ns = now_ns();
   const Whereabouts where =
@@ -102,7 +103,7 @@ void run(GroupCore& group, const ReduceJob& job, const Fingerprint& fingerprint,
   const void* payload = is_small ? static_cast<const void*>(job.input) : &where;
   perform(group, fingerprint, options.timeout, payload,
           is_small ? job.bytes() : sizeof where, [&](Call& call) {
-            group.reporter().set_sequence(call.sequence());
+            stats.set_sequence(call.sequence());
             times.waited_ns = call.waited_ns();
             switch (choice.route) {
               case Route::kSmall:

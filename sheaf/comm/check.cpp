@@ -116,8 +116,8 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
   // As a job: others may be running on the group's thread.
   core.submit(/*async=*/false,
               [&] {
-                dump.iteration = core.reporter().calls();
-                dump.call.sequence = core.reporter().sequence();
+                dump.iteration = IterationStats::of(core).calls();
+                dump.call.sequence = IterationStats::of(core).sequence();
               })
       .wait();
   for (const auto& members : core.layout().hosts) {

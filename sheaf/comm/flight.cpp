@@ -16,12 +16,6 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
 
-std::int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 std::string describe(const FlightRecord& record, std::int64_t now) {
   if (record.has_ended)
     return fmt::format("after {} of group {} (ended {:.1f} s ago)",

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/fingerprint.hpp"
 
 namespace sheaf::comm {
@@ -23,8 +24,6 @@ struct FlightRecord {
 
 // "in all_reduce #12 (...) for 2.1 s" or "after barrier #3 (ended 2.1 s ago)".
 std::string describe(const FlightRecord& record, std::int64_t now_ns);
-
-std::int64_t now_ns() noexcept;
 
 // A ring of records. Lives in shared memory; all zero is an empty one. The
 // owner's threads write, any peer reads.

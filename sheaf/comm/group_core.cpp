@@ -2,8 +2,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/mailroom.hpp"
-#include "sheaf/comm/reporter.hpp"
-#include "sheaf/comm/tuner.hpp"
 
 namespace sheaf::comm {
 
@@ -16,9 +14,7 @@ GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
       world_ranks_(std::move(world_ranks)),
       layout_(std::move(layout)),
       local_(region, layout_.local_count(), layout_.local),
-      region_offset_(region_offset),
-      tuner_(std::make_unique<Tuner>(*this)),
-      reporter_(std::make_unique<Reporter>(*this)) {
+      region_offset_(region_offset) {
   runtime_->mailroom().open_group(serial_);
   runtime_->my_end().note_call(number_of(0));
 }

@@ -2,6 +2,7 @@
 // What a group is made of. Users hold it through Group.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -19,8 +20,44 @@
 
 namespace sheaf::comm {
 
-class Tuner;
-class Reporter;
+class GroupCore;
+
+// What code above the group keeps with it, such as a tuner or a communicator
+// of another library. A derived class has a slot of its own (kSlot).
+class GroupAttachment {
+ public:
+  enum Slot { kTuner, kIterationStats, kNccl, kSlots };
+  virtual ~GroupAttachment() = default;
+};
+
+// The attachments of a group; each is made on first use and destroyed with the
+// group. Any thread may call it.
+class GroupAttachments {
+ public:
+  // T::kSlot's attachment; the first call makes it from the arguments.
+  template <class T, class... Arguments>
+  T& get(Arguments&&... arguments) {
+    Place& place = places_[T::kSlot];
+    GroupAttachment* found = place.ready.load(std::memory_order_acquire);
+    if (!found) {
+      const std::lock_guard lock(place.mutex);
+      if (!place.owner)
+        place.owner =
+            std::make_unique<T>(std::forward<Arguments>(arguments)...);
+      found = place.owner.get();
+      place.ready.store(found, std::memory_order_release);
+    }
+    return static_cast<T&>(*found);
+  }
+
+ private:
+  struct Place {
+    std::mutex mutex;
+    std::unique_ptr<GroupAttachment> owner;
+    std::atomic<GroupAttachment*> ready{nullptr};
+  };
+  std::array<Place, GroupAttachment::kSlots> places_;
+};
 
 // Identifies a group. The id is unique among live groups and small enough for
 // tags; the serial number is never used twice by groups with a rank in
@@ -92,11 +129,7 @@ class GroupCore {
   // all ranks where they ask in the same order.
   std::uint32_t next_channel() { return channels_.fetch_add(1); }
 
-  // What a higher layer keeps with the group.
-  std::shared_ptr<void>& extension() { return extension_; }
-
-  Tuner& tuner() { return *tuner_; }
-  Reporter& reporter() { return *reporter_; }
+  GroupAttachments& attachments() { return attachments_; }
 
  private:
   Work enqueue(bool async, std::function<void()> job);
@@ -110,9 +143,7 @@ class GroupCore {
   const Layout layout_;
   LocalGroup local_;
   const std::uint64_t region_offset_;
-  std::unique_ptr<Tuner> tuner_;
-  std::unique_ptr<Reporter> reporter_;
-  std::shared_ptr<void> extension_;
+  GroupAttachments attachments_;
 
   std::uint32_t sequence_ = 0;
   std::uint32_t pieces_ = 0;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/flight.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/mpi_types.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
 #include "sheaf/comm/transport.hpp"

@@ -8,11 +8,10 @@
 
 #include "sheaf/comm/call.hpp"
 #include "sheaf/comm/lane_task.hpp"
+#include "sheaf/comm/pipeline_plan.hpp"
 #include "sheaf/comm/reduce_kernels.hpp"
 
 namespace sheaf::comm {
-
-enum class Flow { kAllReduce, kReduce, kBroadcast };
 
 struct PipelineJob {
   Flow flow = Flow::kAllReduce;
@@ -24,14 +23,6 @@ struct PipelineJob {
   Reduction reduction;  // with the divisor of the whole average
 };
 
-struct PipelinePlan {
-  bool is_flat = false;         // every rank on its own: no shared memory
-  int lanes = 1;                // shares of a host's traffic
-  std::size_t piece_bytes = 0;  // what one round of the pipeline carries
-  std::vector<int> outer_dims;  // tiers over the hosts; product = hosts
-  std::vector<TierAlgorithm> tier_algorithms;
-};
-
 // Where a rank's buffers are: offsets in its heap. Told on arrival.
 struct Whereabouts {
   static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
@@ -40,19 +31,6 @@ struct Whereabouts {
 };
 Whereabouts whereabouts(HostMemory& memory, const void* input,
                         const void* output, std::size_t bytes);
-
-// When steps of one of the plan's outer tiers were under way.
-struct TierTime {
-  std::int64_t first_ns = 0;
-  std::int64_t last_ns = 0;
-  std::int64_t busy_ns = 0;
-};
-
-struct PipelineTimes {
-  std::int64_t local_ns = 0;    // own work in shared memory
-  std::int64_t network_ns = 0;  // something was under way between hosts
-  std::array<TierTime, topo::kMaxDims> tiers;
-};
 
 class Pipeline {
  public:

@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 
-class Stopwatch {
+class AddTime {
  public:
-  explicit Stopwatch(std::int64_t& total) : total_(total), start_(now_ns()) {}
-  ~Stopwatch() { total_ += now_ns() - start_; }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
+  explicit AddTime(std::int64_t& total) : total_(total), start_(now_ns()) {}
+  ~AddTime() { total_ += now_ns() - start_; }
+  AddTime(const AddTime&) = delete;
+  AddTime& operator=(const AddTime&) = delete;
 
  private:
   std::int64_t& total_;
@@ -27,7 +27,7 @@ class Stopwatch {
 
 void Pipeline::stage(std::size_t piece) {
   if (!is_staged_) return;
-  const Stopwatch watch(times_.local_ns);
+  const AddTime watch(times_.local_ns);
   for (int lane = 0; is_source(me_) && lane < plan_.lanes; ++lane) {
     if (is_mine(lane)) continue;
     const Range range = lane_range(piece, lane);
@@ -39,7 +39,7 @@ void Pipeline::stage(std::size_t piece) {
 }
 
 void Pipeline::collect(std::size_t piece) {
-  const Stopwatch watch(times_.local_ns);
+  const AddTime watch(times_.local_ns);
   for (int lane = me_; lane < plan_.lanes; lane += size_) {
     std::unique_ptr<float[]> partials;
     if (is_wide_)
@@ -141,7 +141,7 @@ bool Pipeline::is_exchanged(std::size_t piece) const {
 }
 
 void Pipeline::deliver(std::size_t piece) {
-  const Stopwatch watch(times_.local_ns);
+  const AddTime watch(times_.local_ns);
   under_way_[piece % kWindow].tasks.clear();
   for (int lane = me_; has_network() && lane < plan_.lanes; lane += size_) {
     const Range range = lane_range(piece, lane);
@@ -157,7 +157,7 @@ void Pipeline::deliver(std::size_t piece) {
 
 void Pipeline::take(std::size_t piece) {
   if (!is_staged_) return;
-  const Stopwatch watch(times_.local_ns);
+  const AddTime watch(times_.local_ns);
   for (int lane = 0; is_target(me_) && lane < plan_.lanes; ++lane) {
     if (is_mine(lane)) continue;
     const Range range = lane_range(piece, lane);

@@ -63,7 +63,7 @@ void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op) {
   };
   core.submit(/*async=*/false,
               [&] {
-                core.reporter().count_call();
+                IterationStats::of(core).count_call();
                 if (core.size() == 1) return;
                 RankEnd& end = core.runtime().my_end();
                 CallNumber number = end.last(kPlainCalls);

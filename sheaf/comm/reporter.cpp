@@ -55,12 +55,12 @@ double to_us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 }  // namespace
 
-struct Reporter::Line {
+struct IterationStats::Line {
   ReportLine shape;
   LineTimes mine;
 };
 
-Reporter::Reporter(GroupCore& group)
+IterationStats::IterationStats(GroupCore& group)
     : group_(group),
       dump_iter_(group.runtime().options().dump_iter),
       dbg_level_(group.runtime().options().dbg_level),
@@ -74,9 +74,9 @@ Reporter::Reporter(GroupCore& group)
              topo::text_of(group.runtime().options()));
 }
 
-Reporter::~Reporter() = default;
+IterationStats::~IterationStats() = default;
 
-Reporter::Line& Reporter::line_of(const Choice& choice) {
+IterationStats::Line& IterationStats::line_of(const Choice& choice) {
   std::string text = text_of(choice, group_.layout());
   const auto found = std::find_if(
       lines_.begin(), lines_.end(),
@@ -94,8 +94,8 @@ Reporter::Line& Reporter::line_of(const Choice& choice) {
   return line;
 }
 
-void Reporter::note(const Choice& choice, DType dtype, std::size_t bytes,
-                    const CallTimes& times) {
+void IterationStats::note(const Choice& choice, DType dtype, std::size_t bytes,
+                          const CallTimes& times) {
   if (dbg_level_ > 0)
     debug(text_of(choice, group_.layout()), dtype, bytes, times);
   if (dump_iter_ == 0) return;
@@ -114,8 +114,8 @@ void Reporter::note(const Choice& choice, DType dtype, std::size_t bytes,
   if (++noted_ == static_cast<std::uint64_t>(dump_iter_)) report();
 }
 
-void Reporter::debug(const std::string& text, DType dtype, std::size_t bytes,
-                     const CallTimes& times) {
+void IterationStats::debug(const std::string& text, DType dtype,
+                           std::size_t bytes, const CallTimes& times) {
   if (dbg_level_ > 1)
     log_info(
         "group {}: all-reduce {} of {} {}, {}: {:.1f} us, {:.1f} us of it "
@@ -128,8 +128,8 @@ void Reporter::debug(const std::string& text, DType dtype, std::size_t bytes,
              format_bytes(bytes), text);
 }
 
-void Reporter::trace(const Line& line, std::size_t bytes,
-                     const CallTimes& times) {
+void IterationStats::trace(const Line& line, std::size_t bytes,
+                           const CallTimes& times) {
   const int row = group_.id() * kRowsPerGroup;
   if (!trace_) {
     trace_ = trace_of(group_.runtime().rank());
@@ -164,7 +164,7 @@ void Reporter::trace(const Line& line, std::size_t bytes,
 }
 
 // The whole file is written anew, so the pauses grow with its size.
-void Reporter::flush_trace() {
+void IterationStats::flush_trace() {
   if (!trace_ || traced_ < 2 * flushed_) return;
   try {
     trace_->flush();
@@ -175,7 +175,7 @@ void Reporter::flush_trace() {
   flushed_ = traced_;
 }
 
-void Reporter::report() {
+void IterationStats::report() {
   std::vector<LineTimes> mine;
   for (const Line& line : lines_) mine.push_back(line.mine);
   const auto all = tell_all(group_, "dump_iter", mine);

@@ -26,10 +26,14 @@ struct CallTimes {
   std::int64_t busy_ns() const { return elapsed_ns() - waited_ns; }
 };
 
-class Reporter {
+class IterationStats : public GroupAttachment {
  public:
-  explicit Reporter(GroupCore& group);
-  ~Reporter();
+  static constexpr Slot kSlot = GroupAttachment::kIterationStats;
+  explicit IterationStats(GroupCore& group);
+  ~IterationStats() override;
+  static IterationStats& of(GroupCore& group) {
+    return group.attachments().get<IterationStats>(group);
+  }
 
   // All-reduces of the group so far: what is called an iteration.
   std::uint64_t calls() const { return calls_; }

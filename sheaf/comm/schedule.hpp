@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "sheaf/comm/pipeline_plan.hpp"
 #include "sheaf/topo/dims.hpp"
 
 namespace sheaf::comm {
@@ -39,9 +40,6 @@ Range part_of(Range range, int index, int parts);
 Schedule ring_schedule(int size, int me, Range range);
 Schedule halving_schedule(int size, int me, Range range);
 Schedule tree_schedule(int size, int me, Range range);
-
-// How a tier of several is done.
-enum class TierAlgorithm { kRing, kHalving, kTree };
 
 // All-reduce tier by tier: reduce-scatter from the first tier to the last,
 // all-gather back. place = i0 + d0 * (i1 + d1 * ...). One algorithm per tier;

@@ -190,7 +190,7 @@ Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
   const Choice usual =
       fits_slot(group, bytes) ? Choice{Route::kSmall, {}} : best(group, bytes);
   return settings.mode == topo::Mode::kExplore
-             ? group.tuner().choose(dtype, bytes, usual)
+             ? Tuner::of(group).choose(dtype, bytes, usual)
              : usual;
 }
 

@@ -6,7 +6,7 @@
 
 #include "sheaf/comm/group_core.hpp"
 #include "sheaf/comm/options.hpp"
-#include "sheaf/comm/pipeline.hpp"
+#include "sheaf/comm/pipeline_plan.hpp"
 
 namespace sheaf::comm {
 

@@ -16,9 +16,13 @@ namespace sheaf::comm {
 inline constexpr int kTuningRounds = 4;
 
 // Used within the group's jobs only; all ranks make the same calls.
-class Tuner {
+class Tuner : public GroupAttachment {
  public:
+  static constexpr Slot kSlot = GroupAttachment::kTuner;
   explicit Tuner(GroupCore& group);
+  static Tuner& of(GroupCore& group) {
+    return group.attachments().get<Tuner>(group);
+  }
 
   // The choice for a call: the best one of its size class, or the next
   // candidate. `usual` is what mode `b` would take. The first call of a class

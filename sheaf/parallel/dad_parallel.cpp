@@ -414,7 +414,7 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
   state.skips_zeros = candidate.skips_zeros;
   state.plan = plan_factors(state.uses, state.choices, state.group.size(),
                             state.options.parcel_bytes);
-  std::vector<ReducedParameter> ordinary;
+  std::vector<TrainedParameter> ordinary;
   for (std::size_t i = 0; i < state.tensors.trained.size(); ++i)
     if (state.choices[i].route == Route::kGradient && !state.plan.is_bias[i])
       ordinary.push_back(state.tensors.trained[i]);

@@ -49,7 +49,7 @@ std::vector<at::Tensor> rows_without(const at::Tensor& rows,
 }  // namespace
 
 FactorGradients::FactorGradients(
-    const std::vector<ReducedParameter>& parameters, int ranks)
+    const std::vector<TrainedParameter>& parameters, int ranks)
     : parameters_(parameters),
       ranks_(ranks),
       got_(parameters.size()),

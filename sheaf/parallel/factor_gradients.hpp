@@ -14,7 +14,7 @@ namespace sheaf::parallel {
 // those that are complete.
 class FactorGradients {
  public:
-  FactorGradients(const std::vector<ReducedParameter>& parameters, int ranks);
+  FactorGradients(const std::vector<TrainedParameter>& parameters, int ranks);
 
   // Inputs and deltas of a block may come one after the other.
   void take(int rank, FactorPart part, bool is_backward);
@@ -53,7 +53,7 @@ class FactorGradients {
   void add_bias(const Got& all, const at::Tensor& deltas);
   at::Tensor& buffer_for(std::size_t weight);
 
-  const std::vector<ReducedParameter>& parameters_;
+  const std::vector<TrainedParameter>& parameters_;
   const int ranks_;
   std::vector<std::vector<Got>> got_;  // by parameter
   std::vector<at::Tensor> buffers_;

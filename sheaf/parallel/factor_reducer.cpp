@@ -12,7 +12,7 @@
 
 namespace sheaf::parallel {
 
-FactorReducer::FactorReducer(std::vector<ReducedParameter> parameters,
+FactorReducer::FactorReducer(std::vector<TrainedParameter> parameters,
                              const comm::Group& group, FactorPlan plan,
                              FactorOptions options, BackwardPass& pass)
     : parameters_(std::move(parameters)),

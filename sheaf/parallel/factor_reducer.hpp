@@ -61,7 +61,7 @@ struct FactorStats {
 class FactorReducer : public GradientSink {
  public:
   // `pass` outlives it.
-  FactorReducer(std::vector<ReducedParameter> parameters,
+  FactorReducer(std::vector<TrainedParameter> parameters,
                 const comm::Group& group, FactorPlan plan,
                 FactorOptions options, BackwardPass& pass);
   ~FactorReducer() override;
@@ -194,7 +194,7 @@ class FactorReducer : public GradientSink {
   // But for rows that wait for parameters that are not gone.
   void clear(const std::vector<bool>& is_gone);
 
-  std::vector<ReducedParameter> parameters_;
+  std::vector<TrainedParameter> parameters_;
   comm::Group group_;
   FactorPlan plan_;
   FactorOptions options_;

@@ -28,7 +28,7 @@ bool FactorReducer::follows_from_above(const Block& block) const {
 FactorReducer::Part FactorReducer::pack(const Block& block,
                                         bool is_backward) const {
   Part part{&block, is_backward ? block.source : DeltaSource{}, {}, {}, {}};
-  const ReducedParameter& weight =
+  const TrainedParameter& weight =
       parameters_[static_cast<std::size_t>(block.key.weight)];
   // Without any delta there is no gradient, rather than one of zeros: the
   // others leave out inputs that they have.

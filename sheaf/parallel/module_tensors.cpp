@@ -71,7 +71,7 @@ ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
   return now;
 }
 
-void check_not_empty(const std::vector<ReducedParameter>& trained) {
+void check_not_empty(const std::vector<TrainedParameter>& trained) {
   SHEAF_CHECK(!trained.empty(),
               "no parameter of the module requires a gradient: there is "
               "nothing to average, and there is no need to wrap it");

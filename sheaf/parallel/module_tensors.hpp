@@ -7,7 +7,7 @@
 
 #include "sheaf/parallel/agreement.hpp"
 #include "sheaf/parallel/buffers.hpp"
-#include "sheaf/parallel/reducer.hpp"
+#include "sheaf/parallel/trained_parameter.hpp"
 
 namespace sheaf::parallel {
 
@@ -16,7 +16,7 @@ NamedTensors unique_parameters(torch::nn::Module& module);
 
 struct ModuleTensors {
   NamedTensors parameters;
-  std::vector<ReducedParameter> trained;  // those that require a gradient
+  std::vector<TrainedParameter> trained;  // those that require a gradient
   ModuleBuffers buffers;
 
   ModuleTensors() = default;
@@ -28,6 +28,6 @@ struct ModuleTensors {
 ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
                             const ModuleTensors& known);
 // UsageError when there is nothing to train.
-void check_not_empty(const std::vector<ReducedParameter>& trained);
+void check_not_empty(const std::vector<TrainedParameter>& trained);
 
 }  // namespace sheaf::parallel

@@ -23,12 +23,12 @@ Claims& claims() {
 
 }  // namespace
 
-void ParameterClaim::set(const std::vector<ReducedParameter>& parameters) {
+void ParameterClaim::set(const std::vector<TrainedParameter>& parameters) {
   Claims& all = claims();
   const std::lock_guard lock(all.mutex);
-  for (const ReducedParameter& one : parameters)
+  for (const TrainedParameter& one : parameters)
     ++all.owners[one.tensor.unsafeGetTensorImpl()];
-  for (const ReducedParameter& one : parameters_) {
+  for (const TrainedParameter& one : parameters_) {
     const auto found = all.owners.find(one.tensor.unsafeGetTensorImpl());
     if (--found->second == 0) all.owners.erase(found);
   }
@@ -40,7 +40,7 @@ void ParameterClaim::check() {
   Claims& all = claims();
   if (checked_ == all.changes) return;
   const std::lock_guard lock(all.mutex);
-  for (const ReducedParameter& one : parameters_)
+  for (const TrainedParameter& one : parameters_)
     SHEAF_CHECK(all.owners[one.tensor.unsafeGetTensorImpl()] == 1, "parameter ",
                 one.name,
                 " is trained by another DataParallel or DadParallel, too, and "

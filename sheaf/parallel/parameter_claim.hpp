@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sheaf/parallel/reducer.hpp"
+#include "sheaf/parallel/trained_parameter.hpp"
 
 namespace sheaf::parallel {
 
@@ -18,13 +18,13 @@ class ParameterClaim {
 
   // Claims these in place of those before. Others may have them still: a
   // wrapper is often made before the one that it replaces is destroyed.
-  void set(const std::vector<ReducedParameter>& parameters);
+  void set(const std::vector<TrainedParameter>& parameters);
   // Before the parameters are used: UsageError, naming the first, where others
   // have some of them.
   void check();
 
  private:
-  std::vector<ReducedParameter> parameters_;
+  std::vector<TrainedParameter> parameters_;
   std::int64_t checked_ = -1;  // the state of all claims that was found good
 };
 

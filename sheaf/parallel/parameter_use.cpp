@@ -12,7 +12,7 @@ namespace sheaf::parallel {
 namespace {
 
 std::vector<ParameterUse> no_uses(
-    const std::vector<ReducedParameter>& parameters) {
+    const std::vector<TrainedParameter>& parameters) {
   std::vector<ParameterUse> uses(parameters.size());
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const at::Tensor& tensor = parameters[i].tensor;
@@ -76,7 +76,7 @@ void combine(ParameterUse& all, const std::int64_t* one) {
 }  // namespace
 
 std::vector<ParameterUse> find_uses(
-    const std::vector<ReducedParameter>& parameters,
+    const std::vector<TrainedParameter>& parameters,
     const std::vector<Product>& products,
     const std::vector<at::Tensor*>& outputs) {
   auto uses = no_uses(parameters);

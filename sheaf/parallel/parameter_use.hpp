@@ -32,7 +32,7 @@ struct ParameterUse {
 
 // Of this rank, by parameter.
 std::vector<ParameterUse> find_uses(
-    const std::vector<ReducedParameter>& parameters,
+    const std::vector<TrainedParameter>& parameters,
     const std::vector<Product>& products,
     const std::vector<at::Tensor*>& outputs);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
@@ -25,15 +24,7 @@ ReducerOptions with_exchange(ReducerOptions options) {
 
 }  // namespace
 
-// Where every core computes, an exchange beside it only takes cores away.
-bool should_overlap(Overlap wish, const comm::Group& group) {
-  if (wish != Overlap::kAuto) return wish == Overlap::kOn;
-  return group.host_count() > 1 ||
-         static_cast<unsigned>(2 * group.local_size()) <=
-             std::thread::hardware_concurrency();
-}
-
-Reducer::Reducer(std::vector<ReducedParameter> parameters,
+Reducer::Reducer(std::vector<TrainedParameter> parameters,
                  const comm::Group& group, ReducerOptions options)
     : parameters_(std::move(parameters)),
       group_(group),
@@ -201,7 +192,7 @@ void Reducer::add(const NewGradient& gradient) {
 
 void Reducer::take_gradient(const NewGradient& given) {
   const auto [bucket, member] = places_[given.parameter];
-  const ReducedParameter& parameter = parameters_[given.parameter];
+  const TrainedParameter& parameter = parameters_[given.parameter];
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   if (!parameter.is_sparse) {
     if (given.is_in_use && !has_gradient_of_bucket(given.parameter) &&

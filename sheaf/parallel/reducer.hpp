@@ -21,22 +21,15 @@
 #include "sheaf/parallel/backward_pass.hpp"
 #include "sheaf/parallel/bucket_plan.hpp"
 #include "sheaf/parallel/exchange.hpp"
+#include "sheaf/parallel/exchange_stats.hpp"
 #include "sheaf/parallel/gradient_mark.hpp"
 #include "sheaf/parallel/gradient_memory.hpp"
 #include "sheaf/parallel/homes.hpp"
+#include "sheaf/parallel/overlap.hpp"
+#include "sheaf/parallel/trained_parameter.hpp"
 #include "sheaf/parallel/worker.hpp"
 
 namespace sheaf::parallel {
-
-struct ReducedParameter {
-  std::string name;
-  at::Tensor tensor;
-  bool is_sparse = false;  // its gradients are sparse tensors
-};
-
-enum class Overlap { kAuto, kOn, kOff };
-// Whether to exchange beside backward(): as wished, or where it pays.
-bool should_overlap(Overlap wish, const comm::Group& group);
 
 struct ReducerOptions {
   BucketCaps caps = {};
@@ -49,21 +42,11 @@ struct ReducerOptions {
   bool is_staged = false;
 };
 
-// Since the last reset_stats().
-struct ExchangeStats {
-  double exchange_ms = 0;  // buckets under way, overlapped or not
-  double wait_ms = 0;      // of that, what backward() waited for at its end
-  double gradient_ms = 0;  // computing gradients from factors, after that
-  std::int64_t bytes = 0;  // given away by this rank
-  std::int64_t passes = 0;
-  std::int64_t buckets = 0;
-};
-
 class Reducer : public GradientSink {
  public:
   // All ranks of the group call it, with the same parameters, on devices of
   // their own.
-  Reducer(std::vector<ReducedParameter> parameters, const comm::Group& group,
+  Reducer(std::vector<TrainedParameter> parameters, const comm::Group& group,
           ReducerOptions options);
   ~Reducer() override;
 
@@ -155,7 +138,7 @@ class Reducer : public GradientSink {
   void end_pass();
   void rebuild();
 
-  std::vector<ReducedParameter> parameters_;
+  std::vector<TrainedParameter> parameters_;
   comm::Group group_;
   ReducerOptions options_;
   ExchangeClaim claim_;

@@ -7,7 +7,7 @@
 
 #include "sheaf/comm/group.hpp"
 #include "sheaf/parallel/agreement.hpp"
-#include "sheaf/parallel/reducer.hpp"
+#include "sheaf/parallel/exchange_stats.hpp"
 #include "sheaf/parallel/tensors_in.hpp"
 
 namespace sheaf::parallel {

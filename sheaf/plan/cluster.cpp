@@ -4,12 +4,13 @@
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/plan/data_wait.hpp"
 
 namespace sheaf::plan {
 namespace {
 
 constexpr int kMostSteps = 12;
+// Of wait_for_data(): a wait that was added may move what comes after it.
+constexpr int kMostTurns = 3;
 
 StepGraph slowed(StepGraph step, double factor) {
   if (factor == 1) return step;
@@ -152,6 +153,19 @@ ClusterStep predict_step(const Cluster& cluster,
   result.ns =
       *std::max_element(together.step_ns.begin(), together.step_ns.end());
   return result;
+}
+
+void wait_for_data(const Cluster& cluster, std::vector<StepGraph>& steps) {
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    bool is_any = false;
+    for (const StepGraph& one : steps) is_any |= one.loader_ns > 0;
+    if (!is_any) return;
+    const auto together = replay_until_steady(cluster, steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const std::int64_t lacks = steps[i].loader_ns - together.step_ns[i];
+      if (lacks > 0) steps[i].threads[0][0].cpu_ns += lacks;
+    }
+  }
 }
 
 }  // namespace sheaf::plan

@@ -48,6 +48,9 @@ Replay::Together replay_until_steady(const Cluster& cluster,
                                      const std::vector<StepGraph>& steps,
                                      std::vector<ReplayTimes>* times = nullptr);
 
+// Lets steps of workers that are faster than their loaders wait.
+void wait_for_data(const Cluster& cluster, std::vector<StepGraph>& steps);
+
 // What collectives of such a step take by the machine's formulas.
 std::vector<std::int64_t> collective_times(const Cluster& cluster,
                                            const StepGraph& step);

@@ -1,7 +1,6 @@
 #include "sheaf/plan/cluster_timeline.hpp"
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/plan/data_wait.hpp"
 
 namespace sheaf::plan {
 

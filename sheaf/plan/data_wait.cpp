@@ -12,8 +12,6 @@ using At = std::size_t;
 // Below this a step has found its batch ready.
 constexpr double kWaitingShare = 0.05;
 constexpr double kWaitingNs = 200'000;
-// A wait that was put in may move what comes after it.
-constexpr int kMostTurns = 3;
 
 // Marks before the model's first, as far as they wait: for a thread of the
 // loader that the trace shows, or for so long.
@@ -66,19 +64,6 @@ void take_out_data_wait(StepProfile& profile, const Trace& trace) {
     return;
   profile.step.loader_ns = static_cast<std::int64_t>(step);
   remove_wait(profile, static_cast<std::int64_t>(wait));
-}
-
-void wait_for_data(const Cluster& cluster, std::vector<StepGraph>& steps) {
-  for (int turn = 0; turn < kMostTurns; ++turn) {
-    bool is_any = false;
-    for (const StepGraph& one : steps) is_any |= one.loader_ns > 0;
-    if (!is_any) return;
-    const auto together = replay_until_steady(cluster, steps);
-    for (At i = 0; i < steps.size(); ++i) {
-      const std::int64_t lacks = steps[i].loader_ns - together.step_ns[i];
-      if (lacks > 0) steps[i].threads[0][0].cpu_ns += lacks;
-    }
-  }
 }
 
 }  // namespace sheaf::plan

@@ -4,9 +4,9 @@
 // step waiting for its batch, the loader is the slower one, and what the step
 // takes is what the loader takes for a batch.
 
-#include <vector>
+#include <cstdint>
 
-#include "sheaf/plan/cluster.hpp"
+#include "sheaf/plan/step_profile.hpp"
 
 namespace sheaf::plan {
 
@@ -17,8 +17,5 @@ std::int64_t data_wait_ns(const StepTrace& step, const Names& names);
 // and tells what the loader takes (StepGraph::loader_ns). Where batches are
 // made by the step's own thread nothing is changed.
 void take_out_data_wait(StepProfile& profile, const Trace& trace);
-
-// Lets steps of workers that are faster than their loaders wait.
-void wait_for_data(const Cluster& cluster, std::vector<StepGraph>& steps);
 
 }  // namespace sheaf::plan

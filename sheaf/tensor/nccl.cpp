@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <optional>
 
 #include "sheaf/base/error.hpp"
@@ -103,8 +102,9 @@ void check_own_device(const Group& group, int device) {
 }
 
 // The communicator of a group, made by the first operation.
-class Communicator {
+class Communicator : public comm::GroupAttachment {
  public:
+  static constexpr Slot kSlot = GroupAttachment::kNccl;
   Communicator(const Group& group, int device) : device_(device) {
     check_own_device(group, device);
     ncclUniqueId id{};
@@ -117,7 +117,7 @@ class Communicator {
           "ncclCommInitRank");
   }
   // Not destroyed in order: that waits for the other ranks, which may be gone.
-  ~Communicator() { ncclCommAbort(comm_); }
+  ~Communicator() override { ncclCommAbort(comm_); }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -130,11 +130,8 @@ class Communicator {
 };
 
 Communicator& communicator_of(const Group& group, int device) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  auto& kept = group.core().extension();
-  if (!kept) kept = std::make_shared<Communicator>(group, device);
-  auto& communicator = *static_cast<Communicator*>(kept.get());
+  auto& communicator =
+      group.core().attachments().get<Communicator>(group, device);
   SHEAF_CHECK(communicator.device() == device, "group ", group.core().id(),
               " uses cuda:", communicator.device(),
               " with NCCL, a tensor on "

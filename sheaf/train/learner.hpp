@@ -22,15 +22,10 @@
 #include "sheaf/train/curvature.hpp"
 #include "sheaf/train/finite.hpp"
 #include "sheaf/train/metrics.hpp"
+#include "sheaf/train/model.hpp"
 #include "sheaf/train/step_times.hpp"
 
 namespace sheaf::train {
-
-// Any module, and how to call it.
-struct Model {
-  std::shared_ptr<torch::nn::Module> module;
-  std::function<torch::Tensor(const torch::Tensor&)> forward;
-};
 
 // Ranks with samples of their own: all, unless images are cut; then those that
 // have the same tile of others. All ranks call it.

@@ -1,7 +1,8 @@
 #pragma once
 // The network that a run description asks for.
 
-#include "sheaf/train/learner.hpp"
+#include "sheaf/train/config.hpp"
+#include "sheaf/train/model.hpp"
 
 namespace sheaf::train {
 

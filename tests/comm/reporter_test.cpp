@@ -47,13 +47,13 @@ bool says(const std::string& text, const std::string& part) {
 
 const std::vector<std::string> kFourOnTwo{"a", "a", "b", "b"};
 
-TEST(Reporter, SaysNothingUnlessAsked) {
+TEST(IterationStats, SaysNothingUnlessAsked) {
   const test::DumpFolder folder;
   EXPECT_EQ(printed({"a", "a"}, "", 10, 100), "");
   EXPECT_TRUE(folder.names().empty());
 }
 
-TEST(Reporter, ReportsEveryNCalls) {
+TEST(IterationStats, ReportsEveryNCalls) {
   const test::DumpFolder folder;
   const std::string text = printed({"a", "a"}, "-dump_iter 4", 11, 100);
   EXPECT_TRUE(says(text, "all-reduces 1 to 4 of group 0")) << text;
@@ -73,7 +73,7 @@ TEST(Reporter, ReportsEveryNCalls) {
   EXPECT_GT(kind["fraction"], 0.0);
 }
 
-TEST(Reporter, HasARowPerTier) {
+TEST(IterationStats, HasARowPerTier) {
   const test::DumpFolder folder;
   const std::string text =
       printed(kFourOnTwo, "-mode b:2x2 -dump_iter 3", 3, 300000);
@@ -94,7 +94,7 @@ TEST(Reporter, HasARowPerTier) {
   }
 }
 
-TEST(Reporter, TellsDeclaredTiersApart) {
+TEST(IterationStats, TellsDeclaredTiersApart) {
   const test::DumpFolder folder;
   printed({"a", "b", "c", "d"}, "-mode r:2x2 -dump_iter 2", 2, 100000);
   const json kind = reports(folder).at(0)["algorithms"].at(0);
@@ -104,7 +104,7 @@ TEST(Reporter, TellsDeclaredTiersApart) {
   EXPECT_GT(kind["tiers"][1]["time_us"], 0.0);
 }
 
-TEST(Reporter, TellsKindsOfCallsApart) {
+TEST(IterationStats, TellsKindsOfCallsApart) {
   const test::DumpFolder folder;
   testing::internal::CaptureStderr();
   run_threads(
@@ -122,7 +122,7 @@ TEST(Reporter, TellsKindsOfCallsApart) {
 }
 
 // Rank 1 comes when the others have been waiting for it.
-TEST(Reporter, NamesTheRankThatCameLast) {
+TEST(IterationStats, NamesTheRankThatCameLast) {
   const test::DumpFolder folder;
   testing::internal::CaptureStderr();
   run_threads(
@@ -157,7 +157,7 @@ TEST(Reporter, NamesTheRankThatCameLast) {
   EXPECT_GT(reports(folder).at(0)["late_us"], 0.0);
 }
 
-TEST(Reporter, EveryGroupCountsForItself) {
+TEST(IterationStats, EveryGroupCountsForItself) {
   const test::DumpFolder folder;
   testing::internal::CaptureStderr();
   run_threads(
@@ -175,7 +175,7 @@ TEST(Reporter, EveryGroupCountsForItself) {
   EXPECT_NE(lines[0]["group"], 0);
 }
 
-TEST(Reporter, EveryRankWritesATrace) {
+TEST(IterationStats, EveryRankWritesATrace) {
   const test::DumpFolder folder;
   printed({"a", "b"}, "-dump_iter 2", 5, 1000);
   for (const int rank : {0, 1}) {
@@ -194,7 +194,7 @@ TEST(Reporter, EveryRankWritesATrace) {
   }
 }
 
-TEST(Reporter, DebugLevelsTalk) {
+TEST(IterationStats, DebugLevelsTalk) {
   const test::DumpFolder folder;
   const LogLevel before = log_level();
   const std::string mild = printed({"a", "a"}, "-dbg_level 1", 3, 10);
@@ -207,7 +207,7 @@ TEST(Reporter, DebugLevelsTalk) {
   set_log_level(before);
 }
 
-TEST(Reporter, UnwritableFolderDoesNotDisturb) {
+TEST(IterationStats, UnwritableFolderDoesNotDisturb) {
   const test::ScopedVariable folder("SHEAF_DUMP_DIR", "/nonexistent");
   const std::string text = printed({"a", "a"}, "-dump_iter 1", 2, 10);
   EXPECT_TRUE(says(text, "all-reduces 2 to 2")) << text;

@@ -14,8 +14,8 @@
 namespace sheaf::parallel::test {
 
 // Small, large with a size that is no multiple of a cache line, small.
-inline std::vector<ReducedParameter> three_parameters() {
-  std::vector<ReducedParameter> list;
+inline std::vector<TrainedParameter> three_parameters() {
+  std::vector<TrainedParameter> list;
   for (const int size : {7, 257 * 257, 33})
     list.push_back({"w" + std::to_string(size),
                     torch::ones({size}).set_requires_grad(true)});
@@ -23,7 +23,7 @@ inline std::vector<ReducedParameter> three_parameters() {
 }
 
 inline double largest_error(Reducer& reducer,
-                            std::vector<ReducedParameter>& parameters,
+                            std::vector<TrainedParameter>& parameters,
                             double factor, double average) {
   reducer.before_forward();
   at::Tensor loss = torch::zeros({});
