@@ -2,7 +2,7 @@
 // memory (64 MiB). GB/s counts every byte read or written once, as the program
 // sees it: sources + outputs; 2 per byte of memcpy.
 
-#include "sheaf/comm/reduce_kernels.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/comm/reduce_loops_table.hpp"
+#include "sheaf/comm/kernels/reduce_loops_table.hpp"
 
 namespace sheaf::comm {
 namespace {

@@ -1,6 +1,7 @@
 # One folder = one layer = one target. `sheaf_layer(comm DEPENDS topo)` makes
-# the library sheaf_comm (alias sheaf::comm) out of the folder's sources.
-# PUBLIC and PRIVATE name the outside libraries that the layer links.
+# the library sheaf_comm (alias sheaf::comm) from the sources of the folder and
+# of its rooms, the folders in it. PUBLIC and PRIVATE name the outside libraries
+# that the layer links; EXCLUDE names sources, or rooms, that it leaves out.
 add_library(sheaf_flags INTERFACE)
 set_target_properties(sheaf_flags PROPERTIES EXPORT_NAME flags)
 target_compile_features(sheaf_flags INTERFACE cxx_std_20)
@@ -61,9 +62,10 @@ endfunction()
 
 function(sheaf_layer name)
   cmake_parse_arguments(arg "" "" "DEPENDS;PUBLIC;PRIVATE;EXCLUDE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  foreach(file IN LISTS arg_EXCLUDE)
-    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS
+    *.cpp */*.cpp)
+  foreach(name_or_room IN LISTS arg_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "^${name_or_room}($|/)")
   endforeach()
   add_library(sheaf_${name} STATIC ${sources})
   add_library(sheaf::${name} ALIAS sheaf_${name})

@@ -37,7 +37,7 @@ function(sheaf_add_mpich mpicc)
 
   get_target_property(needs sheaf_comm LINK_LIBRARIES)
   file(GLOB sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/sheaf/comm/mpi_*.cpp)
+    ${PROJECT_SOURCE_DIR}/sheaf/comm/*/mpi_*.cpp)
   add_library(sheaf_comm_mpich OBJECT EXCLUDE_FROM_ALL ${sources})
   set_target_properties(sheaf_comm_mpich PROPERTIES SHEAF_OTHER_MPI ON)
   target_include_directories(sheaf_comm_mpich PRIVATE

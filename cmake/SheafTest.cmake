@@ -1,8 +1,8 @@
-# sheaf_tests(comm): one program, test_comm, out of tests/comm/*_test.cpp;
-# each of its cases is a CTest entry. In layers that link libtorch each suite
+# sheaf_tests(comm): one program, test_comm, from the files *_test.cpp in
+# tests/comm and its rooms; each of its cases is a CTest entry. In layers that link libtorch each suite
 # is one: such a program takes most of a second to start.
-# sheaf_rank_tests(comm): one program, ranks_comm, out of
-# tests/comm/*_ranks.cpp; a CTest entry per number of ranks.
+# sheaf_rank_tests(comm): one program, ranks_comm, from the files *_ranks.cpp
+# there; a CTest entry per number of ranks.
 include(GoogleTest)
 include(SheafMpi)
 
@@ -48,7 +48,7 @@ endif()
 
 function(sheaf_tests layer)
   file(GLOB sources CONFIGURE_DEPENDS
-    ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*_test.cpp)
+    ${layer}/*_test.cpp ${layer}/*/*_test.cpp)
   if(NOT sources)
     return()
   endif()
@@ -127,7 +127,7 @@ endfunction()
 
 function(sheaf_rank_tests layer)
   file(GLOB sources CONFIGURE_DEPENDS
-    ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*_ranks.cpp)
+    ${layer}/*_ranks.cpp ${layer}/*/*_ranks.cpp)
   if(NOT sources OR NOT SHEAF_LAUNCH)
     return()
   endif()

@@ -23,8 +23,8 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
-#include "sheaf/comm/flight.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/host/flight.hpp"
 #include "sheaf/halo/halo_exchange.hpp"
 #include "sheaf/halo/strided.hpp"
 

@@ -1,12 +1,12 @@
 // A step of many unlike workers, none folded, out of one trace:
 //   plan_replay trace.json --workers 1024
-#include "sheaf/plan/replay.hpp"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <random>
+
+#include "sheaf/plan/graph/step_replay.hpp"
 
 namespace {
 

@@ -14,8 +14,8 @@
 
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/nn/network.hpp"
-#include "sheaf/parallel/backward_pass.hpp"
-#include "sheaf/parallel/wrapped_parameters.hpp"
+#include "sheaf/parallel/common/backward_pass.hpp"
+#include "sheaf/parallel/common/wrapped_parameters.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 // so that feedback meets new rows. Errors are over those of the truncated SVD;
 // with feedback, what is neither given nor kept over the least that can be.
 
-#include "sheaf/parallel/low_rank.hpp"
+#include "sheaf/parallel/matrix/low_rank.hpp"
 
 #include <fmt/format.h>
 #include <torch/torch.h>

@@ -3,16 +3,16 @@
 #include <memory>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/cli/bench_options.hpp"
-#include "sheaf/cli/bench_progress.hpp"
-#include "sheaf/cli/bench_record.hpp"
-#include "sheaf/cli/bench_run.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/placement.hpp"
-#include "sheaf/cli/process.hpp"
-#include "sheaf/cli/torch_program.hpp"
-#include "sheaf/comm/transport.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/cli/bench/bench_options.hpp"
+#include "sheaf/cli/bench/bench_record.hpp"
+#include "sheaf/cli/bench/bench_run.hpp"
+#include "sheaf/cli/bench/progress_line.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/placement.hpp"
+#include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/launch/torch_program.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {

@@ -1,6 +1,6 @@
 // sheaf data: passed on to the program that has libtorch.
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/torch_program.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/torch_program.hpp"
 
 namespace sheaf::cli {
 

@@ -10,8 +10,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/comm/replay.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/comm/ddl/dump_replay.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -11,12 +11,12 @@
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/plan_compare.hpp"
-#include "sheaf/cli/plan_inputs.hpp"
-#include "sheaf/cli/plan_report.hpp"
-#include "sheaf/plan/plan_file.hpp"
-#include "sheaf/report/page.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/plan/plan_compare.hpp"
+#include "sheaf/cli/plan/plan_inputs.hpp"
+#include "sheaf/cli/plan/plan_report.hpp"
+#include "sheaf/plan/choose/plan_file.hpp"
+#include "sheaf/report/page/page.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/report/compare.hpp"
-#include "sheaf/report/figure.hpp"
-#include "sheaf/report/png.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/report/draw/figure.hpp"
+#include "sheaf/report/draw/png.hpp"
+#include "sheaf/report/runs/compare.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -9,11 +9,11 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/plan_inputs.hpp"
-#include "sheaf/plan/clocks.hpp"
-#include "sheaf/plan/operator_map.hpp"
-#include "sheaf/plan/replay.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/plan/plan_inputs.hpp"
+#include "sheaf/plan/graph/clocks.hpp"
+#include "sheaf/plan/graph/operator_map.hpp"
+#include "sheaf/plan/graph/step_replay.hpp"
 
 namespace sheaf::cli {
 namespace {

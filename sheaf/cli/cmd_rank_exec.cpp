@@ -1,5 +1,5 @@
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/rank_wrapper.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/rank_wrapper.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "sheaf/base/atomic_file.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/report/page.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/report/page/page.hpp"
 
 namespace sheaf::cli {
 namespace {

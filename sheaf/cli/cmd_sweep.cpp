@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/process.hpp"
-#include "sheaf/cli/sweep_run.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/sweep/sweep_run.hpp"
 
 namespace sheaf::cli {
 namespace {

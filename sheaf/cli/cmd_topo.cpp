@@ -7,7 +7,7 @@
 #include "sheaf/base/read_file.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/command/commands.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/topo/rankfile.hpp"
 

@@ -1,9 +1,9 @@
 // sheaf trace: starts sheaf-torch on several ranks, which record some steps.
 #include <memory>
 
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/launch_options.hpp"
-#include "sheaf/cli/torch_program.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/launch_options.hpp"
+#include "sheaf/cli/launch/torch_program.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -1,10 +1,10 @@
 // sheaf train: starts sheaf-torch on several ranks.
 #include <memory>
 
-#include "sheaf/cli/bench_progress.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/cli/launch_options.hpp"
-#include "sheaf/cli/torch_program.hpp"
+#include "sheaf/cli/bench/progress_line.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/launch_options.hpp"
+#include "sheaf/cli/launch/torch_program.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "sheaf/halo/halo_exchange.hpp"
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/halo/lines.hpp"
+#include "sheaf/halo/halo_channels.hpp"
 #include "sheaf/halo/strided.hpp"
 
 namespace sheaf::halo {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "sheaf/base/dtype.hpp"
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/group.hpp"
 #include "sheaf/halo/halo_plan.hpp"
 #include "sheaf/halo/view.hpp"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "sheaf/halo/layout.hpp"
+#include "sheaf/halo/tiling.hpp"
 
 namespace sheaf::halo {
 

@@ -2,8 +2,8 @@
 // Waits for neighbours as other operations wait: deaths, alarms and timeouts
 // become errors, and the group remembers them.
 
-#include "sheaf/comm/perform.hpp"
-#include "sheaf/comm/watch.hpp"
+#include "sheaf/comm/group/peer_wait.hpp"
+#include "sheaf/comm/group/perform.hpp"
 
 namespace sheaf::halo {
 

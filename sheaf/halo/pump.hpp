@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "sheaf/comm/work.hpp"
+#include "sheaf/comm/group/work.hpp"
 
 namespace sheaf::halo {
 

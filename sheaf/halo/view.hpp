@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "sheaf/halo/layout.hpp"
+#include "sheaf/halo/tiling.hpp"
 
 namespace sheaf::halo {
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/error_text.hpp"
-#include "sheaf/tensor/failure_probe.hpp"
+#include "sheaf/tensor/groups/error_text.hpp"
+#include "sheaf/tensor/groups/failure_probe.hpp"
 
 namespace sheaf::nn {
 namespace {

@@ -6,7 +6,7 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/nn/kinds.hpp"
 #include "sheaf/nn/layer.hpp"
-#include "sheaf/tensor/error_text.hpp"
+#include "sheaf/tensor/groups/error_text.hpp"
 
 // Networks out of a list of layers. Each layer is built for the shape that
 // comes out of those before it, which is found by sending one sample of zeros

@@ -1,9 +1,9 @@
 #include "sheaf/spatial/input_check.hpp"
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/collectives.hpp"
-#include "sheaf/parallel/agreement.hpp"
-#include "sheaf/spatial/split_tensor.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/parallel/common/agreement.hpp"
+#include "sheaf/spatial/split/split_tensor.hpp"
 
 namespace sheaf::spatial {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/group.hpp"
 
 namespace sheaf::spatial {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/gradient_hooks.hpp"
-#include "sheaf/parallel/gradients.hpp"
-#include "sheaf/parallel/homes.hpp"
+#include "sheaf/parallel/common/gradient_hooks.hpp"
+#include "sheaf/parallel/common/gradients.hpp"
+#include "sheaf/parallel/common/parameter_placement.hpp"
 #include "sheaf/spatial/input_check.hpp"
 
 namespace sheaf::spatial {

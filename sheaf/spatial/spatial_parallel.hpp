@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include "sheaf/parallel/data_parallel.hpp"
-#include "sheaf/parallel/tensors_in.hpp"
-#include "sheaf/spatial/placed_filters.hpp"
-#include "sheaf/spatial/split_tensor.hpp"
+#include "sheaf/parallel/common/tensors_in.hpp"
+#include "sheaf/parallel/data/data_parallel.hpp"
+#include "sheaf/spatial/ops/placed_filters.hpp"
+#include "sheaf/spatial/split/split_tensor.hpp"
 
 namespace sheaf::spatial {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/command/commands.hpp"
 
 namespace sheaf::cli {
 

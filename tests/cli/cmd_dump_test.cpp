@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sheaf/comm/check.hpp"
-#include "sheaf/comm/collectives.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/ddl/checked_all_reduce.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "tests/cli/call_sheaf.hpp"
-#include "tests/comm/dump_folder.hpp"
+#include "tests/comm/ddl/dump_folder.hpp"
 
 namespace sheaf::cli {
 namespace {

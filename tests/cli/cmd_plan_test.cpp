@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/call_sheaf.hpp"
-#include "tests/plan/model_trace.hpp"
+#include "tests/plan/trace/model_trace.hpp"
 
 namespace sheaf::cli {
 namespace {

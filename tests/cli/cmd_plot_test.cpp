@@ -6,7 +6,7 @@
 
 #include "sheaf/base/read_file.hpp"
 #include "tests/cli/call_sheaf.hpp"
-#include "tests/report/run_files.hpp"
+#include "tests/report/runs/run_files.hpp"
 #include "tests/support/missing.hpp"
 
 namespace sheaf::cli {

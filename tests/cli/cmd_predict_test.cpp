@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/call_sheaf.hpp"
-#include "tests/plan/trace_text.hpp"
+#include "tests/plan/trace/trace_text.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/command/commands.hpp"
 #include "sheaf/topo/host.hpp"
 #include "tests/base/temporary_folder.hpp"
 

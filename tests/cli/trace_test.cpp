@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sheaf/plan/operator_map.hpp"
-#include "sheaf/plan/replay.hpp"
+#include "sheaf/plan/graph/operator_map.hpp"
+#include "sheaf/plan/graph/step_replay.hpp"
 #include "tests/cli/run_sheaf.hpp"
 
 namespace sheaf::cli {

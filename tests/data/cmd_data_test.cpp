@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/data/catalog.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/data/catalog/catalog.hpp"
 #include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"
 

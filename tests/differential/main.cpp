@@ -13,7 +13,7 @@
 #include "generate.hpp"
 #include "processes.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "shrink.hpp"
 #include "tally.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "sheaf/base/remove_tree.hpp"
-#include "sheaf/comm/collectives.hpp"
+#include "sheaf/comm/group/collectives.hpp"
 
 namespace differential {
 namespace {

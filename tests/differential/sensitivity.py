@@ -20,48 +20,48 @@ import time
 # By name: what goes wrong, and the edits (file, text, replacement) that do it.
 FAULTS = {
     "type": ("a parameter's new type is not noticed", [
-        ("sheaf/parallel/wrapped_parameters.cpp",
+        ("sheaf/parallel/common/wrapped_parameters.cpp",
          "(!accumulator || torch::autograd::impl::try_get_grad_accumulator(\n"
          "                              now) == accumulator)",
          "true")]),
     "frozen": ("freezing and unfreezing is not noticed", [
-        ("sheaf/parallel/wrapped_parameters.cpp",
+        ("sheaf/parallel/common/wrapped_parameters.cpp",
          "now.requires_grad() == (accumulator != nullptr) &&", "")]),
     "shared memory": ("gradients are averaged in memory that others read", [
-        ("sheaf/parallel/gradient_hooks.cpp",
+        ("sheaf/parallel/common/gradient_hooks.cpp",
          "const bool owns_memory = sharers.are_all();",
          "const bool owns_memory = true;")]),
     "hooks": ("deltas are taken before the user's hooks", [
-        ("sheaf/parallel/product_tap.cpp",
+        ("sheaf/parallel/dad/product_tap.cpp",
          "    at_end_of_backward([cut] {});\n",
          "    at_end_of_backward([cut] {});\n"
          "    handlers_.on_gradient(gradient.detach());\n"),
-        ("sheaf/parallel/product_tap.cpp",
+        ("sheaf/parallel/dad/product_tap.cpp",
          "  cut->restore();\n  handlers_.on_gradient(gradient.detach());\n",
          "  cut->restore();\n")]),
     "broken pass": ("a backward() that threw is continued", [
-        ("sheaf/parallel/backward_pass.cpp",
+        ("sheaf/parallel/common/backward_pass.cpp",
          "if (is_open_ && !end_.expired()) return;\n"
          "  if (is_open_) discard_locked();",
          "if (is_open_) return;"),
-        ("sheaf/parallel/backward_pass.cpp",
+        ("sheaf/parallel/common/backward_pass.cpp",
          "if (is_open_ && (end_.expired() || !current_backward())) "
          "discard_locked();", "")]),
     "not finite": ("PowerSGD remembers what is not finite", [
-        ("sheaf/parallel/power_sgd.cpp",
+        ("sheaf/parallel/data/power_sgd.cpp",
          "if (!layout.first.is_finite()) return false;", ""),
-        ("sheaf/parallel/power_sgd.cpp",
+        ("sheaf/parallel/data/power_sgd.cpp",
          "return has_finite_product(matrix); });",
          "return has_finite_product(matrix) || true; });")]),
     "derived deltas": ("edad derives deltas whatever was added to them", [
-        ("sheaf/parallel/delta_chain.cpp",
+        ("sheaf/parallel/dad/delta_chain.cpp",
          "gradient._version() != version_)\n    is_whole_ = false;",
          "gradient._version() != version_)\n    return;")]),
     "repeated rows": ("rank-dad takes rounding for a direction", [
-        ("sheaf/parallel/small_matrix_loops.hpp",
+        ("sheaf/parallel/matrix/small_matrix_loops.hpp",
          "  make_other_columns(problem, block, /*least=*/0.5);\n", "")]),
     "nearest": ("nearest places are rounded in double", [
-        ("sheaf/spatial/resampling.cpp",
+        ("sheaf/spatial/ops/resampling.cpp",
          "  rule.low = places_of_outputs(probe);\n",
          "  const ResampledAxis& axis = probe.axis();\n"
          "  for (std::int64_t o = 0; o < axis.outputs; ++o)\n"
@@ -69,13 +69,13 @@ FAULTS = {
          "        static_cast<double>(o) * static_cast<double>(axis.inputs) /\n"
          "        static_cast<double>(axis.outputs)));\n  return rule;\n")]),
     "flattened": ("operations take flattened images for ordinary ones", [
-        ("sheaf/spatial/dispatch.cpp",
+        ("sheaf/spatial/split/dispatch.cpp",
          "if (rule.flat == Flat::kRefused)", "if (false)")]),
     "out": ("operations with `out` fill one tile only", [
-        ("sheaf/spatial/dispatch.cpp", "if (has_out(call))",
+        ("sheaf/spatial/split/dispatch.cpp", "if (has_out(call))",
          "if (false)")]),
     "create_graph": ("gradients of gradients lack the other tiles' part", [
-        ("sheaf/spatial/dispatch.cpp",
+        ("sheaf/spatial/split/dispatch.cpp",
          "if (const std::string reason = why_unusable(given); "
          "!reason.empty())",
          "if (const std::string reason = why_unusable(given); false)")]),

@@ -2,7 +2,7 @@
 
 #include <latch>
 
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "under_test.hpp"
 
 namespace differential {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/parallel/common/sync_batch_norm.hpp"
 
 namespace differential {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "plain/session.hpp"
-#include "sheaf/comm/group.hpp"
-#include "sheaf/parallel/data_parallel.hpp"
-#include "sheaf/parallel/strategy.hpp"
+#include "sheaf/comm/group/group.hpp"
+#include "sheaf/parallel/common/strategy.hpp"
+#include "sheaf/parallel/data/data_parallel.hpp"
 
 namespace differential {
 

@@ -1,6 +1,6 @@
 #include <map>
 
-#include "sheaf/parallel/dad_parallel.hpp"
+#include "sheaf/parallel/dad/dad_parallel.hpp"
 #include "under_test.hpp"
 
 namespace differential {

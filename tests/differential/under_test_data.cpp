@@ -1,4 +1,4 @@
-#include "sheaf/parallel/exchange.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "under_test.hpp"
 
 namespace differential {

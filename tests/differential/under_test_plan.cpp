@@ -1,6 +1,6 @@
 // Data parallelism of a module under a precision plan.
 
-#include "sheaf/parallel/precision.hpp"
+#include "sheaf/parallel/precision/precision.hpp"
 #include "under_test.hpp"
 
 namespace differential {

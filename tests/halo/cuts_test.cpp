@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/halo/layout.hpp"
+#include "sheaf/halo/tiling.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::halo {

@@ -2,8 +2,8 @@
 // One exchange and its adjoint on random layouts, checked on each rank against
 // the image as a whole. The same for ranks as threads and as processes.
 
-#include "sheaf/comm/collectives.hpp"
-#include "sheaf/comm/group_core.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/group/group_core.hpp"
 #include "sheaf/halo/halo_exchange.hpp"
 #include "tests/halo/random_case.hpp"
 #include "tests/halo/tile.hpp"

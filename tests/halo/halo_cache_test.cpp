@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "tests/halo/exchange_case.hpp"
 #include "tests/support/expect_error.hpp"
 

@@ -7,7 +7,7 @@
 #include <latch>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "tests/halo/exchange_case.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"

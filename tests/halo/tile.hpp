@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sheaf/base/dtype.hpp"
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/group.hpp"
 #include "sheaf/halo/view.hpp"
 
 namespace sheaf::halo {

@@ -57,24 +57,24 @@ class Layers(HygieneTest):
         for name, target in (
                 ("sheaf/comm/a.hpp", '"sheaf/base/error.hpp"'),
                 ("sheaf/train/a.hpp", '"sheaf/topo/dims.hpp"'),
-                ("sheaf/parallel/a.cpp", '"sheaf/plan/exchange_plan.hpp"'),
+                ("sheaf/parallel/a.cpp", '"sheaf/plan/format/exchange_plan.hpp"'),
                 ("sheaf/tensor/a.cpp", "<torch/torch.h>"),
-                ("sheaf/comm/mpi_transport.cpp", "<mpi.h>"),
-                ("sheaf/comm/mpi_types.hpp", "<mpi.h>"),
-                ("sheaf/comm/mpi_a.cpp", '"sheaf/comm/mpi_types.hpp"'),
+                ("sheaf/comm/transport/mpi_transport.cpp", "<mpi.h>"),
+                ("sheaf/comm/transport/mpi_types.hpp", "<mpi.h>"),
+                ("sheaf/comm/mpi_a.cpp", '"sheaf/comm/transport/mpi_types.hpp"'),
                 ("tests/cli/mpi_victim.c", "<mpi.h>"),
-                ("sheaf/cli/commands.cpp", '"sheaf_commands.inc"'),
+                ("sheaf/cli/command/commands.cpp", '"sheaf_commands.inc"'),
                 ("bench/versus_mpi.cpp", "<mpi.h>")):
             self.expect_clean(layers.check, self.include(name, target))
 
     def test_a_higher_or_unrelated_layer_may_not(self):
         for name, target in (
                 ("sheaf/base/a.hpp", '"sheaf/topo/dims.hpp"'),
-                ("sheaf/topo/a.cpp", '"sheaf/comm/group.hpp"'),
-                ("sheaf/plan/a.hpp", '"sheaf/comm/group.hpp"'),
+                ("sheaf/topo/a.cpp", '"sheaf/comm/group/group.hpp"'),
+                ("sheaf/plan/a.hpp", '"sheaf/comm/group/group.hpp"'),
                 ("sheaf/report/a.hpp", "<sheaf/topo/dims.hpp>"),
-                ("sheaf/nn/a.hpp", '"sheaf/parallel/reducer.hpp"'),
-                ("sheaf/parallel/a.hpp", '"sheaf/plan/replay.hpp"'),
+                ("sheaf/nn/a.hpp", '"sheaf/parallel/data/reducer.hpp"'),
+                ("sheaf/parallel/a.hpp", '"sheaf/plan/graph/step_replay.hpp"'),
                 ("sheaf/comm/a.hpp", '"sheaf/sheaf.hpp"')):
             self.expect_fault(f"{name}:2: ", layers.check,
                               self.include(name, target))
@@ -82,12 +82,37 @@ class Layers(HygieneTest):
     def test_torch_and_mpi_have_their_places(self):
         for name, target in (("sheaf/comm/a.hpp", "<torch/torch.h>"),
                              ("sheaf/plan/a.cpp", "<c10/util/Half.h>"),
-                             ("sheaf/comm/group.cpp", "<mpi.h>"),
+                             ("sheaf/comm/group/group.cpp", "<mpi.h>"),
                              ("sheaf/comm/mpi_other.hpp", "<mpi.h>"),
                              ("sheaf/comm/a.cpp", f'"{layers.MPI_HEADER}"'),
                              ("tests/comm/a_ranks.cpp", '"mpi.h"')):
             self.expect_fault(f"{name}:2: ", layers.check,
                               self.include(name, target))
+
+    def test_rooms_include_those_below_them(self):
+        kernels = "sheaf/comm/kernels/a.hpp"
+        group = "sheaf/comm/group/a.hpp"
+        self.expect_clean(layers.check, self.include(group, f'"{kernels}"'))
+        self.expect_clean(
+            layers.check, self.include("sheaf/cli/a.cpp",
+                                       '"sheaf/cli/bench/b.hpp"'))
+        self.expect_fault("may include no other only", layers.check,
+                          self.include(kernels, f'"{group}"'))
+        self.expect_fault(
+            "the room launch of cli", layers.check,
+            self.include("sheaf/cli/launch/a.cpp", '"sheaf/cli/bench/b.hpp"'))
+        self.expect_fault(
+            "unknown room attic", layers.check,
+            self.include("sheaf/comm/attic/a.cpp", f'"{kernels}"'))
+
+    def test_folders_are_small_and_tests_mirror_rooms(self):
+        many = {f"sheaf/base/a{i}.cpp": "" for i in range(41)}
+        self.expect_fault("sheaf/base: 41 sources", layers.check, many)
+        many.popitem()
+        self.expect_clean(layers.check, many)
+        self.expect_clean(layers.check, {"tests/comm/host/a_test.cpp": ""})
+        self.expect_fault("comm has no room attic", layers.check,
+                          {"tests/comm/attic/a_test.cpp": ""})
 
     def test_an_unknown_layer_and_a_bare_name_are_told(self):
         self.expect_fault("not in layers.py", layers.check,

@@ -3,7 +3,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/nn/network.hpp"
-#include "sheaf/tensor/state_dict.hpp"
+#include "sheaf/tensor/files/state_dict.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::nn {

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/state_dict.hpp"
+#include "sheaf/tensor/files/state_dict.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 

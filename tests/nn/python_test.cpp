@@ -6,8 +6,8 @@
 #include <torch/torch.h>
 
 #include "sheaf/nn/network.hpp"
-#include "sheaf/tensor/numpy.hpp"
-#include "sheaf/tensor/state_dict.hpp"
+#include "sheaf/tensor/files/numpy.hpp"
+#include "sheaf/tensor/files/state_dict.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace sheaf::nn {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <set>
 
-#include "sheaf/comm/world.hpp"
-#include "sheaf/data/loader.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/data/load/loader.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "tests/spatial/same_as_alone.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // Cases on grids whose ranks are threads.
 
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "tests/spatial/same_as_alone.hpp"
 
 namespace sheaf::spatial::test {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/spatial/parts.hpp"
-#include "sheaf/spatial/split_tensor.hpp"
-#include "sheaf/tensor/collectives.hpp"
+#include "sheaf/spatial/split/halo_autograd.hpp"
+#include "sheaf/spatial/split/split_tensor.hpp"
+#include "sheaf/tensor/groups/collectives.hpp"
 #include "tests/support/compare.hpp"
 
 namespace sheaf::spatial::test {

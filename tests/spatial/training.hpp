@@ -6,7 +6,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "sheaf/parallel/sync_batch_norm.hpp"
+#include "sheaf/parallel/common/sync_batch_norm.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
 #include "tests/spatial/networks.hpp"
 #include "tests/spatial/same_as_alone.hpp"

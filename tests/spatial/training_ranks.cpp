@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/gradients.hpp"
+#include "sheaf/parallel/common/gradients.hpp"
 #include "tests/spatial/training.hpp"
 #include "tests/support/world.hpp"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 
 namespace sheaf::spatial {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "sheaf/comm/buffer.hpp"
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/buffer.hpp"
+#include "sheaf/comm/group/group.hpp"
 
 namespace sheaf::test {
 

@@ -5,7 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 
 namespace sheaf::test {
 

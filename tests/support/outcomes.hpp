@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/group.hpp"
 #include "sheaf/topo/options.hpp"
 #include "tests/base/temporary_folder.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/group.hpp"
 
 namespace sheaf::test {
 

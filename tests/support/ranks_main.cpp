@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "sheaf/comm/world.hpp"
+#include "sheaf/comm/group/world.hpp"
 #include "tests/support/world.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "sheaf/comm/tcp_transport.hpp"
+#include "sheaf/comm/transport/tcp_transport.hpp"
 
 namespace sheaf::test {
 

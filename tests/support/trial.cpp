@@ -1,7 +1,7 @@
 #include "tests/support/trial.hpp"
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/point_to_point.hpp"
+#include "sheaf/comm/group/point_to_point.hpp"
 #include "tests/support/trial_parts.hpp"
 
 namespace sheaf::test {

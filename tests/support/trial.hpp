@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "sheaf/comm/collectives.hpp"
-#include "sheaf/comm/fingerprint.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/host/fingerprint.hpp"
 #include "tests/support/elements.hpp"
 
 namespace sheaf::test {

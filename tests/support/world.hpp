@@ -1,7 +1,7 @@
 #pragma once
 // The world of a test program that runs on real ranks.
 
-#include "sheaf/comm/group.hpp"
+#include "sheaf/comm/group/group.hpp"
 
 namespace sheaf::test {
 

@@ -6,9 +6,9 @@
 
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/cli/commands.hpp"
-#include "sheaf/data/catalog.hpp"
-#include "sheaf/data/fetch.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/data/catalog/catalog.hpp"
+#include "sheaf/data/catalog/fetch.hpp"
 
 namespace sheaf::cli {
 namespace {

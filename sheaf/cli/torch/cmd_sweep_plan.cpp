@@ -9,8 +9,8 @@
 #include "sheaf/base/read_file.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/cli/torch/sweep_grid.hpp"
-#include "sheaf/train/config.hpp"
-#include "sheaf/train/network_setup.hpp"
+#include "sheaf/train/config/config.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::cli {
 namespace {

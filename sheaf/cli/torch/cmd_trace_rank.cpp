@@ -4,10 +4,10 @@
 
 #include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
-#include "sheaf/comm/world.hpp"
-#include "sheaf/train/from_root.hpp"
-#include "sheaf/train/network_setup.hpp"
-#include "sheaf/train/recording.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/train/files/from_root.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
+#include "sheaf/train/trace/recording.hpp"
 
 namespace sheaf::cli {
 namespace {

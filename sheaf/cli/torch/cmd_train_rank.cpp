@@ -3,15 +3,15 @@
 #include <memory>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
-#include "sheaf/comm/transport.hpp"
-#include "sheaf/comm/world.hpp"
-#include "sheaf/train/from_root.hpp"
-#include "sheaf/train/network_setup.hpp"
-#include "sheaf/train/stop_signal.hpp"
-#include "sheaf/train/trainer.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/transport/transport.hpp"
+#include "sheaf/train/files/from_root.hpp"
+#include "sheaf/train/loop/stop_signal.hpp"
+#include "sheaf/train/loop/trainer.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::cli {
 namespace {

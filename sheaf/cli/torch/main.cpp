@@ -5,10 +5,10 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/freed_memory.hpp"
-#include "sheaf/cli/commands.hpp"
+#include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
-#include "sheaf/tensor/error_text.hpp"
-#include "sheaf/train/from_root.hpp"
+#include "sheaf/tensor/groups/error_text.hpp"
+#include "sheaf/train/files/from_root.hpp"
 
 namespace {
 

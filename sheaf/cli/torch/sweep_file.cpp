@@ -7,7 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/read_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/train/config_reader.hpp"
+#include "sheaf/train/config/config_reader.hpp"
 
 namespace sheaf::cli {
 namespace {

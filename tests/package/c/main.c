@@ -1,5 +1,5 @@
 /* usage: c RANKS, where RANKS is the number of ranks it is started on. */
-#include <sheaf/comm/sheaf.h>
+#include <sheaf/sheaf.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,0 +1,186 @@
+#include "sheaf/cli/bench/bench_data.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sheaf/comm/host/fingerprint.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+using comm::Operation;
+
+constexpr std::size_t kChunk = 4096;  // elements compared at a time
+constexpr int kPoison = 0x5a;
+
+// Small whole numbers: bf16 holds those up to 256, which sums of 192 ranks do
+// not exceed, and products stay below f16's limit.
+unsigned small_number(const comm::BaselineCall& call, int rank,
+                      std::size_t index) {
+  const std::uint64_t mixed =
+      (index + 1) * 0x9E3779B97F4A7C15u +
+      static_cast<std::uint64_t>(rank) * 0xD1B54A32D192ED03u;
+  const auto bits = static_cast<unsigned>(mixed >> 40);
+  if (call.dtype == DType::kBool) return bits & 1;
+  if (call.op == comm::ReduceOp::kProduct) return rank < 8 ? 1 + (bits & 1) : 1;
+  return rank < 32 ? bits & 3 : bits & 1;
+}
+
+template <class T>
+T element_of(unsigned number) {
+  if constexpr (std::is_same_v<T, Half>)
+    return to_half(static_cast<float>(number));
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(static_cast<float>(number));
+  else
+    return static_cast<T>(number);
+}
+
+template <class T>
+void fill(const comm::BaselineCall& call, int rank, std::size_t first,
+          std::size_t count, void* elements) {
+  auto* to = static_cast<T*>(elements);
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = element_of<T>(small_number(call, rank, first + i));
+}
+
+// A run of the result: the elements from `first` on of these ranks' inputs,
+// reduced when there are several.
+struct Expected {
+  std::size_t count;
+  std::size_t first;
+  std::vector<int> ranks;
+};
+
+std::vector<int> all_ranks(int ranks) {
+  std::vector<int> result;
+  for (int rank = 0; rank < ranks; ++rank) result.push_back(rank);
+  return result;
+}
+
+// One run per rank, as they follow each other in the result.
+std::vector<Expected> expected_blocks(const Shape& shape, std::size_t first) {
+  std::vector<Expected> runs;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    runs.push_back({shape.call.count, first, {rank}});
+  return runs;
+}
+
+std::vector<Expected> expected_of(const Shape& shape) {
+  const std::size_t count = shape.call.count;
+  const std::size_t mine = static_cast<std::size_t>(shape.rank) * count;
+  const int root = shape.call.root;
+  const bool is_root = shape.rank == root;
+  switch (shape.call.operation) {
+    case Operation::kBarrier:
+      return {};
+    case Operation::kBroadcast:
+      return {{count, 0, {root}}};
+    case Operation::kReduce:
+      if (!is_root) return {};
+      return {{count, 0, all_ranks(shape.ranks)}};
+    case Operation::kGather:
+      if (!is_root) return {};
+      return expected_blocks(shape, 0);
+    case Operation::kAllGather:
+      return expected_blocks(shape, 0);
+    case Operation::kScatter:
+      return {{count, mine, {root}}};
+    case Operation::kReduceScatter:
+      return {{count, mine, all_ranks(shape.ranks)}};
+    case Operation::kAllToAll:
+      return expected_blocks(shape, mine);
+    case Operation::kSend:
+      return {{count, 0, {(shape.rank + shape.ranks - 1) % shape.ranks}}};
+    default:
+      return {{count, 0, all_ranks(shape.ranks)}};
+  }
+}
+
+// Makes the elements `first` .. `first + count` of what is expected.
+class Reference {
+ public:
+  Reference(const Shape& shape, const Expected& expected)
+      : shape_(shape),
+        expected_(expected),
+        inputs_(expected.ranks.size(), std::vector<std::byte>(bytes(kChunk))) {}
+
+  const std::byte* make(std::size_t from, std::size_t count) {
+    std::vector<const void*> sources;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      fill_exact(shape_.call, expected_.ranks[i], expected_.first + from, count,
+                 inputs_[i].data());
+      sources.push_back(inputs_[i].data());
+    }
+    if (sources.size() == 1 || !is_reducing(shape_.call.operation))
+      return inputs_[0].data();
+    void* const outputs[] = {inputs_[0].data()};
+    const bool is_average = shape_.call.op == comm::ReduceOp::kAvg;
+    comm::reduce({.dtype = shape_.call.dtype,
+                  .op = shape_.call.op,
+                  .divisor = is_average ? shape_.ranks : 1},
+                 sources, outputs, count);
+    return inputs_[0].data();
+  }
+
+ private:
+  std::size_t bytes(std::size_t count) const {
+    return count * size_of(shape_.call.dtype);
+  }
+  const Shape& shape_;
+  const Expected& expected_;
+  std::vector<std::vector<std::byte>> inputs_;
+};
+
+std::size_t differing(const std::byte* a, const std::byte* b, std::size_t count,
+                      std::size_t element) {
+  if (std::memcmp(a, b, count * element) == 0) return 0;
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    wrong += std::memcmp(a + i * element, b + i * element, element) != 0;
+  return wrong;
+}
+
+}  // namespace
+
+void fill_exact(const comm::BaselineCall& call, int rank, std::size_t first,
+                std::size_t count, void* elements) {
+  using Fill =
+      void (*)(const comm::BaselineCall&, int, std::size_t, std::size_t, void*);
+  constexpr Fill kFills[kDTypeCount] = {// in the order of DType
+                                        fill<double>,       fill<float>,
+                                        fill<Half>,         fill<BFloat16>,
+                                        fill<std::int64_t>, fill<std::int32_t>,
+                                        fill<std::int16_t>, fill<std::int8_t>,
+                                        fill<std::uint8_t>, fill<bool>};
+  kFills[static_cast<std::size_t>(call.dtype)](call, rank, first, count,
+                                               elements);
+}
+
+void prepare_slot(const Shape& shape, std::byte* slot) {
+  std::memset(slot, kPoison, shape.slot_bytes());
+  const bool is_receiver = shape.call.operation == Operation::kBroadcast &&
+                           shape.rank != shape.call.root;
+  if (!is_receiver)
+    fill_exact(shape.call, shape.rank, 0, shape.input_count,
+               slot + shape.input_at * size_of(shape.call.dtype));
+}
+
+std::size_t count_wrong(const Shape& shape, const void* result) {
+  const std::size_t element = size_of(shape.call.dtype);
+  const auto* at = static_cast<const std::byte*>(result);
+  std::size_t wrong = 0;
+  for (const Expected& expected : expected_of(shape)) {
+    Reference reference(shape, expected);
+    for (std::size_t from = 0; from < expected.count; from += kChunk) {
+      const std::size_t count = std::min(kChunk, expected.count - from);
+      wrong += differing(at + from * element, reference.make(from, count),
+                         count, element);
+    }
+    at += expected.count * element;
+  }
+  return wrong;
+}
+
+}  // namespace sheaf::cli

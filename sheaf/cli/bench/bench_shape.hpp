@@ -1,0 +1,50 @@
+#pragma once
+// One call of a sweep: how many elements, and where input and output lie.
+
+#include <cstddef>
+#include <vector>
+
+#include "sheaf/comm/group/group.hpp"
+#include "sheaf/comm/group/options.hpp"
+#include "sheaf/comm/rivals/rival.hpp"
+
+namespace sheaf::cli {
+
+struct ShapeRequest {
+  comm::Operation operation = comm::Operation::kAllReduce;
+  DType dtype = DType::kF32;
+  comm::ReduceOp op = comm::ReduceOp::kSum;
+  int root = 0;
+  bool in_place = true;   // where the operation can be
+  std::size_t bytes = 0;  // S: see docs/performance.md, "size"
+  int rank = 0;
+  int ranks = 1;
+};
+
+// A slot is the memory of one call: input and output, or both in one.
+struct Shape {
+  comm::BaselineCall call;
+  int rank = 0;
+  int ranks = 1;
+  std::size_t size_bytes = 0;  // after rounding to whole blocks
+  // In elements, from the start of the slot.
+  std::size_t input_at = 0;
+  std::size_t input_count = 0;
+  std::size_t output_at = 0;
+  std::size_t output_count = 0;
+
+  std::size_t slot_bytes() const;
+  const std::byte* input(const std::byte* slot) const;
+  std::byte* output(std::byte* slot) const;
+};
+
+Shape make_shape(const ShapeRequest& request);
+
+// busbw = algbw times this.
+double bus_factor(comm::Operation operation, int ranks);
+
+// The call once, by Sheaf.
+void run_ours(const comm::Group& group, const Shape& shape, std::byte* slot,
+              const comm::CollectiveOptions& options);
+
+}  // namespace sheaf::cli

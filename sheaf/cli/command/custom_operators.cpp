@@ -1,0 +1,57 @@
+#include "sheaf/cli/command/custom_operators.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr const char* kShape =
+    "wanted is a list \"operators\" of {name: mine::product, backward: "
+    "[MineBackward], may_change: true}";
+
+plan::CustomOperator operator_of(const YAML::Node& node,
+                                 const std::string& path) {
+  const auto check = [&](bool holds, const YAML::Node& at, const char* what) {
+    SHEAF_CHECK(holds, path, ", line ", at.Mark().line + 1, ": ", what, "; ",
+                kShape);
+  };
+  check(node.IsMap(), node, "this is no operator");
+  for (const auto& entry : node) {
+    const auto key = entry.first.as<std::string>();
+    check(key == "name" || key == "backward" || key == "may_change",
+          entry.first, "this key is not known");
+  }
+  check(node["name"] && node["name"].IsScalar(), node, "it has no name");
+  plan::CustomOperator one;
+  one.name = node["name"].as<std::string>();
+  if (const YAML::Node backward = node["backward"]) {
+    check(backward.IsSequence(), backward, "backward must be a list of names");
+    for (const YAML::Node& name : backward)
+      one.backward.push_back(name.as<std::string>());
+  }
+  if (node["may_change"]) one.may_change = node["may_change"].as<bool>();
+  return one;
+}
+
+}  // namespace
+
+plan::CustomOperators read_custom_operators(const std::string& path) {
+  try {
+    const YAML::Node root = YAML::LoadFile(path);
+    SHEAF_CHECK(root.IsMap() && root["operators"].IsSequence(), path, ": ",
+                kShape);
+    plan::CustomOperators list;
+    for (const YAML::Node& node : root["operators"])
+      list.push_back(operator_of(node, path));
+    return list;
+  } catch (const YAML::BadFile&) {
+    throw IoError(concat("cannot read ", path));
+  } catch (const YAML::Exception& error) {
+    throw UsageError(concat(path, ", line ", error.mark.line + 1, ": ",
+                            error.msg, "; ", kShape));
+  }
+}
+
+}  // namespace sheaf::cli

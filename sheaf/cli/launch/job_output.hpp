@@ -1,0 +1,46 @@
+#pragma once
+// What comes out of mpirun's pipes: the programs' bytes, which go on to our
+// own standard output and error, and the wrappers' reports.
+
+#include <functional>
+#include <string_view>
+
+#include "sheaf/cli/launch/frame.hpp"
+#include "sheaf/cli/launch/rank_lines.hpp"
+#include "sheaf/cli/launch/rank_report.hpp"
+
+namespace sheaf::cli {
+
+class JobOutput {
+ public:
+  using ReportHandler = std::function<void(const RankReport&)>;
+
+  JobOutput(std::string_view token, ReportHandler on_report);
+
+  void feed_output(std::string_view bytes);
+  void feed_error(std::string_view bytes);
+  void finish();
+
+  // From now on bytes outside frames are not passed on.
+  struct Muted {
+    bool output = false;
+    bool error = false;
+  };
+  void mute(const Muted& muted) { muted_ = muted; }
+
+  // A whole line of our own on standard error.
+  void say(std::string_view line);
+
+ private:
+  void take_frame(const Frame& frame);
+  void pass_error(std::string_view bytes);
+
+  ReportHandler on_report_;
+  RankLines output_lines_;
+  RankLines error_lines_;
+  FrameParser parser_;
+  Muted muted_;
+  bool is_at_line_start_ = true;
+};
+
+}  // namespace sheaf::cli

@@ -1,0 +1,55 @@
+#include "sheaf/cli/launch/launch_options.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/units.hpp"
+
+namespace sheaf::cli {
+
+void add_host_options(CLI::App& command, LaunchOptions& launch, int ranks) {
+  command
+      .add_option(
+          "-n,--ranks", launch.ranks,
+          concat("Number of ranks; else what the hosts offer, or ", ranks))
+      ->check(CLI::Range(1, 1 << 20).description(""))
+      ->type_name("N");
+  auto* hosts = command.add_option("--hosts", launch.hosts,
+                                   "Hosts and their slots, such as a:2,b:2");
+  command
+      .add_option("--hostfile", launch.hostfile, "File with one host per line")
+      ->excludes(hosts);
+  command.add_option("--topology", launch.topology,
+                     "Sizes of the tiers, such as 4x3: ranks per host x hosts");
+  command.add_option("--agent", launch.agent,
+                     "Starts daemons on other hosts in place of ssh");
+  command.add_flag("-v,--verbose", launch.verbose,
+                   "Print the line of mpirun first");
+}
+
+void add_launch_options(CLI::App& command, LaunchOptions& launch, int ranks) {
+  add_host_options(command, launch, ranks);
+  command.add_option("--rankfile", launch.rankfile,
+                     "Open MPI rank file: hosts and cores of each rank");
+  command
+      .add_option("--mpi-arg", launch.mpi_args,
+                  "An argument for mpirun; may be given many times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+
+void add_run_options(CLI::App& command, LaunchOptions& launch) {
+  command.add_option("--interface", launch.interface,
+                     "Network interface between hosts, such as eth0");
+  command.add_option_function<std::string>(
+      "--timeout",
+      [&launch](const std::string& text) {
+        if (text.empty()) return;
+        launch.timeout =
+            std::chrono::ceil<std::chrono::milliseconds>(parse_duration(text));
+      },
+      "End the run after this time, such as 30s, 5m, 8h");
+  command.add_flag("--dry-run", launch.dry_run,
+                   "Print the line of mpirun and do nothing");
+}
+
+}  // namespace sheaf::cli

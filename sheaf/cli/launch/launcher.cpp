@@ -1,0 +1,150 @@
+#include "sheaf/cli/launch/launcher.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/cli/launch/frame.hpp"
+#include "sheaf/cli/launch/job.hpp"
+#include "sheaf/cli/launch/placement.hpp"
+#include "sheaf/cli/launch/process.hpp"
+#include "sheaf/comm/transport/launch_environment.hpp"
+#include "sheaf/comm/transport/slurm.hpp"
+#include "sheaf/topo/options.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kDefaultGrace{3000};
+// The wrapper's own grace is longer by this: usually the launcher ends the
+// run, which is quieter than mpirun's reaction to a failing rank.
+constexpr milliseconds kWrapperReserve{2000};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+milliseconds grace_from_environment() {
+  const std::string text = variable("SHEAF_RUN_GRACE");
+  if (text.empty()) return kDefaultGrace;
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  SHEAF_CHECK(*end == '\0' && seconds >= 0 && seconds <= 3600,
+              "SHEAF_RUN_GRACE is '", text,
+              "'; write seconds from 0 to 3600, such as 3");
+  return milliseconds(static_cast<long long>(seconds * 1000));
+}
+
+// What the user has set stays; the dimensions are those of --topology.
+std::string merged_options(const topo::Dims& dims) {
+  topo::Options options = topo::options_from_environment();
+  options.dims = dims;
+  return topo::text_of(options);
+}
+
+std::vector<std::string> names_to_export(bool has_options) {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    if (name == "PATH" || name == "LD_LIBRARY_PATH" ||
+        name.rfind("SHEAF_", 0) == 0)
+      names.push_back(name);
+  }
+  if (has_options && variable("SHEAF_OPTIONS").empty())
+    names.push_back("SHEAF_OPTIONS");
+  return names;
+}
+
+std::vector<std::string> wrapper_words(const LaunchOptions& options,
+                                       const LaunchPlan& plan) {
+  const auto grace = plan.grace + kWrapperReserve;
+  std::vector<std::string> words{
+      options.executable.empty() ? this_executable() : options.executable,
+      "rank-exec",
+      "--token",
+      plan.token,
+      "--grace-ms",
+      fmt::to_string(grace.count())};
+  if (options.prefix) words.push_back("--relay");
+  words.push_back("--");
+  words.insert(words.end(), options.command.begin(), options.command.end());
+  return words;
+}
+
+std::string command_text(const LaunchPlan& plan) {
+  std::string text;
+  for (const std::string& one : plan.environment) {
+    const std::size_t equals = one.find('=');
+    text += one.substr(0, equals + 1) + shell_quote({one.substr(equals + 1)});
+    text += " ";
+  }
+  return text + shell_quote(plan.command);
+}
+
+// Under srun each task would start all ranks.
+void check_started_once() {
+  const auto task = comm::slurm_task();
+  SHEAF_CHECK(
+      !task || task->tasks == 1 || comm::is_meant_to_be_alone(),
+      "srun has started ", task ? task->tasks : 0,
+      " tasks, and each of them would start all ranks; call this command once, "
+      "without srun, in the batch script or in the shell of salloc, or set "
+      "RANK=0 and WORLD_SIZE=1 if each task is to be alone");
+}
+
+}  // namespace
+
+LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
+  SHEAF_CHECK(!options.command.empty(),
+              "no program to run; write it last, such as sheaf run -n 2 -- "
+              "./program");
+  LaunchPlan plan;
+  const Placement place = place_ranks(options);
+  if (place.dims)
+    plan.environment.push_back("SHEAF_OPTIONS=" + merged_options(*place.dims));
+  plan.request = place.request;
+  plan.request.is_root = ::geteuid() == 0;
+  plan.request.agent =
+      options.agent.empty() ? variable("SHEAF_MPIRUN_AGENT") : options.agent;
+  plan.request.interface = options.interface;
+  plan.request.exports = names_to_export(place.dims.has_value());
+  plan.request.extra = options.mpi_args;
+  if (plan.request.is_local) check_executable(options.command[0]);
+  plan.token = new_token();
+  plan.grace = grace_from_environment();
+  plan.command = mpi_command(mpi, plan.request);
+  const auto words = wrapper_words(options, plan);
+  plan.command.insert(plan.command.end(), words.begin(), words.end());
+  return plan;
+}
+
+int launch(const LaunchOptions& options) {
+  check_started_once();
+  const MpiInstall mpi = find_mpi();
+  const LaunchPlan plan = plan_launch(options, mpi);
+  if (options.dry_run) {
+    std::cout << command_text(plan) << std::endl;
+    return 0;
+  }
+  if (options.verbose)
+    std::cerr << "sheaf run: " << command_text(plan) << std::endl;
+  return run_job({.command = plan.command,
+                  .environment = plan.environment,
+                  .token = plan.token,
+                  .ranks = plan.request.ranks,
+                  .is_local = plan.request.is_local,
+                  .grace = plan.grace,
+                  .timeout = options.timeout,
+                  .stop_time = options.stop_time,
+                  .prefix = options.prefix,
+                  .mpi = mpi.kind});
+}
+
+}  // namespace sheaf::cli

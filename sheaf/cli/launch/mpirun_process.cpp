@@ -1,0 +1,54 @@
+#include "sheaf/cli/launch/mpirun_process.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+[[noreturn]] void become_mpirun(const MpirunOptions& options, pid_t parent,
+                                const Pipe& out, const Pipe& err) {
+  if (!options.shares_group) ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(128 + SIGTERM);
+  ::dup2(out.write.get(), STDOUT_FILENO);
+  ::dup2(err.write.get(), STDERR_FILENO);
+  for (const std::string& one : options.environment)
+    ::putenv(const_cast<char*>(one.c_str()));
+  exec_command(options.command);
+  const std::string problem =
+      fmt::format("sheaf run: cannot start '{}': {}\n", options.command[0],
+                  ::strerrordesc_np(errno));
+  write_all(STDERR_FILENO, problem);
+  ::_exit(127);
+}
+
+}  // namespace
+
+MpirunProcess start_mpirun(const MpirunOptions& options,
+                           const SignalQueue& signals) {
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0)
+    throw IoError(concat("cannot fork: ", ::strerrordesc_np(errno)));
+  if (child == 0) {
+    signals.restore_in_child();
+    become_mpirun(options, parent, out, err);
+  }
+  for (const Fd* fd : {&out.read, &err.read})
+    ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  return {child, std::move(out.read), std::move(err.read)};
+}
+
+}  // namespace sheaf::cli

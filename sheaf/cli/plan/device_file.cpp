@@ -1,0 +1,80 @@
+#include "sheaf/cli/plan/device_file.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/units.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+constexpr const char* kDeviceShape =
+    "wanted is name: Tesla T4, tflops: {f32: 8.1, f16: 65}, memory_gbs: 320 "
+    "and, if you like, memory: 15G, launch_us: 4, host_time: 1.2";
+
+class DeviceReader {
+ public:
+  explicit DeviceReader(const std::string& path) : path_(path) {}
+
+  plan::DeviceProfile read(const YAML::Node& root) {
+    check(root.IsMap(), root, "this is no device");
+    for (const auto& entry : root) read_entry(entry.first, entry.second);
+    check(!device_.name.empty(), root, "it has no name");
+    check(!device_.tflops.empty(), root, "it has no tflops");
+    check(device_.memory_gbs > 0, root, "it has no memory_gbs");
+    return device_;
+  }
+
+ private:
+  void check(bool holds, const YAML::Node& at, const std::string& what) const {
+    SHEAF_CHECK(holds, path_, ", line ", at.Mark().line + 1, ": ", what, "; ",
+                kDeviceShape);
+  }
+  double positive(const YAML::Node& node) const {
+    const auto number = node.as<double>();
+    check(number > 0, node, "this must be more than 0");
+    return number;
+  }
+  void read_entry(const YAML::Node& key, const YAML::Node& value) {
+    const auto name = key.as<std::string>();
+    if (name == "name")
+      device_.name = value.as<std::string>();
+    else if (name == "tflops")
+      read_rates(value);
+    else if (name == "memory_gbs")
+      device_.memory_gbs = positive(value);
+    else if (name == "memory")
+      device_.memory_bytes =
+          static_cast<std::int64_t>(parse_bytes(value.as<std::string>()));
+    else if (name == "launch_us")
+      device_.launch_us = positive(value);
+    else if (name == "host_time")
+      device_.host_time = positive(value);
+    else
+      check(false, key, "the key " + name + " is not known");
+  }
+  void read_rates(const YAML::Node& rates) {
+    check(rates.IsMap(), rates, "tflops must be a number for each precision");
+    for (const auto& entry : rates)
+      device_.tflops[plan::parse_precision(entry.first.as<std::string>())] =
+          positive(entry.second);
+  }
+
+  const std::string& path_;
+  plan::DeviceProfile device_;
+};
+
+}  // namespace
+
+plan::DeviceProfile read_device(const std::string& path) {
+  try {
+    return DeviceReader(path).read(YAML::LoadFile(path));
+  } catch (const YAML::BadFile&) {
+    throw IoError(concat("cannot read ", path));
+  } catch (const YAML::Exception& error) {
+    throw UsageError(concat(path, ", line ", error.mark.line + 1, ": ",
+                            error.msg, "; ", kDeviceShape));
+  }
+}
+
+}  // namespace sheaf::cli

@@ -1,0 +1,103 @@
+#include "sheaf/cli/sweep/sweep_plan.hpp"
+
+#include <stdio.h>
+
+#include <array>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/table.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/launch/torch_program.hpp"
+#include "sheaf/cli/sweep/sweep_record.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+using nlohmann::json;
+
+// Its standard error is ours.
+std::string output_of(const std::vector<std::string>& command) {
+  FILE* in = ::popen((shell_quote(command) + " </dev/null").c_str(), "r");
+  if (!in) throw IoError(concat("cannot start ", command[0]));
+  std::string text;
+  std::array<char, 4096> piece;
+  while (const std::size_t count = ::fread(piece.data(), 1, piece.size(), in))
+    text.append(piece.data(), count);
+  if (const int code = code_of_wait_status(::pclose(in))) throw ExitWith{code};
+  return text;
+}
+
+JobState state_named(const std::string& name) {
+  if (name == "finished") return JobState::kFinished;
+  if (name == "begun") return JobState::kBegun;
+  return name == "other" ? JobState::kOther : JobState::kNew;
+}
+
+std::string_view name_of(JobState state) {
+  switch (state) {
+    case JobState::kFinished:
+      return "finished";
+    case JobState::kBegun:
+      return "to go on with";
+    case JobState::kOther:
+      return "to run again";
+    default:
+      return "to run";
+  }
+}
+
+// A run's own files say with which settings it was begun, but not on how many
+// ranks.
+void check_ranks(SweepPlan& plan) {
+  SweepRecord record(plan.output / "sweep.json");
+  for (SweepJob& job : plan.jobs) {
+    const int ranks = record.of(job).ranks;
+    if (job.state == JobState::kBegun && ranks != 0 && ranks != job.ranks)
+      job.state = JobState::kOther;
+  }
+}
+
+}  // namespace
+
+SweepPlan plan_sweep(const std::string& file, const std::string& output) {
+  std::vector<std::string> command{torch_program(), "sweep-plan", file};
+  if (!output.empty()) command.insert(command.end(), {"--output", output});
+  const json read = json::parse(output_of(command));
+  SweepPlan plan;
+  plan.base = read["base"].get<std::string>();
+  plan.output = read["output"].get<std::string>();
+  for (const json& job : read["jobs"])
+    plan.jobs.push_back({job["name"], job["folder"].get<std::string>(),
+                         job["ranks"], job["settings"],
+                         state_named(job["state"])});
+  check_ranks(plan);
+  return plan;
+}
+
+std::vector<std::string> train_words(const SweepPlan& plan,
+                                     const SweepJob& job) {
+  std::vector<std::string> words{"train", plan.base.string(), "-n",
+                                 std::to_string(job.ranks)};
+  for (const std::string& one : job.settings)
+    words.insert(words.end(), {"--set", one});
+  // A folder without a checkpoint is begun from the first step.
+  words.insert(words.end(), {"--output", job.folder.string(), "--resume"});
+  return words;
+}
+
+void print_sweep(const SweepPlan& plan, bool as_json) {
+  Table table({{.name = "job", .align = Align::kLeft},
+               {.name = "ranks"},
+               {.name = "settings", .align = Align::kLeft},
+               {.name = "state", .align = Align::kLeft}});
+  for (const SweepJob& job : plan.jobs)
+    table.add_row(
+        {job.name, job.ranks, join(job.settings, " "), name_of(job.state)});
+  table.print(std::cout, as_json ? TableFormat::kJson : TableFormat::kText);
+}
+
+}  // namespace sheaf::cli

@@ -1,0 +1,93 @@
+#include "sheaf/cli/sweep/sweep_record.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+JobRecord record_from(const Json& job) {
+  return {job.value("state", ""), job.value("ranks", 0),
+          job.value("attempts", 0), job.value("seconds", 0.0),
+          job.value("exit_code", 0)};
+}
+
+std::map<std::string, JobRecord> read_records(const fs::path& file) {
+  std::map<std::string, JobRecord> records;
+  if (!fs::exists(file)) return records;
+  try {
+    const Json whole = Json::parse(read_file(file));
+    for (const Json& job : whole.at("jobs"))
+      records[job.at("name")] = record_from(job);
+  } catch (const Json::exception&) {
+    records.clear();  // the runs' own files say what matters
+  }
+  return records;
+}
+
+}  // namespace
+
+SweepRecord::SweepRecord(std::filesystem::path file)
+    : file_(std::move(file)), records_(read_records(file_)) {}
+
+JobRecord& SweepRecord::of(const SweepJob& job) { return records_[job.name]; }
+
+void SweepRecord::save(const SweepPlan& plan) const {
+  Json jobs = Json::array();
+  for (const SweepJob& job : plan.jobs) {
+    const auto found = records_.find(job.name);
+    const JobRecord record =
+        found == records_.end() ? JobRecord{} : found->second;
+    jobs.push_back({{"name", job.name},
+                    {"folder", job.folder.string()},
+                    {"ranks", job.ranks},
+                    {"settings", job.settings},
+                    {"state", record.state},
+                    {"attempts", record.attempts},
+                    {"seconds", record.seconds},
+                    {"exit_code", record.exit_code}});
+  }
+  const Json whole{{"base", plan.base.string()}, {"jobs", jobs}};
+  write_file_atomically(file_, whole.dump(1) + "\n");
+}
+
+double SweepRecord::mean_seconds() const {
+  double seconds = 0;
+  int count = 0;
+  for (const auto& [name, record] : records_) {
+    if (record.state != "finished" || record.attempts == 0) continue;
+    seconds += record.seconds;
+    ++count;
+  }
+  return count == 0 ? 0 : seconds / count;
+}
+
+Fd lock_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const fs::path file = folder / "sweep.lock";
+  // Not closed by exec: jobs hold it too.
+  Fd lock(::open(file.c_str(), O_RDWR | O_CREAT, 0666));
+  if (!lock.is_open())
+    throw IoError(concat("cannot write ", file.string(), ": ",
+                         ::strerrordesc_np(errno),
+                         "; name another folder with --output"));
+  SHEAF_CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0,
+              "another sheaf sweep, or a job that it has left, is at work in ",
+              folder.string(),
+              "; wait for its end, or name another folder with --output");
+  return lock;
+}
+
+}  // namespace sheaf::cli

@@ -1,0 +1,443 @@
+// Gather, all-gather and scatter: blocks that are only moved. Members of a
+// host read each other's blocks in shared memory; between hosts every block
+// goes once, straight from its owner. For an all-gather the receivers of a
+// host share the blocks of the others among them: member l takes those of the
+// members l, l + p, l + 2p .. of another host.
+//
+// Where the root alone knows the sizes of the blocks, every rank's own size, 8
+// bytes, is exchanged first and compared with the root's before any block is
+// moved.
+
+#include <cstring>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/algorithms/host_streams.hpp"
+#include "sheaf/comm/group/argument_checks.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/group/messages.hpp"
+#include "sheaf/comm/group/perform.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+// Blocks of all ranks, in bytes.
+struct Blocks {
+  Blocks(const std::vector<std::size_t>& counts, std::size_t element)
+      : sizes(counts), starts(block_starts(counts)) {
+    for (auto& size : sizes) size *= element;
+    for (auto& start : starts) start *= element;
+  }
+  std::size_t size(int rank) const {
+    return sizes[static_cast<std::size_t>(rank)];
+  }
+  std::size_t start(int rank) const {
+    return starts[static_cast<std::size_t>(rank)];
+  }
+  std::vector<std::size_t> sizes;
+  std::vector<std::size_t> starts;
+};
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes && to != from) std::memmove(to, from, bytes);
+}
+
+// Published on arrival, for the members of the host.
+struct BlockOffer {
+  Offer offer;
+  std::uint64_t bytes = 0;  // of the own block
+};
+
+// One block per member of the host, `ranks[member]` (-1: none), into `output`.
+void share_blocks(Call& call, const Blocks& blocks,
+                  const std::vector<int>& ranks, const std::byte* mine,
+                  std::byte* output, bool in_place) {
+  Streams streams{.mine = mine, .bytes = {}, .in_place = {}};
+  for (const int rank : ranks)
+    streams.bytes.push_back(rank < 0 ? 0 : blocks.size(rank));
+  if (in_place) find_in_place(call, streams);
+  exchange(call, streams,
+           [&](Range window, std::span<const std::byte* const> at) {
+             if (!output) return;
+             for (std::size_t member = 0; member < ranks.size(); ++member) {
+               const Range part = overlap(window, 0, streams.bytes[member]);
+               if (part.count)
+                 copy(output + blocks.start(ranks[member]) + part.begin,
+                      at[member], part.count);
+             }
+           });
+}
+
+int delegate(const Layout& layout, int host, int rank) {
+  const auto& members = layout.hosts[static_cast<std::size_t>(host)];
+  const int index = layout.local_of[static_cast<std::size_t>(rank)];
+  return members[static_cast<std::size_t>(index) % members.size()];
+}
+
+void all_gather_remote(Call& call, const Blocks& blocks, const std::byte* input,
+                       std::byte* output) {
+  const Layout& layout = call.layout();
+  Messages messages(call);
+  for (int rank = 0; rank < layout.size(); ++rank)
+    if (!layout.is_local(rank) &&
+        delegate(layout, layout.host, rank) == layout.rank)
+      messages.receive(rank, output + blocks.start(rank), blocks.size(rank));
+  for (int host = 0; host < layout.host_count(); ++host)
+    if (host != layout.host)
+      messages.send(delegate(layout, host, layout.rank), input,
+                    blocks.size(layout.rank));
+  messages.wait();
+}
+
+// The blocks of another host, that its members' delegates hold here.
+void share_remote(Call& call, const Blocks& blocks, std::byte* output) {
+  const Layout& layout = call.layout();
+  const int here = layout.local_count();
+  for (int host = 0; host < layout.host_count(); ++host) {
+    if (host == layout.host) continue;
+    const auto& members = layout.hosts[static_cast<std::size_t>(host)];
+    for (std::size_t first = 0; first < members.size();
+         first += static_cast<std::size_t>(here)) {
+      std::vector<int> ranks(static_cast<std::size_t>(here), -1);
+      for (std::size_t i = 0; i < ranks.size(); ++i)
+        if (first + i < members.size()) ranks[i] = members[first + i];
+      const int mine = ranks[static_cast<std::size_t>(layout.local)];
+      share_blocks(call, blocks, ranks,
+                   mine < 0 ? output : output + blocks.start(mine), output,
+                   /*in_place=*/false);
+    }
+  }
+}
+
+// One call: the blocks of all ranks, and what this rank gave.
+struct Move {
+  Blocks blocks;
+  const std::byte* input;
+  std::byte* output;
+  int root;
+  Fingerprint fingerprint;
+  std::chrono::milliseconds timeout;
+};
+
+// The members of the host may read the first `offered` bytes of the input.
+template <class Body>
+void run(GroupCore& group, const Move& move, std::size_t offered, Body body) {
+  if (group.size() == 1)
+    return copy(move.output, move.input, move.blocks.size(0));
+  const Offer offer = make_offer(group.runtime().memory(), move.input, offered);
+  perform(group, move.fingerprint, move.timeout, &offer, sizeof offer, body);
+}
+
+void run_all_gather(GroupCore& group, const Move& move) {
+  const Blocks& blocks = move.blocks;
+  run(group, move, blocks.size(group.rank()), [&](Call& call) {
+    const Layout& layout = call.layout();
+    if (layout.host_count() > 1)
+      all_gather_remote(call, blocks, move.input, move.output);
+    share_blocks(call, blocks, layout.local_ranks(), move.input, move.output,
+                 /*in_place=*/true);
+    if (layout.host_count() > 1) share_remote(call, blocks, move.output);
+  });
+}
+
+void run_gather(GroupCore& group, const Move& move) {
+  const Blocks& blocks = move.blocks;
+  const int me = group.rank();
+  const bool is_root = me == move.root;
+  run(group, move, blocks.size(me), [&](Call& call) {
+    const Layout& layout = call.layout();
+    Messages messages(call);
+    for (int rank = 0; is_root && rank < layout.size(); ++rank)
+      if (!layout.is_local(rank))
+        messages.receive(rank, move.output + blocks.start(rank),
+                         blocks.size(rank));
+    if (layout.is_local(move.root))
+      share_blocks(call, blocks, layout.local_ranks(), move.input,
+                   is_root ? move.output : nullptr, /*in_place=*/true);
+    else
+      messages.send(move.root, move.input, blocks.size(me));
+    messages.wait();
+  });
+}
+
+// The root's host takes its blocks out of the root's buffer.
+void scatter_local(Call& call, const Move& move) {
+  const Layout& layout = call.layout();
+  const std::size_t mine = move.blocks.start(layout.rank);
+  const auto root = static_cast<std::size_t>(
+      layout.local_of[static_cast<std::size_t>(move.root)]);
+  Streams streams{.mine = move.input, .bytes = {}, .in_place = {}};
+  streams.bytes.resize(static_cast<std::size_t>(layout.local_count()));
+  streams.bytes[root] = move.blocks.starts.back();
+  find_in_place(call, streams);
+  exchange(
+      call, streams, [&](Range window, std::span<const std::byte* const> at) {
+        const Range part = overlap(window, mine, move.blocks.size(layout.rank));
+        copy(move.output + (part.begin - mine),
+             at[root] + (part.begin - window.begin), part.count);
+      });
+}
+
+void run_scatter(GroupCore& group, const Move& move) {
+  const Blocks& blocks = move.blocks;
+  const int me = group.rank();
+  const bool is_root = me == move.root;
+  run(group, move, is_root ? blocks.starts.back() : 0, [&](Call& call) {
+    const Layout& layout = call.layout();
+    Messages messages(call);
+    if (!layout.is_local(move.root)) {
+      messages.receive(move.root, move.output, blocks.size(me));
+      return messages.wait();
+    }
+    for (int rank = 0; is_root && rank < layout.size(); ++rank)
+      if (!layout.is_local(rank))
+        messages.send(rank, move.input + blocks.start(rank), blocks.size(rank));
+    scatter_local(call, move);
+    messages.wait();
+  });
+}
+
+[[noreturn]] void disagree_about(Call& call, const char* operation, int rank,
+                                 std::size_t theirs, std::size_t at_root) {
+  call.disagree(concat(operation, ": the block of ",
+                       call.group().rank_text(rank), " has ", theirs,
+                       " bytes, but the root has ", at_root,
+                       " bytes for it; the root's counts must be those of the "
+                       "ranks"));
+}
+
+// The sizes that the members of this host gave on arrival, at their ranks.
+void take_local_sizes(Call& call, Blocks& blocks) {
+  for (int member = 0; member < call.local().size(); ++member) {
+    BlockOffer offer;
+    std::memcpy(&offer, call.payload(member, sizeof offer), sizeof offer);
+    const int rank =
+        call.layout().local_ranks()[static_cast<std::size_t>(member)];
+    blocks.sizes[static_cast<std::size_t>(rank)] = offer.bytes;
+  }
+}
+
+// On the root: what the ranks give must be what it has room for.
+void compare_sizes(Call& call, const Move& move) {
+  Blocks given = move.blocks;
+  take_local_sizes(call, given);
+  Messages messages(call);
+  std::vector<std::uint64_t> remote(given.sizes.size());
+  for (int rank = 0; rank < call.layout().size(); ++rank)
+    if (!call.layout().is_local(rank))
+      messages.receive(rank, &remote[static_cast<std::size_t>(rank)],
+                       sizeof remote.front());
+  messages.wait();
+  for (int rank = 0; rank < call.layout().size(); ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (!call.layout().is_local(rank)) given.sizes[index] = remote[index];
+    if (given.size(rank) != move.blocks.size(rank))
+      disagree_about(call, "gather", rank, given.size(rank),
+                     move.blocks.size(rank));
+  }
+}
+
+void run_gatherv(GroupCore& group, const Move& move) {
+  const int me = group.rank();
+  const bool is_root = me == move.root;
+  if (group.size() == 1)
+    return copy(move.output, move.input, move.blocks.size(0));
+  const std::uint64_t mine = move.blocks.size(me);
+  const BlockOffer offer{make_offer(group.runtime().memory(), move.input, mine),
+                         mine};
+  const auto body = [&](Call& call) {
+    const Layout& layout = call.layout();
+    if (is_root) compare_sizes(call, move);
+    Messages messages(call);
+    for (int rank = 0; is_root && rank < layout.size(); ++rank)
+      if (!layout.is_local(rank))
+        messages.receive(rank, move.output + move.blocks.start(rank),
+                         move.blocks.size(rank));
+    if (layout.is_local(move.root)) {
+      Blocks blocks = move.blocks;  // elsewhere than on the root: to be filled
+      take_local_sizes(call, blocks);
+      share_blocks(call, blocks, layout.local_ranks(), move.input,
+                   is_root ? move.output : nullptr, /*in_place=*/true);
+    } else {
+      messages.send(move.root, &mine, sizeof mine);
+      messages.send(move.root, move.input, mine);
+    }
+    messages.wait();
+  };
+  perform(group, move.fingerprint, move.timeout, &offer, sizeof offer, body);
+}
+
+// The root's table of starts, for the members of its host.
+std::vector<std::size_t> share_starts(Call& call, const Move& move,
+                                      std::size_t root) {
+  std::vector<std::size_t> starts = move.blocks.starts;
+  Streams table{
+      .mine = reinterpret_cast<const std::byte*>(move.blocks.starts.data()),
+      .bytes = {},
+      .in_place = {}};
+  table.bytes.resize(static_cast<std::size_t>(call.layout().local_count()));
+  table.bytes[root] = starts.size() * sizeof(std::size_t);
+  exchange(
+      call, table, [&](Range window, std::span<const std::byte* const> at) {
+        std::memcpy(reinterpret_cast<std::byte*>(starts.data()) + window.begin,
+                    at[root], window.count);
+      });
+  return starts;
+}
+
+void run_scatterv(GroupCore& group, const Move& move) {
+  const int me = group.rank();
+  const std::size_t mine = move.blocks.size(me);
+  const bool is_root = me == move.root;
+  const auto body = [&](Call& call) {
+    const Layout& layout = call.layout();
+    if (!layout.is_local(move.root)) {
+      std::uint64_t bytes = 0;
+      Messages size(call);
+      size.receive(move.root, &bytes, sizeof bytes);
+      size.wait();
+      if (bytes != mine) disagree_about(call, "scatter", me, mine, bytes);
+      Messages contents(call);
+      contents.receive(move.root, move.output, mine);
+      return contents.wait();
+    }
+    const std::vector<std::uint64_t> sizes(move.blocks.sizes.begin(),
+                                           move.blocks.sizes.end());
+    Messages messages(call);
+    for (int rank = 0; is_root && rank < layout.size(); ++rank) {
+      if (layout.is_local(rank)) continue;
+      messages.send(rank, &sizes[static_cast<std::size_t>(rank)],
+                    sizeof sizes.front());
+      messages.send(rank, move.input + move.blocks.start(rank),
+                    move.blocks.size(rank));
+    }
+    Move here = move;
+    here.blocks.starts =
+        share_starts(call, move,
+                     static_cast<std::size_t>(
+                         layout.local_of[static_cast<std::size_t>(move.root)]));
+    const auto index = static_cast<std::size_t>(me);
+    const std::size_t given =
+        here.blocks.starts[index + 1] - here.blocks.starts[index];
+    if (given != mine) disagree_about(call, "scatter", me, mine, given);
+    scatter_local(call, here);
+    messages.wait();
+  };
+  run(group, move, is_root ? move.blocks.starts.back() : 0, body);
+}
+
+// Unequal sizes are part of the fingerprint: all ranks must give the same.
+Fingerprint with_counts(Fingerprint fingerprint, Counts counts) {
+  for (const std::size_t count : counts)
+    fingerprint.name_hash =
+        fingerprint.name_hash * 31 + static_cast<std::uint32_t>(count);
+  return fingerprint;
+}
+
+// Every rank has one block; all of them, one after the other, are the root's,
+// or every rank's in an all-gather.
+Move prepare(const Group& group, Operation operation, const ConstBuffer& input,
+             const Buffer& output, const CollectiveOptions& options,
+             Counts counts) {
+  const bool is_scatter = operation == Operation::kScatter;
+  const ConstBuffer block = is_scatter ? ConstBuffer(output) : input;
+  const ConstBuffer all = is_scatter ? input : ConstBuffer(output);
+  const auto sizes = block_counts(group, operation, counts, block.count);
+  check_count(group, operation, is_scatter ? "output" : "input", block.count,
+              sizes[static_cast<std::size_t>(group.rank())]);
+  const std::size_t total = block_starts(sizes).back();
+  if (operation == Operation::kAllGather || group.rank() == options.root) {
+    check_same_type(group, operation, input, output);
+    check_count(group, operation, is_scatter ? "input" : "output", all.count,
+                total);
+  }
+  const auto fingerprint =
+      make_fingerprint(operation, block.dtype, total, options);
+  return {.blocks = Blocks(sizes, size_of(block.dtype)),
+          .input = bytes_of(input.data),
+          .output = bytes_of(output.data),
+          .root = options.root,
+          .fingerprint = with_counts(fingerprint, counts),
+          .timeout = options.timeout};
+}
+
+// Blocks whose sizes the root alone knows. Elsewhere the own one is all there
+// is; the fingerprint counts none.
+Move prepare_uneven(const Group& group, Operation operation,
+                    const ConstBuffer& input, const Buffer& output,
+                    const CollectiveOptions& options, Counts counts) {
+  check_root(group, operation, options.root);
+  const bool is_scatter = operation == Operation::kScatter;
+  const ConstBuffer block = is_scatter ? ConstBuffer(output) : input;
+  const ConstBuffer all = is_scatter ? input : ConstBuffer(output);
+  const auto me = static_cast<std::size_t>(group.rank());
+  std::vector<std::size_t> sizes(static_cast<std::size_t>(group.size()));
+  if (group.rank() == options.root) {
+    SHEAF_CHECK(!counts.empty(), "rank ", group.rank(), ": ",
+                name_of(operation),
+                ": the root must give the size of every rank's block");
+    sizes = block_counts(group, operation, counts, /*each=*/0);
+    check_same_type(group, operation, input, output);
+    check_count(group, operation, is_scatter ? "input" : "output", all.count,
+                block_starts(sizes).back());
+    check_count(group, operation, is_scatter ? "output" : "input", block.count,
+                sizes[me]);
+  }
+  sizes[me] = block.count;
+  auto fingerprint = make_fingerprint(operation, block.dtype, 0, options);
+  fingerprint.name_hash = fingerprint.name_hash * 31 + hash_name("uneven");
+  return {.blocks = Blocks(sizes, size_of(block.dtype)),
+          .input = bytes_of(input.data),
+          .output = bytes_of(output.data),
+          .root = options.root,
+          .fingerprint = fingerprint,
+          .timeout = options.timeout};
+}
+
+}  // namespace
+
+Work gatherv(const Group& group, ConstBuffer input, Buffer output,
+             const CollectiveOptions& options, Counts counts) {
+  const Move move =
+      prepare_uneven(group, Operation::kGather, input, output, options, counts);
+  return group.core().submit(
+      options.async, [move, &core = group.core()] { run_gatherv(core, move); });
+}
+
+Work scatterv(const Group& group, ConstBuffer input, Buffer output,
+              const CollectiveOptions& options, Counts counts) {
+  const Move move = prepare_uneven(group, Operation::kScatter, input, output,
+                                   options, counts);
+  return group.core().submit(options.async, [move, &core = group.core()] {
+    run_scatterv(core, move);
+  });
+}
+
+Work all_gather(const Group& group, ConstBuffer input, Buffer output,
+                const CollectiveOptions& options, Counts counts) {
+  constexpr auto kThis = Operation::kAllGather;
+  check_member(group, kThis);
+  const Move move = prepare(group, kThis, input, output, options, counts);
+  return group.core().submit(options.async, [move, &core = group.core()] {
+    run_all_gather(core, move);
+  });
+}
+
+Work gather(const Group& group, ConstBuffer input, Buffer output,
+            const CollectiveOptions& options, Counts counts) {
+  constexpr auto kThis = Operation::kGather;
+  check_root(group, kThis, options.root);
+  const Move move = prepare(group, kThis, input, output, options, counts);
+  return group.core().submit(
+      options.async, [move, &core = group.core()] { run_gather(core, move); });
+}
+
+Work scatter(const Group& group, ConstBuffer input, Buffer output,
+             const CollectiveOptions& options, Counts counts) {
+  constexpr auto kThis = Operation::kScatter;
+  check_root(group, kThis, options.root);
+  const Move move = prepare(group, kThis, input, output, options, counts);
+  return group.core().submit(
+      options.async, [move, &core = group.core()] { run_scatter(core, move); });
+}
+
+}  // namespace sheaf::comm

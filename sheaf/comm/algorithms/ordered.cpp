@@ -1,0 +1,154 @@
+// Reproducible reductions across hosts. The buffer is taken in segments, a
+// segment cut into one part per rank. Everyone sends each part to its owner,
+// who sums what came in the order of ranks; then owners send the sums to all,
+// or to the root. A reduce-scatter has its owners by definition.
+// Cost per rank and segment: P-1 messages and (P-1)/P of the buffer for the
+// sums, and as much again to hand them out (to a root: 1 message, 1/P). Hosts
+// with p ranks send p times what the tiers would.
+
+#include "sheaf/comm/algorithms/ordered.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "sheaf/comm/group/messages.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;
+
+// Sums the part of this rank; parts[r] are the elements of rank r.
+class PartSum {
+ public:
+  PartSum(Call& call, const Reduction& reduction)
+      : call_(call),
+        reduction_(reduction),
+        ranks_(call.layout().size()),
+        me_(call.layout().rank),
+        element_(size_of(reduction.dtype)) {}
+
+  // All of this rank's messages have left when it returns, so that the input
+  // may be written.
+  void sum(const std::byte* input, const std::vector<Range>& parts,
+           std::byte* output) {
+    const Range mine = parts[static_cast<std::size_t>(me_)];
+    const std::size_t bytes = mine.count * element_;
+    incoming_.resize(bytes * static_cast<std::size_t>(ranks_));
+    std::vector<const void*> sources;
+    Messages messages(call_);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      std::byte* place =
+          incoming_.data() + static_cast<std::size_t>(rank) * bytes;
+      sources.push_back(rank == me_ ? input + mine.begin * element_ : place);
+      if (rank != me_) messages.receive(rank, place, bytes);
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const Range theirs = parts[static_cast<std::size_t>(rank)];
+      if (rank != me_)
+        messages.send(rank, input + theirs.begin * element_,
+                      theirs.count * element_);
+    }
+    messages.wait();
+    void* const outputs[] = {output};
+    reduce(reduction_, sources, outputs, mine.count);
+  }
+
+ private:
+  Call& call_;
+  const Reduction& reduction_;
+  const int ranks_;
+  const int me_;
+  const std::size_t element_;
+  std::vector<std::byte> incoming_;
+};
+
+std::vector<Range> parts_of(Range whole, int ranks) {
+  std::vector<Range> parts;
+  for (int rank = 0; rank < ranks; ++rank)
+    parts.push_back(part_of(whole, rank, ranks));
+  return parts;
+}
+
+// Calls fn(parts) for each segment.
+template <class Fn>
+void for_each_segment(Call& call, std::size_t count, std::size_t element,
+                      Fn fn) {
+  const std::size_t segment = kSegmentBytes / element;
+  for (std::size_t begin = 0; begin < count; begin += segment)
+    fn(parts_of({begin, std::min(segment, count - begin)},
+                call.layout().size()));
+}
+
+}  // namespace
+
+void ordered_all_reduce(Call& call, const std::byte* input, std::byte* output,
+                        std::size_t count, const Reduction& reduction) {
+  const int me = call.layout().rank;
+  const std::size_t element = size_of(reduction.dtype);
+  PartSum part_sum(call, reduction);
+  for_each_segment(call, count, element, [&](const auto& parts) {
+    const Range mine = parts[static_cast<std::size_t>(me)];
+    std::byte* sum = output + mine.begin * element;
+    part_sum.sum(input, parts, sum);
+    Messages messages(call);
+    for (int rank = 0; rank < call.layout().size(); ++rank) {
+      if (rank == me) continue;
+      const Range theirs = parts[static_cast<std::size_t>(rank)];
+      messages.receive(rank, output + theirs.begin * element,
+                       theirs.count * element);
+      messages.send(rank, sum, mine.count * element);
+    }
+    messages.wait();
+  });
+}
+
+void ordered_reduce(Call& call, const std::byte* input, std::byte* output,
+                    std::size_t count, const Reduction& reduction, int root) {
+  const int me = call.layout().rank;
+  const std::size_t element = size_of(reduction.dtype);
+  PartSum part_sum(call, reduction);
+  std::vector<std::byte> kept;
+  for_each_segment(call, count, element, [&](const auto& parts) {
+    const Range mine = parts[static_cast<std::size_t>(me)];
+    kept.resize(mine.count * element);
+    std::byte* sum = me == root ? output + mine.begin * element : kept.data();
+    part_sum.sum(input, parts, sum);
+    Messages messages(call);
+    if (me != root) messages.send(root, sum, mine.count * element);
+    for (int rank = 0; me == root && rank < call.layout().size(); ++rank) {
+      const Range theirs = parts[static_cast<std::size_t>(rank)];
+      if (rank != me)
+        messages.receive(rank, output + theirs.begin * element,
+                         theirs.count * element);
+    }
+    messages.wait();
+  });
+}
+
+// Segments take as much of every block. The sums are kept until the input has
+// been read to its end, for the output may lie in it.
+void ordered_reduce_scatter(Call& call, const std::byte* input,
+                            std::byte* output, const std::vector<Range>& blocks,
+                            const Reduction& reduction) {
+  const std::size_t element = size_of(reduction.dtype);
+  const auto me = static_cast<std::size_t>(call.layout().rank);
+  std::size_t total = 0;
+  for (const Range& block : blocks) total += block.count;
+  const auto segments = static_cast<int>(total * element / kSegmentBytes) + 1;
+  PartSum part_sum(call, reduction);
+  const std::size_t bytes = blocks[me].count * element;
+  const auto sums = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::byte* to = sums.get();
+  for (int segment = 0; segment < segments; ++segment) {
+    std::vector<Range> parts;
+    for (const Range& block : blocks)
+      parts.push_back(part_of(block, segment, segments));
+    part_sum.sum(input, parts, to);
+    to += parts[me].count * element;
+  }
+  if (bytes) std::memcpy(output, sums.get(), bytes);
+}
+
+}  // namespace sheaf::comm

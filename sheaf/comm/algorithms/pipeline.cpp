@@ -1,0 +1,222 @@
+// Words. A *lane* is a rank's share of the host's traffic with other hosts; a
+// host has as many lanes as its fullest peer has ranks, and lane l belongs to
+// member l modulo the host's size. The buffer is cut into *pieces*, a piece
+// into one range per lane.
+//
+// Each piece goes through five stages, and several pieces are under way at
+// once, so that hosts compute while others' bytes travel:
+//   stage    copy the input into the own place in shared memory
+//   collect  a lane's owner reduces its range over the members of the host
+//   exchange the lane's owners on all hosts run a schedule between them
+//   deliver  the owner writes the range into the place of every member
+//   take     members copy their place to their output
+// Buffers in the arena are their own places: nothing is staged or taken.
+//
+// The result goes where the input was, because those cache lines have just
+// come to the owner: a place of its own for the result would have to be taken
+// away from its readers' caches first, and measured half as fast.
+//
+// Sums, averages and products of 16-bit floats stay in f32 from collect until
+// the exchange finishes them, and are rounded once, there: a sum of some ranks
+// may leave f16's range, or cancel, where the result does not.
+//
+// Members follow each other by counters. A broadcast has one source and
+// nothing to add, a reduce one target.
+//
+// Bytes inside a host, per rank and S bytes of buffer: in the arena S read and
+// S written; otherwise 2(1 - 1/p) S more, through places that stay in cache.
+
+#include "sheaf/comm/algorithms/pipeline.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sheaf::comm {
+namespace {
+
+Counter& ready(Progress& progress) { return progress.ready; }
+Counter& staged(Progress& progress) { return progress.staged; }
+
+}  // namespace
+
+Whereabouts whereabouts(HostMemory& memory, const void* input,
+                        const void* output, std::size_t bytes) {
+  Whereabouts where;
+  if (input && memory.is_mine(input, bytes)) where.input = memory.offset(input);
+  if (output && memory.is_mine(output, bytes))
+    where.output = memory.offset(output);
+  return where;
+}
+
+Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
+    : call_(call),
+      job_(job),
+      plan_(plan),
+      flat_(plan.is_flat ? flat_layout(call.layout()) : Layout{}),
+      layout_(plan.is_flat ? flat_ : call.layout()),
+      local_(call.local()),
+      size_(layout_.local_count()),
+      me_(layout_.local),
+      element_(size_of(job.reduction.dtype)),
+      base_(call.group().pieces()) {
+  const auto root = static_cast<std::size_t>(job.root);
+  if (layout_.host_of[root] == layout_.host)
+    root_member_ = layout_.local_of[root];
+  find_buffers();
+  is_staged_ = needs_staging();
+  is_wide_ = has_network() && job.flow != Flow::kBroadcast &&
+             has_wide_partials(job.reduction);
+  const bool is_one_piece = !is_staged_ && !has_network();
+  // The same on all hosts, whether they stage or not.
+  const std::size_t piece_bytes = std::min(plan.piece_bytes, kMaxPieceBytes);
+  piece_elements_ = is_one_piece
+                        ? job.count
+                        : std::max<std::size_t>(1, piece_bytes / element_);
+  pieces_ = job.count == 0 ? 0
+            : is_one_piece
+                ? 1
+                : (job.count + piece_elements_ - 1) / piece_elements_;
+  for (int lane = 0; has_network() && lane < plan.lanes; ++lane) {
+    auto& peers = lane_peers_.emplace_back();
+    for (const auto& members : layout_.hosts)
+      peers.push_back(call.group().world_rank(
+          members[static_cast<std::size_t>(lane) % members.size()]));
+  }
+  if (has_network() && owns_lanes(me_) && !job.output)
+    scratch_.resize(kWindow * piece_elements_ * element_);
+  under_way_.resize(kWindow);
+}
+
+void Pipeline::find_buffers() {
+  HostMemory& memory = call_.group().runtime().memory();
+  const Layout& world = call_.group().runtime().layout();
+  for (int member = 0; member < size_; ++member) {
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    if (member == me_) {
+      input = job_.input;
+      output = job_.output;
+    } else {
+      Whereabouts where;
+      std::memcpy(&where, call_.payload(member, sizeof where), sizeof where);
+      const int rank = layout_.local_ranks()[static_cast<std::size_t>(member)];
+      const auto world_rank =
+          static_cast<std::size_t>(call_.group().world_rank(rank));
+      std::byte* heap = memory.base(world.local_of[world_rank]);
+      if (where.input != Whereabouts::kNotShared) input = heap + where.input;
+      if (where.output != Whereabouts::kNotShared) output = heap + where.output;
+    }
+    inputs_.push_back(input);
+    outputs_.push_back(output);
+  }
+}
+
+bool Pipeline::needs_staging() const {
+  if (size_ == 1) return false;
+  HostMemory& memory = call_.group().runtime().memory();
+  // All members must come to the same answer, so this rank's own buffers
+  // count as its peers see them.
+  const auto mine =
+      whereabouts(memory, job_.input, job_.output, job_.count * element_);
+  for (int member = 0; member < size_; ++member) {
+    const auto index = static_cast<std::size_t>(member);
+    const bool has_input = member == me_ ? mine.input != Whereabouts::kNotShared
+                                         : inputs_[index] != nullptr;
+    const bool has_output = member == me_
+                                ? mine.output != Whereabouts::kNotShared
+                                : outputs_[index] != nullptr;
+    if (is_source(member) && !has_input) return true;
+    if (is_target(member) && !has_output) return true;
+  }
+  return false;
+}
+
+PipelineTimes Pipeline::run() {
+  while (next_deliver_ < pieces_ || next_take_ < pieces_) {
+    if (step()) {
+      call_.progress();
+    } else if (next_collect_ > next_deliver_) {
+      call_.idle();  // bytes travel: the transport wants to be polled
+    } else {
+      wait_for_local();
+    }
+  }
+  // Nobody may touch a buffer in the arena before all have done their part.
+  if (!is_staged_ && size_ > 1) wait_for_others(ready, count_at(pieces_));
+  // Counters that this call did not use keep up, for their distance counts.
+  Progress& mine = progress(me_);
+  for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})
+    counter->value.store(count_at(pieces_), std::memory_order_release);
+  call_.group().add_pieces(static_cast<std::uint32_t>(pieces_));
+  return times_;
+}
+
+// One round: moves every stage that can be moved.
+bool Pipeline::step() {
+  bool has_moved = false;
+  if (can_stage()) {
+    stage(next_stage_++);
+    has_moved = true;
+  }
+  if (can_collect()) {
+    collect(next_collect_++);
+    has_moved = true;
+  }
+  if (advance_tasks()) has_moved = true;
+  if (next_deliver_ < next_collect_ && is_exchanged(next_deliver_)) {
+    deliver(next_deliver_++);
+    has_moved = true;
+  }
+  if (can_take()) {
+    take(next_take_++);
+    has_moved = true;
+  }
+  return has_moved;
+}
+
+// Nothing can be done before another member of the host moves: sleep on it.
+void Pipeline::wait_for_local() {
+  if (next_collect_ < next_stage_)
+    wait_for_others(staged, count_at(next_collect_ + 1));
+  else
+    wait_for_others(ready, count_at(next_take_ + 1));
+}
+
+// A place is free when its last result was taken: then all owners are ready,
+// so that nobody reads the last input any more either.
+bool Pipeline::can_stage() const {
+  return next_stage_ < pieces_ &&
+         (!is_staged_ || next_stage_ < next_take_ + kWindow);
+}
+
+bool Pipeline::can_collect() const {
+  if (next_collect_ == next_stage_) return false;
+  if (next_collect_ >= next_deliver_ + kWindow) return false;
+  return !is_staged_ || others_reached(staged, count_at(next_collect_ + 1));
+}
+
+bool Pipeline::can_take() const {
+  if (next_take_ >= next_deliver_) return false;
+  return !is_staged_ || others_reached(ready, count_at(next_take_ + 1));
+}
+
+Progress& Pipeline::progress(int member) const {
+  return local_.progress(plan_.is_flat ? local_.me() : member);
+}
+
+template <class Pick>
+bool Pipeline::others_reached(Pick pick, std::uint32_t target) const {
+  for (int member = 0; member < size_; ++member)
+    if (member != me_ && !pick(progress(member)).has_reached(target))
+      return false;
+  return true;
+}
+
+template <class Pick>
+void Pipeline::wait_for_others(Pick pick, std::uint32_t target) {
+  for (int member = 0; member < size_; ++member)
+    if (member != me_)
+      call_.wait(pick(progress(member)), progress(member).sleepers, target);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,218 @@
+// What a piece goes through: see pipeline.cpp for the words.
+
+#include <algorithm>
+#include <cstring>
+
+#include "sheaf/comm/algorithms/pipeline.hpp"
+#include "sheaf/comm/transport/tags.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kLine = 64;
+
+class AddTime {
+ public:
+  explicit AddTime(std::int64_t& total) : total_(total), start_(now_ns()) {}
+  ~AddTime() { total_ += now_ns() - start_; }
+  AddTime(const AddTime&) = delete;
+  AddTime& operator=(const AddTime&) = delete;
+
+ private:
+  std::int64_t& total_;
+  std::int64_t start_;
+};
+
+}  // namespace
+
+void Pipeline::stage(std::size_t piece) {
+  if (!is_staged_) return;
+  const AddTime watch(times_.local_ns);
+  for (int lane = 0; is_source(me_) && lane < plan_.lanes; ++lane) {
+    if (is_mine(lane)) continue;
+    const Range range = lane_range(piece, lane);
+    std::memcpy(place_for(me_, piece, range),
+                job_.input + range.begin * element_, bytes(range));
+  }
+  Progress& mine = progress(me_);
+  publish(mine.staged, mine.sleepers, count_at(piece + 1));
+}
+
+void Pipeline::collect(std::size_t piece) {
+  const AddTime watch(times_.local_ns);
+  for (int lane = me_; lane < plan_.lanes; lane += size_) {
+    std::unique_ptr<float[]> partials;
+    if (is_wide_)
+      partials = std::make_unique_for_overwrite<float[]>(
+          lane_range(piece, lane).count);
+    collect_lane(piece, lane, partials.get());
+    if (has_network()) start_task(piece, lane, std::move(partials));
+  }
+}
+
+void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
+  const Range range = lane_range(piece, lane);
+  if (range.count == 0) return;
+  std::vector<const void*> sources;
+  for (int member = 0; member < size_; ++member) {
+    if (!is_source(member)) continue;
+    const bool is_in_place = member == me_ || !is_staged_;
+    sources.push_back(is_in_place ? inputs_[static_cast<std::size_t>(member)] +
+                                        range.begin * element_
+                                  : place_for(member, piece, range));
+  }
+  if (sources.empty()) return;  // the exchange brings it
+  if (partials)
+    return reduce_to_partials(job_.reduction, sources, partials, range.count);
+  std::vector<void*> outputs;
+  if (has_network() || is_target(me_)) outputs.push_back(work(piece, range));
+  for (int member = 0; !has_network() && member < size_; ++member)
+    if (member != me_ && is_target(member))
+      outputs.push_back(place_for(member, piece, range));
+  if (sources.size() == 1 && outputs.size() == 1 && sources[0] == outputs[0])
+    return;  // the root of a broadcast
+  Reduction how = job_.reduction;
+  if (has_network()) how.divisor = 1;  // the exchange finishes
+  reduce(how, sources, outputs, range.count);
+}
+
+void Pipeline::start_task(std::size_t piece, int lane,
+                          std::unique_ptr<float[]> partials) {
+  const Range range = lane_range(piece, lane);
+  if (range.count == 0) return;
+  const Tag place = static_cast<Tag>((piece & 63) << 9 |
+                                     (static_cast<std::size_t>(lane) & 511));
+  under_way_[piece % kWindow].tasks.emplace_back(
+      call_.group().runtime().transport(),
+      lane_peers_[static_cast<std::size_t>(lane)],
+      make_tag(call_.is_end() ? TagKind::kEnd : TagKind::kData,
+               call_.group().id(), place),
+      schedule({0, range.count}), work(piece, range), job_.reduction,
+      std::move(partials));
+}
+
+Schedule Pipeline::schedule(Range range) const {
+  const int hosts = layout_.host_count();
+  const int root_host = layout_.host_of[static_cast<std::size_t>(job_.root)];
+  switch (job_.flow) {
+    case Flow::kReduce:
+      return reduce_schedule(hosts, layout_.host, root_host, range);
+    case Flow::kBroadcast:
+      return broadcast_schedule(hosts, layout_.host, root_host, range);
+    default:
+      return tiers_schedule(plan_.outer_dims, plan_.tier_algorithms,
+                            layout_.host, range);
+  }
+}
+
+bool Pipeline::advance_tasks() {
+  if (!has_network() || next_collect_ == next_deliver_) return false;
+  bool has_moved = false;
+  for (std::size_t piece = next_deliver_; piece < next_collect_; ++piece)
+    for (LaneTask& task : under_way_[piece % kWindow].tasks)
+      if (!task.has_ended() && task.advance()) has_moved = true;
+  note_tiers();
+  return has_moved;
+}
+
+// What was under way at the last look was so until now.
+void Pipeline::note_tiers() {
+  const std::int64_t now = now_ns();
+  if (busy_tiers_.any()) times_.network_ns += now - noted_ns_;
+  for (std::size_t tier = 0; tier < busy_tiers_.size(); ++tier) {
+    if (!busy_tiers_[tier]) continue;
+    TierTime& time = times_.tiers[tier];
+    if (time.busy_ns == 0) time.first_ns = noted_ns_;
+    time.busy_ns += now - noted_ns_;
+    time.last_ns = now;
+  }
+  noted_ns_ = now;
+  busy_tiers_.reset();
+  for (const Piece& piece : under_way_)
+    for (const LaneTask& task : piece.tasks)
+      if (!task.has_ended())
+        busy_tiers_.set(static_cast<std::size_t>(task.tier()));
+}
+
+bool Pipeline::is_exchanged(std::size_t piece) const {
+  const auto& tasks = under_way_[piece % kWindow].tasks;
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [](const LaneTask& task) { return task.has_ended(); });
+}
+
+void Pipeline::deliver(std::size_t piece) {
+  const AddTime watch(times_.local_ns);
+  under_way_[piece % kWindow].tasks.clear();
+  for (int lane = me_; has_network() && lane < plan_.lanes; lane += size_) {
+    const Range range = lane_range(piece, lane);
+    for (int member = 0; member < size_; ++member)
+      if (member != me_ && is_target(member))
+        std::memcpy(place_for(member, piece, range), work(piece, range),
+                    bytes(range));
+  }
+  if (size_ == 1) return;
+  Progress& mine = progress(me_);
+  publish(mine.ready, mine.sleepers, count_at(piece + 1));
+}
+
+void Pipeline::take(std::size_t piece) {
+  if (!is_staged_) return;
+  const AddTime watch(times_.local_ns);
+  for (int lane = 0; is_target(me_) && lane < plan_.lanes; ++lane) {
+    if (is_mine(lane)) continue;
+    const Range range = lane_range(piece, lane);
+    std::memcpy(job_.output + range.begin * element_,
+                place_for(me_, piece, range), bytes(range));
+  }
+}
+
+Range Pipeline::piece_range(std::size_t piece) const {
+  const std::size_t begin = piece * piece_elements_;
+  return {begin, std::min(piece_elements_, job_.count - begin)};
+}
+
+// Whole cache lines, so that no line has two writers.
+Range Pipeline::lane_range(std::size_t piece, int lane) const {
+  const Range whole = piece_range(piece);
+  const std::size_t unit = kLine / element_;
+  const std::size_t units = (whole.count + unit - 1) / unit;
+  const auto cut = [&](int index) {
+    const std::size_t at = units * static_cast<std::size_t>(index) /
+                           static_cast<std::size_t>(plan_.lanes) * unit;
+    return std::min(at, whole.count);
+  };
+  return {whole.begin + cut(lane), cut(lane + 1) - cut(lane)};
+}
+
+// Where an owner writes a member's part of the result.
+std::byte* Pipeline::place_for(int member, std::size_t piece,
+                               Range range) const {
+  if (!is_staged_)
+    return outputs_[static_cast<std::size_t>(member)] + range.begin * element_;
+  return local_.place(member, piece) +
+         (range.begin - piece_range(piece).begin) * element_;
+}
+
+bool Pipeline::is_source(int member) const {
+  return job_.flow != Flow::kBroadcast || member == root_member_;
+}
+
+bool Pipeline::is_target(int member) const {
+  switch (job_.flow) {
+    case Flow::kReduce:
+      return member == root_member_;
+    case Flow::kBroadcast:
+      return member != root_member_;
+    default:
+      return true;
+  }
+}
+
+std::byte* Pipeline::work(std::size_t piece, Range range) {
+  if (job_.output) return job_.output + range.begin * element_;
+  return scratch_.data() + (piece % kWindow * piece_elements_ +
+                            (range.begin - piece_range(piece).begin)) *
+                               element_;
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,70 @@
+#pragma once
+// Algorithms between hosts are lists of steps. A step sends one range of the
+// buffer and receives another; the next one begins when both are done. One
+// file per algorithm makes the list; LaneTask carries it out.
+//
+// `places` are the participants 0 .. size-1; `me` is one of them; ranges count
+// elements. Every element is finished (reduced for the last time) at exactly
+// one place, so that all places end with the same bits.
+
+#include <cstddef>
+#include <vector>
+
+#include "sheaf/comm/choice/pipeline_plan.hpp"
+#include "sheaf/topo/dims.hpp"
+
+namespace sheaf::comm {
+
+struct Range {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+struct Step {
+  int send_to = -1;  // -1: sends nothing
+  Range sent{};
+  int receive_from = -1;
+  Range received{};
+  bool adds = false;        // the received range is reduced into the buffer
+  bool finishes = false;    // and for the last time: an average is divided here
+  bool is_partial = false;  // the sent range is not finished yet
+  int tier = 0;             // of tiers_schedule: for reports
+};
+
+using Schedule = std::vector<Step>;
+
+// The part `index` of `parts` of a range, equal up to one element.
+Range part_of(Range range, int index, int parts);
+
+// All-reduce.
+Schedule ring_schedule(int size, int me, Range range);
+Schedule halving_schedule(int size, int me, Range range);
+Schedule tree_schedule(int size, int me, Range range);
+
+// All-reduce tier by tier: reduce-scatter from the first tier to the last,
+// all-gather back. place = i0 + d0 * (i1 + d1 * ...). One algorithm per tier;
+// a tree can only be the last tier.
+Schedule tiers_schedule(const std::vector<int>& dims,
+                        const std::vector<TierAlgorithm>& algorithms, int me,
+                        Range range);
+
+// Reduction to one place, and from one place to all, by a binomial tree.
+Schedule reduce_schedule(int size, int me, int root, Range range);
+Schedule broadcast_schedule(int size, int me, int root, Range range);
+
+// The halves of all-reduce, over `members` (places on the wire) of which this
+// is number `me`. Reduce-scatter leaves part `owned` finished here.
+struct Scattered {
+  Schedule steps;
+  Range owned;
+};
+Scattered ring_reduce_scatter(const std::vector<int>& members, int me,
+                              Range range, bool finishes);
+Schedule ring_all_gather(const std::vector<int>& members, int me, Range range);
+// Members must be a power of two.
+Scattered halving_reduce_scatter(const std::vector<int>& members, int me,
+                                 Range range, bool finishes);
+Schedule doubling_all_gather(const std::vector<int>& members, int me,
+                             Range range);
+
+}  // namespace sheaf::comm

@@ -1,0 +1,114 @@
+#include "sheaf/comm/choice/candidates.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sheaf/comm/choice/choice_tiers.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kSmallestPiece = std::size_t{64} << 10;
+// Of each lane between hosts.
+constexpr std::array kLanePieces{std::size_t{1} << 20, std::size_t{256} << 10};
+// A tree sends the whole buffer at each level: for latency only.
+constexpr std::size_t kLargestTreeBytes = std::size_t{1} << 20;
+
+class List {
+ public:
+  explicit List(const Layout& layout) : layout_(layout) {}
+  void add(const Choice& choice) {
+    std::string text = text_of(choice, layout_);
+    if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
+    texts_.push_back(std::move(text));
+    choices_.push_back(choice);
+  }
+  std::vector<Choice> take() { return std::move(choices_); }
+
+ private:
+  const Layout& layout_;
+  std::vector<std::string> texts_;
+  std::vector<Choice> choices_;
+};
+
+void add_pieces(List& list, const Layout& layout, std::size_t bytes) {
+  Choice choice;
+  choice.plan.lanes = layout.local_count();
+  choice.plan.outer_dims = {1};
+  choice.plan.tier_algorithms = {TierAlgorithm::kRing};
+  for (std::size_t piece = kSmallestPiece; piece <= kMaxPieceBytes;
+       piece *= 2) {
+    choice.plan.piece_bytes = piece;
+    list.add(choice);
+    if (piece >= bytes) break;  // larger ones are the same
+  }
+}
+
+std::vector<TierAlgorithm> algorithms_for(int size, bool is_last,
+                                          std::size_t bytes) {
+  std::vector<TierAlgorithm> algorithms{TierAlgorithm::kRing};
+  // With two, a ring is halving.
+  if (size > 2) algorithms.push_back(TierAlgorithm::kHalving);
+  if (size > 1 && is_last && bytes <= kLargestTreeBytes)
+    algorithms.push_back(TierAlgorithm::kTree);
+  return algorithms;
+}
+
+// Every combination of algorithms, tier by tier.
+void add_tiers(List& list, Choice choice, std::size_t bytes) {
+  auto& chosen = choice.plan.tier_algorithms;
+  const std::size_t tier = chosen.size();
+  if (tier == choice.plan.outer_dims.size()) return list.add(choice);
+  const int size = choice.plan.outer_dims[tier];
+  const bool is_last = tier + 1 == choice.plan.outer_dims.size();
+  for (const TierAlgorithm algorithm : algorithms_for(size, is_last, bytes)) {
+    chosen.push_back(algorithm);
+    add_tiers(list, choice, bytes);
+    chosen.pop_back();
+  }
+}
+
+void add_hierarchies(List& list, const Layout& layout, const Choice& usual,
+                     std::size_t bytes) {
+  for (const int lanes : {layout.widest_host(), 1})
+    for (const std::size_t piece : kLanePieces) {
+      Choice choice;
+      choice.plan.lanes = lanes;
+      choice.plan.piece_bytes = piece * static_cast<std::size_t>(lanes);
+      choice.plan.outer_dims = {layout.host_count()};
+      if (!usual.plan.is_flat && !usual.plan.outer_dims.empty())
+        choice.plan.outer_dims = usual.plan.outer_dims;
+      // Where all fits into the smallest piece, the largest does the same.
+      const bool is_same =
+          bytes <= kLanePieces.back() * static_cast<std::size_t>(lanes);
+      if (!is_same || piece == kLanePieces.front())
+        add_tiers(list, choice, bytes);
+    }
+}
+
+void add_flat(List& list, std::vector<int> dims) {
+  Choice choice;
+  choice.plan.is_flat = true;
+  choice.plan.piece_bytes = kMaxPieceBytes;
+  choice.plan.tier_algorithms.assign(dims.size(), TierAlgorithm::kRing);
+  choice.plan.outer_dims = std::move(dims);
+  list.add(choice);
+}
+
+}  // namespace
+
+std::vector<Choice> candidates(const Layout& layout, const Choice& usual,
+                               std::size_t bytes) {
+  List list(layout);
+  if (layout.host_count() > 1) {
+    add_hierarchies(list, layout, usual, bytes);
+  } else {
+    if (bytes <= kSmallBytes) list.add({Route::kSmall, {}});
+    add_pieces(list, layout, bytes);
+  }
+  add_flat(list, {layout.size()});
+  list.add(usual);
+  return list.take();
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,207 @@
+#include "sheaf/comm/choice/select.hpp"
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/choice/tuner.hpp"
+#include "sheaf/topo/cost.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+// Below this a host's traffic goes through one rank: fewer messages count for
+// more than shared work.
+constexpr std::size_t kOneLaneBytes = std::size_t{64} << 10;
+constexpr std::size_t kHostPieceBytes = std::size_t{256} << 10;
+
+// Everyone reads everyone's slot, so the limit falls with the ranks.
+std::size_t small_limit(int ranks) {
+  return std::min(
+      kSmallBytes,
+      4 * kSmallBytes / static_cast<std::size_t>(std::max(1, ranks)));
+}
+
+// The tiers that are left to the network when shared memory does the first:
+// declared dimensions whose leading product is the size of every host.
+std::optional<std::vector<int>> outer_dims(const GroupCore& group,
+                                           const topo::Dims& dims) {
+  if (!group.layout().is_uniform()) return std::nullopt;
+  int product = 1;
+  for (std::size_t i = 0; i <= dims.sizes.size(); ++i) {
+    if (product == group.layout().local_count())
+      return std::vector<int>(dims.sizes.begin() + static_cast<long>(i),
+                              dims.sizes.end());
+    if (i < dims.sizes.size()) product *= dims.sizes[i];
+  }
+  return std::nullopt;
+}
+
+TierAlgorithm fastest(const topo::Machine& machine, int size, double bytes,
+                      double share, bool is_last) {
+  topo::Flat tier{.ranks = size,
+                  .link = machine.network,
+                  .reduce_gbs = machine.reduce_gbs,
+                  .message_us = machine.message_us};
+  tier.link.bandwidth_gbs *= share;  // of the host's egress
+  const double ring = topo::ring_all_reduce_us(tier, bytes);
+  const double halving = topo::halving_all_reduce_us(tier, bytes);
+  const double tree = topo::tree_all_reduce_us(tier, bytes);
+  if (is_last && tree < ring && tree < halving) return TierAlgorithm::kTree;
+  return halving < ring ? TierAlgorithm::kHalving : TierAlgorithm::kRing;
+}
+
+std::vector<TierAlgorithm> best_tiers(const topo::Machine& machine,
+                                      const PipelinePlan& plan,
+                                      std::size_t bytes) {
+  std::vector<TierAlgorithm> algorithms;
+  double left = static_cast<double>(bytes) / plan.lanes;
+  for (std::size_t i = 0; i < plan.outer_dims.size(); ++i) {
+    const int size = plan.outer_dims[i];
+    algorithms.push_back(fastest(machine, size, left, 1.0 / plan.lanes,
+                                 i + 1 == plan.outer_dims.size()));
+    left /= size;
+  }
+  return algorithms;
+}
+
+PipelinePlan shared_plan(GroupCore& group, std::size_t bytes) {
+  const Layout& layout = group.layout();
+  PipelinePlan plan;
+  if (layout.host_count() == 1) {
+    plan.lanes = layout.local_count();
+    plan.piece_bytes = kHostPieceBytes;
+  } else {
+    plan.lanes = bytes <= kOneLaneBytes ? 1 : layout.widest_host();
+    plan.piece_bytes = kMaxPieceBytes;  // the same on all hosts
+  }
+  plan.outer_dims = {layout.host_count()};
+  return plan;
+}
+
+PipelinePlan flat_plan(std::vector<int> dims, TierAlgorithm algorithm) {
+  PipelinePlan plan;
+  plan.is_flat = true;
+  plan.piece_bytes = kMaxPieceBytes;
+  plan.tier_algorithms.assign(dims.size(), algorithm);
+  plan.outer_dims = std::move(dims);
+  return plan;
+}
+
+std::optional<topo::Dims> declared(GroupCore& group) {
+  const auto& dims = group.runtime().options().dims;
+  // Declared for the world; smaller groups follow their hosts.
+  if (!dims || dims->product() != group.size()) return std::nullopt;
+  return dims;
+}
+
+Choice forced(GroupCore& group, Algorithm algorithm, std::size_t bytes) {
+  const bool is_one_host = group.layout().host_count() == 1;
+  const std::vector<int> all{group.size()};
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return {Route::kPipeline, flat_plan(all, TierAlgorithm::kRing)};
+    case Algorithm::kHalving:
+      return {Route::kPipeline, flat_plan(all, TierAlgorithm::kHalving)};
+    case Algorithm::kTree:
+      return {Route::kPipeline, flat_plan(all, TierAlgorithm::kTree)};
+    case Algorithm::kMpi:
+      return {Route::kMpi, {}};
+    case Algorithm::kShared:
+      SHEAF_CHECK(is_one_host, "algorithm shm needs all ranks on one host, ",
+                  "group ", group.id(), " has ", group.layout().host_count(),
+                  "; use hierarchical");
+      [[fallthrough]];
+    default: {
+      Choice choice{Route::kPipeline, shared_plan(group, bytes)};
+      choice.plan.tier_algorithms =
+          best_tiers(group.runtime().machine(), choice.plan, bytes);
+      return choice;
+    }
+  }
+}
+
+// Mode r, and n on processors: a ring in every declared dimension.
+Choice rings(GroupCore& group) {
+  const auto dims = declared(group);
+  return {Route::kPipeline,
+          flat_plan(dims ? dims->sizes : std::vector<int>{group.size()},
+                    TierAlgorithm::kRing)};
+}
+
+Choice best(GroupCore& group, std::size_t bytes) {
+  Choice choice{Route::kPipeline, shared_plan(group, bytes)};
+  if (const auto dims = declared(group)) {
+    const auto outer = outer_dims(group, *dims);
+    if (!outer) {
+      choice.plan = flat_plan(dims->sizes, TierAlgorithm::kRing);
+    } else if (!outer->empty()) {
+      choice.plan.outer_dims = *outer;
+    }
+  }
+  choice.plan.tier_algorithms =
+      best_tiers(group.runtime().machine(), choice.plan, bytes);
+  return choice;
+}
+
+bool fits_slot(GroupCore& group, std::size_t bytes) {
+  return group.layout().host_count() == 1 && bytes <= small_limit(group.size());
+}
+
+// Inside a host, shared memory adds in the order of ranks; no algorithm that
+// exchanges messages does.
+Choice in_order(GroupCore& group, std::size_t bytes) {
+  if (group.layout().host_count() > 1) return {Route::kOrdered, {}};
+  if (fits_slot(group, bytes)) return {Route::kSmall, {}};
+  return forced(group, Algorithm::kShared, bytes);
+}
+
+Algorithm forced_algorithm(GroupCore& group, const CollectiveOptions& options) {
+  if (options.algorithm != Algorithm::kAuto) return options.algorithm;
+  const auto& name = group.runtime().options().algorithm;
+  return name ? topo::parse_algorithm(*name) : Algorithm::kAuto;
+}
+
+}  // namespace
+
+std::string_view name_of(TierAlgorithm algorithm) noexcept {
+  switch (algorithm) {
+    case TierAlgorithm::kHalving:
+      return "halving";
+    case TierAlgorithm::kTree:
+      return "tree";
+    default:
+      return "ring";
+  }
+}
+
+bool is_reproducible(GroupCore& group, const CollectiveOptions& options) {
+  return options.reproducible || group.runtime().options().reproducible;
+}
+
+Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
+                         const CollectiveOptions& options) {
+  if (is_reproducible(group, options)) return in_order(group, bytes);
+  const Algorithm algorithm = forced_algorithm(group, options);
+  if (algorithm != Algorithm::kAuto) return forced(group, algorithm, bytes);
+  const auto& settings = group.runtime().options();
+  if (settings.mode == topo::Mode::kMpi) return {Route::kMpi, {}};
+  if (settings.mode == topo::Mode::kRing || settings.mode == topo::Mode::kNccl)
+    return rings(group);
+  const Choice usual =
+      fits_slot(group, bytes) ? Choice{Route::kSmall, {}} : best(group, bytes);
+  return settings.mode == topo::Mode::kExplore
+             ? Tuner::of(group).choose(dtype, bytes, usual)
+             : usual;
+}
+
+Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
+                     const CollectiveOptions& options) {
+  if (flow == Flow::kReduce && is_reproducible(group, options))
+    return in_order(group, bytes);
+  const Algorithm algorithm = forced_algorithm(group, options);
+  if (algorithm == Algorithm::kTree) return forced(group, algorithm, bytes);
+  if (fits_slot(group, bytes)) return {Route::kSmall, {}};
+  return {Route::kPipeline, shared_plan(group, bytes)};
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,40 @@
+#pragma once
+// Which algorithm serves a call: by force, by mode, or by predicted time.
+
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/choice/pipeline_plan.hpp"
+#include "sheaf/comm/group/group_core.hpp"
+#include "sheaf/comm/group/options.hpp"
+
+namespace sheaf::comm {
+
+enum class Route {
+  kSmall,     // in the arrival slot
+  kPipeline,  // collect, exchange, deliver; shared memory, tiers, or flat
+  kOrdered,   // ranks added 0, 1, 2 .. across hosts: see ordered.hpp
+  kMpi,       // MPI's reduce_scatter and allgatherv: mode m
+};
+
+struct Choice {
+  Route route = Route::kPipeline;
+  PipelinePlan plan;
+};
+
+// Whether bits may depend on nothing but the ranks' inputs: by the call or by
+// the world's options. It overrides the mode and a forced algorithm.
+bool is_reproducible(GroupCore& group, const CollectiveOptions& options);
+
+// Every rank of the group comes to the same choice. UsageError when what is
+// forced cannot serve this group.
+// In mode `p` this is a step of the exploration: once per call, in its job.
+Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
+                         const CollectiveOptions& options);
+// Reduce and broadcast.
+Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
+                     const CollectiveOptions& options);
+
+std::string_view name_of(TierAlgorithm algorithm) noexcept;
+
+}  // namespace sheaf::comm

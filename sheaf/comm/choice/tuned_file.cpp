@@ -1,0 +1,81 @@
+#include "sheaf/comm/choice/tuned_file.hpp"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/units.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kSchema = "sheaf.tuned.1";
+
+Json empty_file() {
+  return {{"schema", kSchema}, {"topologies", Json::object()}};
+}
+
+// A file of another version is replaced as well: times of other code say
+// little about this one.
+Json load(const fs::path& path) {
+  if (path.empty() || !fs::exists(path)) return empty_file();
+  try {
+    Json file = Json::parse(read_file(path));
+    SHEAF_CHECK(file.at("schema") == kSchema, "its schema is not ", kSchema);
+    SHEAF_CHECK(file.at("topologies").is_object(),
+                "its topologies are no object");
+    return file;
+  } catch (const std::exception& error) {
+    log_warn("{} is of no use, tuning starts anew: {}", path.string(),
+             error.what());
+    return empty_file();
+  }
+}
+
+}  // namespace
+
+fs::path tuned_path() {
+  if (const char* file = std::getenv("SHEAF_TUNED_FILE")) return file;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return fs::path(cache) / "sheaf" / "tuned.json";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return fs::path(home) / ".cache" / "sheaf" / "tuned.json";
+  return {};
+}
+
+std::optional<std::string> recall(const fs::path& path, const TunedKey& key) {
+  const Json file = load(path);
+  try {
+    return file.at("topologies")
+        .at(key.topology)
+        .at(std::string(name_of(key.dtype)))
+        .at(format_bytes_exactly(key.bytes))
+        .at("choice")
+        .get<std::string>();
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void remember(const fs::path& path, const TunedKey& key,
+              const std::string& choice, double microseconds) {
+  if (path.empty()) return;
+  try {
+    Json file = load(path);
+    file["topologies"][key.topology][std::string(name_of(key.dtype))]
+        [format_bytes_exactly(key.bytes)] = {{"choice", choice},
+                                             {"time_us", microseconds}};
+    if (path.has_parent_path()) fs::create_directories(path.parent_path());
+    write_file_atomically(path, file.dump(2) + "\n");
+  } catch (const std::exception& error) {
+    log_warn("what was tuned is not remembered: {}", error.what());
+  }
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,195 @@
+#include "sheaf/comm/ddl/dump.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/read_file.hpp"
+#include "sheaf/comm/ddl/dump_json.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::string_view kMagic = "SHEAFDMP";
+constexpr std::uint32_t kVersion = 1;
+// Magic, version, size and checksum of the header.
+constexpr std::size_t kPreambleBytes = 8 + 4 + 4 + 4;
+
+// CRC-32 as in zlib and PNG.
+std::uint32_t crc32(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> made{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      made[i] = i;
+      for (int bit = 0; bit < 8; ++bit)
+        made[i] = made[i] & 1 ? made[i] >> 1 ^ 0xedb88320u : made[i] >> 1;
+    }
+    return made;
+  }();
+  std::uint32_t crc = ~0u;
+  for (const char c : bytes)
+    crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ crc >> 8;
+  return ~crc;
+}
+
+std::string_view view_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void append_u32(std::string& out, std::uint32_t value) {
+  for (int shift = 0; shift < 32; shift += 8)
+    out += static_cast<char>(value >> shift & 0xff);
+}
+
+nlohmann::json section_of(const char* name,
+                          const std::vector<std::byte>& bytes) {
+  return {{"name", name},
+          {"bytes", bytes.size()},
+          {"crc32", crc32(view_of(bytes))}};
+}
+
+// Walks through the file and knows where it is.
+class Reader {
+ public:
+  Reader(std::string_view bytes, const std::string& path)
+      : bytes_(bytes), path_(path) {}
+
+  [[noreturn]] void fail(std::size_t offset, const std::string& what) const {
+    throw IoError(concat(path_, ": at offset ", offset, ": ", what));
+  }
+  std::size_t offset() const { return at_; }
+  std::string_view take(std::size_t count, const std::string& what) {
+    if (bytes_.size() - at_ < count)
+      fail(at_, concat(what, " has ", count, " bytes, but the file ends at ",
+                       bytes_.size(), "; it is cut off"));
+    at_ += count;
+    return bytes_.substr(at_ - count, count);
+  }
+  std::uint32_t take_u32(const std::string& what) {
+    const std::string_view bytes = take(4, what);
+    std::uint32_t value = 0;
+    for (std::size_t i = 4; i-- > 0;)
+      value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    return value;
+  }
+  std::string_view take_checked(std::size_t count, std::uint32_t crc,
+                                const std::string& what) {
+    const std::size_t begin = at_;
+    const std::string_view bytes = take(count, what);
+    if (const std::uint32_t found = crc32(bytes); found != crc)
+      fail(begin, concat(what, " has checksum ", found, " instead of ", crc,
+                         "; it is damaged"));
+    return bytes;
+  }
+  void expect_end() const {
+    if (at_ != bytes_.size())
+      fail(at_, concat("the dump ends, but the file has ", bytes_.size() - at_,
+                       " more bytes"));
+  }
+
+ private:
+  std::string_view bytes_;
+  const std::string& path_;
+  std::size_t at_ = 0;
+};
+
+std::string_view take_header(Reader& reader) {
+  if (reader.take(kMagic.size(), "the magic word") != kMagic)
+    reader.fail(0, concat("this is no dump: it does not begin with ", kMagic));
+  const std::uint32_t version = reader.take_u32("the version");
+  if (version != kVersion)
+    reader.fail(kMagic.size(), concat("this dump has version ", version,
+                                      ", this program reads ", kVersion));
+  const std::uint32_t bytes = reader.take_u32("the size of the header");
+  const std::uint32_t crc = reader.take_u32("the header's checksum");
+  return reader.take_checked(bytes, crc, "the header");
+}
+
+void take_section(Reader& reader, const nlohmann::json& section,
+                  std::vector<std::byte>& to, std::size_t wanted) {
+  const std::string name = "section '" + section.at("name").get<std::string>();
+  const std::size_t begin = reader.offset();
+  const std::string_view bytes =
+      reader.take_checked(section.at("bytes"), section.at("crc32"), name + "'");
+  if (bytes.size() != wanted)
+    reader.fail(begin, concat(name, "' has ", bytes.size(),
+                              " bytes, the call has ", wanted));
+  to.resize(bytes.size());
+  if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
+}
+
+Dump take_dump(Reader& reader) {
+  const auto header = nlohmann::json::parse(take_header(reader));
+  Dump dump = dump_of(header);
+  const std::size_t element = size_of(dump.call.dtype);
+  const std::size_t bytes = dump.call.count * element;
+  const auto& sections = header.at("sections");
+  take_section(reader, sections.at(0), dump.input, bytes);
+  take_section(reader, sections.at(1), dump.output, bytes);
+  take_section(
+      reader, sections.at(2), dump.window,
+      dump.window_count * element * static_cast<std::size_t>(dump.size()));
+  reader.expect_end();
+  return dump;
+}
+
+}  // namespace
+
+int Dump::size() const {
+  std::size_t ranks = 0;
+  for (const DumpHost& host : hosts) ranks += host.ranks.size();
+  return static_cast<int>(ranks);
+}
+
+std::filesystem::path dump_path(int world_rank, std::uint64_t iteration,
+                                int group) {
+  const char* folder = std::getenv("SHEAF_DUMP_DIR");
+  std::string name = concat("sheaf.dump.", world_rank, ".", iteration);
+  if (group != 0) name += concat(".group", group);
+  return std::filesystem::path(folder ? folder : ".") / name;
+}
+
+std::string format_dump(const Dump& dump) {
+  auto header = dump_header(dump);
+  header["sections"] = {section_of("input", dump.input),
+                        section_of("output", dump.output),
+                        section_of("window", dump.window)};
+  const std::string text =
+      header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string bytes(kMagic);
+  append_u32(bytes, kVersion);
+  append_u32(bytes, static_cast<std::uint32_t>(text.size()));
+  append_u32(bytes, crc32(text));
+  bytes.reserve(kPreambleBytes + text.size() + dump.input.size() +
+                dump.output.size() + dump.window.size());
+  bytes += text;
+  bytes += view_of(dump.input);
+  bytes += view_of(dump.output);
+  bytes += view_of(dump.window);
+  return bytes;
+}
+
+Dump parse_dump(const std::string& bytes, const std::string& path) {
+  Reader reader(bytes, path);
+  try {
+    return take_dump(reader);
+  } catch (const IoError&) {
+    throw;
+  } catch (const std::exception& error) {  // a header that says other things
+    reader.fail(kPreambleBytes, concat("the header: ", error.what()));
+  }
+}
+
+void write_dump(const Dump& dump, const std::filesystem::path& path) {
+  write_file_atomically(path, format_dump(dump));
+}
+
+Dump read_dump(const std::filesystem::path& path) {
+  return parse_dump(read_file(path), path.string());
+}
+
+}  // namespace sheaf::comm

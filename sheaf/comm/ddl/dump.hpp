@@ -1,0 +1,62 @@
+#pragma once
+// What a rank writes when a check fails: the call, its input and output, and a
+// few elements of every rank. docs/ddl.md describes the file.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sheaf/comm/ddl/reference.hpp"
+#include "sheaf/comm/host/fingerprint.hpp"
+
+namespace sheaf::comm {
+
+struct DumpHost {
+  std::string name;
+  std::vector<int> ranks;  // of the group
+  bool operator==(const DumpHost&) const = default;
+};
+
+struct Dump {
+  int rank = 0;  // in the group
+  int world_rank = 0;
+  int group = 0;
+  std::uint64_t iteration = 0;  // number of the all-reduce in its group
+  Fingerprint call;
+  std::vector<std::uint64_t> counts;  // of the buffers: one, or of all_reduce_n
+  double check = 0;
+  std::vector<DumpHost> hosts;
+  std::string options;
+  std::string transport;
+  Verdict verdict;     // of this rank's output
+  int worst_rank = 0;  // whose output is the worst
+  Finding worst;       // and where
+
+  std::vector<std::byte> input;   // all buffers, one behind the other
+  std::vector<std::byte> output;  // in the same way
+  // Elements [window_first, window_first + window_count) of every rank's
+  // input, rank by rank: the worst element and its neighbours.
+  std::uint64_t window_first = 0;
+  std::uint64_t window_count = 0;
+  std::vector<std::byte> window;
+
+  int size() const;  // ranks of the group
+  CheckRule rule() const { return {call.dtype, call.op, check}; }
+};
+
+// sheaf.dump.<world rank>.<iteration>, with ".group<id>" behind for groups
+// other than the world, in SHEAF_DUMP_DIR or the working folder.
+std::filesystem::path dump_path(int world_rank, std::uint64_t iteration,
+                                int group);
+
+// The bytes of the file. parse_dump: IoError names `path` and the offset of
+// what is missing, damaged or of another version.
+std::string format_dump(const Dump& dump);
+Dump parse_dump(const std::string& bytes, const std::string& path);
+
+void write_dump(const Dump& dump, const std::filesystem::path& path);
+Dump read_dump(const std::filesystem::path& path);
+
+}  // namespace sheaf::comm

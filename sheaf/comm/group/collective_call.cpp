@@ -1,0 +1,157 @@
+#include "sheaf/comm/group/collective_call.hpp"
+
+#include <array>
+#include <bit>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/transport/tags.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+// A fingerprint has no padding; whole words compare faster than its members.
+using Words = std::array<std::uint64_t, 3>;
+static_assert(sizeof(Words) == sizeof(Fingerprint));
+
+Fingerprint numbered(GroupCore& group, Fingerprint fingerprint) {
+  group.throw_if_failed();
+  fingerprint.sequence = group.next_sequence();
+  return fingerprint;
+}
+
+}  // namespace
+
+Call::Call(GroupCore& group, const Fingerprint& fingerprint,
+           std::chrono::milliseconds timeout)
+    : Watch(group, numbered(group, fingerprint), timeout) {
+  Runtime& runtime = group.runtime();
+  runtime.add_calls(1);
+  if (is_end())
+    runtime.my_end().note_end();
+  else
+    runtime.my_end().note_call(group.number_of(sequence()));
+}
+
+Call::~Call() {
+  Transport& transport = group_.runtime().transport();
+  transport.abandon(guard_send_);
+  transport.abandon(guard_receive_);
+  group_.runtime().add_calls(-1);
+}
+
+void Call::arrive(const void* data, std::size_t bytes) {
+  if (layout().host_count() > 1) start_guard();
+  local().arrive(fingerprint_, data, bytes);
+  if (local().size() == 1) return;
+  // Asking the clock costs a good part of a small operation.
+  const bool is_timed = group_.runtime().options().dump_iter > 0;
+  const std::int64_t start = is_timed ? now_ns() : 0;
+  for (int i = 0; i < local().size(); ++i) {
+    if (i == local().me()) continue;
+    Slot& slot = local().slot(i, sequence());
+    wait(slot.sequence, slot.sleepers, sequence());
+  }
+  if (is_timed) waited_ns_ = now_ns() - start;
+  if (!group_.runtime().has_guard()) return;
+  const auto mine = std::bit_cast<Words>(fingerprint_);
+  for (int i = 0; i < local().size(); ++i) {
+    const Fingerprint& theirs = local().slot(i, sequence()).call;
+    if (std::bit_cast<Words>(theirs) != mine) [[unlikely]]
+      compare_with(layout().local_ranks()[static_cast<std::size_t>(i)], theirs);
+  }
+}
+
+void Call::compare_with(int rank, const Fingerprint& theirs) {
+  if (theirs == fingerprint_) [[likely]]
+    return;
+  if (is_end_of_program(theirs)) throw_ended(rank);
+  if (is_end()) wait_for_failure();
+  // Both sides see the pair; the lower rank is named first by both.
+  const bool mine_first = layout().rank < rank;
+  const std::string mine = concat(group_.rank_text(layout().rank), " calls ",
+                                  describe(fingerprint_));
+  const std::string other =
+      concat(group_.rank_text(rank), " calls ", describe(theirs));
+  const std::string text =
+      concat("the ranks of group ", group_.id(),
+             " disagree: ", mine_first ? mine : other, ", but ",
+             mine_first ? other : mine,
+             "; all ranks must make the same calls in the same order");
+  disagree(text);
+}
+
+// This rank's program has ended, but another rank still waits for it. That rank
+// reports the error; until then this one keeps serving messages.
+void Call::wait_for_failure() {
+  for (;;) {
+    check();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Call::disagree(const std::string& text) {
+  tell(AlarmKind::kMismatch, text);
+  throw MismatchError(text);
+}
+
+void Call::tell(AlarmKind kind, const std::string& text) {
+  group_.runtime().raise(kind, group_.world_rank(layout().rank),
+                         group_.alarm_key(), text);
+}
+
+void Call::explain(const TransportError& error) {
+  look_for_cause();
+  tell(AlarmKind::kGroupFailed, concat(who(), " failed: ", error.what()));
+}
+
+bool Call::has_arrived(int rank) const {
+  const int member = layout().local_of[static_cast<std::size_t>(rank)];
+  if (layout().is_local(rank))
+    return group_.local()
+        .slot(member, sequence())
+        .sequence.has_reached(sequence());
+  const auto last = group_.runtime().latest(group_.world_rank(rank));
+  return last && last->group == group_.id() &&
+         static_cast<std::int32_t>(last->call.sequence - sequence()) >= 0;
+}
+
+bool Call::is_owed_by(int rank) {
+  return !group_.runtime()
+              .end_of(group_.world_rank(rank))
+              .has_made(group_.number_of(sequence()));
+}
+
+void Call::start_guard() {
+  if (layout().local != 0 || !group_.runtime().has_guard()) return;
+  const int hosts = layout().host_count();
+  const auto first_of = [&](int host) {
+    return group_.world_rank(
+        layout().hosts[static_cast<std::size_t>(host)].front());
+  };
+  const Tag tag = make_tag(TagKind::kGuard, group_.id());
+  Transport& transport = group_.runtime().transport();
+  guard_receive_ =
+      transport.receive(first_of((layout().host + hosts - 1) % hosts), tag,
+                        &guard_theirs_, sizeof guard_theirs_);
+  guard_send_ = transport.send(first_of((layout().host + 1) % hosts), tag,
+                               &fingerprint_, sizeof fingerprint_);
+}
+
+bool Call::poll_guard() {
+  Transport& transport = group_.runtime().transport();
+  if (guard_receive_ && transport.test(guard_receive_)) {
+    const int hosts = layout().host_count();
+    const int previous = (layout().host + hosts - 1) % hosts;
+    compare_with(layout().hosts[static_cast<std::size_t>(previous)].front(),
+                 guard_theirs_);
+  }
+  return !guard_receive_ && transport.test(guard_send_);
+}
+
+void Call::finish() {
+  while (!poll_guard()) idle();
+  note_end();
+}
+
+}  // namespace sheaf::comm

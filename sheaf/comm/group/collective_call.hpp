@@ -1,0 +1,70 @@
+#pragma once
+// One collective under way on this rank: it says what it is, meets the other
+// ranks of the host, and compares.
+
+#include "sheaf/comm/group/peer_wait.hpp"
+
+namespace sheaf::comm {
+
+class Call : public Watch {
+ public:
+  // Takes the group's next sequence number. Throws if the group has failed.
+  Call(GroupCore& group, const Fingerprint& fingerprint,
+       std::chrono::milliseconds timeout);
+  ~Call() override;
+
+  LocalGroup& local() { return group_.local(); }
+  std::uint32_t sequence() const { return fingerprint_.sequence; }
+  bool is_end() const { return is_end_of_program(fingerprint_); }
+
+  // Meets the group's ranks on this host, giving each of them some bytes.
+  // MismatchError when one of them is in another call. Between hosts the
+  // comparison goes on in the background until finish().
+  void arrive(const void* data, std::size_t bytes);
+  const std::byte* payload(int member, std::size_t bytes) {
+    return local().payload(member, sequence(), bytes);
+  }
+  // How long this rank waited in arrive(); the last to come waits least.
+  // Measured only with -dump_iter.
+  std::int64_t waited_ns() const { return waited_ns_; }
+
+  // As wait(), for every other member of the host: `pick` chooses a counter.
+  template <class Pick>
+  void wait_all(Pick pick, std::uint32_t target) {
+    for (int i = 0; i < local().size(); ++i)
+      if (i != local().me())
+        wait(pick(local().progress(i)), local().progress(i).sleepers, target);
+  }
+
+  // Throws MismatchError, here and on all ranks of the group.
+  [[noreturn]] void disagree(const std::string& text);
+  // Throws what is behind a failed message; if that cannot be found, tells all
+  // ranks of the group that this one has failed.
+  void explain(const TransportError& error);
+
+  // The end: returns when the other hosts turned out to be in the same call.
+  void finish();
+
+ protected:
+  void poll() override { poll_guard(); }
+  bool has_arrived(int rank) const override;
+  bool is_owed_by(int rank) override;
+  void tell_ended(const std::string& text) override {
+    tell(AlarmKind::kGroupFailed, text);
+  }
+
+ private:
+  void compare_with(int rank, const Fingerprint& theirs);
+  [[noreturn]] void wait_for_failure();
+  void tell(AlarmKind kind, const std::string& text);
+  void start_guard();
+  bool poll_guard();
+
+  std::int64_t waited_ns_ = 0;
+  // The comparison between hosts: a ring of the hosts' first ranks.
+  Request guard_send_;
+  Request guard_receive_;
+  Fingerprint guard_theirs_{};
+};
+
+}  // namespace sheaf::comm

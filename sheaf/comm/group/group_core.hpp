@@ -1,0 +1,163 @@
+#pragma once
+// What a group is made of. Users hold it through Group.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sheaf/comm/group/work.hpp"
+#include "sheaf/comm/host/local_group.hpp"
+#include "sheaf/comm/process/runtime.hpp"
+
+namespace sheaf::comm {
+
+class GroupCore;
+
+// What code above the group keeps with it, such as a tuner or a communicator
+// of another library. A derived class has a slot of its own (kSlot).
+class GroupAttachment {
+ public:
+  enum Slot { kTuner, kIterationStats, kNccl, kSlots };
+  virtual ~GroupAttachment() = default;
+};
+
+// The attachments of a group; each is made on first use and destroyed with the
+// group. Any thread may call it.
+class GroupAttachments {
+ public:
+  // T::kSlot's attachment; the first call makes it from the arguments.
+  template <class T, class... Arguments>
+  T& get(Arguments&&... arguments) {
+    Place& place = places_[T::kSlot];
+    GroupAttachment* found = place.ready.load(std::memory_order_acquire);
+    if (!found) {
+      const std::lock_guard lock(place.mutex);
+      if (!place.owner)
+        place.owner =
+            std::make_unique<T>(std::forward<Arguments>(arguments)...);
+      found = place.owner.get();
+      place.ready.store(found, std::memory_order_release);
+    }
+    return static_cast<T&>(*found);
+  }
+
+ private:
+  struct Place {
+    std::mutex mutex;
+    std::unique_ptr<GroupAttachment> owner;
+    std::atomic<GroupAttachment*> ready{nullptr};
+  };
+  std::array<Place, GroupAttachment::kSlots> places_;
+};
+
+// Identifies a group. The id is unique among live groups and small enough for
+// tags; the serial number is never used twice by groups with a rank in
+// common.
+struct GroupName {
+  int id = 0;
+  std::uint32_t serial = 0;
+};
+
+class GroupCore {
+ public:
+  // `region` is this host's LocalGroup memory, at `region_offset` of the heap
+  // of the host's first member.
+  GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
+            std::vector<int> world_ranks, Layout layout, std::byte* region,
+            std::uint64_t region_offset);
+  ~GroupCore();
+  GroupCore(const GroupCore&) = delete;
+  GroupCore& operator=(const GroupCore&) = delete;
+
+  Runtime& runtime() { return *runtime_; }
+  const std::shared_ptr<Runtime>& shared_runtime() const { return runtime_; }
+  int id() const { return id_; }
+  CallNumber number_of(std::uint32_t sequence) const {
+    return {id_, serial_, sequence};
+  }
+  // As the id, but never used again; the world's is 0.
+  std::uint32_t serial() const { return serial_; }
+  int rank() const { return layout_.rank; }
+  int size() const { return layout_.size(); }
+  const Layout& layout() const { return layout_; }
+  LocalGroup& local() { return local_; }
+  int world_rank(int rank) const {
+    return world_ranks_[static_cast<std::size_t>(rank)];
+  }
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
+  // Tells this group from others that live: those of one id have no rank in
+  // common.
+  int alarm_key() const {
+    return id_ + kMaxGroups * *std::min_element(world_ranks_.begin(),
+                                                world_ranks_.end());
+  }
+  // "rank 3" or, in a smaller group, "rank 1 (3 in the world)".
+  std::string rank_text(int rank) const;
+
+  // Runs `job` here and now when nothing waits before it, otherwise on the
+  // group's thread, in the order of submission.
+  template <class Job>
+  Work submit(bool async, Job job) {
+    if (async || unfinished_.load() != 0) return enqueue(async, std::move(job));
+    const std::lock_guard lock(call_mutex_);
+    job();
+    return {};
+  }
+
+  bool is_patient() const { return is_patient_; }
+  void set_patient(bool is_patient) { is_patient_ = is_patient; }
+
+  std::uint32_t next_sequence() { return ++sequence_; }
+  // Pieces counted by the progress counters so far; the same on all ranks.
+  std::uint32_t pieces() const { return pieces_; }
+  void add_pieces(std::uint32_t count) { pieces_ += count; }
+
+  // A group that failed stays failed: every later call gives the same error.
+  void throw_if_failed() const;
+  void fail(std::exception_ptr error);
+
+  // A number for what a higher layer sends under tags of its own; the same on
+  // all ranks where they ask in the same order.
+  std::uint32_t next_channel() { return channels_.fetch_add(1); }
+
+  GroupAttachments& attachments() { return attachments_; }
+
+ private:
+  Work enqueue(bool async, std::function<void()> job);
+  void run_queue();
+
+  std::shared_ptr<Runtime> runtime_;
+  std::atomic<bool> is_patient_{false};
+  const int id_;
+  const std::uint32_t serial_;
+  const std::vector<int> world_ranks_;
+  const Layout layout_;
+  LocalGroup local_;
+  const std::uint64_t region_offset_;
+  GroupAttachments attachments_;
+
+  std::uint32_t sequence_ = 0;
+  std::uint32_t pieces_ = 0;
+  std::atomic<std::uint32_t> channels_{0};
+  mutable std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+
+  std::mutex call_mutex_;  // one operation at a time
+  std::mutex queue_mutex_;
+  std::condition_variable queue_changed_;
+  std::deque<std::function<void()>> queue_;
+  std::atomic<int> unfinished_{0};  // queued or running on the thread
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sheaf::comm

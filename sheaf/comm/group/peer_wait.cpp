@@ -1,0 +1,246 @@
+#include "sheaf/comm/group/peer_wait.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/process/mailroom.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr auto kSleepSlice = std::chrono::milliseconds(20);
+constexpr auto kProgressSlice = std::chrono::milliseconds(1);
+constexpr std::int64_t kCheckPeriodNs = 15'000'000;
+constexpr int kSpins = 2000;
+constexpr int kSpinsOversubscribed = 20;
+constexpr int kYields = 20;
+constexpr int kBusyRounds = 200;
+constexpr int kYieldRounds = 2000;
+// Alarms of other hosts come within some polls of the monitors.
+constexpr int kCauseRounds = 500;
+
+// Between polls of the transport: short at first, for a message may be near,
+// but not where a thread beside computes, whom each nap's end disturbs; long
+// when nothing has come for some tenths of a second.
+std::chrono::microseconds nap(int round, bool is_patient) {
+  if (round >= 1000) return std::chrono::milliseconds(2);
+  if (is_patient) return std::chrono::microseconds(400);
+  return std::chrono::microseconds(round < 500 ? 20 : 200);
+}
+
+RankHeader& my_header(GroupCore& group) {
+  Runtime& runtime = group.runtime();
+  return runtime.memory().header(runtime.layout().local);
+}
+
+}  // namespace
+
+Watch::Watch(GroupCore& group, const Fingerprint& fingerprint,
+             std::chrono::milliseconds timeout)
+    : group_(group),
+      fingerprint_(fingerprint),
+      timeout_(timeout.count() > 0 ? timeout : group.runtime().timeout()) {
+  flight_ticket_ = my_header(group).flight.begin(fingerprint_, group.id());
+}
+
+void Watch::note_end() { my_header(group_).flight.end(flight_ticket_); }
+
+void Watch::wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
+                 std::uint32_t target) {
+  if (counter.has_reached(target)) [[likely]]
+    return;
+  spin_or_sleep(counter, sleepers, target);
+}
+
+void Watch::spin_or_sleep(Counter& counter,
+                          std::atomic<std::uint32_t>& sleepers,
+                          std::uint32_t target) {
+  const bool is_crowded =
+      group_.runtime().is_oversubscribed() || group_.is_patient();
+  const int spins = is_crowded ? kSpinsOversubscribed : kSpins;
+  for (int i = 0; i < spins; ++i) {
+    if (counter.has_reached(target)) return;
+    cpu_relax();
+  }
+  // On a busy machine the other rank may want this processor.
+  for (int i = 0; i < kYields; ++i) {
+    if (counter.has_reached(target)) return;
+    sched_yield();
+  }
+  while (!sleep_until(counter, sleepers, target,
+                      help_messages() ? kProgressSlice : kSleepSlice)) {
+    if (!is_check_due()) continue;
+    try {
+      check();
+    } catch (...) {
+      // A rank may have done its part and ended just now.
+      if (counter.has_reached(target)) return;
+      throw;
+    }
+  }
+}
+
+bool Watch::help_messages() {
+  Mailroom& mailroom = group_.runtime().mailroom();
+  // At the end of a program others may still ask for its last messages.
+  const bool is_busy = mailroom.is_busy() || is_end_of_program(fingerprint_);
+  if (is_busy) mailroom.progress();
+  return group_.runtime().transport().progress() || is_busy;
+}
+
+bool Watch::is_check_due() {
+  const std::int64_t now = now_ns();
+  if (now - last_check_ns_ < kCheckPeriodNs) return false;
+  last_check_ns_ = now;
+  return true;
+}
+
+void Watch::idle() {
+  ++idle_rounds_;
+  const bool is_patient = group_.is_patient();
+  if (idle_rounds_ < kBusyRounds && !is_patient &&
+      !group_.runtime().is_oversubscribed()) {
+    cpu_relax();
+    return;
+  }
+  if (is_patient)
+    std::this_thread::sleep_for(nap(idle_rounds_, is_patient));
+  else if (idle_rounds_ < kYieldRounds)
+    sched_yield();
+  else
+    std::this_thread::sleep_for(nap(idle_rounds_ - kYieldRounds, is_patient));
+  if (is_check_due()) check();
+}
+
+void Watch::check() {
+  poll();
+  help_messages();
+  check_ends();
+  check_alarms();
+  check_lives();
+  const std::int64_t now = now_ns();
+  if (deadline_ns_ == 0)
+    deadline_ns_ =
+        now + std::chrono::nanoseconds(timeout_).count() - kCheckPeriodNs;
+  if (now > deadline_ns_) throw_timeout();
+}
+
+void Watch::look_for_cause() {
+  for (int i = 0; i < kCauseRounds; ++i) {
+    poll();
+    check_alarms();
+    check_ends();
+    check_lives();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Watch::check_alarms() {
+  const Alarm& alarm = group_.runtime().memory().alarm();
+  for (const std::uint32_t count = alarm.count(); alarms_seen_ < count;
+       ++alarms_seen_) {
+    const AlarmRecord& record = alarm.record(alarms_seen_);
+    if (record.kind == AlarmKind::kRankDied) {
+      for (int rank = 0; rank < layout().size(); ++rank)
+        if (group_.world_rank(rank) == record.rank) throw_death(rank);
+    } else if (record.group == group_.alarm_key()) {
+      bool is_member = false;
+      for (const int rank : group_.world_ranks())
+        is_member = is_member || rank == record.rank;
+      if (!is_member) continue;  // another group that has the same id
+      if (record.kind == AlarmKind::kMismatch) throw MismatchError(record.text);
+      throw CommError(record.text);
+    }
+  }
+}
+
+void Watch::check_lives() {
+  Runtime& runtime = group_.runtime();
+  for (const int rank : layout().local_ranks()) {
+    if (rank == layout().rank) continue;
+    const int world = group_.world_rank(rank);
+    const auto life = runtime.memory().life_of(
+        runtime.layout().local_of[static_cast<std::size_t>(world)]);
+    if (life != HostMemory::Life::kDead) continue;
+    runtime.raise(AlarmKind::kRankDied, world, -1, "");
+    throw_death(rank);
+  }
+}
+
+void Watch::check_ends() {
+  if (is_end_of_program(fingerprint_)) return;
+  const Runtime& runtime = group_.runtime();
+  for (int rank = 0; rank < layout().size(); ++rank) {
+    if (rank == layout().rank) continue;
+    if (runtime.end_of(group_.world_rank(rank)).has_ended() && is_owed_by(rank))
+      throw_ended(rank);
+  }
+}
+
+std::string Watch::who() const {
+  return concat(group_.rank_text(group_.rank()), ": ", describe(fingerprint_),
+                " of group ", group_.id());
+}
+
+void Watch::throw_ended(int rank) {
+  const auto text = [&](const std::string& waiting) {
+    return concat(group_.rank_text(rank),
+                  " has ended its program normally while ", waiting,
+                  " waits for it in ", describe(fingerprint_), " of group ",
+                  group_.id(), " (e.g. uneven numbers of steps: see join)");
+  };
+  const std::string me = group_.rank_text(group_.rank());
+  tell_ended(text(me));
+  throw CommError(concat(me, ": ", text("this rank")));
+}
+
+// A rank that has ended may be the reason why another one has failed since.
+void Watch::look_for_ends() {
+  const auto has_ended = [this](int rank) {
+    return group_.runtime().end_of(rank).has_ended();
+  };
+  if (is_end_of_program(fingerprint_) ||
+      std::none_of(group_.world_ranks().begin(), group_.world_ranks().end(),
+                   has_ended))
+    return;
+  for (int i = 0; i < kCauseRounds; ++i) {
+    poll();
+    help_messages();
+    check_ends();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Watch::throw_death(int rank) {
+  look_for_ends();
+  std::string text =
+      concat(who(), " cannot end: ", group_.rank_text(rank), " has died");
+  const auto last = group_.runtime().latest(group_.world_rank(rank));
+  if (last) text += concat("; it was ", describe(*last, now_ns()));
+  throw CommError(text);
+}
+
+void Watch::throw_timeout() {
+  group_.runtime().refresh_remote();
+  std::string missing;
+  std::string places;
+  const std::int64_t now = now_ns();
+  for (int rank = 0; rank < layout().size(); ++rank) {
+    if (rank == layout().rank) continue;
+    const auto last = group_.runtime().latest(group_.world_rank(rank));
+    if (!has_arrived(rank))
+      missing += concat(missing.empty() ? "" : ", ", rank);
+    places += concat("\n  ", group_.rank_text(rank), " is ",
+                     last ? describe(*last, now) : "not in any operation yet");
+  }
+  throw TimeoutError(
+      concat(who(), " timed out after ", timeout_.count(), " ms; ",
+             missing.empty() ? "all ranks have arrived"
+                             : concat("not arrived: rank ", missing),
+             "; raise the timeout if they are only slow", places));
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,49 @@
+#include "sheaf/comm/group/perform.hpp"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/failure_note.hpp"
+#include "sheaf/base/log.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+std::string recent_path(int rank) {
+  const char* folder = std::getenv("SHEAF_DUMP_DIR");
+  return concat(folder ? folder : ".", "/sheaf.recent.", rank, ".txt");
+}
+
+void write_recent(Runtime& runtime) {
+  const std::string path = recent_path(runtime.rank());
+  std::ofstream file(path);
+  const std::int64_t now = now_ns();
+  for (const FlightRecord& record :
+       runtime.memory().header(runtime.layout().local).flight.all())
+    file << describe(record, now) << '\n';
+  if (file)
+    log_error("rank {}: the last operations are in {}", runtime.rank(), path);
+}
+
+}  // namespace
+
+void note_lost_peer(const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CommError& failure) {
+    leave_failure_note(FailureCause::kOther, failure.what());
+  } catch (...) {  // an error of this rank's own
+  }
+}
+
+void note_failure(GroupCore& group) {
+  note_lost_peer(std::current_exception());
+  Runtime& runtime = group.runtime();
+  const bool is_first = !runtime.has_failed();
+  group.fail(std::current_exception());
+  runtime.mark_failed();
+  if (is_first) write_recent(runtime);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,57 @@
+#pragma once
+// The last operations of a rank, in memory that its peers can read: the answer
+// to "where is everybody?" when something hangs or has died.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sheaf/base/stopwatch.hpp"
+#include "sheaf/comm/host/fingerprint.hpp"
+
+namespace sheaf::comm {
+
+struct FlightRecord {
+  Fingerprint call;
+  std::int32_t group = 0;
+  bool has_ended = false;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+// "in all_reduce #12 (...) for 2.1 s" or "after barrier #3 (ended 2.1 s ago)".
+std::string describe(const FlightRecord& record, std::int64_t now_ns);
+
+// A ring of records. Lives in shared memory; all zero is an empty one. The
+// owner's threads write, any peer reads.
+class FlightRing {
+ public:
+  static constexpr std::uint64_t kCapacity = 128;
+
+  // Notes that a call begins; the result is handed to end().
+  std::uint64_t begin(const Fingerprint& call, std::int32_t group) noexcept;
+  void end(std::uint64_t ticket) noexcept;
+
+  std::optional<FlightRecord> latest() const;
+  std::uint64_t count() const noexcept;   // ever begun or mirrored
+  std::vector<FlightRecord> all() const;  // oldest first
+  // Copies what another host said of one of its ranks.
+  void mirror(const FlightRecord& record) noexcept;
+
+ private:
+  // Words: fingerprint (3), group and state, start, end. `version` is odd
+  // while they are written.
+  struct Entry {
+    std::atomic<std::uint64_t> version{0};
+    std::array<std::atomic<std::uint64_t>, 6> words{};
+  };
+  std::optional<FlightRecord> read(std::uint64_t index) const;
+
+  std::atomic<std::uint64_t> count_{0};
+  std::array<Entry, kCapacity> entries_{};
+};
+
+}  // namespace sheaf::comm

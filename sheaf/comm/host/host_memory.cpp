@@ -1,0 +1,91 @@
+#include "sheaf/comm/host/host_memory.hpp"
+
+#include <unistd.h>
+
+#include <new>
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kHeaderBytes = (sizeof(RankHeader) + 4095) / 4096 * 4096;
+
+}  // namespace
+
+void ReturnedBlocks::put(std::uint64_t offset) noexcept {
+  for (auto& place : offsets_) {
+    std::uint64_t empty = 0;
+    if (place.compare_exchange_strong(empty, offset)) return;
+  }
+  // Full: the block stays taken until the run ends.
+}
+
+std::uint64_t ReturnedBlocks::take() noexcept {
+  for (auto& place : offsets_)
+    if (const std::uint64_t offset = place.exchange(0)) return offset;
+  return 0;
+}
+
+HostMemory::HostMemory(std::size_t heap_bytes)
+    : heap_(heap_bytes, kHeaderBytes) {
+  heap_.segment().commit(0, kHeaderBytes);
+  new (heap_.segment().data()) RankHeader;
+  heap_.segment().lock_as_owner();
+}
+
+HeapName HostMemory::name() const {
+  return {getpid(), heap_.segment().fd(), heap_.segment().size()};
+}
+
+void HostMemory::connect(const std::vector<HeapName>& names, int mine) {
+  mine_ = mine;
+  peers_.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (static_cast<int>(i) != mine)
+      peers_[i] = Segment::open(names[i].pid, names[i].fd, names[i].bytes);
+}
+
+std::byte* HostMemory::base(int local) const {
+  return local == mine_ ? heap_.segment().data()
+                        : peers_[static_cast<std::size_t>(local)].data();
+}
+
+RankHeader& HostMemory::header(int local) const {
+  return *reinterpret_cast<RankHeader*>(base(local));
+}
+
+HostMemory::Life HostMemory::life_of(int local) const {
+  if (local == mine_) return Life::kAlive;
+  const bool is_alive =
+      peers_[static_cast<std::size_t>(local)].is_owner_alive();
+  if (header(local).has_left.load()) return Life::kLeft;
+  return is_alive ? Life::kAlive : Life::kDead;
+}
+
+void HostMemory::leave() { header(mine_).has_left.store(1); }
+
+FlightRing& HostMemory::board(int rank) const {
+  return reinterpret_cast<FlightRing*>(base(0) + header(0).board.load())[rank];
+}
+
+RankEnd& HostMemory::remote_end(int rank) const {
+  static RankEnd unknown;  // before the first rank has made the board
+  const std::uint64_t ends = header(0).ends.load();
+  return ends ? reinterpret_cast<RankEnd*>(base(0) + ends)[rank] : unknown;
+}
+
+void HostMemory::make_board(int ranks) {
+  std::byte* block = heap_.allocate(
+      static_cast<std::size_t>(ranks) * sizeof(FlightRing), /*commit=*/false);
+  header(mine_).board.store(offset(block));
+  block = heap_.allocate(static_cast<std::size_t>(ranks) * sizeof(RankEnd),
+                         /*commit=*/false);
+  header(mine_).ends.store(offset(block));
+}
+
+void HostMemory::collect_returned() {
+  auto& returned = header(mine_).returned;
+  while (const std::uint64_t offset = returned.take())
+    heap_.free(heap_.segment().data() + offset);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,186 @@
+#include "sheaf/comm/host/segment.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "sheaf/base/error.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLargeRequest = std::size_t{16} << 20;
+
+using FileId = std::pair<dev_t, ino_t>;
+
+// Maps at a multiple of the huge page size, without which the kernel cannot use
+// huge pages: reserve more, then map over the aligned part of it.
+void* map_aligned(int fd, std::size_t bytes) {
+  const std::size_t reserved = bytes + kHugePage;
+  void* area = mmap(nullptr, reserved, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = MAP_FAILED;
+  if (area != MAP_FAILED) {
+    auto* begin = static_cast<std::byte*>(area);
+    const std::size_t skip =
+        (kHugePage - reinterpret_cast<std::uintptr_t>(area) % kHugePage) %
+        kHugePage;
+    if (skip) munmap(begin, skip);
+    if (skip < kHugePage) munmap(begin + skip + bytes, kHugePage - skip);
+    data = mmap(begin + skip, bytes, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  }
+  if (data == MAP_FAILED)
+    throw CommError(concat("cannot map ", bytes,
+                           " bytes of shared memory: ", strerror(errno),
+                           "; lower SHEAF_ARENA_BYTES or raise `ulimit -v`"));
+  return data;
+}
+
+// Mappings of this process by file. Ranks that are threads of one process
+// share a mapping, so that race detectors see one memory.
+std::shared_ptr<void> map_once(int fd, std::size_t bytes) {
+  static std::mutex mutex;
+  static std::map<FileId, std::weak_ptr<void>> mappings;
+  struct stat status {};
+  if (fstat(fd, &status) != 0)
+    throw CommError(concat("cannot stat shared memory: ", strerror(errno)));
+  const std::lock_guard lock(mutex);
+  auto& known = mappings[{status.st_dev, status.st_ino}];
+  if (auto mapping = known.lock()) return mapping;
+  void* data = map_aligned(fd, bytes);
+  std::shared_ptr<void> mapping(data, [bytes](void* at) { munmap(at, bytes); });
+  known = mapping;
+  return mapping;
+}
+
+// The kernel hands out shared memory until it has to kill processes for it, so
+// large requests are compared with what is left, a tenth of which stays free.
+bool has_memory_for(std::size_t bytes) {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::size_t kilobytes = 0;
+  std::string unit;
+  while (file >> name >> kilobytes >> unit)
+    if (name == "MemAvailable:") return bytes / 1024 < kilobytes / 10 * 9;
+  return true;
+}
+
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
+}  // namespace
+
+Segment::Segment(int fd, std::size_t bytes) : fd_(fd), size_(bytes) {
+  try {
+    mapping_ = map_once(fd, bytes);
+  } catch (...) {
+    close(fd);
+    throw;
+  }
+  data_ = static_cast<std::byte*>(mapping_.get());
+}
+
+Segment Segment::create(std::size_t bytes) {
+  const int fd = memfd_create("sheaf", MFD_CLOEXEC);
+  if (fd < 0)
+    throw CommError(concat("cannot create shared memory: ", strerror(errno)));
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    const int code = errno;
+    close(fd);
+    throw CommError(concat("cannot size shared memory to ", bytes,
+                           " bytes: ", strerror(code)));
+  }
+  return Segment(fd, bytes);
+}
+
+Segment Segment::open(pid_t pid, int fd, std::size_t bytes) {
+  const std::string path = concat("/proc/", pid, "/fd/", fd);
+  const int mine = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (mine < 0)
+    throw CommError(concat(
+        "cannot open the shared memory of process ", pid, " (", path,
+        "): ", strerror(errno),
+        "; ranks of one host must run as one user and see one /proc, or set "
+        "SHEAF_HOSTS to the number of ranks to do without shared memory"));
+  return Segment(mine, bytes);
+}
+
+Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  std::swap(data_, other.data_);
+  std::swap(mapping_, other.mapping_);
+  return *this;
+}
+
+Segment::~Segment() {
+  if (fd_ < 0) return;
+  // The mapping keeps the file open, and with it the lock, for as long as
+  // another rank in this process, a thread, has it too.
+  unlock();
+  close(fd_);
+}
+
+bool Segment::commit(std::size_t offset, std::size_t bytes) {
+  if (bytes == 0) return true;
+  if (bytes >= kLargeRequest && !has_memory_for(bytes)) return false;
+  if (fallocate(fd_, 0, static_cast<off_t>(offset),
+                static_cast<off_t>(bytes)) != 0)
+    return false;
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t begin = offset & ~(page - 1);
+  const std::size_t end = (offset + bytes + page - 1) & ~(page - 1);
+  std::byte* at = data_ + begin;
+  // Both are hints: older kernels know less of them, and all work without.
+  // Collapsing the range by force (MADV_COLLAPSE) measured no faster and took
+  // ten times as long, so huge pages are left to the host's setting.
+  if (bytes >= kHugePage) madvise(at, end - begin, MADV_HUGEPAGE);
+  madvise(at, end - begin, MADV_POPULATE_WRITE);
+  return true;
+}
+
+void Segment::release(std::size_t offset, std::size_t bytes) noexcept {
+  // Where the kernel cannot, it stays taken.
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(offset), static_cast<off_t>(bytes));
+}
+
+void Segment::lock_as_owner() {
+  auto lock = whole_file(F_WRLCK);
+  if (fcntl(fd_, F_OFD_SETLK, &lock) != 0)
+    throw CommError(concat("cannot lock shared memory: ", strerror(errno)));
+}
+
+void Segment::unlock() {
+  auto lock = whole_file(F_UNLCK);
+  fcntl(fd_, F_OFD_SETLK, &lock);
+}
+
+bool Segment::is_owner_alive() const {
+  auto lock = whole_file(F_WRLCK);
+  if (fcntl(fd_, F_OFD_GETLK, &lock) != 0) return true;  // cannot tell
+  return lock.l_type != F_UNLCK;
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,79 @@
+#include "sheaf/comm/process/rescue.hpp"
+
+#include <chrono>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod(100);
+// A call that is only slow, on a crowded machine, has this long.
+constexpr int kMostRounds = 4;
+
+}  // namespace
+
+Rescue::Rescue(Breakable& library, Runtime& runtime)
+    : library_(library), runtime_(runtime), thread_([this] { run(); }) {}
+
+Rescue::~Rescue() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  stop_.notify_one();
+  thread_.join();
+}
+
+void Rescue::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, kPeriod, [this] { return is_stopping_; }))
+    look();
+}
+
+void Rescue::look() {
+  const std::uint64_t call = library_.call();
+  if (call != stuck_call_) rounds_ = 0;
+  stuck_call_ = call;
+  if (call == 0) return;
+  std::string reason = death();
+  if (reason.empty()) reason = missing_end();
+  if (!reason.empty() && ++rounds_ >= kMostRounds)
+    library_.interrupt(call, reason);
+}
+
+std::string Rescue::death() const {
+  HostMemory& memory = runtime_.memory();
+  const Alarm& alarm = memory.alarm();
+  for (std::uint32_t i = 0; i < alarm.count(); ++i)
+    if (alarm.record(i).kind == AlarmKind::kRankDied)
+      return concat("rank ", alarm.record(i).rank, " has died");
+  const Layout& world = runtime_.layout();
+  for (const int rank : world.local_ranks()) {
+    const int local = world.local_of[static_cast<std::size_t>(rank)];
+    if (memory.life_of(local) != HostMemory::Life::kDead) continue;
+    memory.alarm().raise(AlarmKind::kRankDied, rank, -1, "");
+    return concat("rank ", rank, " has died");
+  }
+  return "";
+}
+
+// A blocking call of the library is a part of the collective that this rank is
+// in, or stands alone; other calls return by themselves.
+std::string Rescue::missing_end() const {
+  const auto latest = runtime_.latest(runtime_.rank());
+  const bool is_in_collective =
+      latest && !latest->has_ended && latest->call.operation < Operation::kSend;
+  const CallNumber call =
+      runtime_.my_end().last(is_in_collective ? latest->group : kPlainCalls);
+  for (int rank = 0; rank < runtime_.size(); ++rank) {
+    const RankEnd& end = runtime_.end_of(rank);
+    if (rank != runtime_.rank() && end.has_ended() && !end.has_made(call))
+      return concat("rank ", rank,
+                    " has ended its program normally while this rank waits for "
+                    "it");
+  }
+  return "";
+}
+
+}  // namespace sheaf::comm

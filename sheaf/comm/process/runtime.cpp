@@ -1,0 +1,186 @@
+#include "sheaf/comm/process/runtime.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
+#include "sheaf/base/units.hpp"
+#include "sheaf/comm/process/mailroom.hpp"
+#include "sheaf/comm/process/monitor.hpp"
+#include "sheaf/comm/process/rescue.hpp"
+#include "sheaf/comm/transport/bootstrap.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+// What every rank tells the others at the start.
+struct Card {
+  char host[128] = {};  // name and boot id: two machines may share a name
+  HeapName heap{};
+  MonitorAddress monitor;
+};
+
+// SHEAF_HOSTS=N lets the ranks of one machine act as N hosts, for tests.
+std::string pretended_host(int rank, int size) {
+  const char* hosts = std::getenv("SHEAF_HOSTS");
+  if (!hosts) return "";
+  const int count = std::atoi(hosts);
+  SHEAF_CHECK(count >= 1 && count <= size, "SHEAF_HOSTS=", hosts,
+              " must be between 1 and the number of ranks, ", size);
+  return concat("#", rank * count / size);
+}
+
+// Address space only, so that generosity costs nothing: each rank maps all
+// heaps of its host, which stay within a terabyte unless memory asks for more.
+std::size_t heap_bytes(std::size_t wanted, int ranks) {
+  if (wanted) return wanted;
+  if (const char* text = std::getenv("SHEAF_ARENA_BYTES"))
+    return parse_bytes(text);
+  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto count = static_cast<std::size_t>(ranks);
+  const std::size_t share =
+      std::min(std::size_t{64} << 30, (std::size_t{1} << 40) / count);
+  return std::max(share, 2 * memory / count) >> 21 << 21;
+}
+
+bool guard_from_environment() {
+  const char* guard = std::getenv("SHEAF_GUARD");
+  return !guard || std::strcmp(guard, "0") != 0;
+}
+
+}  // namespace
+
+Runtime::Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options)
+    : transport_(std::move(transport)), options_(std::move(options.options)) {
+  if (!options_.machine.empty())
+    machine_ = topo::load_machine(options_.machine);
+  if (options_.timeout_ms)
+    timeout_ = std::chrono::milliseconds(*options_.timeout_ms);
+  has_guard_ = guard_from_environment();
+  exchange_cards(options.host, options.arena_bytes);
+  if (options_.dims) topo::check_fits(*options_.dims, size());
+  mailroom_ = std::make_unique<Mailroom>(*transport_);
+  if (Breakable* const library = transport_->breakable(); library && size() > 1)
+    rescue_ = std::make_unique<Rescue>(*library, *this);
+}
+
+Runtime::~Runtime() = default;
+
+void Runtime::exchange_cards(const std::optional<std::string>& host,
+                             std::size_t arena_bytes) {
+  const int me = transport_->rank();
+  const int ranks = transport_->size();
+  memory_ = std::make_shared<HostMemory>(heap_bytes(arena_bytes, ranks));
+  Card mine;
+  const std::string name = host ? *host : host_name();
+  const std::string key =
+      concat(name, pretended_host(me, ranks), "/", boot_id());
+  std::strncpy(mine.host, key.c_str(), sizeof mine.host - 1);
+  mine.heap = memory_->name();
+  const int listening_fd =
+      me == 0 && ranks > 1 ? listen_for_peers(mine.monitor) : -1;
+
+  const auto bytes =
+      bootstrap_all_gather(*transport_, &mine, sizeof mine, timeout_);
+  std::vector<Card> cards(static_cast<std::size_t>(ranks));
+  std::memcpy(static_cast<void*>(cards.data()), bytes.data(), bytes.size());
+  std::vector<std::string> keys;
+  for (const Card& card : cards) keys.emplace_back(card.host);
+  layout_ = make_layout(keys, me);
+  for (const auto& members : layout_.hosts) {
+    const auto& first = keys[static_cast<std::size_t>(members.front())];
+    host_names_.push_back(first.substr(0, first.find('/')));
+  }
+  std::vector<HeapName> heaps;
+  for (const int rank : layout_.local_ranks())
+    heaps.push_back(cards[static_cast<std::size_t>(rank)].heap);
+  memory_->connect(heaps, layout_.local);
+  is_oversubscribed_ =
+      layout_.local_count() > static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+
+  if (layout_.host_count() == 1) {
+    if (listening_fd >= 0) close(listening_fd);
+    return;
+  }
+  if (layout_.local != 0) return;
+  memory_->make_board(ranks);
+  monitor_ = std::make_unique<Monitor>(*memory_, layout_, cards[0].monitor,
+                                       listening_fd);
+}
+
+std::optional<FlightRecord> Runtime::latest(int rank) const {
+  if (layout_.is_local(rank))
+    return memory_->header(layout_.local_of[static_cast<std::size_t>(rank)])
+        .flight.latest();
+  return memory_->board(rank).latest();
+}
+
+const RankEnd& Runtime::end_of(int rank) const {
+  if (!layout_.is_local(rank)) return memory_->remote_end(rank);
+  return memory_->header(layout_.local_of[static_cast<std::size_t>(rank)]).end;
+}
+
+std::uint64_t Runtime::news_of(int rank) const {
+  return layout_.is_local(rank) ? 0 : memory_->board(rank).count();
+}
+
+void Runtime::refresh_remote() const {
+  if (layout_.host_count() == 1) return;
+  std::vector<std::uint64_t> before;
+  for (int rank = 0; rank < size(); ++rank) before.push_back(news_of(rank));
+  memory_->header(0).refreshes_wanted.fetch_add(1);
+  // A rank that has done nothing yet has nothing to say.
+  const auto has_news = [&](int rank) {
+    return layout_.is_local(rank) ||
+           news_of(rank) > before[static_cast<std::size_t>(rank)];
+  };
+  for (int i = 0; i < 30; ++i) {
+    bool is_complete = true;
+    for (int rank = 0; rank < size(); ++rank)
+      is_complete = is_complete && has_news(rank);
+    if (is_complete) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void Runtime::raise(AlarmKind kind, int rank, int group,
+                    const std::string& text) {
+  memory_->alarm().raise(kind, rank, group, text);
+}
+
+GroupIds Runtime::used_ids() {
+  const std::lock_guard lock(mutex_);
+  return ids_;
+}
+
+void Runtime::take_id(int id) {
+  const std::lock_guard lock(mutex_);
+  ids_.set(static_cast<std::size_t>(id));
+}
+
+void Runtime::release_id(int id) {
+  const std::lock_guard lock(mutex_);
+  ids_.reset(static_cast<std::size_t>(id));
+}
+
+void Runtime::finalize() {
+  if (is_finalized_) return;
+  is_finalized_ = true;
+  if (!has_failed_) {
+    memory_->leave();
+    if (monitor_) monitor_->leave();
+  }
+  const bool is_clean = !has_failed_;
+  if (is_clean) mailroom_->end();
+  transport_->finalize(is_clean);
+  if (is_clean) mailroom_->free_orphans();
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,53 @@
+#include "sheaf/comm/transport/breakable.hpp"
+
+#include <signal.h>
+
+namespace sheaf::comm {
+namespace {
+
+// Ignored by default, and by libraries that do not use out-of-band data.
+constexpr int kSignal = SIGURG;
+
+// Where this thread goes when it is interrupted; null outside of calls.
+thread_local sigjmp_buf* way_out = nullptr;
+
+void leave_call(int /*signal*/) {
+  if (sigjmp_buf* const target = way_out) {
+    way_out = nullptr;
+    siglongjmp(*target, 1);
+  }
+}
+
+// Only when it is needed: a program may use the signal itself.
+void install_handler() {
+  struct sigaction action {};
+  action.sa_handler = leave_call;
+  action.sa_flags = SA_NODEFER;  // the jump does not unblock it
+  sigaction(kSignal, &action, nullptr);
+}
+
+}  // namespace
+
+bool Breakable::run(void (*fn)(void*), void* context) {
+  if (is_broken()) return false;
+  const std::uint64_t before = calls_.load(std::memory_order_relaxed);
+  caller_.store(pthread_self(), std::memory_order_relaxed);
+  if (sigsetjmp(before_, /*savemask=*/0) == 0) {
+    way_out = &before_;
+    calls_.store(before + 1, std::memory_order_release);
+    fn(context);
+    way_out = nullptr;
+  }
+  calls_.store(before + 2, std::memory_order_release);
+  return !is_broken();
+}
+
+void Breakable::interrupt(std::uint64_t call, const std::string& reason) {
+  if (is_broken() || call == 0 || this->call() != call) return;
+  reason_ = reason;
+  is_broken_.store(true, std::memory_order_release);
+  install_handler();
+  pthread_kill(caller_.load(std::memory_order_relaxed), kSignal);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,184 @@
+#include "sheaf/comm/transport/tcp_inbox.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kScratch = 64 << 10;
+constexpr int kReadsAtOnce = 32;
+
+}  // namespace
+
+void Inbox::attach(Socket socket) {
+  const std::lock_guard lock(mutex_);
+  if (socket_ || !failure_.empty()) return;  // a second one is a stranger's
+  socket_ = std::move(socket);
+  is_attached_ = true;
+}
+
+std::unique_ptr<TcpRequest> Inbox::receive(int peer, Tag tag, void* data,
+                                           std::size_t bytes) {
+  auto request = std::make_unique<TcpRequest>();
+  request->peer = peer;
+  request->tag = tag;
+  request->data = static_cast<std::byte*>(data);
+  request->bytes = bytes;
+  const std::lock_guard lock(mutex_);
+  Line& line = lines_[tag];
+  if (!line.unexpected.empty()) {
+    const Message message = std::move(line.unexpected.front());
+    line.unexpected.pop_front();
+    unexpected_count_.fetch_sub(1, std::memory_order_relaxed);
+    drop_line_if_empty(tag);
+    bind(message, request.get());
+  } else if (failure_.empty()) {
+    line.waiting.push_back(request.get());
+  } else {
+    drop_line_if_empty(tag);
+    throw TransportError(failure_);
+  }
+  return request;
+}
+
+void Inbox::abandon(TcpRequest* request) {
+  const std::lock_guard lock(mutex_);
+  if (const auto line = lines_.find(request->tag); line != lines_.end()) {
+    std::erase(line->second.waiting, request);
+    drop_line_if_empty(request->tag);
+  }
+  const auto let_go = [&](Incoming& message) {
+    if (message.target != request) return;
+    message.target = nullptr;
+    message.is_discarded = true;
+  };
+  if (current_) let_go(*current_);
+  for (const auto& [id, message] : begun_) let_go(*message);
+  delete request;
+}
+
+std::optional<std::size_t> Inbox::probe(Tag tag) {
+  if (unexpected_count_.load(std::memory_order_relaxed) == 0) return {};
+  const std::lock_guard lock(mutex_);
+  const auto line = lines_.find(tag);
+  if (line == lines_.end() || line->second.unexpected.empty()) return {};
+  return line->second.unexpected.front()->head.bytes;
+}
+
+bool Inbox::advance() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !socket_) return true;
+  bool is_short = false;
+  for (int i = 0; i < kReadsAtOnce && !is_short; ++i)
+    if (!read_once(is_short)) return false;
+  return flush_answers();
+}
+
+// Contents go straight to their place; what follows them, to the staging
+// space, often some small messages at once.
+bool Inbox::read_once(bool& is_short) {
+  iovec parts[2];
+  int count = 0;
+  std::size_t direct = 0;
+  if (current_) {
+    parts[count++] = {place(direct), 0};
+    direct = std::min(direct, left_);
+    parts[0].iov_len = direct;
+  }
+  std::size_t room = direct;
+  if (direct == left_) {
+    parts[count++] = {staging_.data() + staged_, kStaging - staged_};
+    room += kStaging - staged_;
+  }
+  const ssize_t got = readv(socket_.fd(), parts, count);
+  is_short = got < static_cast<ssize_t>(room);
+  if (got < 0) return is_for_later(errno);
+  if (got == 0) return false;
+  const auto bytes = static_cast<std::size_t>(got);
+  if (current_) deliver(std::min(bytes, direct));
+  staged_ += bytes - std::min(bytes, direct);
+  return parse(0);
+}
+
+bool Inbox::parse(std::size_t at) {
+  while (at < staged_) {
+    if (current_) {
+      std::size_t room = 0;
+      std::byte* to = place(room);
+      const std::size_t part = std::min({room, left_, staged_ - at});
+      std::memcpy(to, staging_.data() + at, part);
+      at += part;
+      deliver(part);
+      continue;
+    }
+    FrameHead head;
+    if (staged_ - at < sizeof head) break;
+    std::memcpy(&head, staging_.data() + at, sizeof head);
+    at += sizeof head;
+    if (!take_frame(head)) return false;
+  }
+  if (at > 0 && at < staged_)
+    std::memmove(staging_.data(), staging_.data() + at, staged_ - at);
+  staged_ -= at;
+  return true;
+}
+
+bool Inbox::take_frame(const FrameHead& head) {
+  left_ = head.part;
+  if (head.part > kEagerBytes || head.part > head.bytes) return false;
+  switch (head.kind) {
+    case FrameKind::kWhole:
+    case FrameKind::kBegin:
+      return begin_message(head);
+    case FrameKind::kMore: {
+      const auto found = begun_.find(head.id);
+      if (found == begun_.end()) return false;
+      current_ = found->second;
+      return head.part <= current_->head.bytes - current_->received;
+    }
+    case FrameKind::kCancel:
+      cancel_message(head.id);
+      return true;
+    case FrameKind::kBye:
+      has_left_ = true;
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Where the next bytes of the current message go, and how many can.
+std::byte* Inbox::place(std::size_t& room) {
+  Incoming& message = *current_;
+  if (message.is_discarded) {
+    scratch_.resize(kScratch);
+    room = kScratch;
+    return scratch_.data();
+  }
+  room = left_;
+  return (message.target ? message.target->data : message.kept.get()) +
+         message.received;
+}
+
+void Inbox::deliver(std::size_t bytes) {
+  current_->received += bytes;
+  left_ -= bytes;
+  if (left_ == 0) end_part();
+}
+
+void Inbox::end_part() {
+  const Message message = std::move(current_);
+  current_.reset();
+  if (message->received < message->head.bytes) return;
+  begun_.erase(message->head.id);
+  if (message->target) std::exchange(message->target, nullptr)->end();
+}
+
+}  // namespace sheaf::comm

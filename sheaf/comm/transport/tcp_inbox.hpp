@@ -1,0 +1,91 @@
+#pragma once
+// The messages from one peer, and the receives that wait for them.
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "sheaf/comm/transport/tcp_socket.hpp"
+#include "sheaf/comm/transport/tcp_wire.hpp"
+
+namespace sheaf::comm {
+
+class Inbox {
+ public:
+  void attach(Socket socket);
+  bool is_attached() const { return is_attached_.load(); }
+  // Whether more may come: not closed, no good-bye.
+  bool is_open() const { return is_attached_ && !has_left_ && !is_closed_; }
+  bool has_left() const { return has_left_; }
+
+  // TransportError after fail(), unless the message is already here.
+  std::unique_ptr<TcpRequest> receive(int peer, Tag tag, void* data,
+                                      std::size_t bytes);
+  void abandon(TcpRequest* request);
+  // The size of the oldest message with the tag that nobody has asked for.
+  std::optional<std::size_t> probe(Tag tag);
+
+  // Reads what has come. False when the connection is broken or closed.
+  bool advance();
+  // Receives fail, now and later, that wait for what has not come.
+  void fail(const std::string& why);
+
+ private:
+  struct Incoming {
+    FrameHead head{};
+    std::size_t received = 0;
+    std::size_t kept_bytes = 0;
+    std::unique_ptr<std::byte[]> kept{};  // until somebody asks for it
+    TcpRequest* target = nullptr;
+    bool is_discarded = false;
+  };
+  using Message = std::shared_ptr<Incoming>;
+  struct Line {  // of one tag: one of the two is empty
+    std::deque<TcpRequest*> waiting;
+    std::deque<Message> unexpected;
+  };
+
+  bool read_once(bool& is_short);
+  bool parse(std::size_t from);
+  bool take_frame(const FrameHead& head);
+  bool begin_message(const FrameHead& head);
+  void cancel_message(std::uint32_t id);
+  void keep(const Message& message);
+  void unkeep(Incoming& message);
+  void bind(const Message& message, TcpRequest* request);
+  void refuse(const Message& message, TcpRequest* request);
+  std::byte* place(std::size_t& room);
+  void deliver(std::size_t bytes);
+  void end_part();
+  void answer(FrameKind kind, std::uint32_t id);
+  bool flush_answers();
+  void drop_line_if_empty(Tag tag);
+
+  static constexpr std::size_t kStaging = 16 << 10;
+
+  std::mutex mutex_;
+  Socket socket_;
+  std::atomic<bool> is_attached_{false};
+  std::atomic<bool> has_left_{false};
+  std::atomic<bool> is_closed_{false};
+  std::string failure_;
+  std::unordered_map<Tag, Line> lines_;
+  std::map<std::uint32_t, Message> begun_;  // messages in parts, by id
+  Message current_;                         // whose part is being read
+  std::size_t left_ = 0;                    // of that part
+  std::size_t staged_ = 0;                  // bytes in staging_
+  std::array<std::byte, kStaging> staging_;
+  std::vector<std::byte> scratch_;  // for what nobody wants
+  std::vector<std::byte> answers_;  // that could not be written yet
+  std::size_t unexpected_bytes_ = 0;
+  std::atomic<std::size_t> unexpected_count_{0};
+  bool is_slow_ = false;
+};
+
+}  // namespace sheaf::comm

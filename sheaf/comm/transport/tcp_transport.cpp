@@ -1,0 +1,267 @@
+// The transport over TCP. There is no thread that moves data: those who wait
+// do, by test() and progress(), which saves a switch between threads for each
+// message. Messages of one peer have one lock per direction.
+
+#include "sheaf/comm/transport/tcp_transport.hpp"
+
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/transport/tcp_acceptor.hpp"
+#include "sheaf/comm/transport/tcp_inbox.hpp"
+#include "sheaf/comm/transport/tcp_outbox.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kFarewellTimeout = std::chrono::seconds(5);
+constexpr auto kLastWords = std::chrono::milliseconds(500);
+// So many looks at one peer go with one at all the others.
+constexpr std::uint32_t kLooks = 8;
+
+struct Peer {
+  TcpCard card;
+  std::mutex connecting;
+  Outbox out;
+  Inbox in;
+};
+
+TcpOptions with_environment(TcpOptions options) {
+  const char* interface = std::getenv("SHEAF_INTERFACE");
+  if (options.interface.empty() && interface) options.interface = interface;
+  return options;
+}
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(int rank, int size, const TcpOptions& options,
+               const AllGatherStrings& exchange)
+      : rank_(rank),
+        options_(with_environment(options)),
+        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        peers_(static_cast<std::size_t>(size)) {
+    TcpCard mine;
+    mine.addresses = addresses_ = list_addresses(options_.interface);
+    Socket listening = listen_on_any_port(mine);
+    acceptor_ = std::make_unique<TcpAcceptor>(
+        std::move(listening),
+        Hello{.token = mine.token, .rank = rank, .size = size},
+        [this](int peer, Socket socket) { welcome(peer, std::move(socket)); });
+    const auto cards = exchange(text_of(mine));
+    SHEAF_ASSERT(cards.size() == peers_.size(), cards.size(), " cards");
+    for (int peer = 0; peer < size; ++peer)
+      at(peer).card = parse_card(cards[static_cast<std::size_t>(peer)], peer);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(peers_.size()); }
+  std::string name() const override { return "tcp"; }
+
+  Request send(int peer, Tag tag, const void* data,
+               std::size_t bytes) override {
+    connect(peer);
+    return hand_out(at(peer).out.send(peer, tag, data, bytes));
+  }
+
+  Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
+    have_line(peer);
+    return hand_out(at(peer).in.receive(peer, tag, data, bytes));
+  }
+
+  bool test(Request& request) override {
+    if (!request) return true;
+    auto* pending = as_pending(request);
+    if (pending->is_under_way()) look(*pending);
+    if (pending->is_under_way()) return false;
+    const std::unique_ptr<TcpRequest> ended(pending);
+    request.clear();
+    if (ended->state == TcpRequest::State::kFailed)
+      throw TransportError(ended->error);
+    return true;
+  }
+
+  void abandon(Request& request) noexcept override {
+    if (!request) return;
+    auto* pending = as_pending(request);
+    request.clear();
+    if (pending->is_send)
+      at(pending->peer).out.abandon(pending);
+    else
+      at(pending->peer).in.abandon(pending);
+  }
+
+  bool progress() override { return advance_all(); }
+
+  std::optional<Arrived> probe(Tag tag) override {
+    advance_all();
+    for (int peer = 0; peer < size(); ++peer)
+      if (const auto bytes = at(peer).in.probe(tag))
+        return Arrived{peer, *bytes};
+    return std::nullopt;
+  }
+
+  // Says good-bye to all, and listens until they have done the same: data
+  // that is on its way to a closed connection would break it for both.
+  void finalize(bool clean) override {
+    if (!clean) return;
+    for (auto& peer : peers_) peer.out.say_bye();
+    const auto deadline = steady_clock::now() + kFarewellTimeout;
+    while (advance_all() && steady_clock::now() < deadline) nap();
+    for (auto& peer : peers_) peer.out.close_writing();
+    while (has_open_peer() && steady_clock::now() < deadline) {
+      advance_all();
+      nap();
+    }
+  }
+
+ private:
+  static TcpRequest* as_pending(const Request& request) {
+    return reinterpret_cast<TcpRequest*>(request.handle());
+  }
+  static Request hand_out(std::unique_ptr<TcpRequest> request) {
+    return request
+               ? Request(reinterpret_cast<std::uintptr_t>(request.release()))
+               : Request();
+  }
+  static void nap() {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+
+  Peer& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
+
+  // Called by the acceptor's thread.
+  void welcome(int peer, Socket socket) {
+    watch(socket, peer, /*is_out=*/false);
+    at(peer).in.attach(std::move(socket));
+  }
+
+  // Before it is attached: from then on any thread may close it.
+  void watch(const Socket& socket, int peer, bool is_out) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = static_cast<std::uint64_t>(peer) * 2 + is_out;
+    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, socket.fd(), &event);
+  }
+
+  // A line to the peer tells of its end, also if it never said anything. One
+  // that has gone may have said its last words before: then the acceptor is
+  // about to bring them.
+  void have_line(int peer) {
+    const auto& in = at(peer).in;
+    if (in.is_attached()) return;
+    try {
+      connect(peer);
+    } catch (const TransportError&) {
+      const auto deadline = steady_clock::now() + kLastWords;
+      while (!in.is_attached() && steady_clock::now() < deadline) nap();
+      if (!in.is_attached()) throw;
+    }
+  }
+
+  void connect(int peer) {
+    Peer& other = at(peer);
+    if (other.out.is_attached()) return;
+    const std::lock_guard lock(other.connecting);
+    if (other.out.is_attached()) return;
+    std::string why;
+    Socket socket = connect_to(
+        {.card = other.card,
+         .addresses = by_nearness(other.card.addresses, addresses_),
+         .hello = {.token = other.card.token, .rank = rank_, .size = size()},
+         .peer = peer,
+         .timeout = options_.connect_timeout},
+        why);
+    if (!socket)
+      throw TransportError(concat(
+          "rank ", rank_, " cannot reach rank ", peer, " at port ",
+          other.card.port, " (", why,
+          "); it may have ended, or a firewall is between the hosts: name the "
+          "interface to use by SHEAF_INTERFACE"));
+    watch(socket, peer, /*is_out=*/true);
+    other.out.attach(std::move(socket));
+  }
+
+  void look(const TcpRequest& pending) {
+    advance(pending.peer, pending.is_send);
+    if (looks_.fetch_add(1, std::memory_order_relaxed) % kLooks == 0)
+      advance_all();
+  }
+
+  void advance(int peer, bool is_out) {
+    if (is_out && !at(peer).out.advance())
+      lose_out(peer);
+    else if (!is_out && !at(peer).in.advance())
+      lose_in(peer);
+  }
+
+  // Whether a message still waits to be written.
+  bool advance_all() {
+    epoll_event events[64];
+    const int count = epoll_wait(epoll_.fd(), events, 64, 0);
+    for (int i = 0; i < count; ++i) {
+      const int peer = static_cast<int>(events[i].data.u64 / 2);
+      const bool is_out = events[i].data.u64 % 2;
+      if (!is_out)
+        advance(peer, /*is_out=*/false);
+      else if (!at(peer).out.advance_readable())
+        lose_out(peer);
+    }
+    bool is_busy = false;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (!at(peer).out.is_busy()) continue;
+      advance(peer, /*is_out=*/true);
+      is_busy = true;
+    }
+    return is_busy;
+  }
+
+  std::string farewell(int peer) {
+    return at(peer).in.has_left()
+               ? concat("rank ", peer, " has ended its program")
+               : concat("rank ", peer, " is gone: its connection has closed");
+  }
+  void lose_in(int peer) {
+    const std::string why = farewell(peer);
+    at(peer).in.fail(why);
+    at(peer).out.fail(why);
+  }
+  // What the peer has said before is read to its end.
+  void lose_out(int peer) {
+    const std::string why = farewell(peer);
+    at(peer).out.fail(why);
+    if (!at(peer).in.is_attached()) at(peer).in.fail(why);
+  }
+
+  bool has_open_peer() {
+    for (const auto& peer : peers_)
+      if (peer.in.is_open()) return true;
+    return false;
+  }
+
+  const int rank_;
+  const TcpOptions options_;
+  const Socket epoll_;
+  std::vector<Address> addresses_;
+  std::vector<Peer> peers_;
+  std::atomic<std::uint32_t> looks_{0};
+  std::unique_ptr<TcpAcceptor> acceptor_;  // last: its thread uses the others
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_tcp_transport(
+    int rank, int size, const TcpOptions& options,
+    const AllGatherStrings& exchange) {
+  SHEAF_CHECK(rank >= 0 && rank < size, "rank ", rank, " of ", size,
+              " ranks; ranks go from 0 to ", size - 1);
+  return std::make_unique<TcpTransport>(rank, size, options, exchange);
+}
+
+}  // namespace sheaf::comm

@@ -1,0 +1,15 @@
+#pragma once
+// Ranks as threads of one process: the transport for tests, and for a process
+// alone (one rank).
+
+#include <memory>
+#include <vector>
+
+#include "sheaf/comm/transport/transport.hpp"
+
+namespace sheaf::comm {
+
+// One transport for each of `ranks` ranks, joined by mailboxes in memory.
+std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks);
+
+}  // namespace sheaf::comm

@@ -1,0 +1,66 @@
+// Is a dataset what its name says?
+#include <fmt/format.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/catalog/catalog.hpp"
+#include "sheaf/data/catalog/catalog_files.hpp"
+#include "sheaf/data/formats/file.hpp"
+
+namespace sheaf::data {
+namespace {
+
+CheckedFile check_file(const KnownFile& known, const std::string& folder) {
+  const std::string path = find_file(folder, known.name);
+  if (path.empty())
+    throw IoError(concat("there is no ", known.name, " in ", folder));
+  const FileContent content = read_file(path);
+  const CheckedFile file{path, content.size(), crc32_of(content)};
+  if (known.crc32 != 0 && known.crc32 != file.crc32)
+    throw IoError(fmt::format(
+        "{}: its content is not the published one: the checksum is {:08x}, "
+        "not {:08x}; delete it and get it again",
+        path, file.crc32, known.crc32));
+  return file;
+}
+
+void check_counts(const TensorDataset& dataset, const std::string& what,
+                  std::int64_t expected) {
+  if (dataset.size() != expected)
+    throw IoError(concat(what, " has ", dataset.size(),
+                         " examples, and should have ", expected));
+}
+
+void check_classes(const TensorDataset& dataset, const std::string& what) {
+  const at::Tensor counts =
+      at::bincount(dataset.target(), {}, dataset.classes());
+  const std::int64_t expected = dataset.size() / dataset.classes();
+  const auto* count = counts.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < dataset.classes(); ++i)
+    if (count[i] != expected)
+      throw IoError(concat(what, " has ", count[i], " examples of class ", i,
+                           ", and should have ", expected));
+}
+
+}  // namespace
+
+std::vector<CheckedFile> check_dataset(const std::string& name,
+                                       const std::string& folder) {
+  const CatalogEntry& entry = catalog_entry(name);
+  std::vector<CheckedFile> files;
+  for (const char* split : {"train", "test"}) {
+    const std::string what = concat(name, " in ", folder, ", split ", split);
+    // Opened first: its messages know more than a checksum.
+    const auto dataset = std::dynamic_pointer_cast<TensorDataset>(
+        open_dataset(name, split, folder));
+    SHEAF_ASSERT(dataset, what, " is not in memory");
+    const bool is_train = split == std::string("train");
+    check_counts(*dataset, what, is_train ? entry.train : entry.test);
+    const bool is_cifar = name.starts_with("cifar");
+    if (is_cifar) check_classes(*dataset, what);
+    for (const KnownFile& known : known_files(name, split))
+      files.push_back(check_file(known, find_dataset(name, folder)));
+  }
+  return files;
+}
+
+}  // namespace sheaf::data

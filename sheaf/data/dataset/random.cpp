@@ -1,0 +1,49 @@
+// The numbers are those of SplitMix64 (Steele, Lea, Flood, "Fast splittable
+// pseudorandom number generators", 2014): a counter that walks in odd steps,
+// scrambled. The key is the place where the counter starts.
+#include "sheaf/data/dataset/random.hpp"
+
+#include <bit>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::data {
+namespace {
+
+constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
+
+std::uint64_t scramble(std::uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+  return bits ^ (bits >> 31);
+}
+
+}  // namespace
+
+Random::Random(std::uint64_t seed) : key_(scramble(seed + kStep)) {}
+
+Random Random::derive(std::uint64_t key) const {
+  Random result;
+  // Scrambled between the two, so that (1, 2) and (2, 1) differ.
+  result.key_ = scramble(scramble(key_ + kStep) + scramble(key + 2 * kStep));
+  return result;
+}
+
+std::uint64_t Random::next() { return scramble(key_ + ++count_ * kStep); }
+
+std::uint64_t Random::below(std::uint64_t limit) {
+  SHEAF_CHECK(limit > 0, "a random number below 0 was asked for");
+  // Numbers that are too large are thrown away: a remainder would prefer the
+  // small ones.
+  const std::uint64_t mask =
+      limit == 1 ? 0 : ~std::uint64_t{0} >> std::countl_zero(limit - 1);
+  std::uint64_t number = next() & mask;
+  while (number >= limit) number = next() & mask;
+  return number;
+}
+
+double Random::uniform() {
+  return static_cast<double>(next() >> 11) * 0x1.0p-53;
+}
+
+}  // namespace sheaf::data

@@ -1,0 +1,199 @@
+#include "sheaf/data/formats/image_folder.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/data/formats/image.hpp"
+
+namespace sheaf::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_image(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char letter) { return std::tolower(letter); });
+  const std::vector<std::string> known = image_endings();
+  return std::find(known.begin(), known.end(), ending) != known.end();
+}
+
+void check_read(const std::string& folder, const std::error_code& error) {
+  if (error)
+    throw IoError(
+        concat("cannot read the folder ", folder, ": ", error.message()));
+}
+
+bool is_hidden(const fs::path& path) {
+  return path.filename().string().starts_with('.');
+}
+
+// What is in a folder and not hidden, in the order of the names' bytes.
+std::vector<fs::path> visible_entries(const std::string& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (!is_hidden(entry->path())) entries.push_back(entry->path());
+  check_read(folder, error);
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code none;
+  return fs::is_directory(path, none);
+}
+
+fs::path real_path(const fs::path& folder) {
+  std::error_code error;
+  fs::path real = fs::canonical(folder, error);
+  check_read(folder.string(), error);
+  return real;
+}
+
+// Of real paths: whether `inner` is `outer`, or anywhere below it.
+bool is_within(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end())
+             .first == outer.end();
+}
+
+// Whether `folder` is a link to a folder that it is in, which is logged. Its
+// images would be those of other classes, or never end. `above` are the real
+// paths of the folders that lead to it.
+bool leads_back(const fs::path& folder, const std::vector<fs::path>& above) {
+  const fs::path real = real_path(folder);
+  if (std::none_of(above.begin(), above.end(),
+                   [&](const fs::path& one) { return is_within(one, real); }))
+    return false;
+  log_warn("{} leads back to {}, which it is in; it is skipped",
+           folder.string(), real.string());
+  return true;
+}
+
+// The images below `folder`.
+void add_images(const fs::path& folder, std::vector<fs::path>& above,
+                std::vector<std::string>& images) {
+  if (leads_back(folder, above)) return;
+  std::error_code error;
+  above.push_back(real_path(folder));
+  for (const fs::path& path : visible_entries(folder.string())) {
+    if (is_folder(path)) {
+      add_images(path, above, images);
+    } else if (is_image(path)) {
+      if (!fs::is_regular_file(path, error))
+        throw IoError(concat(path.string(), " is not a file, ",
+                             fs::is_symlink(path, error)
+                                 ? "but a dangling link"
+                                 : "though it is named like an image",
+                             "; remove or repair it"));
+      images.push_back(path.string());
+    }
+  }
+  above.pop_back();
+}
+
+std::vector<std::string> sorted_images(const std::string& folder) {
+  std::vector<fs::path> above{real_path(fs::path(folder).parent_path())};
+  std::vector<std::string> images;
+  add_images(folder, above, images);
+  std::sort(images.begin(), images.end());
+  return images;
+}
+
+std::int64_t label_of(const std::vector<std::string>& names,
+                      const std::string& name, const std::string& folder) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  SHEAF_CHECK(found != names.end(), folder, " has a folder '", name,
+              "', and there is no such class among the ", names.size(),
+              " of the training data (", join(names, ", "),
+              "); rename or remove it");
+  return found - names.begin();
+}
+
+}  // namespace
+
+std::vector<std::string> class_folders(const std::string& folder) {
+  const std::vector<fs::path> entries = visible_entries(folder);
+  const std::vector<fs::path> above{real_path(folder)};
+  std::vector<std::string> names;
+  for (const fs::path& path : entries)
+    if (is_folder(path) && !leads_back(path, above))
+      names.push_back(path.filename().string());
+  return names;
+}
+
+ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options)
+    : options_(std::move(options)) {
+  const std::vector<std::string> folders = class_folders(folder);
+  if (folders.empty())
+    throw IoError(concat(folder,
+                         " holds no folders; an image folder has one "
+                         "for each class, with the images in it"));
+  names_ = options_.class_names.empty() ? folders : options_.class_names;
+  for (const std::string& name : folders)
+    add_class((fs::path(folder) / name).string(),
+              label_of(names_, name, folder));
+  const at::Tensor first = image(0, Random());
+  shape_ = first.sizes().vec();
+  type_ = first.scalar_type();
+}
+
+void ImageFolder::add_class(const std::string& folder, std::int64_t label) {
+  const std::vector<std::string> images = sorted_images(folder);
+  if (images.empty())
+    throw IoError(concat(folder, " holds no image that can be read; endings ",
+                         "are ", join(image_endings(), ", ")));
+  for (const std::string& path : images) examples_.push_back({path, label});
+}
+
+std::int64_t ImageFolder::size() const {
+  return static_cast<std::int64_t>(examples_.size());
+}
+
+std::int64_t ImageFolder::classes() const {
+  return static_cast<std::int64_t>(names_.size());
+}
+
+const std::string& ImageFolder::path_of(std::int64_t index) const {
+  check_indices({&index, 1});
+  return examples_[static_cast<std::size_t>(index)].path;
+}
+
+at::Tensor ImageFolder::image(std::int64_t index, const Random& random) const {
+  const at::Tensor pixels = read_image(path_of(index), options_.channels);
+  if (!options_.each) return pixels;
+  return options_.each->apply(pixels.unsqueeze(0), {&index, 1}, random)
+      .squeeze(0);
+}
+
+Batch ImageFolder::get(std::span<const std::int64_t> indices,
+                       Random& random) const {
+  check_indices(indices);
+  const auto count = static_cast<std::int64_t>(indices.size());
+  Batch batch{{}, at::empty({count}, at::TensorOptions(at::kLong)), 0, count};
+  std::vector<at::Tensor> images;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    images.push_back(image(indices[i], random));
+    SHEAF_CHECK(images[i].sizes() == images[0].sizes(), path_of(indices[i]),
+                " is ", images[i].sizes(), ", ", path_of(indices[0]), " is ",
+                images[0].sizes(), "; resize or crop each image to one size ",
+                "(ImageFolderOptions::each)");
+    batch.target[static_cast<std::int64_t>(i)] =
+        examples_[static_cast<std::size_t>(indices[i])].label;
+  }
+  if (!images.empty()) {
+    batch.data = at::stack(images);
+    return batch;
+  }
+  std::vector<std::int64_t> shape = shape_;
+  shape.insert(shape.begin(), 0);
+  batch.data = at::empty(shape, at::TensorOptions(type_));
+  return batch;
+}
+
+}  // namespace sheaf::data

@@ -1,0 +1,16 @@
+// In place of image_png.cpp, where libpng was not found.
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/formats/image.hpp"
+
+namespace sheaf::data {
+
+bool has_png() { return false; }
+
+at::Tensor decode_png(const FileContent& file, int /*channels*/) {
+  throw UsageError(
+      concat(file.path,
+             " is a PNG image, and this build was made "
+             "without libpng; install libpng-dev and build again"));
+}
+
+}  // namespace sheaf::data

@@ -1,0 +1,50 @@
+#include "sheaf/data/formats/npy.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/formats/file.hpp"
+#include "sheaf/tensor/files/npy_header.hpp"
+#include "sheaf/tensor/files/numpy.hpp"
+#include "sheaf/tensor/groups/dtype.hpp"
+
+namespace sheaf::data {
+namespace {
+
+// In its file, or an undefined tensor where it cannot stay there as it is.
+at::Tensor map_npy(const std::string& path) {
+  const FileContent file = map_file(path);
+  if (file.was_unpacked || file.size() == 0) return {};
+  tensor::ByteReader reader(path, {reinterpret_cast<const char*>(file.data()),
+                                   static_cast<std::size_t>(file.size())});
+  const tensor::NpyHeader header = tensor::take_npy_header(reader);
+  const at::ScalarType type = tensor::scalar_type_of(header.dtype);
+  const auto width = static_cast<std::int64_t>(at::elementSize(type));
+  const auto offset = static_cast<std::int64_t>(reader.offset());
+  const std::int64_t bytes = header.count() * width;
+  // Bytes other than 0 and 1 are no bool in C++; load_npy() converts them.
+  const bool is_plain = !header.is_swapped && !header.is_fortran_order &&
+                        header.dtype != DType::kBool && offset % width == 0 &&
+                        bytes > 0 &&
+                        static_cast<std::int64_t>(reader.left()) == bytes;
+  if (!is_plain) return {};
+  return file.bytes.narrow(0, offset, bytes).view(type).view(header.shape);
+}
+
+}  // namespace
+
+std::shared_ptr<TensorDataset> read_npy_dataset(const std::string& data,
+                                                const std::string& target) {
+  const at::Tensor mapped = map_npy(data);
+  const at::Tensor examples =
+      mapped.defined() ? mapped : tensor::load_npy(data);
+  const at::Tensor targets = tensor::load_npy(target);
+  if (examples.dim() == 0 || targets.dim() == 0 ||
+      examples.size(0) != targets.size(0))
+    throw IoError(concat(data, " is ", examples.sizes(), " and ", target,
+                         " is ", targets.sizes(),
+                         "; they need the same number of rows"));
+  auto dataset = std::make_shared<TensorDataset>(examples, targets);
+  if (mapped.defined()) dataset->set_source("mapped files");
+  return dataset;
+}
+
+}  // namespace sheaf::data

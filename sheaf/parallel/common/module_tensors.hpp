@@ -1,0 +1,33 @@
+#pragma once
+// A module's tensors, by name.
+
+#include <torch/nn/module.h>
+
+#include <vector>
+
+#include "sheaf/parallel/common/agreement.hpp"
+#include "sheaf/parallel/common/buffers.hpp"
+#include "sheaf/parallel/common/trained_parameter.hpp"
+
+namespace sheaf::parallel {
+
+// A parameter that several layers share is listed once.
+NamedTensors unique_parameters(torch::nn::Module& module);
+
+struct ModuleTensors {
+  NamedTensors parameters;
+  std::vector<TrainedParameter> trained;  // those that require a gradient
+  ModuleBuffers buffers;
+
+  ModuleTensors() = default;
+  explicit ModuleTensors(torch::nn::Module& module);
+  NamedTensors all() const;
+};
+// The module's tensors; UsageError on all ranks where ranks have other ones.
+// Those that are not among the known ones become rank 0's.
+ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
+                            const ModuleTensors& known);
+// UsageError when there is nothing to train.
+void check_not_empty(const std::vector<TrainedParameter>& trained);
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,334 @@
+#include "sheaf/parallel/dad/dad_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+// Of names in a saved state.
+const std::string kRoute = "plan/route/";
+const std::string kSkipsZeros = "plan/skips_zeros";
+
+// Plans that are predicted to be slower than the best by this factor are not
+// tried.
+constexpr double kWorthATrial = 1.6;
+
+std::vector<std::vector<std::size_t>> parcels(
+    const std::vector<std::size_t>& weights, const std::vector<double>& bytes,
+    double parcel_bytes) {
+  std::vector<std::vector<std::size_t>> list;
+  double filled = parcel_bytes;
+  for (const std::size_t weight : weights) {
+    if (filled >= parcel_bytes) {
+      list.emplace_back();
+      filled = 0;
+    }
+    list.back().push_back(weight);
+    filled += bytes[weight];
+  }
+  return list;
+}
+
+// Fixed routes: those of weights that auto does not choose for.
+std::optional<RouteChoice> fixed_route(const ParameterUse& use,
+                                       const RouteWishes& wishes) {
+  if (use.rows == 0)
+    return RouteChoice{Route::kGradient, "not used in a matrix product"};
+  if (use.has_other_use)
+    return RouteChoice{Route::kGradient, "also used outside of products"};
+  if (const auto found = wishes.by_name.find(use.name);
+      found != wishes.by_name.end())
+    return RouteChoice{found->second, "given by name"};
+  if (use.takes_data && wishes.first_layer_gradient)
+    return RouteChoice{Route::kGradient,
+                       "first layer: its inputs are the data"};
+  if (const auto found = wishes.planned.find(use.name);
+      found != wishes.planned.end())
+    return RouteChoice{found->second, "from the plan"};
+  if (wishes.mode == DadMode::kAuto) return std::nullopt;
+  if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
+    return RouteChoice{Route::kRankDad, "mode rank-dad"};
+  if (wishes.mode == DadMode::kEdad && !use.is_lookup)
+    return RouteChoice{Route::kEdad, "mode edad"};
+  return RouteChoice{Route::kDad, "mode dad"};
+}
+
+bool has_deltas(Route route) {
+  return route == Route::kDad || route == Route::kEdad;
+}
+
+// Looks for the ways with which the whole step is predicted to be fastest.
+class Search {
+ public:
+  Search(const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+         const LinkModel& link, std::vector<RouteChoice>& choices)
+      : uses_(uses),
+        wishes_(wishes),
+        link_(link),
+        model_(uses, link, wishes.rank, wishes.skips_zeros),
+        choices_(choices) {}
+
+  // The fastest of those that are found from any one way for all.
+  void find(const std::vector<std::size_t>& free) {
+    std::vector<RouteChoice> best;
+    double best_ms = 0;
+    for (const Route start : kAll) {
+      take(free, start);
+      const double ms = improve(free);
+      if (!best.empty() && ms >= best_ms) continue;
+      best = choices_;
+      best_ms = ms;
+    }
+    choices_ = best;
+    for (const std::size_t i : free) explain(i, best_ms);
+  }
+  double found_ms() const { return step_ms(); }
+
+  // After find(): each one way for all that is worth a trial.
+  std::vector<RouteCandidate> others(const std::vector<std::size_t>& free) {
+    const std::vector<RouteChoice> found = choices_;
+    const double longest = kWorthATrial * step_ms();
+    std::vector<RouteCandidate> list;
+    for (const Route route : kAll) {
+      take(free, route);
+      const double ms = step_ms();
+      if (ms > longest || has_same_routes(choices_, found)) continue;
+      for (const std::size_t i : free)
+        choices_[i].reason = fmt::format("by trial; {:.2f} ms predicted", ms);
+      list.push_back({fmt::format("{} for all", name_of(route)), choices_, ms,
+                      wishes_.skips_zeros});
+    }
+    choices_ = found;
+    return list;
+  }
+
+ private:
+  static constexpr std::array kAll{Route::kEdad, Route::kDad, Route::kGradient,
+                                   Route::kRankDad};
+
+  // Or dad, where a weight may not.
+  void take(const std::vector<std::size_t>& free, Route route) {
+    for (const std::size_t i : free)
+      choices_[i].route = may_take(i, route) ? route : Route::kDad;
+  }
+  static bool has_same_routes(const std::vector<RouteChoice>& a,
+                              const std::vector<RouteChoice>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const RouteChoice& one, const RouteChoice& other) {
+                        return one.route == other.route;
+                      });
+  }
+
+  bool may_take(std::size_t i, Route route) const {
+    const ParameterUse& use = uses_[i];
+    if (route == Route::kEdad)
+      return use.above >= 0 &&
+             has_deltas(choices_[static_cast<std::size_t>(use.above)].route);
+    return route != Route::kRankDad ||
+           (wishes_.allows_low_rank && !use.is_lookup);
+  }
+  double step_ms() const {
+    std::vector<RouteChoice> valid = choices_;
+    for (std::size_t i = 0; i < valid.size(); ++i)
+      if (valid[i].route == Route::kEdad && !may_take(i, Route::kEdad))
+        valid[i].route = Route::kDad;
+    return model_.step_ms(
+        plan_factors(uses_, valid, link_.ranks, wishes_.parcel_bytes));
+  }
+  double with(std::size_t i, Route route) {
+    const Route before = std::exchange(choices_[i].route, route);
+    const double ms = step_ms();
+    choices_[i].route = before;
+    return ms;
+  }
+  // One weight after the other, until none gets better.
+  double improve(const std::vector<std::size_t>& free) {
+    double best = step_ms();
+    for (bool has_changed = true; std::exchange(has_changed, false);)
+      for (const std::size_t i : free)
+        for (const Route route : kAll) {
+          if (!may_take(i, route)) continue;
+          const double ms = with(i, route);
+          if (ms >= best * kWorthwhile) continue;
+          choices_[i].route = route;
+          best = ms;
+          has_changed = true;
+        }
+    return best;
+  }
+  void explain(std::size_t i, double best_ms) {
+    RouteChoice& choice = choices_[i];
+    if (choice.route == Route::kEdad && !may_take(i, Route::kEdad))
+      choice.route = Route::kDad;
+    choice.reason = fmt::format("by time: {:.2f} ms a step", best_ms);
+    for (const Route route : kAll)
+      if (route != choice.route && may_take(i, route))
+        choice.reason +=
+            fmt::format(", {:.2f} with {}", with(i, route), name_of(route));
+  }
+
+  // Less than this part of the time is in the model's noise.
+  static constexpr double kWorthwhile = 0.999;
+
+  const std::vector<ParameterUse>& uses_;
+  const RouteWishes& wishes_;
+  const LinkModel& link_;
+  const StepModel model_;
+  std::vector<RouteChoice>& choices_;
+};
+
+void explain_biases(const std::vector<ParameterUse>& uses,
+                    std::vector<RouteChoice>& choices) {
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    for (const std::size_t bias : uses[i].biases)
+      if (choices[i].route == Route::kGradient)
+        choices[bias].reason = "as its weight, " + uses[i].name;
+}
+
+}  // namespace
+
+const char* name_of(Route route) {
+  switch (route) {
+    case Route::kGradient:
+      return "gradient";
+    case Route::kDad:
+      return "dad";
+    case Route::kEdad:
+      return "edad";
+    case Route::kRankDad:
+      return "rank-dad";
+  }
+  return "";
+}
+
+std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
+                                       const RouteWishes& wishes,
+                                       const LinkModel& link) {
+  return route_candidates(uses, wishes, link).front().choices;
+}
+
+std::vector<RouteCandidate> route_candidates(
+    const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+    const LinkModel& link) {
+  for (const auto* list : {&wishes.by_name, &wishes.planned})
+    for (const auto& [name, route] : *list)
+      SHEAF_CHECK(
+          std::any_of(uses.begin(), uses.end(),
+                      [&](const auto& use) { return use.name == name; }),
+          "a route is given for '", name,
+          "', which is not a parameter of the module");
+  std::vector<RouteChoice> choices(uses.size());
+  std::vector<std::size_t> free;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const auto fixed = fixed_route(uses[i], wishes);
+    if (fixed)
+      choices[i] = *fixed;
+    else
+      free.push_back(i);
+  }
+  // From the top: deltas can follow from those above where these are known.
+  std::stable_sort(free.begin(), free.end(), [&](auto a, auto b) {
+    return uses[a].order > uses[b].order;
+  });
+  std::vector<RouteCandidate> list;
+  double predicted_ms = 0;
+  if (!free.empty()) {
+    Search search(uses, wishes, link, choices);
+    search.find(free);
+    predicted_ms = search.found_ms();
+    list = search.others(free);
+  }
+  list.insert(list.begin(),
+              {"predicted", choices, predicted_ms, wishes.skips_zeros});
+  for (RouteCandidate& one : list) explain_biases(uses, one.choices);
+  return list;
+}
+
+std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
+                                    std::vector<RouteCandidate> more) {
+  constexpr std::size_t kMost = 6;
+  for (RouteCandidate& one : more) {
+    one.name += one.skips_zeros ? ", without zeros" : ", with zeros";
+    const bool has_factors = std::any_of(
+        one.choices.begin(), one.choices.end(),
+        [](const auto& choice) { return choice.route != Route::kGradient; });
+    if (has_factors) list.push_back(std::move(one));
+  }
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    return a.predicted_ms < b.predicted_ms;
+  });
+  const auto is_slow = [&](const RouteCandidate& one) {
+    return one.predicted_ms > kWorthATrial * list.front().predicted_ms;
+  };
+  list.erase(std::find_if(list.begin(), list.end(), is_slow), list.end());
+  if (list.size() > kMost) list.resize(kMost);
+  return list;
+}
+
+FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
+                        const std::vector<RouteChoice>& choices, int ranks,
+                        double parcel_bytes) {
+  FactorPlan plan;
+  std::vector<std::size_t> order;
+  std::vector<double> in_bytes, out_bytes;
+  plan.is_bias.resize(uses.size());
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const ParameterUse& use = uses[i];
+    plan.routes.push_back(choices[i].route);
+    plan.calls.push_back(use.calls);
+    const double unit =
+        static_cast<double>(use.rows) / ranks * static_cast<double>(use.width);
+    in_bytes.push_back(unit * static_cast<double>(use.is_lookup ? 2 : use.in));
+    out_bytes.push_back(unit * static_cast<double>(use.out));
+    if (choices[i].route == Route::kGradient) continue;
+    order.push_back(i);
+    for (const std::size_t bias : use.biases) plan.is_bias[bias] = true;
+  }
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (choices[i].route == Route::kGradient)
+      for (const std::size_t bias : uses[i].biases) plan.is_bias[bias] = false;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(uses[a].order, a) < std::pair(uses[b].order, b);
+  });
+  std::vector<std::size_t> early;
+  for (const std::size_t i : order)
+    if (choices[i].route != Route::kRankDad) early.push_back(i);
+  plan.forward = parcels(early, in_bytes, parcel_bytes);
+  std::reverse(order.begin(), order.end());
+  plan.backward = parcels(order, out_bytes, parcel_bytes);
+  return plan;
+}
+
+NamedTensors state_of(const FixedRoutes& fixed) {
+  NamedTensors state;
+  if (fixed.empty()) return state;
+  state.emplace_back(kSkipsZeros,
+                     at::full({1}, fixed.skips_zeros ? 1 : 0, at::kLong));
+  for (const auto& [name, route] : fixed.by_name)
+    state.emplace_back(
+        kRoute + name,
+        at::full({1}, static_cast<std::int64_t>(route), at::kLong));
+  return state;
+}
+
+FixedRoutes routes_in(const NamedTensors& state) {
+  FixedRoutes fixed;
+  for (const auto& [name, tensor] : state) {
+    if (name == kSkipsZeros) fixed.skips_zeros = tensor.item<bool>();
+    if (!name.starts_with(kRoute)) continue;
+    const auto number = tensor.item<std::int64_t>();
+    SHEAF_CHECK(number >= 0 && number <= static_cast<int>(Route::kRankDad),
+                "the saved route of ", name.substr(kRoute.size()), " is ",
+                number, ", which this version does not know");
+    fixed.by_name[name.substr(kRoute.size())] = static_cast<Route>(number);
+  }
+  return fixed;
+}
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,59 @@
+#pragma once
+// The predicted time of a step, for a choice of ways: a timeline of two things
+// that work at the same time, this rank's computing and its link.
+
+#include <vector>
+
+#include "sheaf/parallel/dad/factor_reducer.hpp"
+#include "sheaf/parallel/dad/parameter_use.hpp"
+
+namespace sheaf::parallel {
+
+// What a step costs.
+struct LinkModel {
+  int ranks = 2;
+  double latency_s = 20e-6;  // of one collective
+  // Of factors into one rank, copies included, and of gradients out of and
+  // into one rank: inside a host these two are far apart.
+  double gather_bytes_per_s = 1e9;
+  double reduce_bytes_per_s = 1e9;
+  double skip_bytes_per_s = 1e9;     // matrices from which zeros are left out
+  double flops = 20e9;               // of one rank
+  double weight_bytes_per_s = 1e10;  // weights read or written by a product
+  bool is_overlapping = true;        // messages travel while layers compute
+};
+
+class StepModel {
+ public:
+  // They must outlive it. `rank` is that of rank-dad.
+  StepModel(const std::vector<ParameterUse>& uses, const LinkModel& link,
+            int rank, bool skips_zeros)
+      : uses_(uses), link_(link), rank_(rank), skips_zeros_(skips_zeros) {}
+
+  // Of the plan's parcels, from the first product to the last gradient.
+  double step_ms(const FactorPlan& plan) const;
+
+ private:
+  class Timeline;
+  double product_s(const ParameterUse& use, double rows) const;
+  double gather_s(double own_bytes) const;
+  double reduce_s(const ParameterUse& use) const;
+  double low_rank_s(const ParameterUse& use) const;
+  double gradient_s(const FactorPlan& plan, std::size_t weight) const;
+  double inputs_bytes(const ParameterUse& use) const;
+  double deltas_bytes(const ParameterUse& use) const;
+  double inputs_parcel_s(const std::vector<std::size_t>& weights) const;
+  double deltas_parcel_s(const FactorPlan& plan,
+                         const std::vector<std::size_t>& weights) const;
+  double sent_part(double density) const;
+  double own_rows(const ParameterUse& use) const {
+    return static_cast<double>(use.rows) / link_.ranks;
+  }
+
+  const std::vector<ParameterUse>& uses_;
+  const LinkModel& link_;
+  const int rank_;
+  const bool skips_zeros_;
+};
+
+}  // namespace sheaf::parallel

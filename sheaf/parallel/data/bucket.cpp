@@ -1,0 +1,140 @@
+#include "sheaf/parallel/data/bucket.hpp"
+
+#include <algorithm>
+
+#include "sheaf/tensor/groups/memory.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+constexpr std::int64_t kAlign = 16;  // elements: a cache line of floats
+
+std::int64_t aligned(std::int64_t elements) {
+  return (elements + kAlign - 1) / kAlign * kAlign;
+}
+
+at::Tensor view_like(const at::Tensor& block, std::int64_t at,
+                     const at::Tensor& parameter) {
+  const at::Tensor flat = block.narrow(0, at, parameter.numel());
+  if (parameter.is_non_overlapping_and_dense())
+    return flat.as_strided(parameter.sizes(), parameter.strides());
+  return flat.view(parameter.sizes());
+}
+
+// A gradient with the parameter's order of elements in memory, on all ranks.
+at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter,
+                    bool owns_memory = true) {
+  const bool is_dense = parameter.is_non_overlapping_and_dense();
+  const bool has_order = is_dense ? gradient.strides() == parameter.strides()
+                                  : gradient.is_contiguous();
+  if (owns_memory && has_order) return gradient;
+  return (is_dense ? at::empty_like(parameter)
+                   : at::empty(parameter.sizes(), parameter.options()))
+      .copy_(gradient);
+}
+
+}  // namespace
+
+Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
+               bool is_staged)
+    : group_(group), is_staged_(is_staged), members_(std::move(members)) {
+  gradients_.resize(members_.size());
+  allocate();
+}
+
+void Bucket::allocate() {
+  std::int64_t elements = 0;
+  for (const BucketMember& member : members_)
+    if (!member.is_exchanged_alone)
+      elements += aligned(member.parameter.numel());
+  // As many as a rank has that exchanges it where it is.
+  if (members_.size() == 1 && elements > 0)
+    elements = members_[0].parameter.numel();
+  // Parameters without elements have a block of none.
+  const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
+  if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
+  const at::Tensor& first = members_[0].parameter;
+  shared_ = tensor::empty_shared(group_, {elements}, first.scalar_type());
+  shared_.zero_();
+  block_ = shared_;
+  if (is_staged_ || !first.device().is_cpu()) {
+    block_ = shared_.to(first.device(), shared_.scalar_type(),
+                        /*non_blocking=*/false, /*copy=*/true);
+    staging_ = std::make_unique<Staging>(block_, shared_);
+  }
+  // To autograd they are tensors of their own: it lets nobody detach views,
+  // which optimisers do.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].is_exchanged_alone) continue;
+    gradients_[i] = view_like(block_, at, members_[i].parameter);
+    at += aligned(members_[i].parameter.numel());
+  }
+}
+
+bool Bucket::is_kept() const {
+  std::size_t views = 0;
+  bool was_reset = false;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (members_[i].is_exchanged_alone) continue;
+    ++views;
+    if (members_[i].parameter.grad().is_same(gradients_[i])) continue;
+    was_reset = true;
+    if (gradients_[i].use_count() > 1) return true;
+  }
+  // Other tensors over the block's memory: backward() adds to it where
+  // parameters still have their gradients.
+  return was_reset && block_.storage().use_count() > 1 + views;
+}
+
+void Bucket::release_kept() {
+  if (block_.defined() && is_kept()) allocate();
+}
+
+const at::Tensor& Bucket::put(std::size_t member, const at::Tensor& gradient,
+                              bool owns_memory) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& place = gradients_[member];
+  if (members_[member].is_exchanged_alone)
+    place = in_order(gradient, members_[member].parameter, owns_memory);
+  else if (gradient.data_ptr() != place.data_ptr())
+    place.copy_(gradient);
+  return place;
+}
+
+void Bucket::put_nothing(std::size_t member, const at::Tensor& earlier) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& place = gradients_[member];
+  const at::Tensor& parameter = members_[member].parameter;
+  if (members_[member].is_exchanged_alone)
+    place = in_order(at::empty_like(parameter), parameter);
+  if (earlier.defined())
+    place.copy_(earlier);
+  else
+    place.zero_();
+}
+
+void Bucket::clear() {
+  for (std::size_t i = 0; i < size(); ++i)
+    if (members_[i].is_exchanged_alone) gradients_[i].reset();
+}
+
+std::vector<at::Tensor> Bucket::outside() const {
+  std::vector<at::Tensor> rows;
+  for (std::size_t i = 0; i < size(); ++i)
+    if (members_[i].is_exchanged_alone)
+      rows.push_back(gradients_[i].as_strided({gradients_[i].numel()}, {1}));
+  return rows;
+}
+
+std::int64_t Bucket::bytes() const {
+  std::int64_t bytes =
+      block_.defined() ? static_cast<std::int64_t>(block_.nbytes()) : 0;
+  for (const BucketMember& member : members_)
+    if (member.is_exchanged_alone)
+      bytes += static_cast<std::int64_t>(member.parameter.nbytes());
+  return bytes;
+}
+
+}  // namespace sheaf::parallel

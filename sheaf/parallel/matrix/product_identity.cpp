@@ -1,0 +1,141 @@
+#include "sheaf/parallel/matrix/product_identity.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <dlfcn.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/parallel/precision/cast_kernels.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+// Settings that libraries read, by the beginning of their names. Numbers of
+// threads that follow from others are queried.
+constexpr std::string_view kSettings[] = {
+    "ATEN_CPU_CAPABILITY",  "BLIS_",       "CUBLAS_", "DNNL_",    "MKL_",
+    "NVIDIA_TF32_OVERRIDE", "OMP_DYNAMIC", "ONEDNN_", "OPENBLAS_"};
+
+std::string settings() {
+  std::vector<std::string> list;
+  for (char** one = environ; one && *one; ++one)
+    for (const std::string_view name : kSettings)
+      if (std::string_view(*one).starts_with(name)) list.emplace_back(*one);
+  std::sort(list.begin(), list.end());
+  std::string text;
+  for (const std::string& one : list) text += " " + one;
+  return text;
+}
+
+// The first processor's kind; the others of a host are alike.
+std::string processor() {
+  constexpr std::string_view kLines[] = {
+      "vendor_id",       "cpu family", "model",      "model name",
+      "CPU implementer", "CPU part",   "CPU variant"};
+  std::ifstream file("/proc/cpuinfo");
+  std::string text;
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string name =
+        line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    if (std::find(std::begin(kLines), std::end(kLines), name) !=
+        std::end(kLines))
+      text += line.substr(colon + 1);
+  }
+  return text;
+}
+
+template <class Result>
+Result ask(const char* function, Result otherwise) {
+  void* const found = ::dlsym(RTLD_DEFAULT, function);
+  return found ? reinterpret_cast<Result (*)()>(found)() : otherwise;
+}
+
+// OpenBLAS writes its config anew into one buffer at each call: asked once, so
+// that no thread reads what another is writing.
+const std::string& blas_config() {
+  static const std::string text = ask<const char*>("openblas_get_config", "");
+  return text;
+}
+
+// With OpenMP the BLAS uses libtorch's number of threads; the one that OpenBLAS
+// reports then changes with each thread's first call.
+int blas_threads() {
+  using Function = int (*)();
+  static const auto function = [] {
+    const bool has_own = blas_config().find("USE_OPENMP") == std::string::npos;
+    return reinterpret_cast<Function>(
+        has_own ? ::dlsym(RTLD_DEFAULT, "openblas_get_num_threads") : nullptr);
+  }();
+  return function ? function() : 0;
+}
+
+// What does not change. The instruction set is in libtorch's config.
+const std::string& fixed_text() {
+  static const std::string text =
+      concat("BLAS ", ask<const char*>("openblas_get_corename", ""), " ",
+             blas_config(), "; processor", processor(), "; libtorch ",
+             TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, "; settings",
+             settings(), "; ", at::show_config());
+  return text;
+}
+
+// Slow to ask for.
+std::string device_name(int device) {
+  static std::mutex mutex;
+  static std::map<int, std::string> names;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = names.try_emplace(device);
+  if (is_new) found->second = cast_kernels::device_name(device);
+  return found->second;
+}
+
+// Of products on a GPU. libtorch refuses the question where it was set in more
+// than one way.
+std::string precision() {
+  try {
+    return concat(
+        static_cast<int>(at::globalContext().float32MatmulPrecision()));
+  } catch (const c10::Error&) {
+    return "set by several functions";
+  }
+}
+
+std::uint64_t hash_of(const std::string& text,
+                      std::uint64_t sum = 0xcbf29ce484222325u) {
+  for (const char c : text)
+    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return sum;
+}
+
+// What may change between two passes.
+std::string changing_text(int device) {
+  std::string text = concat(at::get_num_threads(), " threads; ", blas_threads(),
+                            " of the BLAS; ");
+  if (device >= 0) text += concat(device_name(device), " ", precision(), "; ");
+  return text;
+}
+
+}  // namespace
+
+std::string describe_products(int device) {
+  return changing_text(device) + fixed_text();
+}
+
+std::int64_t product_identity(int device) {
+  static const std::uint64_t fixed = hash_of(fixed_text());
+  return static_cast<std::int64_t>(hash_of(changing_text(device), fixed));
+}
+
+}  // namespace sheaf::parallel

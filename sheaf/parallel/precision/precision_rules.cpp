@@ -1,0 +1,130 @@
+#include "sheaf/parallel/precision/precision_rules.hpp"
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+namespace sheaf::parallel {
+namespace {
+
+struct ProductArguments {
+  std::vector<std::size_t> factors;
+  std::vector<std::size_t> added;
+};
+
+using Products = std::map<std::string, ProductArguments, std::less<>>;
+
+const Products& products() {
+  static const Products table = [] {
+    Products all;
+    for (const char* name :
+         {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+          "conv_transpose3d", "convolution", "linear"})
+      all[name] = {{0, 1}, {2}};
+    for (const char* name : {"mm", "matmul", "bmm", "mv"})
+      all[name] = {{0, 1}, {}};
+    for (const char* name : {"addmm", "baddbmm", "addbmm", "addmv"})
+      all[name] = {{1, 2}, {0}};
+    for (const char* name :
+         {"scaled_dot_product_attention", "_scaled_dot_product_attention"})
+      all[name] = {{0, 1, 2}, {3}};
+    return all;
+  }();
+  return table;
+}
+
+// Sums of many numbers, and layers that libtorch computes as a whole.
+const std::set<std::string, std::less<>>& exact_operators() {
+  static const std::set<std::string, std::less<>> names = {
+      "softmax",
+      "_softmax",
+      "log_softmax",
+      "_log_softmax",
+      "layer_norm",
+      "native_layer_norm",
+      "group_norm",
+      "native_group_norm",
+      "cross_entropy",
+      "cross_entropy_loss",
+      "nll_loss",
+      "nll_loss_nd",
+      "nll_loss_forward",
+      "nll_loss2d",
+      "nll_loss2d_forward",
+      "mse_loss",
+      "l1_loss",
+      "smooth_l1_loss",
+      "huber_loss",
+      "binary_cross_entropy",
+      "binary_cross_entropy_with_logits",
+      "kl_div",
+      "soft_margin_loss",
+      "margin_ranking_loss",
+      "hinge_embedding_loss",
+      "cosine_embedding_loss",
+      "triplet_margin_loss",
+      "multi_margin_loss",
+      "multilabel_margin_loss",
+      "multilabel_margin_loss_forward",
+      "poisson_nll_loss",
+      "ctc_loss",
+      "_ctc_loss",
+      "cdist",
+      "lstm",
+      "gru",
+      "rnn_tanh",
+      "rnn_relu",
+      "lstm_cell",
+      "gru_cell",
+      "rnn_tanh_cell",
+      "rnn_relu_cell",
+      "bilinear"};
+  return names;
+}
+
+bool may_hold_products(std::string_view label) {
+  for (const char* name :
+       {"einsum", "tensordot", "inner", "chain_matmul", "linalg_multi_dot"})
+    if (label == name) return true;
+  return false;
+}
+
+OperatorRule make_rule(const c10::OperatorHandle& op) {
+  const std::string name = op.schema().name();
+  const std::string_view whole = "aten::";
+  const bool is_torchs = name.rfind(whole, 0) == 0;
+  OperatorRule rule;
+  rule.label = is_torchs ? name.substr(whole.size()) : name;
+  const bool is_composite =
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  // Results that are written into a tensor keep its type.
+  if (op.schema().is_mutable()) return rule;
+  if (is_composite && (!is_torchs || may_hold_products(rule.label)))
+    rule.kind = OperatorKind::kOpen;
+  if (!is_torchs) return rule;
+  if (exact_operators().contains(rule.label)) rule.kind = OperatorKind::kExact;
+  // Forward is there, and backward is not.
+  rule.is_exact_on_cpu = rule.label == "hardtanh" || rule.label == "relu6";
+  const auto found = products().find(rule.label);
+  if (found == products().end()) return rule;
+  rule.kind = OperatorKind::kProduct;
+  rule.factors = found->second.factors;
+  rule.added = found->second.added;
+  return rule;
+}
+
+}  // namespace
+
+const OperatorRule& rule_of(const c10::OperatorHandle& op) {
+  // Schemas stay where they are while their library is loaded.
+  thread_local std::unordered_map<const void*, OperatorRule> rules;
+  const auto found = rules.find(&op.schema());
+  if (found != rules.end()) return found->second;
+  return rules.emplace(&op.schema(), make_rule(op)).first->second;
+}
+
+bool is_product(const std::string& label) { return products().contains(label); }
+
+}  // namespace sheaf::parallel

@@ -1,0 +1,160 @@
+#include "sheaf/plan/format/exchange_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+constexpr std::array<std::pair<Exchange, const char*>, 5> kWays = {
+    {{Exchange::kGradients, "gradients"},
+     {Exchange::kHalf, "half"},
+     {Exchange::kDad, "dad"},
+     {Exchange::kEdad, "edad"},
+     {Exchange::kRankDad, "rank-dad"}}};
+
+int rank_of(const std::string& text) {
+  int rank = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, rank);
+  SHEAF_CHECK(error == std::errc() && at == end && rank >= 1,
+              "the rank of rank-dad is a number from 1, not \"", text, "\"");
+  return rank;
+}
+
+// Puts a plan together, way by way.
+class ExchangeReader {
+ public:
+  void take_other(const std::string& text) { plan_.other = way_of(text); }
+  void take(const std::string& layer, const std::string& text) {
+    plan_.layers[layer] = way_of(text);
+  }
+
+  ExchangePlan finish() {
+    bool has_gradients = plan_.other == Exchange::kGradients;
+    bool has_half = plan_.other == Exchange::kHalf;
+    for (const auto& [layer, way] : plan_.layers) {
+      has_gradients |= way == Exchange::kGradients;
+      has_half |= way == Exchange::kHalf;
+    }
+    SHEAF_CHECK(!has_gradients || !has_half,
+                "gradients travel in 16 bits for all layers or for none; give "
+                "half as the way of all, or leave it out");
+    if (rank_ > 0) plan_.rank = rank_;
+    return plan_;
+  }
+
+ private:
+  Exchange way_of(const std::string& text) {
+    const auto colon = text.find(':');
+    const std::string name = text.substr(0, colon);
+    for (const auto& [way, known] : kWays)
+      if (name == known || (way == Exchange::kRankDad && name == "low_rank")) {
+        if (colon != std::string::npos) take_rank(way, text);
+        return way;
+      }
+    throw UsageError(concat(
+        "there is no exchange \"", text,
+        "\"; there are gradients, half, dad, edad and rank-dad (rank-dad:8)"));
+  }
+  void take_rank(Exchange way, const std::string& text) {
+    SHEAF_CHECK(way == Exchange::kRankDad, "only rank-dad has a rank, not ",
+                text);
+    const int rank = rank_of(text.substr(text.find(':') + 1));
+    SHEAF_CHECK(rank_ == 0 || rank_ == rank, "rank-dad has one rank in all ",
+                "layers, and ", rank_, " and ", rank, " were given");
+    rank_ = rank;
+  }
+
+  ExchangePlan plan_;
+  int rank_ = 0;  // 0: not told
+};
+
+}  // namespace
+
+const char* to_string(Exchange way) {
+  for (const auto& [one, name] : kWays)
+    if (one == way) return name;
+  return "?";
+}
+
+Exchange ExchangePlan::bulk() const {
+  for (const auto& [layer, way] : layers)
+    if (way == Exchange::kHalf) return way;
+  return other == Exchange::kHalf ? other : Exchange::kGradients;
+}
+
+bool ExchangePlan::has_any_factors() const {
+  return has_factors(other) ||
+         std::any_of(layers.begin(), layers.end(),
+                     [](const auto& one) { return has_factors(one.second); });
+}
+
+ExchangePlan parse_exchange(const std::string& text) {
+  ExchangeReader reader;
+  bool has_other = false;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string one = text.substr(begin, end - begin);
+    const auto equals = one.rfind('=');
+    if (equals != std::string::npos) {
+      reader.take(one.substr(0, equals), one.substr(equals + 1));
+    } else {
+      SHEAF_CHECK(!has_other, "\"", text, "\" has two ways for all layers; ",
+                  "give one, then LAYER=WAY for those that take another");
+      reader.take_other(one);
+      has_other = true;
+    }
+    begin = end + 1;
+  }
+  return reader.finish();
+}
+
+std::string text_of(const ExchangePlan& plan, Exchange way) {
+  if (way != Exchange::kRankDad) return to_string(way);
+  return concat(to_string(way), ":", plan.rank);
+}
+
+std::string to_string(const ExchangePlan& plan) {
+  std::string text = text_of(plan, plan.other);
+  for (const auto& [layer, way] : plan.layers)
+    if (way != plan.other) text += concat(",", layer, "=", text_of(plan, way));
+  return text;
+}
+
+std::optional<ExchangePlan> parse_exchange_of(const std::string& text,
+                                              const std::string& name) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    if (!json.contains("exchange")) return std::nullopt;
+    const auto& exchange = json["exchange"];
+    ExchangeReader reader;
+    reader.take_other(exchange.value("default", "gradients"));
+    const auto layers = exchange.value("layers", nlohmann::json::object());
+    for (const auto& [layer, way] : layers.items())
+      reader.take(layer, way.get<std::string>());
+    return reader.finish();
+  } catch (const nlohmann::json::exception& error) {
+    throw IoError(concat(name, " is no plan: ", error.what()));
+  } catch (const UsageError& error) {
+    throw IoError(concat(name, ": ", error.what()));
+  }
+}
+
+void check_exchange_layers(const ExchangePlan& plan,
+                           const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  for (const auto& [layer, way] : plan.layers)
+    SHEAF_CHECK(std::find(views.begin(), views.end(), layer) != views.end(),
+                "the exchange of '", layer, "' is told, and the model has no ",
+                "such layer", did_you_mean(layer, views));
+}
+
+}  // namespace sheaf::plan

@@ -1,0 +1,216 @@
+#include "sheaf/plan/predict/factor_layers.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace sheaf::plan {
+namespace {
+
+using At = std::size_t;
+
+// As the run does it: messages below this share one, and so much of what low
+// rank leaves out is kept.
+constexpr double kParcelBytes = 256 << 10;
+constexpr double kFeedbackRows = 16;
+constexpr double kWord = 4;
+
+bool has_factors_of(const Slot& slot) {
+  const bool is_product = slot.op == "aten::linear" ||
+                          slot.op == "aten::addmm" || slot.op == "aten::mm" ||
+                          slot.op == "aten::matmul";
+  return is_product && !slot.layer.empty() && slot.weight_elements > 0 &&
+         !slot.out_shape.empty() && slot.out_shape.back() > 0;
+}
+
+bool keeps_deltas(const Slot& slot) {
+  for (const char* op : {"aten::relu", "aten::relu_", "aten::tanh",
+                         "aten::tanh_", "aten::sigmoid", "aten::sigmoid_"})
+    if (slot.op == op) return true;
+  return false;
+}
+
+class FactorLayerFinder {
+ public:
+  FactorLayerFinder(const StepProfile& profile, const StepGraph& step)
+      : slots_(profile.graph.slots),
+        profile_(profile),
+        backward_ns_(slots_.size()),
+        users_(slots_.size()) {
+    for (const auto& thread : step.threads)
+      for (const ThreadMark& mark : thread)
+        if (mark.part != kNone && mark.part % 2 != 0)
+          backward_ns_[static_cast<At>(mark.part / 2)] +=
+              static_cast<double>(work_ns(step, mark));
+    has_backward_.assign(slots_.size(), false);
+    for (const Part& part : profile.parts)
+      if (part.is_backward && part.slot >= 0)
+        has_backward_[static_cast<At>(part.slot)] = true;
+    for (At i = 0; i < slots_.size(); ++i)
+      for (const SlotInput& input : slots_[i].inputs)
+        if (input.slot >= 0) users_[static_cast<At>(input.slot)].push_back(i);
+  }
+
+  std::vector<FactorLayer> find() {
+    for (At i = 0; i < slots_.size(); ++i)
+      if (has_factors_of(slots_[i])) add(i);
+    for (const ModelParameter& one : profile_.model.parameters)
+      if (const auto found = number_.find(one.layer); found != number_.end())
+        parameters_[found->second] += 1;
+    for (At i = 0; i < layers_.size(); ++i) {
+      layers_[i].has_bias = parameters_[i] > 1;
+      find_above(layers_[i]);
+    }
+    return std::move(layers_);
+  }
+
+ private:
+  void add(At slot) {
+    const Slot& one = slots_[slot];
+    const auto [at, is_new] = number_.try_emplace(one.layer, layers_.size());
+    if (is_new) layers_.emplace_back();
+    FactorLayer& layer = layers_[at->second];
+    layer.name = one.layer;
+    layer.out = static_cast<double>(one.out_shape.back());
+    layer.in = one.weight_elements / layer.out;
+    layer.rows += elements_of(one.out_shape) / layer.out;
+    layer.slots.push_back(slot);
+    layer.gradient_part.push_back(gradient_part(one));
+    layer.gradient_ns += backward_ns_[slot] * layer.gradient_part.back();
+  }
+  // The other half is the gradient of its input; data have none.
+  double gradient_part(const Slot& slot) const {
+    for (const SlotInput& input : slot.inputs)
+      if (input.slot >= 0 && has_backward_[static_cast<At>(input.slot)])
+        return 0.5;
+    return 1;
+  }
+  // Through one function into one layer, each called once.
+  void find_above(FactorLayer& layer) const {
+    if (layer.slots.size() != 1) return;
+    const auto& users = users_[layer.slots[0]];
+    if (users.size() != 1 || !keeps_deltas(slots_[users[0]])) return;
+    const auto& next = users_[users[0]];
+    if (next.size() != 1) return;
+    const auto found = number_.find(slots_[next[0]].layer);
+    if (found != number_.end() && layers_[found->second].slots.size() == 1)
+      layer.above = static_cast<std::int32_t>(found->second);
+  }
+
+  const std::vector<Slot>& slots_;
+  const StepProfile& profile_;
+  std::vector<double> backward_ns_;  // by slot
+  std::vector<bool> has_backward_;
+  std::vector<std::vector<At>> users_;
+  std::map<std::string, At> number_;
+  std::map<At, int> parameters_;  // by layer
+  std::vector<FactorLayer> layers_;
+};
+
+FactorCosts::Parcels parcels_of(const std::vector<At>& order,
+                                const std::vector<double>& bytes) {
+  FactorCosts::Parcels list;
+  double filled = kParcelBytes;
+  for (const At layer : order) {
+    if (filled >= kParcelBytes) {
+      list.emplace_back();
+      filled = 0;
+    }
+    list.back().push_back(layer);
+    filled += bytes[layer];
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<FactorLayer> factor_layers(const StepProfile& profile,
+                                       const StepGraph& step) {
+  return FactorLayerFinder(profile, step).find();
+}
+
+std::vector<std::string> factor_layer_names(const StepProfile& profile) {
+  std::vector<std::string> names;
+  for (const Slot& slot : profile.graph.slots)
+    if (has_factors_of(slot) &&
+        std::find(names.begin(), names.end(), slot.layer) == names.end())
+      names.push_back(slot.layer);
+  return names;
+}
+
+FactorCosts::FactorCosts(std::vector<FactorLayer> layers,
+                         const ExchangePlan& plan, const FactorScale& scale)
+    : layers_(std::move(layers)), rank_(plan.rank), scale_(scale) {
+  for (const FactorLayer& layer : layers_) ways_.push_back(plan.of(layer.name));
+}
+
+bool FactorCosts::follows(std::size_t layer) const {
+  const std::int32_t above = layers_[layer].above;
+  if (ways_[layer] != Exchange::kEdad || above < 0) return false;
+  const Exchange its = ways_[static_cast<At>(above)];
+  return its == Exchange::kDad || its == Exchange::kEdad;
+}
+
+double FactorCosts::low_rank_rows(const FactorLayer& layer) const {
+  return std::min<double>(rank_, layer.rows);
+}
+
+double FactorCosts::forward_bytes(std::size_t layer) const {
+  const FactorLayer& one = layers_[layer];
+  if (ways_[layer] != Exchange::kDad && ways_[layer] != Exchange::kEdad)
+    return 0;
+  return kWord * scale_.shares * one.rows * one.in;
+}
+
+double FactorCosts::backward_bytes(std::size_t layer) const {
+  const FactorLayer& one = layers_[layer];
+  if (ways_[layer] == Exchange::kRankDad)
+    return kWord * scale_.workers *
+           (low_rank_rows(one) * (one.in + one.out) +
+            (one.has_bias ? one.out : 0));
+  if (!has_factors(ways_[layer]) || follows(layer)) return 0;
+  return kWord * scale_.shares * one.rows * one.out;
+}
+
+double FactorCosts::compression_ns(std::size_t layer) const {
+  const FactorLayer& one = layers_[layer];
+  if (ways_[layer] != Exchange::kRankDad) return 0;
+  const double n = one.rows + kFeedbackRows;
+  const double done = 2 * one.rows * one.in * one.out;
+  const double work = 2 * n * n * (one.in + one.out) + 3 * n * n * n;
+  return one.gradient_ns * work / done;
+}
+
+double FactorCosts::gradient_ns(std::size_t layer) const {
+  const FactorLayer& one = layers_[layer];
+  if (!has_factors(ways_[layer])) return 0;
+  if (ways_[layer] == Exchange::kRankDad)
+    return one.gradient_ns * scale_.workers * low_rank_rows(one) / one.rows;
+  const double own = one.gradient_ns * scale_.shares;
+  if (!follows(layer)) return own;
+  return own + layers_[static_cast<At>(one.above)].gradient_ns * scale_.shares;
+}
+
+// What is made of low rank leaves in the backward pass only.
+FactorCosts::Parcels FactorCosts::forward_parcels() const {
+  std::vector<At> order;
+  std::vector<double> bytes(layers_.size());
+  for (At i = 0; i < layers_.size(); ++i) {
+    if (!has_factors(ways_[i]) || ways_[i] == Exchange::kRankDad) continue;
+    order.push_back(i);
+    bytes[i] = kWord * layers_[i].rows * layers_[i].in;
+  }
+  return parcels_of(order, bytes);
+}
+
+FactorCosts::Parcels FactorCosts::backward_parcels() const {
+  std::vector<At> order;
+  std::vector<double> bytes(layers_.size());
+  for (At i = layers_.size(); i-- > 0;) {
+    if (!has_factors(ways_[i])) continue;
+    order.push_back(i);
+    bytes[i] = kWord * layers_[i].rows * layers_[i].out;
+  }
+  return parcels_of(order, bytes);
+}
+
+}  // namespace sheaf::plan

@@ -1,7 +1,0 @@
-#include "sheaf/report/echarts.hpp"
-
-namespace sheaf::report {
-
-std::string_view echarts_script() noexcept { return ""; }
-
-}  // namespace sheaf::report

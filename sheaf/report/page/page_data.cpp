@@ -1,0 +1,169 @@
+// The data of a page. docs/report.md tells which chart needs which file; what
+// is not there is null, and the page's script says so.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/statistics.hpp"
+#include "sheaf/report/page/page.hpp"
+#include "sheaf/report/page/page_layers.hpp"
+#include "sheaf/report/page/thin.hpp"
+#include "sheaf/report/runs/compare.hpp"
+
+namespace sheaf::report {
+namespace {
+
+using nlohmann::json;
+
+bool is_no_curve(const std::string& key) {
+  return key == "epoch" || key == "batch" || key == "step" || key == "rows";
+}
+
+json columns_of(const Rows& rows, std::size_t every) {
+  json columns = json::object();
+  for (const auto& [key, column] : rows.columns)
+    if (!is_no_curve(key)) columns[key] = json_numbers(thinned(column, every));
+  return columns;
+}
+
+// Seconds of training at the end of each batch.
+std::vector<double> seconds_of(const Rows& batches) {
+  std::vector<double> seconds;
+  double sum = 0;
+  for (double ms : batches.get("batch_duration"))
+    seconds.push_back(sum += std::isnan(ms) ? 0 : ms / 1000);
+  return seconds;
+}
+
+json batches_of(const Rows& rows) {
+  if (rows.count == 0) return nullptr;
+  const std::size_t every = thinning(rows.count, kMaxPagePoints);
+  return {{"every", every},
+          {"count", rows.count},
+          {"step", json_numbers(thinned(rows.get("step"), every))},
+          {"seconds", json_numbers(thinned(seconds_of(rows), every))},
+          {"columns", columns_of(rows, every)}};
+}
+
+// When the epochs ended, by the batches' clock.
+std::vector<double> epoch_seconds(const Rows& epochs, const Rows& batches) {
+  const std::vector<double> steps = batches.get("step");
+  const std::vector<double> seconds = seconds_of(batches);
+  std::vector<double> result;
+  for (double step : epochs.get("step")) {
+    const auto after = std::upper_bound(steps.begin(), steps.end(), step);
+    result.push_back(
+        after == steps.begin()
+            ? std::numeric_limits<double>::quiet_NaN()
+            : seconds[static_cast<std::size_t>(after - steps.begin() - 1)]);
+  }
+  return result;
+}
+
+json epochs_of(const Rows& rows, const Rows& batches) {
+  if (rows.count == 0) return nullptr;
+  return {{"step", json_numbers(rows.get("step"))},
+          {"seconds", json_numbers(epoch_seconds(rows, batches))},
+          {"columns", columns_of(rows, /*every=*/1)}};
+}
+
+// Means, medians and 95th percentiles of the batches after the warm-up.
+json statistics_of(const Rows& rows, std::size_t warm_up) {
+  json result = json::object();
+  if (rows.count <= warm_up) warm_up = 0;
+  for (const auto& [key, column] : rows.columns) {
+    if (unit_of(key).empty()) continue;
+    std::vector<double> values;
+    for (std::size_t i = warm_up; i < rows.count; ++i)
+      if (!std::isnan(column[i])) values.push_back(column[i]);
+    if (values.empty()) continue;
+    result[key] = {{"mean", json_number(mean(values))},
+                   {"median", json_number(median(values))},
+                   {"p95", json_number(percentile(values, 95))}};
+  }
+  return result;
+}
+
+json timeline_of(const Timeline& timeline) {
+  if (timeline.is_empty()) return nullptr;
+  json events = json::array();
+  for (const TimelineEvent& event : timeline.events)
+    events.push_back({event.row, json_number(event.start_us),
+                      json_number(event.duration_us), event.name,
+                      event.category, event.details});
+  return {{"rows", timeline.rows},
+          {"events", std::move(events)},
+          {"duration_us", json_number(timeline.duration_us)},
+          {"step", timeline.step},
+          {"steps", timeline.steps}};
+}
+
+json summary_of(const Run& run) {
+  json summary = json::object();
+  for (const auto& [key, value] : run.summary)
+    summary[key] = json_number(value);
+  return summary;
+}
+
+json json_of(const Run& run, const PageOptions& options) {
+  const Rows& batches = run.log.rows("batch");
+  return {{"label", run.label},
+          {"folder", run.folder.string()},
+          {"ending", run.ending},
+          {"note", run.log.note},
+          {"summary", summary_of(run)},
+          {"batch", batches_of(batches)},
+          {"epoch", epochs_of(run.log.rows("epoch"), batches)},
+          {"statistics", statistics_of(batches, options.warm_up)},
+          {"layers", page_layers_of(run, kMaxPagePoints)},
+          {"timeline", timeline_of(run.timeline)}};
+}
+
+// Each key that occurs, in the order of the first run that has it.
+std::vector<std::string> config_keys(std::span<const Run> runs) {
+  std::vector<std::string> keys;
+  std::map<std::string, bool> is_known;
+  for (const Run& run : runs)
+    for (const auto& [key, value] : run.config)
+      if (!is_known[key]) {
+        is_known[key] = true;
+        keys.push_back(key);
+      }
+  return keys;
+}
+
+// [key, whether the runs differ, value by run...], null where a run lacks it.
+json config_of(std::span<const Run> runs) {
+  std::vector<std::map<std::string, std::string>> settings;
+  for (const Run& run : runs)
+    settings.emplace_back(run.config.begin(), run.config.end());
+  json rows = json::array();
+  for (const std::string& key : config_keys(runs)) {
+    json values = json::array();
+    for (const auto& of_run : settings) {
+      const auto found = of_run.find(key);
+      values.push_back(found == of_run.end() ? json() : json(found->second));
+    }
+    const bool differs =
+        std::any_of(values.begin(), values.end(),
+                    [&](const json& value) { return value != values[0]; });
+    rows.push_back({{"key", key}, {"differs", differs}, {"values", values}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string page_data_of(std::span<const Run> runs,
+                         const PageOptions& options) {
+  json data{{"warm_up", options.warm_up},
+            {"runs", json::array()},
+            {"config", config_of(runs)}};
+  for (const Run& run : runs) data["runs"].push_back(json_of(run, options));
+  // Texts that are no UTF-8 are shown as far as they can be.
+  return data.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace sheaf::report

@@ -1,0 +1,69 @@
+#include "sheaf/report/page/page_frame.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/report/page/echarts.hpp"
+#include "sheaf/report/page/page.hpp"
+#include "sheaf/report/page/page_files.hpp"
+
+namespace sheaf::report {
+namespace {
+
+std::string html_text(std::string_view text) {
+  std::string safe;
+  for (const char letter : text) {
+    if (letter == '<')
+      safe += "&lt;";
+    else if (letter == '&')
+      safe += "&amp;";
+    else
+      safe += letter;
+  }
+  return safe;
+}
+
+// JSON that can stand in a <script>: '<' occurs in texts only, where it may be
+// written in this way too.
+std::string without_tags(std::string_view json) {
+  std::string safe;
+  for (const char letter : json)
+    if (letter == '<')
+      safe += "\\u003c";
+    else
+      safe += letter;
+  return safe;
+}
+
+// The frame up to the mark goes to `page`, and what is behind it remains.
+void fill(std::string& page, std::string_view& frame, std::string_view mark,
+          std::string_view content) {
+  const std::size_t at = frame.find(mark);
+  SHEAF_ASSERT(at != std::string_view::npos, "page.html lacks ", mark);
+  page += frame.substr(0, at);
+  page += content;
+  frame.remove_prefix(at + mark.size());
+}
+
+}  // namespace
+
+void check_echarts() {
+  SHEAF_CHECK(!echarts_script().empty(),
+              "this sheaf was built without ECharts, which draws the charts; "
+              "run scripts/install-deps (it needs npm), then configure and "
+              "build again, or give -DSHEAF_ECHARTS=<echarts.min.js> to CMake");
+}
+
+std::string framed_page(const PageParts& parts) {
+  check_echarts();
+  std::string_view frame = page_frame();
+  std::string page;
+  // One after another, so that no mark is looked for in what was put in.
+  fill(page, frame, "@TITLE@", html_text(parts.title));
+  fill(page, frame, "@STYLE@", parts.style);
+  fill(page, frame, "@TITLE@", html_text(parts.title));
+  fill(page, frame, "@DATA@", without_tags(parts.data));
+  fill(page, frame, "@ECHARTS@", echarts_script());
+  fill(page, frame, "@SCRIPT@", parts.script);
+  return page.append(frame);
+}
+
+}  // namespace sheaf::report

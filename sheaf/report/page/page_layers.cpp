@@ -1,0 +1,117 @@
+#include "sheaf/report/page/page_layers.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "sheaf/base/statistics.hpp"
+#include "sheaf/report/page/thin.hpp"
+
+namespace sheaf::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+
+// One layer, with a number for each row of kind "layers".
+struct LayerHistory {
+  std::string name;
+  std::string route;  // the latest
+  std::vector<double> bytes, rank, exchange_ms, gradient_ms;
+};
+
+LayerHistory& history_of(std::vector<LayerHistory>& layers,
+                         const std::string& name) {
+  for (LayerHistory& layer : layers)
+    if (layer.name == name) return layer;
+  layers.emplace_back();
+  layers.back().name = name;
+  return layers.back();
+}
+
+std::vector<LayerHistory> histories_of(const Run& run) {
+  std::vector<LayerHistory> layers;
+  for (const Route& route : run.routes)
+    history_of(layers, route.name).route = route.route;
+  const std::size_t count = run.log.layers.size();
+  for (std::size_t i = 0; i < count; ++i)
+    for (const LayerUse& use : run.log.layers[i].layers) {
+      LayerHistory& layer = history_of(layers, use.name);
+      if (!use.route.empty()) layer.route = use.route;
+      const auto put = [&](std::vector<double>& values, double value) {
+        values.resize(count, kNoValue);
+        values[i] = value;
+      };
+      put(layer.bytes, use.bytes);
+      put(layer.rank, use.rank);
+      put(layer.exchange_ms, use.exchange_ms);
+      put(layer.gradient_ms, use.gradient_ms);
+    }
+  return layers;
+}
+
+json mean_of(const std::vector<double>& values) {
+  const std::vector<double> means = thinned(values, values.size());
+  return means.empty() ? json() : json_number(means[0]);
+}
+
+bool has_number(const std::vector<double>& values) {
+  for (double value : values)
+    if (!std::isnan(value)) return true;
+  return false;
+}
+
+json json_of(const LayerHistory& layer, std::size_t every) {
+  json object{{"name", layer.name},
+              {"route", layer.route.empty() ? "not told" : layer.route},
+              {"bytes", mean_of(layer.bytes)},
+              {"exchange_ms", mean_of(layer.exchange_ms)},
+              {"gradient_ms", mean_of(layer.gradient_ms)}};
+  if (has_number(layer.rank))
+    object["rank"] = json_numbers(thinned(layer.rank, every));
+  return object;
+}
+
+void add_route(json& layers, const Route& route) {
+  for (json& layer : layers) {
+    if (layer["name"] != route.name) continue;
+    layer["reason"] = route.reason;
+    layer["rows"] = json_number(route.rows);
+    layer["in"] = json_number(route.in);
+    layer["out"] = json_number(route.out);
+  }
+}
+
+}  // namespace
+
+json json_number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  if (is_whole) return static_cast<std::int64_t>(value);
+  return std::stod(fmt::format("{:.6g}", value));
+}
+
+json json_numbers(const std::vector<double>& values) {
+  json numbers = json::array();
+  for (double value : values) numbers.push_back(json_number(value));
+  return numbers;
+}
+
+json page_layers_of(const Run& run, std::size_t max_points) {
+  const std::vector<LayerHistory> histories = histories_of(run);
+  if (histories.empty()) return nullptr;
+  const std::size_t every = thinning(run.log.layers.size(), max_points);
+  std::vector<double> steps;
+  for (const LayerRow& row : run.log.layers) steps.push_back(row.step);
+  json layers = json::array();
+  for (const LayerHistory& layer : histories)
+    layers.push_back(json_of(layer, every));
+  for (const Route& route : run.routes) add_route(layers, route);
+  return {{"step", json_numbers(thinned(steps, every))},
+          {"layers", std::move(layers)}};
+}
+
+}  // namespace sheaf::report

@@ -1,0 +1,60 @@
+#include "sheaf/tensor/files/numpy.hpp"
+
+#include <array>
+
+#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/files/npy_format.hpp"
+#include "sheaf/tensor/files/zip.hpp"
+
+namespace sheaf::tensor {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+
+at::Tensor load_entry(const ZipReader& archive, const ZipEntry& entry) {
+  const std::string bytes = archive.read(entry);
+  ByteReader reader(concat(archive.name(), ", entry ", entry.name), bytes);
+  return parse_npy(reader);
+}
+
+}  // namespace
+
+at::Tensor load_npy(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path);
+  ByteReader reader(path.string(), bytes);
+  return parse_npy(reader);
+}
+
+void save_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
+  const at::Tensor elements = plain(tensor);
+  const std::string header = npy_header(elements);
+  const std::array<std::string_view, 2> pieces{header, bytes_of(elements)};
+  write_pieces_atomically(path, pieces);
+}
+
+NamedTensors load_npz(const std::filesystem::path& path) {
+  const ZipReader archive(path);
+  NamedTensors arrays;
+  for (const ZipEntry& entry : archive.entries()) {
+    std::string name = entry.name;
+    if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+    arrays.emplace_back(name, load_entry(archive, entry));
+  }
+  return arrays;
+}
+
+void save_npz(const std::filesystem::path& path, const NamedTensors& arrays) {
+  std::vector<std::pair<std::string, at::Tensor>> kept;
+  for (const auto& [name, tensor] : arrays) {
+    const at::Tensor elements = plain(tensor);
+    kept.emplace_back(npy_header(elements), elements);
+  }
+  ZipWriter archive;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    archive.add(concat(arrays[i].first, kSuffix),
+                {kept[i].first, bytes_of(kept[i].second)});
+  archive.save(path);
+}
+
+}  // namespace sheaf::tensor

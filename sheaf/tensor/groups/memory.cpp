@@ -1,0 +1,64 @@
+#include "sheaf/tensor/groups/memory.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/groups/dtype.hpp"
+
+namespace sheaf::tensor {
+
+at::Tensor empty_shared(const comm::Group& group, at::IntArrayRef sizes,
+                        at::ScalarType type) {
+  const auto count = static_cast<std::size_t>(c10::multiply_integers(sizes));
+  const std::size_t bytes = count * size_of(dtype_of(type));
+  // Empty tensors have memory too, so that they have an address.
+  auto memory = group.allocate_bytes(std::max<std::size_t>(bytes, 1));
+  std::byte* data = memory.get();
+  return at::from_blob(
+      data, sizes,
+      [memory = std::move(memory)](void*) mutable { memory.reset(); },
+      at::TensorOptions(type));
+}
+
+comm::Buffer buffer_of(const at::Tensor& tensor) {
+  SHEAF_ASSERT(tensor.is_contiguous() && tensor.device().is_cpu(),
+               describe(tensor));
+  return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()),
+          dtype_of(tensor.scalar_type())};
+}
+
+at::Tensor staged(const at::Tensor& tensor, bool with_content) {
+  SHEAF_CHECK(tensor.defined(),
+              "an undefined tensor was given; give one of the right shape");
+  SHEAF_CHECK(tensor.layout() == at::kStrided, "a tensor of layout ",
+              tensor.layout(),
+              " was given; only dense ones can be exchanged: call to_dense()");
+  // One with the negative bit has other numbers than its memory.
+  if (tensor.device().is_cpu() && tensor.is_contiguous() && !tensor.is_neg())
+    return tensor.detach();
+  const auto options = at::TensorOptions(tensor.scalar_type())
+                           .pinned_memory(tensor.device().is_cuda());
+  const at::Tensor memory = at::empty(tensor.sizes(), options);
+  if (with_content) memory.copy_(tensor.detach());
+  return memory;
+}
+
+void unstage(const at::Tensor& stand_in, const at::Tensor& tensor) {
+  if (tensor.is_alias_of(stand_in)) {
+    // So that autograd notices that what it has saved was written to.
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  tensor.detach().copy_(stand_in);
+}
+
+std::string describe(const at::Tensor& tensor) {
+  if (!tensor.defined()) return signature(tensor);
+  return concat(signature(tensor), " ", tensor.device());
+}
+
+std::string signature(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
+  return concat(c10::toString(tensor.scalar_type()), " ", tensor.sizes());
+}
+
+}  // namespace sheaf::tensor

@@ -1,0 +1,20 @@
+// libtorch was built without Kineto.
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/record/recorder_kineto.hpp"
+
+namespace sheaf::tensor {
+
+const char* why_no_kineto() {
+  return "this libtorch was built without Kineto, which sees the kernels of "
+         "GPUs";
+}
+
+KinetoRecorder::KinetoRecorder() {
+  SHEAF_CHECK(false, why_no_kineto(),
+              "; build Sheaf with one that has it, or record with device=cpu");
+}
+KinetoRecorder::~KinetoRecorder() = default;
+void KinetoRecorder::start() {}
+void KinetoRecorder::stop(const std::filesystem::path&) {}
+
+}  // namespace sheaf::tensor

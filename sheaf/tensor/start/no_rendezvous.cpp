@@ -1,0 +1,13 @@
+#include "sheaf/base/error.hpp"
+#include "sheaf/tensor/start/store.hpp"
+
+namespace sheaf::tensor {
+
+std::unique_ptr<KeyStore> open_store(const MeetingPlace& place, Deadline) {
+  throw UsageError(concat(
+      "ranks cannot meet at ", text_of(place),
+      ": this libtorch was built without c10d (USE_DISTRIBUTED); start the "
+      "program by mpirun, or build Sheaf with another libtorch"));
+}
+
+}  // namespace sheaf::tensor

@@ -1,0 +1,236 @@
+#include "sheaf/tensor/start/rendezvous.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/host.hpp"
+
+namespace sheaf::tensor {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(2);
+
+// When a process began, in ticks since boot: process ids are used again.
+std::string start_of(pid_t pid) {
+  std::ifstream file(concat("/proc/", pid, "/stat"));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return "?";
+  std::istringstream in(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) in >> field;
+  return field;
+}
+
+// What a rank says: who it is, then its string.
+struct Card {
+  int world_size = 0;
+  std::string host;
+  std::string boot;
+  pid_t pid = 0;
+  std::string start;
+  std::string text;
+
+  static Card mine(int world_size, const std::string& text) {
+    return {world_size, host_name(),        boot_id(),
+            getpid(),   start_of(getpid()), text};
+  }
+  static Card parse(const std::string& text) {
+    Card card;
+    std::istringstream in(text);
+    in >> card.world_size >> card.host >> card.boot >> card.pid >> card.start;
+    in.get();
+    card.text.assign(std::istreambuf_iterator<char>(in), {});
+    return card;
+  }
+  std::string str() const {
+    return concat(world_size, " ", host, " ", boot, " ", pid, " ", start, "\n",
+                  text);
+  }
+  // Known for this host only. On others it may still run.
+  bool is_surely_dead() const {
+    return host == host_name() && (boot != boot_id() || start_of(pid) != start);
+  }
+  std::string who() const { return concat("process ", pid, " on ", host); }
+};
+
+class Meeting {
+ public:
+  Meeting(KeyStore& store, const MeetingPlace& place, Deadline deadline)
+      : store_(store), place_(place), deadline_(deadline) {}
+
+  std::vector<std::string> hold(const std::string& mine) {
+    try {
+      return exchange(mine);
+    } catch (...) {
+      linger();
+      throw;
+    }
+  }
+
+ private:
+  std::vector<std::string> exchange(const std::string& mine) {
+    const int rank = place_.rank;
+    store_.add(key("came"), 1);
+    claim(rank);
+    store_.set(key("card", rank), Card::mine(place_.world_size, mine).str());
+    wait_for_all("card");
+    std::vector<std::string> cards;
+    for (int other = 0; other < place_.world_size; ++other)
+      cards.push_back(read(other).text);
+    store_.set(key("done", rank), "");
+    // Rank 0 may hold the store: it stays until all have read.
+    if (rank == 0) wait_for_all("done");
+    return cards;
+  }
+
+  // After an error, whoever serves the store stays for a moment, so that the
+  // others can read what it was.
+  void linger() noexcept try {
+    if (!place_.path.empty()) return;  // the file stays without us
+    store_.add(key("told"), 1);
+    if (place_.rank != 0) return;
+    for (const auto until = steady_clock::now() + kPatience;
+         store_.add(key("told"), 0) < store_.add(key("came"), 0) &&
+         steady_clock::now() < until;)
+      std::this_thread::sleep_for(milliseconds(5));
+  } catch (const std::exception&) {  // it is only a courtesy
+  }
+
+  std::string key(const char* kind) const {
+    return concat("sheaf/", place_.prefix, "/", kind);
+  }
+  std::string key(const char* kind, int rank) const {
+    return concat(key(kind), "/", rank);
+  }
+
+  template <class E>
+  [[noreturn]] void fail_all(const std::string& text) {
+    store_.set(key("error"), text);
+    throw E(text);
+  }
+
+  std::string remove_hint() const {
+    return concat("remove it (rm ", place_.path, ") and start again");
+  }
+
+  void claim(int rank) {
+    if (store_.add(key("claim", rank), 1) == 1) return;
+    for (const auto until = steady_clock::now() + kPatience;
+         !store_.has(key("card", rank)) && steady_clock::now() < until;)
+      std::this_thread::sleep_for(milliseconds(5));
+    const bool is_known = store_.has(key("card", rank));
+    const Card other =
+        is_known ? Card::parse(store_.get(key("card", rank))) : Card{};
+    if (is_known && other.is_surely_dead()) fail_leftover(rank, other);
+    std::string text =
+        concat("two processes say that they are rank ", rank, " at ",
+               text_of(place_), ": process ", getpid(), " on ", host_name(),
+               is_known ? " and " + other.who() : "", "; set ",
+               place_.rank_from, " to another number in each process");
+    if (!place_.path.empty())
+      text += concat(", or, if an earlier run left the file, ", remove_hint());
+    fail_all<UsageError>(text);
+  }
+
+  [[noreturn]] void fail_leftover(int rank, const Card& other) {
+    if (place_.path.empty())
+      fail_all<UsageError>(
+          concat("rank ", rank, " has been at ", text_of(place_), " before as ",
+                 other.who(),
+                 ", which has ended; start a new torchrun for each "
+                 "program, or give each a group_name of its own"));
+    fail_all<UsageError>(
+        concat(place_.path, " was left by an earlier run: its rank ", rank,
+               " was ", other.who(), ", which has ended; ", remove_hint()));
+  }
+
+  Card read(int rank) {
+    Card card = Card::parse(store_.get(key("card", rank)));
+    if (!place_.path.empty() && card.is_surely_dead())
+      fail_leftover(rank, card);
+    return card;
+  }
+
+  bool has_come(const char* kind, int rank) {
+    return store_.has(key(kind, rank));
+  }
+
+  void wait_for_all(const char* kind) {
+    milliseconds nap(1);
+    for (int next = 0; next < place_.world_size;) {
+      if (has_come(kind, next)) {
+        check_size(next++);
+        continue;
+      }
+      check_others();
+      if (steady_clock::now() > deadline_) fail_late(kind);
+      std::this_thread::sleep_for(nap);
+      nap = std::min(2 * nap, milliseconds(50));
+    }
+  }
+
+  void check_size(int rank) {
+    if (rank == place_.rank) return;
+    const Card card = read(rank);
+    if (card.world_size == place_.world_size) return;
+    fail_all<UsageError>(
+        concat("world sizes differ: rank ", rank, " (", card.who(), ") has ",
+               card.world_size, ", rank ", place_.rank, " (process ", getpid(),
+               " on ", host_name(), ") has ", place_.world_size,
+               "; set WORLD_SIZE or world_size to the same in all processes"));
+  }
+
+  // An error of another rank, or one that comes with a rank out of order.
+  void check_others() {
+    if (store_.has(key("error"))) {
+      std::string text = store_.get(key("error"));
+      if (!place_.path.empty())
+        text +=
+            concat(" (if this is an earlier run's error, ", remove_hint(), ")");
+      throw CommError(concat("another rank could not start: ", text));
+    }
+    if (place_.rank != 0 && has_come("card", 0)) check_size(0);
+  }
+
+  [[noreturn]] void fail_late(const char* kind) {
+    std::string came;
+    std::string missing;
+    for (int rank = 0; rank < place_.world_size; ++rank) {
+      auto& list = has_come(kind, rank) ? came : missing;
+      list += concat(list.empty() ? "" : ", ", rank);
+    }
+    const std::string text = concat(
+        "rank ", place_.rank, ": ranks ", missing, " of ", place_.world_size,
+        " have not come to ", text_of(place_), " in time; here are ", came,
+        "; start the missing ones with the same ",
+        place_.path.empty() ? "address and port" : "path", ", lower ",
+        place_.world_size_from, ", or raise the timeout");
+    if (place_.rank != 0) throw TimeoutError(text);
+    if (place_.path.empty()) fail_all<TimeoutError>(text);
+    unlink(place_.path.c_str());  // the next try shall not find it
+    throw TimeoutError(text);
+  }
+
+  KeyStore& store_;
+  const MeetingPlace& place_;
+  const Deadline deadline_;
+};
+
+}  // namespace
+
+std::vector<std::string> meet(KeyStore& store, const MeetingPlace& place,
+                              Deadline deadline, const std::string& mine) {
+  return Meeting(store, place, deadline).hold(mine);
+}
+
+}  // namespace sheaf::tensor

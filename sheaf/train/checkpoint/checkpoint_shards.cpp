@@ -1,0 +1,103 @@
+// A checkpoint that all ranks write: rank 0 makes the draft, each rank puts its
+// files there and brings them to the disk, and when all have, rank 0 adds
+// state.json and gives the folder its name.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/train/checkpoint/checkpoint_state.hpp"
+#include "sheaf/train/files/durable.hpp"
+#include "sheaf/train/files/from_root.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHowToShare =
+    "ranks write a checkpoint together, each its shard: let the run folder be "
+    "on a file system that all hosts share, or set output.shards=one, and rank "
+    "0 writes all of it";
+
+std::string host_name() {
+  char name[256] = "?";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Ranks of other hosts may have a folder of that name to themselves.
+void check_sees(const fs::path& draft, int rank) {
+  if (fs::is_directory(draft)) return;
+  throw IoError(concat("rank ", rank, " on ", host_name(), " does not see ",
+                       draft.string(), ", which rank 0 has made; ",
+                       kHowToShare));
+}
+
+// As rank 0 sees them.
+std::vector<CheckpointFile> files_of(
+    const fs::path& draft, const std::vector<std::vector<std::int64_t>>& told) {
+  std::vector<CheckpointFile> files;
+  const int shards = static_cast<int>(told.size());
+  for (const std::size_t first : {0, 2})
+    for (int rank = 0; rank < shards; ++rank) {
+      const auto& numbers = told[static_cast<std::size_t>(rank)];
+      const std::string name =
+          shard_name(first == 0 ? "weights" : "optimizer", rank, shards);
+      const auto bytes = static_cast<std::size_t>(numbers[first]);
+      std::error_code none;
+      if (fs::file_size(draft / name, none) != bytes)
+        throw IoError(concat("rank 0 on ", host_name(), " does not see the ",
+                             bytes, " bytes that rank ", rank,
+                             " has written to ", (draft / name).string(), "; ",
+                             kHowToShare));
+      files.push_back(
+          {name, bytes, static_cast<std::uint32_t>(numbers[first + 1])});
+    }
+  return files;
+}
+
+}  // namespace
+
+void CheckpointFolder::save_shards(const comm::Group& group,
+                                   const TrainState& share) {
+  from_root(group, [&] {
+    with_io_errors([&] { begin(share.step); });
+    return std::string();
+  });
+  const fs::path draft = draft_of(share.step);
+  const int shards = group.size();
+  const auto told = from_all(group, /*numbers=*/4, [&] {
+    check_sees(draft, group.rank());
+    std::vector<std::int64_t> numbers;
+    with_io_errors([&] {
+      for (const auto& file : write_tensors(share, group.rank(), shards)) {
+        numbers.push_back(static_cast<std::int64_t>(file.bytes));
+        numbers.push_back(file.checksum);
+      }
+    });
+    return numbers;
+  });
+  from_root(group, [&] {
+    with_io_errors([&] { finish(share, files_of(draft, told)); });
+    return std::string();
+  });
+}
+
+NamedTensors share_of(const NamedTensors& tensors, int shard, int shards) {
+  std::size_t all = 0, before = 0;
+  for (const auto& [name, tensor] : tensors) all += tensor.nbytes();
+  NamedTensors share;
+  for (const auto& [name, tensor] : tensors) {
+    const std::size_t own =
+        all == 0 ? 0 : before * static_cast<std::size_t>(shards) / all;
+    // One of no bytes may begin behind all others.
+    if (std::min(own, static_cast<std::size_t>(shards - 1)) ==
+        static_cast<std::size_t>(shard))
+      share.emplace_back(name, tensor);
+    before += tensor.nbytes();
+  }
+  return share;
+}
+
+}  // namespace sheaf::train

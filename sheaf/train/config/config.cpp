@@ -1,0 +1,236 @@
+#include "sheaf/train/config/config.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/halo/grid.hpp"
+#include "sheaf/train/config/config_reader.hpp"
+
+namespace sheaf::train {
+namespace {
+
+void read_into(RunConfig& config, const YAML::Node& node,
+               const Source& source) {
+  ConfigReader reader(node, "", source);
+  visit(reader, config);
+  reader.finish();
+}
+
+// A section that is given as a whole begins anew: of another optimiser, say,
+// the old one's settings make no sense.
+void forget_section(RunConfig& config, std::string_view key) {
+  if (key == "data") config.data = {};
+  if (key == "network") config.network = {};
+  if (key == "optimizer") config.optimizer = {};
+  if (key == "schedule") config.schedule = {};
+  if (key == "parallel") config.parallel = {};
+  if (key == "pretraining") config.pretraining = {};
+  if (key == "output") config.output = {};
+  if (key == "early_stopping") config.early_stopping = {};
+  if (key == "data.arguments") config.data.arguments.clear();
+  if (key == "network.arguments") config.network.arguments.clear();
+}
+
+// "a.b=1" as the document {a: {b: 1}}, so that it is read as a file would be.
+void apply_override(RunConfig& config, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  SHEAF_CHECK(equals != std::string::npos && equals > 0, "--set ", text,
+              ": write key=value, such as --set optimizer.learning_rate=0.1");
+  const Source source{"--set " + text, false, &config.origins};
+  YAML::Node node = parse_yaml(text.substr(equals + 1), source);
+  const std::string_view path = trim(std::string_view(text).substr(0, equals));
+  const auto keys = split(path, '.');
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+    YAML::Node outer(YAML::NodeType::Map);
+    outer[std::string(trim(*key))] = node;
+    node.reset(outer);  // assignment would put the node into itself
+  }
+  forget_section(config, path);
+  read_into(config, node, source);
+}
+
+// A file that is cut off, or of another kind, is no wish for the defaults.
+void check_has_keys(const std::string& text, const std::string& name) {
+  SHEAF_CHECK(!parse_yaml(text, {name, true, nullptr}).IsNull(), name,
+              " is empty, or has no keys; write at least one, such as "
+              "epochs: 1, or {} for the defaults alone");
+}
+
+void check_network(const RunConfig& config) {
+  const NetworkConfig& network = config.network;
+  const bool is_list = network.name == "layers";
+  SHEAF_CHECK(is_list == !network.layers.empty(), config.where("network"),
+              "network.name is '", network.name, "' and network.layers has ",
+              network.layers.size(),
+              " entries; either name a network, or write name: layers and "
+              "list the layers");
+}
+
+void check_optimizer(const RunConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  SHEAF_CHECK(!optimizer.nesterov || optimizer.momentum > 0,
+              config.where("optimizer.nesterov"),
+              "optimizer.nesterov needs a momentum above 0, and it is ",
+              optimizer.momentum, "; set optimizer.momentum=0.9 or so");
+  SHEAF_CHECK(optimizer.beta1 < 1 && optimizer.beta2 < 1,
+              config.where("optimizer"), "optimizer.beta1 is ", optimizer.beta1,
+              " and beta2 is ", optimizer.beta2, "; both must be below 1");
+  SHEAF_CHECK(optimizer.name == "sgd" || optimizer.momentum == 0,
+              config.where("optimizer.momentum"), optimizer.name,
+              " has no momentum; use beta1, or name: sgd");
+}
+
+void check_strategy(const RunConfig& config) {
+  const std::string& strategy = config.parallel.strategy;
+  SHEAF_CHECK(strategy == "data" || config.parallel.compression == "none",
+              config.where("parallel.compression"), "parallel.compression is ",
+              config.parallel.compression,
+              ", which is for strategy: data, and it is ", strategy,
+              "; leave it out, or see dad.wire and rank-dad");
+  try {
+    halo::Grid::parse(config.parallel.grid);
+  } catch (const UsageError& error) {
+    throw UsageError(config.where("parallel.grid") + error.what());
+  }
+  SHEAF_CHECK(strategy == "spatial" || config.parallel.grid == "1x1",
+              config.where("parallel.grid"), "parallel.grid is ",
+              config.parallel.grid,
+              ", which is for strategy: spatial, and it is ", strategy);
+  SHEAF_CHECK(config.dad.plan.empty() || strategy == "auto",
+              config.where("dad.plan"), "dad.plan is ", config.dad.plan,
+              ", which is for strategy: auto, and it is ", strategy,
+              "; leave it out, or see dad.routes");
+  for (const auto& [name, argument] : config.dad.routes) {
+    const std::string value =
+        argument.values.empty() || argument.is_list ? "" : argument.values[0];
+    SHEAF_CHECK(value == "gradient" || value == "dad" || value == "edad" ||
+                    value == "rank-dad",
+                config.where("dad.routes"), "dad.routes.", name, " is '", value,
+                "'; write gradient, dad, edad or rank-dad");
+  }
+}
+
+void check_plan_use(const RunConfig& config) {
+  if (config.plan.empty()) return;
+  SHEAF_CHECK(config.precision == "f32", config.where("precision"),
+              "precision is ", config.precision, ", and the plan ", config.plan,
+              " says what layers compute in; leave precision out, or plan");
+  SHEAF_CHECK(config.parallel.strategy != "spatial", config.where("plan"),
+              "a plan is not for strategy: spatial, whose layers compute in "
+              "one precision; leave plan out, or set parallel.strategy=data");
+}
+
+// What is computed by the formulas of one device differs on another in the
+// last bits, and dAD's ways and cut images count on the same.
+void check_devices(const RunConfig& config) {
+  if (!config.has_unlike_devices()) return;
+  SHEAF_CHECK(config.parallel.strategy == "data", config.where("device"),
+              "device is [", join(config.devices, ", "),
+              "], and parallel.strategy is ", config.parallel.strategy,
+              ", for which all ranks compute on the same kind; set "
+              "parallel.strategy=data, or device=cpu or cuda");
+  SHEAF_CHECK(config.check_weights_every == 0,
+              config.where("check_weights_every"),
+              "check_weights_every compares bits, in which the weights of "
+              "unlike devices differ, for they round differently; leave it "
+              "out, or set device=cpu or cuda");
+}
+
+void check_shares(const RunConfig& config) {
+  if (config.shares.size() == 1) return;
+  SHEAF_CHECK(std::any_of(config.shares.begin(), config.shares.end(),
+                          [](std::int64_t one) { return one > 0; }),
+              config.where("shares"),
+              "shares are all 0; one rank at least must take rows");
+  SHEAF_CHECK(
+      config.data.sites == "shared" && config.parallel.strategy != "spatial",
+      config.where("shares"),
+      "shares are for ranks that take any rows, and not for "
+      "data.sites: by_class nor strategy: spatial; leave them out");
+}
+
+void check_values(const RunConfig& config) {
+  check_shares(config);
+  check_network(config);
+  check_devices(config);
+  check_optimizer(config);
+  check_strategy(config);
+  check_plan_use(config);
+  SHEAF_CHECK(config.accumulate <= config.global_batch,
+              config.where("accumulate"), "accumulate is ", config.accumulate,
+              ", more than the ", config.global_batch,
+              " rows of global_batch; make it smaller");
+  const auto total = static_cast<double>(config.epochs);
+  SHEAF_CHECK(config.schedule.warmup_epochs <= total,
+              config.where("schedule.warmup_epochs"),
+              "schedule.warmup_epochs is ", config.schedule.warmup_epochs,
+              ", more than the run's ", config.epochs, " epochs");
+  SHEAF_CHECK(config.loss != "mse" || config.early_stopping.metric == "loss",
+              config.where("early_stopping.metric"),
+              "early_stopping.metric is ", config.early_stopping.metric,
+              ", which needs classes, and the loss is mse; use metric: loss");
+}
+
+}  // namespace
+
+std::string RunConfig::where(const std::string& key) const {
+  for (std::string path = key; !path.empty();) {
+    const auto origin = origins.find(path);
+    if (origin != origins.end()) return origin->second;
+    const std::size_t dot = path.rfind('.');
+    path = dot == std::string::npos ? "" : path.substr(0, dot);
+  }
+  return "";
+}
+
+bool RunConfig::has_unlike_devices() const {
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const auto& one) { return one != devices[0]; });
+}
+
+void RunConfig::check_ranks(int ranks) const {
+  const auto check = [&](const char* key, std::size_t entries) {
+    SHEAF_CHECK(entries == 1 || entries == static_cast<std::size_t>(ranks),
+                where(key), key, " lists ", entries, " ranks, and there are ",
+                ranks, "; give one value for all, or one for each rank, or -n ",
+                entries);
+  };
+  check("device", devices.size());
+  check("threads", threads.size());
+  check("shares", shares.size());
+}
+
+RunConfig parse_config(const std::string& text, const std::string& name,
+                       std::span<const std::string> overrides) {
+  RunConfig config;
+  const Source source{name, true, &config.origins};
+  const YAML::Node node = parse_yaml(text, source);
+  if (!node.IsNull()) read_into(config, node, source);
+  for (const std::string& one : overrides) apply_override(config, one);
+  if (!config.network.layers.empty() &&
+      !config.origins.contains("network.name"))
+    config.network.name = "layers";
+  check_values(config);
+  return config;
+}
+
+RunConfig read_config(const std::filesystem::path& file,
+                      std::span<const std::string> overrides) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  // Of an empty file there is nothing to put, which would count as a failure.
+  const bool is_read =
+      in && !std::filesystem::is_directory(file) &&
+      (in.peek() == std::ifstream::traits_type::eof() || text << in.rdbuf());
+  if (!is_read || in.bad())
+    throw IoError(concat("cannot read ", file.string(),
+                         "; give the path of a run description, such as "
+                         "examples/mlp.yaml"));
+  check_has_keys(text.str(), file.string());
+  return parse_config(text.str(), file.string(), overrides);
+}
+
+}  // namespace sheaf::train

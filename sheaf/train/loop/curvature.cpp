@@ -1,0 +1,143 @@
+#include "sheaf/train/loop/curvature.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/data/dataset/random.hpp"
+
+namespace sheaf::train {
+namespace {
+
+using torch::Tensor;
+
+// "aten::ctc" of "derivative for aten::ctc is not implemented"; "" of others.
+std::string operator_without_derivative(const std::string& text) {
+  const std::string before = "derivative for ", after = " is not implemented";
+  const std::size_t at = text.find(before);
+  const std::size_t end = at == text.npos ? at : text.find(after, at);
+  if (end == text.npos) return "";
+  const std::size_t begin = at + before.size();
+  return text.substr(begin, end - begin);
+}
+
+// What libtorch cannot differentiate twice it tells in either way.
+template <class Differentiate>
+auto second_derivatives_of(Differentiate differentiate) {
+  try {
+    return differentiate();
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const std::string name = operator_without_derivative(text);
+    if (name.empty() && text.find("double backward") == text.npos) throw;
+    throw UsageError(concat(
+        "the curvature of the loss needs second derivatives, and libtorch has "
+        "none of ",
+        name.empty() ? text.substr(0, text.find('\n')) : name,
+        "; use another operator there, or record without --curvature and plan "
+        "with --indicator variance"));
+  }
+}
+
+bool is_differentiable(const Tensor& tensor) {
+  return tensor.defined() && tensor.requires_grad();
+}
+
+Curvature mean_of(const std::vector<std::vector<double>>& products,
+                  std::size_t weight) {
+  const auto count = static_cast<double>(products.size());
+  double sum = 0, square = 0;
+  for (const auto& sample : products) sum += sample[weight];
+  const double mean = sum / count;
+  for (const auto& sample : products)
+    square += (sample[weight] - mean) * (sample[weight] - mean);
+  if (products.size() < 2) return {mean, 0};
+  return {mean, std::sqrt(square / (count - 1) / count)};
+}
+
+}  // namespace
+
+CurvatureSums::CurvatureSums(std::vector<Tensor> weights, int samples,
+                             std::uint64_t seed)
+    : weights_(std::move(weights)), seed_(seed) {
+  SHEAF_CHECK(samples > 0, "the curvature of the loss cannot be estimated by ",
+              samples, " samples; give 1 or more");
+  products_.assign(static_cast<std::size_t>(samples),
+                   std::vector<double>(weights_.size()));
+}
+
+// The same ones for each part of the loss, on any device.
+std::vector<Tensor> CurvatureSums::signs(std::size_t sample) const {
+  const torch::NoGradGuard no_grad;
+  const auto seed = data::Random(seed_).derive(sample).next();
+  auto generator = at::detail::createCPUGenerator(seed);
+  std::vector<Tensor> result;
+  for (const Tensor& weight : weights_) {
+    const Tensor zeros_and_ones =
+        torch::empty(weight.sizes(), weight.scalar_type())
+            .bernoulli_(0.5, generator);
+    result.push_back(zeros_and_ones.mul_(2).sub_(1).to(weight.device()));
+  }
+  return result;
+}
+
+void CurvatureSums::add(const Tensor& loss) {
+  if (weights_.empty()) return;
+  const std::vector<Tensor> gradients = second_derivatives_of([&] {
+    return torch::autograd::grad({loss}, weights_, /*grad_outputs=*/{},
+                                 /*retain_graph=*/true, /*create_graph=*/true,
+                                 /*allow_unused=*/true);
+  });
+  for (std::size_t i = 0; i < products_.size(); ++i)
+    add_sample(i, gradients, i + 1 == products_.size());
+}
+
+void CurvatureSums::add_sample(std::size_t sample,
+                               const std::vector<Tensor>& gradients,
+                               bool is_last) {
+  const std::vector<Tensor> vectors = signs(sample);
+  // A loss is linear in weights whose gradients do not depend on any.
+  std::vector<Tensor> from, by;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (is_differentiable(gradients[i])) {
+      from.push_back(gradients[i]);
+      by.push_back(vectors[i]);
+    }
+  if (from.empty()) return;
+  const std::vector<Tensor> products = second_derivatives_of([&] {
+    return torch::autograd::grad(from, weights_, by,
+                                 /*retain_graph=*/!is_last,
+                                 /*create_graph=*/false,
+                                 /*allow_unused=*/true);
+  });
+  for (std::size_t i = 0; i < products.size(); ++i)
+    if (products[i].defined())
+      products_[sample][i] +=
+          (vectors[i] * products[i]).sum(torch::kDouble).item<double>();
+}
+
+std::vector<Curvature> CurvatureSums::values() const {
+  std::vector<Curvature> result;
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    result.push_back(mean_of(products_, i));
+  return result;
+}
+
+std::vector<Curvature> mean_curvature(std::vector<Curvature> mine,
+                                      const comm::Group& group) {
+  std::vector<double> sums;
+  for (const Curvature& one : mine) {
+    sums.push_back(one.trace);
+    sums.push_back(one.error * one.error);
+  }
+  comm::all_reduce(group, sums, {.name = "curvature"}).wait();
+  const double ranks = group.size();
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    mine[i] = {sums[2 * i] / ranks, std::sqrt(sums[2 * i + 1]) / ranks};
+  return mine;
+}
+
+}  // namespace sheaf::train

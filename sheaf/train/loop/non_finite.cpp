@@ -1,0 +1,252 @@
+#include "sheaf/train/loop/non_finite.hpp"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "sheaf/spatial/split/split_tensor.hpp"
+#include "sheaf/train/loop/finite.hpp"
+
+namespace sheaf::train {
+namespace {
+
+constexpr std::string_view kLayerScope = "sheaf::layer ";
+
+thread_local NonFiniteSearch* searching = nullptr;
+// Operators within operators are not looked at: they see memory that is still
+// to be written.
+thread_local int depth = 0;
+
+struct OpenOperator : at::ObserverContext {
+  NonFiniteSearch::Operator one;
+  bool counts = false;
+};
+struct OpenLayer : at::ObserverContext {};
+
+at::Tensor part_of(const at::Tensor& tensor) {
+  return spatial::is_split(tensor) ? spatial::local_of(tensor) : tensor;
+}
+
+void collect(const c10::IValue& value, std::vector<at::Tensor>& list) {
+  if (value.isTensor() && value.toTensor().defined())
+    list.push_back(value.toTensor());
+  if (value.isTensorList())
+    for (const at::Tensor& one : value.toTensorVector())
+      if (one.defined()) list.push_back(one);
+}
+
+template <class Values>
+std::vector<at::Tensor> tensors_in(const Values& values) {
+  std::vector<at::Tensor> list;
+  for (const c10::IValue& value : values) collect(value, list);
+  return list;
+}
+
+std::unique_ptr<at::ObserverContext> begin_layer(std::string_view name) {
+  if (name.substr(0, kLayerScope.size()) != kLayerScope) return nullptr;
+  name.remove_prefix(kLayerScope.size());
+  searching->enter_layer(std::string(name.substr(0, name.rfind(' '))));
+  return std::make_unique<OpenLayer>();
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call) {
+  if (!searching) return nullptr;
+  if (call.scope() == at::RecordScope::USER_SCOPE)
+    return begin_layer(call.name());
+  // An operator that a plan takes apart is reported without inputs.
+  if (call.inputs().empty()) return nullptr;
+  auto open = std::make_unique<OpenOperator>();
+  open->counts = depth++ == 0;
+  if (!open->counts) return open;
+  const at::RecordFunctionGuard quiet(/*is_enabled=*/false);
+  open->one = searching->begin(call.name(), tensors_in(call.inputs()));
+  return open;
+}
+
+void on_end(const at::RecordFunction& call, at::ObserverContext* context) {
+  if (!searching || !context) return;
+  if (dynamic_cast<OpenLayer*>(context)) return searching->enter_layer("");
+  auto* open = dynamic_cast<OpenOperator*>(context);
+  --depth;
+  if (!open->counts) return;
+  const at::RecordFunctionGuard quiet(/*is_enabled=*/false);
+  searching->end(std::move(open->one), tensors_in(call.outputs()));
+}
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+// Of the operator whose backward pass was the first to turn gradients that are
+// finite into others. On a GPU the pass has threads of its own.
+struct FirstCause {
+  std::mutex mutex;
+  std::optional<std::size_t> owner;
+};
+
+class GradientCheck : public torch::autograd::FunctionPostHook {
+ public:
+  GradientCheck(std::size_t owner, std::shared_ptr<FirstCause> cause)
+      : owner_(owner), cause_(std::move(cause)) {}
+
+  variable_list operator()(const variable_list& computed,
+                           const variable_list& given) override {
+    const std::lock_guard lock(cause_->mutex);
+    if (!cause_->owner && are_finite(given) && !are_finite(computed))
+      cause_->owner = owner_;
+    return computed;
+  }
+
+ private:
+  const std::size_t owner_;
+  const std::shared_ptr<FirstCause> cause_;
+};
+
+// The layer of a bias is that of its weight.
+std::string layer_of(const std::string& name) {
+  constexpr std::string_view kBias = ".bias";
+  return name.ends_with(kBias) ? name.substr(0, name.size() - kBias.size())
+                               : name;
+}
+
+// Its values are what the memory held.
+bool is_unwritten(std::string_view name) {
+  return name.starts_with("aten::empty") ||
+         name.starts_with("aten::new_empty") ||
+         name.starts_with("aten::resize");
+}
+
+}  // namespace
+
+NonFiniteSearch::NonFiniteSearch(const torch::nn::Module& module)
+    : names_(module) {
+  SHEAF_ASSERT(!searching, "a search is under way in this thread");
+  searching = this;
+  depth = 0;
+  handle_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(on_start, on_end)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+}
+
+NonFiniteSearch::~NonFiniteSearch() { stop(); }
+
+void NonFiniteSearch::stop() {
+  if (!handle_) return;
+  at::removeCallback(*handle_);
+  handle_.reset();
+  searching = nullptr;
+}
+
+NonFiniteSearch::Operator NonFiniteSearch::begin(
+    const char* name, const std::vector<at::Tensor>& inputs) {
+  const at::NoGradGuard no_grad;
+  Operator one;
+  one.name = name;
+  one.layer = named_layer_;
+  for (const at::Tensor& tensor : inputs) {
+    one.inputs.push_back({tensor, is_finite(tensor)});
+    if (const auto* layer = names_.find(tensor); layer && one.layer.empty())
+      one.layer = layer_of(*layer);
+  }
+  one.after = last_layer_;
+  if (!one.layer.empty()) last_layer_ = one.layer;
+  return one;
+}
+
+void NonFiniteSearch::end(Operator done,
+                          const std::vector<at::Tensor>& outputs) {
+  const at::NoGradGuard no_grad;
+  const bool is_written = !is_unwritten(done.name);
+  for (const at::Tensor& tensor : outputs)
+    done.outputs.push_back({tensor, !is_written || is_finite(tensor)});
+  for (const at::Tensor& tensor : outputs)
+    claim_nodes(tensor, operators_.size());
+  operators_.push_back(std::move(done));
+}
+
+std::optional<std::size_t> NonFiniteSearch::source_of(
+    const at::Tensor& tensor, std::size_t before) const {
+  for (std::size_t i = before; i-- > 0;)
+    for (const Value& output : operators_[i].outputs)
+      if (output.tensor.is_same(tensor)) return i;
+  return {};
+}
+
+std::string NonFiniteSearch::text_of(const char* what, const Operator& one) {
+  if (!one.layer.empty())
+    return concat("the ", what, " of layer '", one.layer, "' (", one.name, ")");
+  if (!one.after.empty())
+    return concat("the ", what, " of ", one.name, " after layer '", one.after,
+                  "'");
+  return concat("the ", what, " of ", one.name, ", before any layer");
+}
+
+std::string NonFiniteSearch::find_in_forward(const at::Tensor& result) {
+  stop();
+  const at::NoGradGuard no_grad;
+  if (is_finite(result)) return "";
+  auto at = source_of(result, operators_.size());
+  // A function of its own made the result: begin with what it called last.
+  for (std::size_t i = operators_.size(); !at && i-- > 0;)
+    for (const Value& output : operators_[i].outputs)
+      if (!output.is_finite) at = i;
+  if (!at) return "the result of a network that calls no operators";
+  for (;;) {
+    std::optional<std::size_t> next;
+    bool is_given = false;
+    for (const Value& input : operators_[*at].inputs) {
+      if (input.is_finite || next) continue;
+      next = source_of(input.tensor, *at);
+      is_given = !next;
+    }
+    if (!next)
+      return text_of("output", operators_[*at]) +
+             (is_given ? ", which got a buffer or constant that is not finite"
+                       : "");
+    at = next;
+  }
+}
+
+// Nodes that no operator before it has made are those of this one: an operator
+// may be made of several.
+void NonFiniteSearch::claim_nodes(const at::Tensor& output, std::size_t owner) {
+  std::vector<Node*> left{part_of(output).grad_fn().get()};
+  while (!left.empty()) {
+    Node* const node = left.back();
+    left.pop_back();
+    // Gradients are added up at leaves: nothing is computed there.
+    if (!node || dynamic_cast<torch::autograd::AccumulateGrad*>(node) ||
+        !owners_.emplace(node, owner).second)
+      continue;
+    for (const auto& edge : node->next_edges())
+      left.push_back(edge.function.get());
+  }
+}
+
+std::string NonFiniteSearch::find_in_backward(const at::Tensor& loss) {
+  stop();
+  torch::autograd::variable_list leaves;
+  for (const Operator& one : operators_)
+    for (const Value& input : one.inputs)
+      if (const at::Tensor part = part_of(input.tensor);
+          part.requires_grad() && part.is_leaf() &&
+          std::none_of(leaves.begin(), leaves.end(),
+                       [&](const auto& leaf) { return leaf.is_same(part); }))
+        leaves.push_back(part);
+  if (leaves.empty() || !loss.requires_grad()) return "";
+  const auto cause = std::make_shared<FirstCause>();
+  for (const auto& [node, owner] : owners_)
+    node->add_post_hook(std::make_unique<GradientCheck>(owner, cause));
+  torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/false,
+                        /*create_graph=*/false, /*allow_unused=*/true);
+  return cause->owner ? text_of("gradient", operators_[*cause->owner]) : "";
+}
+
+}  // namespace sheaf::train

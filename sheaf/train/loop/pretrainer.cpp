@@ -1,0 +1,186 @@
+#include "sheaf/train/loop/pretrainer.hpp"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/tensor/groups/collectives.hpp"
+
+namespace sheaf::train {
+namespace {
+
+// Of values in the order in which a step computes them.
+class FirstNonFinite {
+ public:
+  void add(bool is_finite, const std::string& text) {
+    if (cause_.text.empty() && !is_finite) cause_ = {text, place_};
+    ++place_;
+  }
+  const NonFiniteCause& cause() const { return cause_; }
+
+ private:
+  NonFiniteCause cause_;
+  int place_ = 0;
+};
+
+}  // namespace
+
+using torch::Tensor;
+
+Pretrainer::Pretrainer(const PretrainingConfig& config,
+                       nn::Pretrainable& network, std::size_t stage,
+                       const comm::Group& group)
+    : config_(config),
+      network_(network),
+      stage_(stage),
+      group_(group),
+      filters_(network.filters(stage)) {
+  if (config.cost == "plain")
+    measure_.emplace();
+  else
+    shares_ = config.gain / filters_->coverage().clamp_min(1);
+}
+
+PretrainingCost Pretrainer::step(const Tensor& images, double weight) {
+  const Step made = compute(images, weight);
+  apply(made);
+  return made.cost;
+}
+
+Pretrainer::Step Pretrainer::compute(const Tensor& images,
+                                     double weight) const {
+  Step step;
+  const Tensor seen = seen_in(images);
+  step.measure = measure_ ? *measure_ : measure_of(seen, weight);
+  step.gradients = gradients_of(scaled(seen, step.measure), weight, step.cost);
+  tensor::all_reduce_n(group_, {step.gradients.encoder, step.gradients.decoder},
+                       {.op = comm::ReduceOp::kAvg, .name = "pre-training"})
+      .wait();
+  return step;
+}
+
+void Pretrainer::apply(const Step& step) {
+  measure_ = step.measure;
+  if (config_.update == "two_step") {
+    descend(step.gradients.decoder);
+    descend(step.gradients.encoder);
+  } else {
+    descend(step.gradients.encoder + step.gradients.decoder);
+  }
+}
+
+// Where images are cut, ranks of a grid exchange parts on the way, so none
+// leaves it before the end. A rank's part comes before sums over all parts.
+NonFiniteCause Pretrainer::find_non_finite(const Tensor& images,
+                                           double weight) const {
+  const torch::NoGradGuard no_grad;
+  const std::string stage = concat("stage ", stage_ + 1);
+  FirstNonFinite first;
+  Tensor seen = seen_in(images);
+  const Measure measure = measure_ ? *measure_ : measure_of(seen, weight);
+  if (images.size(0) == 0) return {};
+  first.add(is_finite(images), "the input images");
+  first.add(is_finite(seen),
+            concat("the output of stage ", stage_, ", the one before"));
+  first.add(std::isfinite(measure.scale), "the scale of the stage's input");
+  seen = scaled(seen, measure);
+  const Tensor weights = filters_->weight.detach();  // as in gradients_of()
+  const Tensor filtered = filters_->encode(seen, weights);
+  first.add(is_finite(filtered), "the output of the filters of " + stage);
+  const Tensor error = decode(filtered, weights) - seen;
+  const Tensor squares = error.mul(error);
+  for (const Tensor& values : {squares, squares.sum()})
+    first.add(is_finite(values),
+              "the reconstruction by the filters of " + stage);
+  const Tensor pooled = network_.pool(stage_, filtered);
+  for (const Tensor& values : {pooled, pooled.sum()})
+    first.add(is_finite(values), "the pooled output of " + stage);
+  const torch::AutoGradMode with_gradients(true);
+  PretrainingCost cost;
+  const Gradients own = gradients_of(seen, weight, cost);
+  first.add(are_finite({own.encoder, own.decoder}),
+            "the gradient of the filters of " + stage);
+  return first.cause();
+}
+
+Tensor Pretrainer::seen_in(const Tensor& images) const {
+  const torch::NoGradGuard no_grad;
+  return images.size(0) == 0 ? images : network_.run_to(stage_, images);
+}
+
+Pretrainer::Measure Pretrainer::measure_of(const Tensor& seen,
+                                           double weight) const {
+  Measure measure;
+  if (config_.center) measure.mean = mean_of(seen, weight);
+  measure.scale = scale_of(scaled(seen, measure), weight);
+  return measure;
+}
+
+// As a gradient: where images are cut, that of a whole image is, on each rank,
+// the gradient of its own part, and their average is the whole.
+Tensor Pretrainer::mean_of(const Tensor& seen, double weight) const {
+  const torch::AutoGradMode with_gradients(true);
+  const nn::LocallyConnectedOptions& options = filters_->options();
+  Tensor mean =
+      torch::zeros({1, options.in_channels, options.image[0], options.image[1]},
+                   filters_->weight.options().requires_grad(true));
+  if (seen.size(0) > 0)
+    mean = torch::autograd::grad({(seen * mean).sum() * weight}, {mean})[0];
+  mean = mean.detach().contiguous();
+  tensor::all_reduce_n(
+      group_, {mean}, {.op = comm::ReduceOp::kAvg, .name = "pre-training mean"})
+      .wait();
+  return mean;
+}
+
+Tensor Pretrainer::scaled(const Tensor& seen, const Measure& measure) const {
+  if (seen.size(0) == 0) return seen;
+  const Tensor centered = measure.mean.defined() ? seen - measure.mean : seen;
+  return measure.scale == 1 ? centered : centered * measure.scale;
+}
+
+double Pretrainer::scale_of(const Tensor& seen, double weight) const {
+  std::vector<double> squares{0};
+  if (seen.size(0) > 0)
+    squares[0] = seen.mul(seen).sum().item<double>() * weight;
+  comm::all_reduce(group_, squares, {.name = "pre-training scale"}).wait();
+  const nn::Pair& image = filters_->options().image;
+  const double mean =
+      squares[0] / group_.size() / static_cast<double>(image[0] * image[1]);
+  return mean == 0 ? 1 : 1 / std::sqrt(mean);
+}
+
+Tensor Pretrainer::decode(const Tensor& filtered, const Tensor& weights) const {
+  const Tensor sums = filters_->decode(filtered, weights);
+  return shares_.defined() ? sums * shares_ : sums;
+}
+
+Pretrainer::Gradients Pretrainer::gradients_of(const Tensor& seen,
+                                               double weight,
+                                               PretrainingCost& cost) const {
+  // Apart from the module's parameter, whose gradient hooks are for others.
+  const Tensor encoder = filters_->weight.detach().requires_grad_();
+  const Tensor decoder = filters_->weight.detach().requires_grad_();
+  if (seen.size(0) == 0)
+    return {torch::zeros_like(encoder).detach(),
+            torch::zeros_like(decoder).detach()};
+  const Tensor filtered = filters_->encode(seen, encoder);
+  const Tensor error = decode(filtered, decoder) - seen;
+  const Tensor reconstruction = error.mul(error).sum() * (0.5 * weight);
+  const Tensor sparsity =
+      network_.pool(stage_, filtered).sum() * (config_.sparsity * weight);
+  cost = {reconstruction.item<double>(), sparsity.item<double>()};
+  const auto gradients =
+      torch::autograd::grad({reconstruction + sparsity}, {encoder, decoder});
+  return {gradients[0].contiguous(), gradients[1].contiguous()};
+}
+
+void Pretrainer::descend(const Tensor& gradient) {
+  const torch::NoGradGuard no_grad;
+  filters_->weight.sub_(gradient, config_.learning_rate);
+  nn::normalise_filters_(filters_->weight);
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,94 @@
+// Steps whose loss or gradients are not finite: on_non_finite.
+//
+// Ranks agree on it in the sums that they exchange in each step, before the
+// weights change. To stop, all make the step's passes again to find its cause.
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/train/files/from_root.hpp"
+#include "sheaf/train/loop/non_finite.hpp"
+#include "sheaf/train/loop/trainer_run.hpp"
+
+namespace sheaf::train {
+namespace {
+
+// What all ranks see after the exchange comes from what one has computed.
+constexpr int kAfterExchange = 100;
+
+// Of the cause in the lowest place; as many as there are ranks: none has one.
+std::size_t rank_of_cause(
+    const std::vector<std::string>& texts,
+    const std::vector<std::vector<std::int64_t>>& places) {
+  std::size_t found = texts.size();
+  for (std::size_t rank = 0; rank < texts.size(); ++rank)
+    if (!texts[rank].empty() &&
+        (found == texts.size() || places[rank][0] < places[found][0]))
+      found = rank;
+  return found;
+}
+
+}  // namespace
+
+void TrainerRun::refuse_step(const data::Batch& batch, Metrics& metrics) {
+  if (config_.on_non_finite == "skip") {
+    metrics.take_back();
+    before_step_->put_back();
+    ++state_.totals.skipped_steps;
+    ++state_.totals.open_skipped;
+    return;
+  }
+  NonFiniteCause mine = learner_->find_non_finite(batch, state_.step);
+  if (mine.text.empty()) {
+    const std::string name = learner_->find_non_finite_gradient();
+    if (!name.empty())
+      mine = {concat("the gradient of '", name,
+                     "' after the exchange, though each rank's own is finite"),
+              kAfterExchange};
+  }
+  stop_as_not_finite(
+      concat("the loss or a gradient of step ", state_.step, " (epoch ",
+             state_.epoch + 1, ", batch ", state_.batch + 1,
+             ") is not finite; the weights are those before the step"),
+      mine);
+}
+
+void TrainerRun::stop_as_not_finite(const std::string& what,
+                                    const NonFiniteCause& mine) const {
+  const auto texts = texts_of_all(group_, mine.text);
+  const auto places = from_all(group_, /*numbers=*/1, [&] {
+    return std::vector<std::int64_t>{mine.place};
+  });
+  const std::size_t found = rank_of_cause(texts, places);
+  from_root(group_, [&]() -> std::string {
+    const auto names = checkpoints_->names();
+    throw NonFiniteError(concat(
+        what, ". ",
+        found == texts.size()
+            ? std::string("No cause was found when the step was made again")
+            : concat("First on rank ", found, ": ", texts[found]),
+        ". ",
+        names.empty() ? std::string("There is no checkpoint yet")
+                      : concat("The last checkpoint is ", names.back()),
+        ". Check the data, lower the learning rate or set clip_norm; "
+        "on_non_finite=skip leaves such steps out"));
+  });
+  throw InternalError("unreachable");
+}
+
+void TrainerRun::check_finite_weights() const {
+  const std::string mine = learner_->find_non_finite_weight();
+  const auto states = from_all(group_, 1, [&] {
+    return std::vector<std::int64_t>{mine.empty() ? 0 : 1};
+  });
+  const bool are_finite =
+      std::all_of(states.begin(), states.end(),
+                  [](const auto& one) { return one[0] == 0; });
+  if (are_finite) return;
+  stop_as_not_finite(
+      concat("the weights after step ", state_.step - 1,
+             " are not finite, and are not saved"),
+      {mine.empty() ? "" : concat("the weight or buffer '", mine, "'"),
+       /*place=*/0});
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,66 @@
+#include "sheaf/train/setup/network_setup.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/nn/layer_errors.hpp"
+#include "sheaf/nn/network.hpp"
+
+namespace sheaf::train {
+namespace {
+
+std::string text_of(const Argument& argument) {
+  if (!argument.is_list) return argument.values.at(0);
+  return "[" + join(argument.values, ", ") + "]";
+}
+
+std::map<std::string, std::string> texts_of(const Arguments& arguments) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, argument] : arguments)
+    texts.emplace(name, text_of(argument));
+  return texts;
+}
+
+nn::NetworkSpec spec_of(const NetworkConfig& network) {
+  nn::NetworkSpec spec;
+  if (network.name != "layers") spec.name = network.name;
+  spec.arguments = texts_of(network.arguments);
+  for (const Item& item : network.layers)
+    spec.layers.push_back({item.name, texts_of(item.arguments)});
+  return spec;
+}
+
+// Says where the network was described.
+template <class Body>
+auto with_place(const RunConfig& config, const Body& body) {
+  try {
+    return body();
+  } catch (const UsageError& error) {
+    throw UsageError(config.where("network") + error.what());
+  }
+}
+
+}  // namespace
+
+Model make_model(const RunConfig& config) {
+  return with_place(config, [&] {
+    torch::manual_seed(static_cast<std::uint64_t>(config.seed));
+    const auto network = nn::make_network(spec_of(config.network));
+    const auto named = std::make_shared<nn::LayerErrors>(network);
+    return Model{network, [named](const torch::Tensor& input) {
+                   return named->forward(input);
+                 }};
+  });
+}
+
+RunConfig complete(const RunConfig& config) {
+  RunConfig result = config;
+  if (config.network.name == "layers") return result;
+  const auto defaults = with_place(
+      config, [&] { return nn::network_defaults(config.network.name); });
+  // Arguments that are there stay.
+  for (const auto& [name, value] : defaults)
+    result.network.arguments.try_emplace(name, Argument{{value}, false});
+  return result;
+}
+
+}  // namespace sheaf::train

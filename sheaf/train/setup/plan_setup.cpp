@@ -1,0 +1,94 @@
+#include "sheaf/train/setup/plan_setup.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/parallel/precision/cast_kernels.hpp"
+#include "sheaf/parallel/precision/precision.hpp"
+#include "sheaf/topo/host.hpp"
+#include "sheaf/train/files/from_root.hpp"
+
+namespace sheaf::train {
+namespace {
+
+void check_exchange(const std::string& text, const RunConfig& config,
+                    const torch::nn::Module& module) {
+  const auto ways = plan::parse_exchange_of(text, config.plan);
+  if (!ways) return;
+  std::vector<std::string> layers;
+  for (const auto& [name, layer] : weights_by_layer(module))
+    layers.push_back(layer);
+  plan::check_exchange_layers(*ways, layers);
+}
+
+}  // namespace
+
+void check_plan(const RunConfig& config, const torch::nn::Module& module,
+                const comm::Group& group, const torch::Device& device) {
+  if (config.plan.empty()) return;
+  const auto check = [&](const std::string& text) {
+    try {
+      parallel::check_plan(
+          module,
+          plan::parse_precision_plan(text, config.plan, name_of(device)),
+          device);
+      check_exchange(text, config, module);
+    } catch (const UsageError& error) {
+      throw UsageError(
+          concat(config.where("plan"), config.plan, ": ", error.what()));
+    }
+  };
+  // First on rank 0, so that what is wrong for all is told once.
+  const std::string text = from_root(group, [&] {
+    const std::string read = plan::read_plan_text(config.plan);
+    check(read);
+    return read;
+  });
+  from_all(group, 0, [&] {
+    check(text);
+    return std::vector<std::int64_t>{};
+  });
+}
+
+plan::PrecisionPlan plan_for_all(const RunConfig& config,
+                                 const comm::Group& group,
+                                 const torch::Device& device) {
+  const std::string text =
+      from_root(group, [&] { return plan::read_plan_text(config.plan); });
+  return plan::parse_precision_plan(text, config.plan, name_of(device));
+}
+
+std::optional<plan::ExchangePlan> exchange_for_all(const RunConfig& config,
+                                                   const comm::Group& group) {
+  if (config.plan.empty() || group.size() == 1) return std::nullopt;
+  const std::string text =
+      from_root(group, [&] { return plan::read_plan_text(config.plan); });
+  return plan::parse_exchange_of(text, config.plan);
+}
+
+std::vector<std::pair<std::string, std::string>> weights_by_layer(
+    const torch::nn::Module& module) {
+  constexpr std::string_view kWeight = ".weight";
+  std::map<const void*, std::string> first;
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& entry : module.named_parameters()) {
+    const torch::Tensor& tensor = entry.value();
+    if (!tensor.defined() || !tensor.requires_grad() || tensor.dim() < 2)
+      continue;
+    std::string layer = entry.key();
+    if (layer.ends_with(kWeight)) layer.resize(layer.size() - kWeight.size());
+    const std::string& name =
+        first.emplace(tensor.unsafeGetTensorImpl(), entry.key()).first->second;
+    list.emplace_back(name, std::move(layer));
+  }
+  return list;
+}
+
+std::string name_of(const torch::Device& device) {
+  if (!device.is_cuda()) return topo::processor_name();
+  return parallel::cast_kernels::device_name(std::max<int>(0, device.index()));
+}
+
+}  // namespace sheaf::train

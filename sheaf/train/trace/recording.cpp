@@ -1,0 +1,300 @@
+#include "sheaf/train/trace/recording.hpp"
+
+#include <ctime>
+#include <ostream>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/tensor/groups/scope.hpp"
+#include "sheaf/tensor/record/kineto_trace.hpp"
+#include "sheaf/tensor/record/recorder_kineto.hpp"
+#include "sheaf/tensor/record/trace_text.hpp"
+#include "sheaf/topo/host.hpp"
+#include "sheaf/train/files/from_root.hpp"
+#include "sheaf/train/loop/trainer_run.hpp"
+#include "sheaf/train/setup/device_setup.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
+#include "sheaf/train/trace/recording_report.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A plan, even one that changes nothing, makes the scopes of layers.
+RunConfig with_layers(RunConfig config) {
+  if (config.plan.empty() && config.precision == "f32" &&
+      config.parallel.strategy != "spatial")
+    config.plan = "f32";
+  return config;
+}
+
+void check_curvature(int samples, const RunConfig& config) {
+  SHEAF_CHECK(samples >= 0, "--curvature ", samples,
+              " is no number of samples; give 1 or more, or 0 for none");
+  SHEAF_CHECK(samples == 0 || !with_layers(config).plan.empty(),
+              "--curvature is told by layer, and a run with precision: ",
+              config.precision, " and strategy: ", config.parallel.strategy,
+              " does not tell its layers; use precision: f32, and --precision "
+              "for the layers', and another strategy than spatial");
+}
+
+void check_recording(const RecordingOptions& options, const RunConfig& config) {
+  check_curvature(options.curvature, config);
+  const std::string name = options.file.filename().string();
+  SHEAF_CHECK(name.ends_with(".json") || name.ends_with(".json.gz"),
+              "the file of a trace ends in .json or .json.gz, and '", name,
+              "' does not; give -o trace.json.gz");
+  SHEAF_CHECK(options.steps > 0 && options.warmup >= 0, options.steps,
+              " steps after a warm-up of ", options.warmup,
+              " cannot be recorded; give --steps 1 or more and --warmup 0 or "
+              "more");
+}
+
+void check_kineto(const comm::Group& group, const RunConfig& config) {
+  SHEAF_CHECK(
+      config.device_of(group.rank()) == "cpu" || *tensor::why_no_kineto() == 0,
+      config.where("device"), "device is cuda for rank ", group.rank(),
+      ", and ", tensor::why_no_kineto(), "; set device=cpu");
+}
+
+// Of all layers, or "plan".
+std::string precision_of(const Learner& learner, const RunConfig& config) {
+  const plan::PrecisionPlan* plan = learner.plan();
+  if (plan == nullptr) return config.precision;
+  return plan->layers.empty() ? plan::to_string(plan->other) : "plan";
+}
+
+// The run, as far as steps need it.
+class RecordedRun {
+ public:
+  RecordedRun(const comm::Group& group, const RunConfig& config,
+              std::optional<tensor::MemoryWatch>& watch)
+      : group_(group),
+        checks_finite_(config.on_non_finite != "ignore"),
+        watch_(watch) {
+    set_threads(config, group);
+    samples_ = sample_ranks(config, group);
+    Model model;
+    const auto prepare = [&] {
+      sets_ = open_data(config);
+      model = make_model(config);
+      SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
+      loader_.emplace(sets_.train, samples_,
+                      loader_options(config, true, sets_, samples_, group));
+      return std::string();
+    };
+    from_root(group, prepare);
+    if (group.rank() != 0) prepare();
+    learner_.emplace(config, std::move(model), group);
+    learner_->set_training(true);
+    schedule_.emplace(config, loader_->batches());
+    next_ = loader_->end();
+  }
+
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) step();
+  }
+
+  // Of the last step's batch.
+  void add_curvature(int samples, Report& layers) {
+    report_curvature(*learner_, **next_, samples, layers);
+  }
+
+  const Learner& learner() const { return *learner_; }
+  std::int64_t rows() const { return rows_; }  // of this rank in a step
+
+ private:
+  // As the trainer does it, with its exchange of sums and its check of the
+  // gradients in between.
+  void step() {
+    const tensor::Scope whole(concat("ProfilerStep#", step_));
+    {
+      const tensor::Scope phase("sheaf::phase data");
+      go_on();
+    }
+    Metrics metrics(0);
+    data::Batch& batch = **next_;
+    StepTimes times = learner_->compute(batch, step_, metrics);
+    std::vector<double> sums(5);
+    if (checks_finite_) sums[4] = learner_->is_step_finite() ? 0 : 1;
+    comm::all_reduce(group_, sums, {.name = "batch"}).wait();
+    learner_->apply(schedule_->rate(step_), times);
+    rows_ = batch.size();
+    ++step_;
+  }
+
+  // Threads of the loader have made the batch that is left, and the next one.
+  void go_on() {
+    std::optional<tensor::MemoryWatch::Pause> pause;
+    if (watch_) pause.emplace(*watch_);
+    if (*next_ != loader_->end()) ++*next_;
+    if (*next_ == loader_->end()) next_ = loader_->begin();
+  }
+
+  const comm::Group& group_;
+  const bool checks_finite_;
+  std::optional<tensor::MemoryWatch>& watch_;
+  comm::Group samples_;
+  DataSets sets_;
+  std::optional<data::Loader> loader_;
+  std::optional<data::Loader::Iterator> next_;
+  std::optional<Learner> learner_;
+  std::optional<Schedule> schedule_;
+  std::int64_t step_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+// On the CPU by our own recorder. On a GPU libtorch's sees operators, memory
+// and kernels, and ours collectives.
+class Recording {
+ public:
+  Recording(const comm::Group& group, const RunConfig& config,
+            const RecordingOptions& options)
+      : group_(group),
+        config_(config),
+        options_(options),
+        file_(file_of_rank(options.file, group.rank(), group.size())) {
+    // From the first tensor on, so that all of them count.
+    if (!is_on_gpu()) watch_.emplace();
+    run_.emplace(group, config, watch_);
+  }
+  ~Recording() {
+    std::optional<tensor::MemoryWatch::Pause> pause;
+    if (watch_) pause.emplace(*watch_);
+    run_.reset();
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  void make() {
+    run_->steps(is_on_gpu() ? options_.warmup - 1 : options_.warmup);
+    is_on_gpu() ? record_on_gpu() : record_steps({});
+    if (!watch_) watch_.emplace();
+    Report told = describe();
+    write(told);
+  }
+
+ private:
+  const std::string& device_name() const {
+    return config_.device_of(group_.rank());
+  }
+  bool is_on_gpu() const { return device_name() == "cuda"; }
+  torch::DeviceType device() const {
+    return is_on_gpu() ? torch::kCUDA : torch::kCPU;
+  }
+  fs::path kineto_file() const { return file_.string() + ".kineto.json"; }
+
+  void record_steps(tensor::RecorderOptions options) {
+    options.has_sizes = options_.has_sizes;
+    // Kineto takes its time to start; no rank is to record that of another.
+    comm::barrier(group_).wait();
+    recorder_.emplace(options);
+    Stopwatch wall;
+    const std::clock_t busy = std::clock();  // of all threads
+    run_->steps(options_.steps);
+    busy_cores_ = static_cast<double>(std::clock() - busy) / CLOCKS_PER_SEC /
+                  (1e-3 * wall.lap());
+    recorder_->stop();
+  }
+
+  // Kineto is slow in its first step.
+  void record_on_gpu() {
+    tensor::KinetoRecorder kineto;
+    run_->steps(std::min(options_.warmup, 1));
+    kineto.start();
+    record_steps({.has_operators = false});
+    kineto.stop(kineto_file());
+  }
+
+  // In steps of their own, which take longer.
+  Report describe() {
+    Report told{{"version", 1},
+                {"model", config_.network.name},
+                {"batch", run_->rows()},
+                {"device", device_name()},
+                {"device_name", ""},
+                {"precision", precision_of(run_->learner(), config_)},
+                {"threads", torch::get_num_threads()},
+                {"busy_cores", busy_cores_},
+                {"loader_workers", config_.data.workers}};
+    const torch::nn::Module& module = run_->learner().module();
+    Report nodes, memory;
+    {
+      const tensor::GraphRecorder graph;
+      const tensor::PhasePeaks peaks(*watch_, device());
+      run_->steps(1);
+      nodes = report_nodes(graph.nodes());
+      memory = report_memory(peaks);
+    }
+    tensor::GraphRecorder graph({.has_statistics = true});
+    run_->steps(1);
+    const LayerTable layers = graph.take_statistics();
+    told["parameters"] = report_parameters(module, layers);
+    told["optimizer"] = report_optimizer(run_->learner(), config_);
+    told["nodes"] = std::move(nodes);
+    told["layers"] = report_layers(module, layers);
+    told["memory"] = std::move(memory);
+    if (options_.curvature > 0)
+      run_->add_curvature(options_.curvature, told["layers"]);
+    return told;
+  }
+
+  void write(Report& told) {
+    if (!is_on_gpu()) {
+      const std::string name = topo::processor_name();
+      told["device_name"] = name;
+      return tensor::write_trace(
+          file_, *recorder_, {group_.rank(), group_.size(), name}, told.dump());
+    }
+    const tensor::KinetoTrace trace(kineto_file());
+    told["device_name"] = trace.device_name();
+    trace.write(file_, *recorder_, group_.rank(), group_.size(), told.dump());
+    fs::remove(kineto_file());
+  }
+
+  const comm::Group& group_;
+  const RunConfig& config_;
+  const RecordingOptions& options_;
+  const fs::path file_;
+  double busy_cores_ = 1;
+  std::optional<tensor::MemoryWatch> watch_;
+  std::optional<RecordedRun> run_;
+  std::optional<tensor::Recorder> recorder_;
+};
+
+}  // namespace
+
+fs::path file_of_rank(const fs::path& file, int rank, int ranks) {
+  if (ranks == 1) return file;
+  std::string name = file.filename().string();
+  name.insert(name.rfind(".json"), concat(".rank", rank));
+  return file.parent_path() / name;
+}
+
+void record(const comm::Group& group, const RunConfig& config,
+            const RecordingOptions& options) {
+  from_root(group, [&] {
+    check_recording(options, config);
+    config.check_ranks(group.size());
+    check_kineto(group, config);
+    return std::string();
+  });
+  from_all(group, 0, [&] {
+    check_kineto(group, config);
+    return std::vector<std::int64_t>{};
+  });
+  device_of_rank(config, group);  // tells what is wrong with it
+  const RunConfig complete = with_layers(config);
+  Recording(group, complete, options).make();
+  comm::barrier(group).wait();
+  if (!options.out) return;
+  *options.out << "recorded " << options.steps << " steps in "
+               << file_of_rank(options.file, 0, group.size()).string();
+  if (group.size() > 1)
+    *options.out << " and those of " << group.size() - 1 << " more ranks";
+  *options.out << std::endl;
+}
+
+}  // namespace sheaf::train

@@ -1,0 +1,99 @@
+#include "sheaf/cli/launch/launcher.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::cli {
+namespace {
+
+const MpiInstall kInstalled{"mpirun", MpiKind::kOpenMpi, "4.1.4"};
+
+class LaunchPlanTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"SLURM_JOB_ID", "SHEAF_OPTIONS", "SHEAF_RUN_GRACE",
+                             "SHEAF_MPIRUN_AGENT"})
+      ::unsetenv(name);
+    options_.command = {"sh", "-c", "true"};
+    options_.ranks = 12;
+  }
+  void TearDown() override { SetUp(); }
+  LaunchPlan plan() const { return plan_launch(options_, kInstalled); }
+
+  LaunchOptions options_;
+};
+
+// srun would call the launcher once per task; a batch script calls it once.
+TEST_F(LaunchPlanTest, ATaskOfSeveralDoesNotLaunch) {
+  options_.dry_run = true;
+  const std::vector<std::pair<const char*, const char*>> step{
+      {"SLURM_JOB_ID", "17"},
+      {"SLURM_STEP_ID", "0"},
+      {"SLURM_PROCID", "0"},
+      {"SLURM_NTASKS", "4"}};
+  for (const auto& [name, value] : step) ::setenv(name, value, 1);
+  testing::internal::CaptureStdout();
+  EXPECT_THROW(launch(options_), UsageError);
+  ::setenv("WORLD_SIZE", "1", 1);
+  EXPECT_THROW(launch(options_), UsageError);
+  ::setenv("RANK", "0", 1);
+  EXPECT_EQ(launch(options_), 0);
+  ::unsetenv("RANK");
+  ::unsetenv("WORLD_SIZE");
+  ::unsetenv("SLURM_STEP_ID");
+  EXPECT_EQ(launch(options_), 0);
+  testing::internal::GetCapturedStdout();
+  for (const auto& [name, value] : step) ::unsetenv(name);
+}
+
+TEST_F(LaunchPlanTest, TheProgramComesLast) {
+  const auto words = plan().command;
+  EXPECT_EQ(words.front(), "mpirun");
+  const std::vector<std::string> last(words.end() - 4, words.end());
+  EXPECT_EQ(last, (std::vector<std::string>{"--", "sh", "-c", "true"}));
+  EXPECT_EQ(std::count(words.begin(), words.end(), "rank-exec"), 1);
+  EXPECT_EQ(std::count(words.begin(), words.end(), "--relay"), 0);
+  options_.prefix = true;
+  const auto prefixed = plan().command;
+  EXPECT_EQ(std::count(prefixed.begin(), prefixed.end(), "--relay"), 1);
+}
+
+TEST_F(LaunchPlanTest, TheTopologyJoinsTheOptions) {
+  EXPECT_TRUE(plan().environment.empty());
+  options_.topology = "4x3";
+  EXPECT_EQ(plan().environment,
+            std::vector<std::string>{"SHEAF_OPTIONS=-mode b:4x3"});
+  const auto exports = plan().request.exports;
+  EXPECT_EQ(std::count(exports.begin(), exports.end(), "SHEAF_OPTIONS"), 1);
+  ::setenv("SHEAF_OPTIONS", "-mode p:12 -dbg_level 1", 1);
+  EXPECT_EQ(plan().environment,
+            std::vector<std::string>{"SHEAF_OPTIONS=-mode p:4x3 -dbg_level 1"});
+  const auto again = plan().request.exports;
+  EXPECT_EQ(std::count(again.begin(), again.end(), "SHEAF_OPTIONS"), 1);
+}
+
+TEST_F(LaunchPlanTest, TheEnvironmentIsRead) {
+  ::setenv("SHEAF_RUN_GRACE", "0.5", 1);
+  ::setenv("SHEAF_MPIRUN_AGENT", "agent", 1);
+  EXPECT_EQ(plan().grace, std::chrono::milliseconds(500));
+  EXPECT_EQ(plan().request.agent, "agent");
+  EXPECT_EQ(plan().request.is_root, ::geteuid() == 0);
+  options_.agent = "other";
+  EXPECT_EQ(plan().request.agent, "other");
+  ::setenv("SHEAF_RUN_GRACE", "soon", 1);
+  EXPECT_THROW(plan(), UsageError);
+}
+
+TEST_F(LaunchPlanTest, OnlyLocalProgramsAreLookedFor) {
+  options_.command = {"no-such-program"};
+  EXPECT_THROW(plan(), UsageError);
+  options_.hosts = "a:12";
+  EXPECT_NO_THROW(plan());
+}
+
+}  // namespace
+}  // namespace sheaf::cli

@@ -1,0 +1,76 @@
+#pragma once
+// Data whose sums depend on the order of adding, and their sums in the order
+// of ranks: what `reproducible` promises.
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "sheaf/comm/kernels/reduce_op.hpp"
+
+namespace sheaf::test {
+
+template <class T>
+T narrowed(double value) {
+  const auto single = static_cast<float>(value);
+  if constexpr (std::is_same_v<T, Half>)
+    return to_half(single);
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(single);
+  else
+    return static_cast<T>(value);
+}
+
+template <class T>
+auto widened(T value) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return to_float(value);
+  else
+    return value;
+}
+
+// Of very different sizes and, where the type has room, with bits down to the
+// last, so that hardly two orders give the same sum.
+template <class T>
+std::vector<T> rough_data(int rank, std::size_t count) {
+  std::minstd_rand random(static_cast<unsigned>(rank) * 7919 + 1);
+  std::vector<T> data;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double large = static_cast<double>(random() % 20001) - 10000;
+    const double fine = static_cast<double>(random() % 1000003) * 0x1p-38;
+    data.push_back(narrowed<T>(
+        std::ldexp(large + fine, static_cast<int>(random() % 8) - 14)));
+  }
+  return data;
+}
+
+// Rank after rank; 16-bit types in f32, rounded at the end; an average is
+// divided once, before that rounding.
+template <class T>
+std::vector<T> ordered_sum(int ranks, std::size_t count, comm::ReduceOp op) {
+  std::vector<decltype(widened(T{}))> sum;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto data = rough_data<T>(rank, count);
+    if (rank == 0) sum.assign(count, 0);
+    for (std::size_t i = 0; i < count; ++i)
+      sum[i] = rank == 0 ? widened(data[i]) : sum[i] + widened(data[i]);
+  }
+  std::vector<T> result;
+  for (auto value : sum) {
+    if (op == comm::ReduceOp::kAvg)
+      value /= static_cast<decltype(value)>(ranks);
+    result.push_back(narrowed<T>(value));
+  }
+  return result;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+}  // namespace sheaf::test

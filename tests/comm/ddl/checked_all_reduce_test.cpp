@@ -1,0 +1,257 @@
+#include "sheaf/comm/ddl/checked_all_reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+
+#include "sheaf/comm/ddl/dump_replay.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "tests/comm/ddl/dump_folder.hpp"
+#include "tests/support/exact.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+const std::vector<std::string> kTwoHosts{"a", "a", "b"};
+
+// Reduces rightly, then damages one element on one rank: what a broken link
+// or memory would do.
+void reduce_with_damage(const Group& group, std::vector<float>& data, int rank,
+                        std::size_t element, float damage) {
+  all_reduce(group, data).wait();
+  if (group.rank() == rank) data[element] += damage;
+}
+
+std::vector<std::string> errors_of(const std::vector<std::string>& hosts,
+                                   std::size_t count, float damage) {
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  run_threads(hosts, [&](const Group& group) {
+    std::vector<float> data(count, static_cast<float>(group.rank() + 1));
+    const Buffer buffer(data);
+    try {
+      checked(group, {&buffer, 1}, {}, [&] {
+        reduce_with_damage(group, data, /*rank=*/1, count / 2, damage);
+      });
+    } catch (const CheckError& error) {
+      const std::lock_guard lock(mutex);
+      errors.emplace_back(error.what());
+    }
+    barrier(group).wait();  // the group still works
+  });
+  return errors;
+}
+
+TEST(Check, LetsARightResultPass) {
+  const test::DumpFolder folder;
+  EXPECT_TRUE(errors_of(kTwoHosts, 1000, 0).empty());
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Check, EveryRankHearsOfTheSameError) {
+  const test::DumpFolder folder;
+  const auto errors = errors_of(kTwoHosts, 1000, 0.5f);
+  ASSERT_EQ(errors.size(), 3u);
+  EXPECT_EQ(errors[0], errors[1]);
+  EXPECT_EQ(errors[0], errors[2]);
+  for (const char* part :
+       {"element 500 on rank 1", "6.5 instead of 6", "1 elements on 1 of 3",
+        "1 (rank 0), 2 (rank 1), 3 (rank 2)", "sheaf.dump.1.1"})
+    EXPECT_NE(errors[0].find(part), std::string::npos)
+        << part << " in: " << errors[0];
+}
+
+TEST(Check, EveryRankWritesItsDump) {
+  const test::DumpFolder folder;
+  errors_of(kTwoHosts, 1000, 0.5f);
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"sheaf.dump.0.1", "sheaf.dump.1.1",
+                                      "sheaf.dump.2.1"}));
+  const Dump dump = read_dump(folder.file("sheaf.dump.1.1"));
+  EXPECT_EQ(dump.rank, 1);
+  EXPECT_EQ(dump.call.operation, Operation::kAllReduce);
+  EXPECT_EQ(dump.call.count, 1000u);
+  ASSERT_EQ(dump.hosts.size(), 2u);
+  EXPECT_EQ(dump.hosts[0].ranks, (std::vector<int>{0, 1}));
+  EXPECT_EQ(dump.hosts[1].ranks, (std::vector<int>{2}));
+  EXPECT_EQ(value_at(DType::kF32, dump.input.data(), 0), 2);
+  EXPECT_EQ(value_at(DType::kF32, dump.output.data(), 0), 6);
+  EXPECT_EQ(value_at(DType::kF32, dump.output.data(), 500), 6.5);
+  EXPECT_LE(dump.window_first, 500u);
+  EXPECT_GT(dump.window_first + dump.window_count, 500u);
+}
+
+// More elements than are gathered at once: 8 MiB over all ranks.
+TEST(Check, LooksAtEverySegment) {
+  const test::DumpFolder folder;
+  const std::size_t count = 3000000;
+  const auto errors = errors_of({"a", "a"}, count, 2);
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_NE(errors[0].find("element 1500000 on rank 1"), std::string::npos);
+}
+
+TEST(Check, TakesSeveralBuffersAsOne) {
+  const test::DumpFolder folder;
+  std::atomic<int> failures{0};
+  run_threads(2, [&](const Group& group) {
+    std::vector<double> a(10, 1), b(5, 2);
+    const Buffer buffers[] = {a, b};
+    try {
+      checked(group, buffers, {.operation = Operation::kAllReduceN}, [&] {
+        all_reduce_n(group, buffers).wait();
+        b[3] = 7;
+      });
+    } catch (const CheckError& error) {
+      ++failures;
+      EXPECT_NE(std::string(error.what()).find("element 13 "),
+                std::string::npos)
+          << error.what();
+    }
+  });
+  EXPECT_EQ(failures, 2);
+  EXPECT_EQ(read_dump(folder.file("sheaf.dump.0.1")).counts,
+            (std::vector<std::uint64_t>{10, 5}));
+}
+
+TEST(Check, NamesNewNan) {
+  const test::DumpFolder folder;
+  std::atomic<int> failures{0};
+  run_threads(2, [&](const Group& group) {
+    std::vector<float> data(3, 1);
+    const Buffer buffer(data);
+    try {
+      checked(group, {&buffer, 1}, {}, [&] {
+        all_reduce(group, data).wait();
+        if (group.rank() == 0) data[2] = std::nanf("");
+      });
+    } catch (const CheckError& error) {
+      ++failures;
+      EXPECT_NE(std::string(error.what()).find("new NaN"), std::string::npos);
+    }
+  });
+  EXPECT_EQ(failures, 2);
+}
+
+TEST(Check, NanInputsAreNoFailure) {
+  const test::DumpFolder folder;
+  run_threads(2, [&](const Group& group) {
+    std::vector<float> data(3, group.rank() ? std::nanf("") : 1);
+    const Buffer buffer(data);
+    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data).wait(); });
+    EXPECT_TRUE(std::isnan(data[0]));
+  });
+  EXPECT_TRUE(folder.names().empty());
+}
+
+// The reference's own types, right results of every algorithm.
+TEST(Check, AcceptsEveryTypeAndAlgorithm) {
+  const test::DumpFolder folder;
+  for (const auto& hosts : {std::vector<std::string>(3, "a"), kTwoHosts})
+    run_threads(hosts, [&](const Group& group) {
+      for (int type = 0; type < kDTypeCount; ++type)
+        for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg})
+          for (const Algorithm algorithm :
+               {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTree}) {
+            const auto dtype = static_cast<DType>(type);
+            if (!is_defined(op, dtype)) continue;
+            const std::size_t count = 5001;
+            auto data = test::exact_data(dtype, op, group.rank(), count);
+            const Buffer buffer(data.data(), count, dtype);
+            checked(group, {&buffer, 1}, {.op = op}, [&] {
+              all_reduce(group, buffer, {.op = op, .algorithm = algorithm})
+                  .wait();
+            });
+          }
+    });
+}
+
+TEST(Check, EmptyBuffersAreRight) {
+  run_threads(2, [](const Group& group) {
+    std::vector<float> none;
+    const Buffer buffer(none);
+    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, none).wait(); });
+    checked(group, {}, {}, [] {});
+  });
+}
+
+TEST(Check, OneRankIsChecked) {
+  run_threads(1, [](const Group& group) {
+    std::vector<float> data{1, 2};
+    const Buffer buffer(data);
+    checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data).wait(); });
+    EXPECT_EQ(data[1], 2);
+  });
+}
+
+TEST(Replay, AllDumpsGiveAllElements) {
+  const test::DumpFolder folder;
+  errors_of(kTwoHosts, 5000, 0.5f);
+  std::vector<Dump> dumps;
+  for (const int rank : {1, 0, 2})
+    dumps.push_back(read_dump(folder.file(concat("sheaf.dump.", rank, ".1"))));
+  const Replay result = replay(dumps);
+  EXPECT_TRUE(result.is_whole);
+  EXPECT_EQ(result.count, 5000u);
+  EXPECT_EQ(result.output.wrong, 1u);
+  EXPECT_TRUE(result.replayed.is_good());
+  EXPECT_EQ(result.different_bits, 1u);
+  ASSERT_EQ(result.wrong.size(), 1u);
+  EXPECT_EQ(result.wrong[0].found.element, 2500u);
+  EXPECT_EQ(result.wrong[0].replayed, 6);
+  EXPECT_EQ(result.wrong[0].inputs, (std::vector<double>{1, 2, 3}));
+  EXPECT_NE(result.conclusion(dumps[0]).find("replay agrees"),
+            std::string::npos);
+}
+
+TEST(Replay, OneDumpGivesTheNeighboursOfTheWorst) {
+  const test::DumpFolder folder;
+  errors_of(kTwoHosts, 5000, 0.5f);
+  const std::vector<Dump> one{read_dump(folder.file("sheaf.dump.1.1"))};
+  const Replay result = replay(one);
+  EXPECT_FALSE(result.is_whole);
+  EXPECT_EQ(result.output.wrong, 1u);
+  EXPECT_EQ(result.wrong.at(0).found.element, 2500u);
+  const std::vector<Dump> good{read_dump(folder.file("sheaf.dump.2.1"))};
+  EXPECT_TRUE(replay(good).output.is_good());
+  EXPECT_NE(replay(good).conclusion(good[0]).find("error is on rank 1"),
+            std::string::npos);
+}
+
+TEST(Replay, RefusesDumpsOfDifferentCalls) {
+  const test::DumpFolder folder;
+  errors_of(kTwoHosts, 100, 0.5f);
+  std::vector<Dump> dumps{read_dump(folder.file("sheaf.dump.0.1")),
+                          read_dump(folder.file("sheaf.dump.1.1"))};
+  dumps[1].iteration = 2;
+  EXPECT_THROW(replay(dumps), UsageError);
+  dumps[1] = dumps[0];
+  EXPECT_THROW(replay(dumps), UsageError);
+  EXPECT_THROW(replay({}), UsageError);
+}
+
+// Stricter than the type can be: done again it is as wrong.
+TEST(Replay, TellsArithmeticFromExchange) {
+  const test::DumpFolder folder;
+  std::atomic<int> failures{0};
+  run_threads(3, [&](const Group& group) {
+    std::vector<float> data(1, 0.1f * static_cast<float>(group.rank() + 1));
+    const Buffer buffer(data);
+    try {
+      checked(group, {&buffer, 1}, {.check = 1e-9},
+              [&] { all_reduce(group, data).wait(); });
+    } catch (const CheckError&) {
+      ++failures;
+    }
+  });
+  EXPECT_EQ(failures, 3);
+  const std::vector<Dump> one{read_dump(folder.file("sheaf.dump.0.1"))};
+  EXPECT_EQ(replay(one).different_bits, 0u);
+  EXPECT_NE(replay(one).conclusion(one[0]).find("too narrow"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

@@ -1,0 +1,123 @@
+#include "sheaf/comm/host/flight.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace sheaf::comm {
+namespace {
+
+Fingerprint call_number(std::uint32_t number) {
+  return {.operation = Operation::kAllReduce,
+          .dtype = DType::kF32,
+          .count = number,
+          .sequence = number};
+}
+
+TEST(FlightRing, IsEmptyAtFirst) {
+  const FlightRing ring;
+  EXPECT_FALSE(ring.latest());
+  EXPECT_TRUE(ring.all().empty());
+}
+
+TEST(FlightRing, TellsACallThatIsUnderWayFromOneThatHasEnded) {
+  FlightRing ring;
+  const auto ticket = ring.begin(call_number(1), 4);
+  ASSERT_TRUE(ring.latest());
+  EXPECT_FALSE(ring.latest()->has_ended);
+  EXPECT_EQ(ring.latest()->group, 4);
+  ring.end(ticket);
+  EXPECT_TRUE(ring.latest()->has_ended);
+  EXPECT_GE(ring.latest()->end_ns, ring.latest()->start_ns);
+}
+
+TEST(FlightRing, KeepsTheLastCallsInOrder) {
+  FlightRing ring;
+  const auto last = static_cast<std::uint32_t>(FlightRing::kCapacity) + 50;
+  for (std::uint32_t i = 1; i <= last; ++i) ring.begin(call_number(i), 0);
+  const auto all = ring.all();
+  ASSERT_EQ(all.size(), FlightRing::kCapacity);
+  EXPECT_EQ(all.front().call.sequence, 51u);
+  EXPECT_EQ(all.back().call, call_number(last));
+}
+
+// Its place was taken by a later call, which must not be said to have ended.
+TEST(FlightRing, IgnoresTheEndOfAForgottenCall) {
+  FlightRing ring;
+  const auto old = ring.begin(call_number(1), 0);
+  for (std::uint32_t i = 0; i < FlightRing::kCapacity; ++i)
+    ring.begin(call_number(2 + i), 0);
+  ring.end(old);
+  for (const FlightRecord& record : ring.all()) EXPECT_FALSE(record.has_ended);
+}
+
+TEST(FlightRing, MirrorsWhatAnotherHostSaid) {
+  FlightRing ring;
+  ring.mirror({.call = call_number(9),
+               .group = 2,
+               .has_ended = true,
+               .start_ns = 100,
+               .end_ns = 200});
+  ASSERT_TRUE(ring.latest());
+  EXPECT_EQ(ring.latest()->call, call_number(9));
+  EXPECT_TRUE(ring.latest()->has_ended);
+  EXPECT_EQ(ring.latest()->start_ns, 100);
+  EXPECT_EQ(ring.latest()->end_ns, 200);
+}
+
+TEST(FlightRecord, IsDescribed) {
+  FlightRecord record{.call = call_number(12), .start_ns = 0};
+  EXPECT_EQ(describe(record, 2'100'000'000),
+            "in all_reduce #12 (f32 sum, 12 elements) of group 0 for 2.1 s");
+  record.has_ended = true;
+  record.end_ns = 1'100'000'000;
+  EXPECT_EQ(describe(record, 2'100'000'000),
+            "after all_reduce #12 (f32 sum, 12 elements) of group 0 (ended 1.0 "
+            "s ago)");
+}
+
+// A reader sees whole records only: count and sequence are always the same.
+TEST(FlightRing, CanBeReadWhileThreadsWrite) {
+  FlightRing ring;
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> writers;
+  for (std::uint32_t w = 0; w < 2; ++w)
+    writers.emplace_back([&, w] {
+      for (std::uint32_t i = 0; i < 5000; ++i)
+        ring.end(ring.begin(call_number(2 * i + w), 0));
+    });
+  std::thread reader([&] {
+    while (!is_over)
+      for (const FlightRecord& record : ring.all())
+        EXPECT_EQ(record.call.count, record.call.sequence);
+  });
+  for (auto& writer : writers) writer.join();
+  is_over = true;
+  reader.join();
+}
+
+TEST(Fingerprint, SaysWhatApplies) {
+  EXPECT_EQ(describe({.operation = Operation::kBarrier, .sequence = 3}),
+            "barrier #3");
+  EXPECT_EQ(describe({.operation = Operation::kBroadcast,
+                      .dtype = DType::kI8,
+                      .root = 2,
+                      .count = 5,
+                      .sequence = 1}),
+            "broadcast #1 (i8, 5 elements, root 2)");
+  EXPECT_EQ(describe({.operation = Operation::kReceive,
+                      .dtype = DType::kF64,
+                      .root = -1,
+                      .count = 5}),
+            "recv #0 (f64, 5 elements from any rank)");
+}
+
+TEST(Fingerprint, HashesNames) {
+  EXPECT_EQ(hash_name(""), 0u);
+  EXPECT_NE(hash_name("weights"), hash_name("biases"));
+  EXPECT_NE(hash_name("a"), 0u);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

@@ -1,0 +1,273 @@
+#include "sheaf/comm/process/mailroom.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/transport/tags.hpp"
+#include "sheaf/comm/transport/thread_transport.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+LetterHead head(int source, int tag, std::size_t count,
+                std::uint32_t group = 0) {
+  return {.group = group,
+          .source = source,
+          .tag = tag,
+          .enclosure = 0,
+          .count = count,
+          .dtype = DType::kI32};
+}
+
+// Two ranks that exchange letters in memory.
+class TwoRooms : public testing::Test {
+ protected:
+  void send(const LetterHead& letter, const std::vector<int>& data) {
+    auto out = sender_.send(/*peer=*/1, letter, data.data());
+    EXPECT_TRUE(sender_.test(*out));
+  }
+
+  std::vector<std::unique_ptr<Transport>> transports_ =
+      make_thread_transports(2);
+  Mailroom sender_{*transports_[0]};
+  Mailroom receiver_{*transports_[1]};
+};
+
+TEST_F(TwoRooms, AReceiveWaitsForItsLetter) {
+  int data = 0;
+  const auto receipt = receiver_.receive(head(0, 5, 1), &data);
+  EXPECT_FALSE(receiver_.test(*receipt));
+  send(head(0, 4, 1), {40});
+  EXPECT_FALSE(receiver_.test(*receipt));
+  send(head(0, 5, 1), {50});
+  EXPECT_TRUE(receiver_.test(*receipt));
+  EXPECT_EQ(data, 50);
+  EXPECT_EQ(receipt->got.source, 0);
+}
+
+TEST_F(TwoRooms, ALetterWaitsForItsReceive) {
+  send(head(0, 5, 1), {50});
+  send(head(0, 4, 1), {40});
+  int data = 0;
+  EXPECT_TRUE(receiver_.test(*receiver_.receive(head(0, 4, 1), &data)));
+  EXPECT_EQ(data, 40);
+  EXPECT_TRUE(
+      receiver_.test(*receiver_.receive(head(kAnySource, 5, 1), &data)));
+  EXPECT_EQ(data, 50);
+}
+
+// The first to be posted gets the first to be sent, whoever tests first.
+TEST_F(TwoRooms, MatchesInOrder) {
+  int first = 0;
+  int second = 0;
+  const auto one = receiver_.receive(head(kAnySource, 0, 1), &first);
+  const auto two = receiver_.receive(head(0, 0, 1), &second);
+  send(head(0, 0, 1), {1});
+  send(head(0, 0, 1), {2});
+  EXPECT_TRUE(receiver_.test(*two));
+  EXPECT_TRUE(receiver_.test(*one));
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+}
+
+TEST_F(TwoRooms, KeepsGroupsApart) {
+  int data = 0;
+  const auto receipt = receiver_.receive(head(0, 0, 1, /*group=*/3), &data);
+  send(head(0, 0, 1, /*group=*/2), {2});
+  EXPECT_FALSE(receiver_.test(*receipt));
+  send(head(0, 0, 1, /*group=*/3), {3});
+  EXPECT_TRUE(receiver_.test(*receipt));
+  EXPECT_EQ(data, 3);
+}
+
+TEST_F(TwoRooms, LargeContentsFollowTheirLetters) {
+  const std::vector<int> a(5000, 1);
+  const std::vector<int> b(5000, 2);
+  send(head(0, 1, a.size()), a);
+  send(head(0, 2, b.size()), b);
+  std::vector<int> data(5000);
+  EXPECT_TRUE(
+      receiver_.test(*receiver_.receive(head(0, 2, 5000), data.data())));
+  EXPECT_EQ(data, b);
+  EXPECT_TRUE(
+      receiver_.test(*receiver_.receive(head(0, 1, 5000), data.data())));
+  EXPECT_EQ(data, a);
+}
+
+TEST_F(TwoRooms, ALetterThatDoesNotFitIsAnError) {
+  send(head(0, 0, 2), {1, 2});
+  std::vector<int> data(3);
+  const auto receipt = receiver_.receive(head(0, 0, 3), data.data());
+  EXPECT_THROW(receiver_.test(*receipt), MismatchError);
+  EXPECT_EQ(data, std::vector<int>(3));
+}
+
+TEST_F(TwoRooms, AForgottenReceiveTakesNothing) {
+  int data = 0;
+  const auto forgotten = receiver_.receive(head(0, 0, 1), &data);
+  receiver_.forget(forgotten);
+  send(head(0, 0, 1), {7});
+  int other = 0;
+  EXPECT_TRUE(receiver_.test(*receiver_.receive(head(0, 0, 1), &other)));
+  EXPECT_EQ(data, 0);
+  EXPECT_EQ(other, 7);
+}
+
+// Also those that come after its end.
+TEST_F(TwoRooms, LettersOfAnEndedGroupAreDiscarded) {
+  receiver_.open_group(0);
+  receiver_.open_group(1);
+  const std::vector<int> large(5000, 9);
+  send(head(0, 0, 1, /*group=*/1), {1});
+  send(head(0, 0, 5000, /*group=*/1), large);
+  send(head(0, 0, 1, /*group=*/0), {2});
+  EXPECT_EQ(receiver_.unclaimed_count(), 3u);
+  receiver_.close_group(1);
+  EXPECT_EQ(receiver_.unclaimed_count(), 1u);
+  send(head(0, 0, 1, /*group=*/1), {3});
+  send(head(0, 0, 5000, /*group=*/1), large);
+  EXPECT_EQ(receiver_.unclaimed_count(), 1u);
+  EXPECT_FALSE(receiver_.is_busy());
+  int data = 0;
+  EXPECT_TRUE(receiver_.test(*receiver_.receive(head(0, 0, 1, 0), &data)));
+  EXPECT_EQ(data, 2);
+}
+
+// Ranks come to a new group one after the other.
+TEST_F(TwoRooms, LettersOfAGroupToComeAreKept) {
+  receiver_.open_group(0);
+  {
+    const Mailroom::FutureGroup first(receiver_);
+    const Mailroom::FutureGroup second(receiver_);  // by another thread
+    EXPECT_EQ(first.serial(), 1u);
+    receiver_.open_group(5);
+    send(head(0, 0, 1, /*group=*/3), {3});
+    EXPECT_EQ(receiver_.unclaimed_count(), 1u);
+    receiver_.open_group(3);
+  }
+  int data = 0;
+  EXPECT_TRUE(receiver_.test(*receiver_.receive(head(0, 0, 1, 3), &data)));
+  EXPECT_EQ(data, 3);
+  EXPECT_EQ(Mailroom::FutureGroup(receiver_).serial(), 6u);
+  receiver_.close_group(3);
+  send(head(0, 0, 1, /*group=*/3), {4});
+  EXPECT_EQ(receiver_.unclaimed_count(), 0u);
+}
+
+// Holds back the end of enclosures.
+class SlowTransport final : public Transport {
+ public:
+  explicit SlowTransport(Transport& fast) : fast_(fast) {}
+  int rank() const override { return fast_.rank(); }
+  int size() const override { return fast_.size(); }
+  std::string name() const override { return "slow"; }
+  Request send(int peer, Tag tag, const void* data,
+               std::size_t bytes) override {
+    if (is_letter(tag)) return fast_.send(peer, tag, data, bytes);
+    sends_.push_back({peer, tag, data, bytes});
+    return Request(kSend);
+  }
+  Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
+    Request request = fast_.receive(peer, tag, data, bytes);
+    if (!is_letter(tag)) slow_ = request.handle();
+    return request;
+  }
+  bool test(Request& request) override {
+    if (!request) return true;
+    if (request.handle() == kSend) {
+      if (!is_open) return false;
+      for (const auto& s : sends_) fast_.send(s.peer, s.tag, s.data, s.bytes);
+      sends_.clear();
+      request.clear();
+      return true;
+    }
+    return (is_open || request.handle() != slow_) && fast_.test(request);
+  }
+  void abandon(Request& request) noexcept override { fast_.abandon(request); }
+  std::optional<Arrived> probe(Tag tag) override { return fast_.probe(tag); }
+
+  bool is_open = false;
+
+ private:
+  static constexpr std::uint64_t kSend = 1;
+  static bool is_letter(Tag tag) {
+    return tag >> 25 == static_cast<Tag>(TagKind::kLetter);
+  }
+  struct Held {
+    int peer;
+    Tag tag;
+    const void* data;
+    std::size_t bytes;
+  };
+  Transport& fast_;
+  std::vector<Held> sends_;
+  std::uint64_t slow_ = 0;
+};
+
+// The memory of messages that nobody waits for any more.
+class SlowRooms : public testing::Test {
+ protected:
+  using Memory = std::shared_ptr<std::vector<int>>;
+  const LetterHead head_ = head(0, 0, 5000);
+  std::vector<std::unique_ptr<Transport>> transports_ =
+      make_thread_transports(2);
+  SlowTransport slow_sender_{*transports_[0]};
+  SlowTransport slow_receiver_{*transports_[1]};
+  Mailroom sender_{slow_sender_};
+  Mailroom receiver_{slow_receiver_};
+};
+
+TEST_F(SlowRooms, ASendKeepsItsMemoryUntilItHasLeft) {
+  auto memory = std::make_shared<std::vector<int>>(5000, 9);
+  const std::weak_ptr<std::vector<int>> watched = memory;
+  auto out = sender_.send(1, head_, memory->data());
+  sender_.adopt(std::move(out), std::move(memory));
+  sender_.progress();
+  EXPECT_FALSE(watched.expired());
+  EXPECT_TRUE(sender_.is_busy());
+  slow_sender_.is_open = slow_receiver_.is_open = true;
+  sender_.progress();
+  EXPECT_TRUE(watched.expired());
+  EXPECT_FALSE(sender_.is_busy());
+  std::vector<int> data(5000);
+  EXPECT_TRUE(receiver_.test(*receiver_.receive(head_, data.data())));
+  EXPECT_EQ(data, std::vector<int>(5000, 9));
+}
+
+TEST_F(SlowRooms, AReceiveKeepsItsMemoryUntilItHasCome) {
+  slow_sender_.is_open = true;
+  const std::vector<int> sent(5000, 9);
+  EXPECT_TRUE(sender_.test(*sender_.send(1, head_, sent.data())));
+  auto memory = std::make_shared<std::vector<int>>(5000);
+  const std::weak_ptr<std::vector<int>> watched = memory;
+  auto receipt = receiver_.receive(head_, memory->data());
+  EXPECT_FALSE(receiver_.test(*receipt));  // matched, and under way
+  receiver_.forget(receipt, std::move(memory));
+  receipt.reset();
+  receiver_.progress();
+  EXPECT_FALSE(watched.expired());
+  slow_receiver_.is_open = true;
+  receiver_.progress();
+  EXPECT_TRUE(watched.expired());
+  EXPECT_FALSE(receiver_.is_busy());
+}
+
+TEST_F(SlowRooms, AReceiveThatWasNotMatchedKeepsNothing) {
+  auto memory = std::make_shared<std::vector<int>>(5000);
+  const std::weak_ptr<std::vector<int>> watched = memory;
+  auto receipt = receiver_.receive(head_, memory->data());
+  receiver_.forget(receipt, std::move(memory));
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST_F(TwoRooms, AnAdoptedMessageStillArrives) {
+  const std::vector<int> large(5000, 9);
+  sender_.adopt(sender_.send(1, head(0, 0, 5000), large.data()));
+  std::vector<int> data(5000);
+  EXPECT_TRUE(
+      receiver_.test(*receiver_.receive(head(0, 0, 5000), data.data())));
+  EXPECT_EQ(data, large);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

@@ -1,0 +1,195 @@
+// The watch between hosts: here every rank is a host of its own.
+
+#include "sheaf/comm/process/monitor.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+constexpr std::size_t kArena = std::size_t{64} << 20;
+
+// What a host has of its own.
+struct Host {
+  Host(int rank, int hosts) : memory(kArena) {
+    std::vector<std::string> names;
+    for (int i = 0; i < hosts; ++i) names.push_back(std::to_string(i));
+    world = make_layout(names, rank);
+    memory.connect({memory.name()}, 0);
+    memory.make_board(hosts);
+  }
+  HostMemory memory;
+  Layout world;
+  std::optional<Monitor> monitor;
+};
+
+// Waits for something that must come; the test's own timeout bounds it.
+template <class Condition>
+void await(Condition condition) {
+  while (!condition())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+class MonitoredHosts : public testing::Test {
+ protected:
+  void start(int count) {
+    for (int rank = 0; rank < count; ++rank)
+      hosts_.push_back(std::make_unique<Host>(rank, count));
+    const int fd = listen_for_peers(address_);
+    std::vector<std::future<void>> starts;
+    for (int rank = 0; rank < count; ++rank)
+      starts.push_back(std::async(std::launch::async, [=, this] {
+        Host& host = at(rank);
+        host.monitor.emplace(host.memory, host.world, address_,
+                             rank == 0 ? fd : -1);
+      }));
+    for (auto& ready : starts) ready.get();
+  }
+
+  Host& at(int rank) { return *hosts_[static_cast<std::size_t>(rank)]; }
+  Alarm& alarm(int rank) { return at(rank).memory.alarm(); }
+
+  MonitorAddress address_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+};
+
+TEST_F(MonitoredHosts, HearOfADeathEverywhere) {
+  start(3);
+  at(2).monitor.reset();  // no good-bye
+  for (const int rank : {0, 1}) {
+    await([&] { return alarm(rank).count() > 0; });
+    EXPECT_EQ(alarm(rank).record(0).kind, AlarmKind::kRankDied);
+    EXPECT_EQ(alarm(rank).record(0).rank, 2);
+  }
+}
+
+TEST_F(MonitoredHosts, HearOfTheDeathOfRankZero) {
+  start(3);
+  at(0).monitor.reset();
+  for (const int rank : {1, 2}) {
+    await([&] { return alarm(rank).count() > 0; });
+    EXPECT_EQ(alarm(rank).record(0).rank, 0);
+  }
+}
+
+TEST_F(MonitoredHosts, DoNotTakeAGoodByeForADeath) {
+  start(3);
+  at(1).monitor->leave();
+  at(1).monitor.reset();
+  at(2).monitor.reset();  // whose death comes after
+  await([&] { return alarm(0).count() > 0; });
+  EXPECT_EQ(alarm(0).count(), 1u);
+  EXPECT_EQ(alarm(0).record(0).rank, 2);
+}
+
+TEST_F(MonitoredHosts, PassAlarmsOn) {
+  start(4);
+  alarm(3).raise(AlarmKind::kMismatch, 3, 17, "they disagree");
+  for (const int rank : {0, 1, 2}) {
+    await([&] { return alarm(rank).count() > 0; });
+    EXPECT_EQ(alarm(rank).record(0).kind, AlarmKind::kMismatch);
+    EXPECT_EQ(alarm(rank).record(0).group, 17);
+    EXPECT_STREQ(alarm(rank).record(0).text, "they disagree");
+  }
+  EXPECT_EQ(alarm(3).count(), 1u);
+}
+
+TEST_F(MonitoredHosts, TellWhereTheirRanksAre) {
+  start(3);
+  at(2).memory.header(0).flight.begin(
+      {.operation = Operation::kScatter, .sequence = 8}, 0);
+  for (const int rank : {0, 1}) {
+    RankHeader& header = at(rank).memory.header(0);
+    header.refreshes_wanted.fetch_add(1);
+    await([&] { return at(rank).memory.board(2).latest().has_value(); });
+    const auto record = at(rank).memory.board(2).latest();
+    EXPECT_EQ(record->call.operation, Operation::kScatter);
+    EXPECT_EQ(record->call.sequence, 8u);
+    EXPECT_FALSE(record->has_ended);
+  }
+}
+
+TEST_F(MonitoredHosts, TellHowTheirRanksEnded) {
+  start(3);
+  RankEnd& end = at(2).memory.header(0).end;
+  end.note_call({.group = 5, .serial = 77, .sequence = 12});
+  end.note_call({.group = 0, .serial = 0, .sequence = 3});
+  end.add_queued(1);
+  end.note_end();
+  end.note_call({.group = 5, .serial = 77, .sequence = 13});
+  end.add_queued(-1);
+  for (const int rank : {0, 1}) {
+    const RankEnd& heard = at(rank).memory.remote_end(2);
+    await([&] { return heard.has_ended(); });
+    EXPECT_TRUE(heard.has_made({5, 77, 13}));
+    EXPECT_FALSE(heard.has_made({5, 77, 14}));
+    EXPECT_TRUE(heard.has_made({5, 78, 1}));  // it had another group then
+    EXPECT_TRUE(heard.has_made({0, 0, 3}));
+    EXPECT_FALSE(heard.has_made({0, 0, 4}));
+    EXPECT_FALSE(at(rank).memory.remote_end(1 - rank).has_ended());
+  }
+}
+
+TEST_F(MonitoredHosts, TurnStrangersAway) {
+  const int fd = listen_for_peers(address_);
+  const int stranger = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  name.sin_port = address_.port;
+  ASSERT_EQ(connect(stranger, reinterpret_cast<sockaddr*>(&name), sizeof name),
+            0);
+  const char nonsense[64] = "GET / HTTP/1.0\r\n\r\n";
+  ASSERT_EQ(write(stranger, nonsense, sizeof nonsense),
+            ssize_t{sizeof nonsense});
+  hosts_.push_back(std::make_unique<Host>(0, 2));
+  hosts_.push_back(std::make_unique<Host>(1, 2));
+  auto hub = std::async(std::launch::async, [&] {
+    at(0).monitor.emplace(at(0).memory, at(0).world, address_, fd);
+  });
+  at(1).monitor.emplace(at(1).memory, at(1).world, address_, -1);
+  hub.get();
+  alarm(1).raise(AlarmKind::kMismatch, 1, 5, "hello");
+  await([&] { return alarm(0).count() > 0; });
+  EXPECT_EQ(alarm(0).record(0).group, 5);
+  close(stranger);
+}
+
+TEST(Monitor, SaysWhenRankZeroCannotBeReached) {
+  MonitorAddress address;
+  close(listen_for_peers(address));  // nobody listens there any more
+  Host host(1, 2);
+  EXPECT_THROW(Monitor(host.memory, host.world, address, -1), CommError);
+}
+
+TEST(Alarm, KeepsEachFailureOnce) {
+  const auto memory = std::make_unique<Alarm>();
+  Alarm& alarm = *memory;
+  alarm.raise(AlarmKind::kRankDied, 3, -1, "");
+  alarm.raise(AlarmKind::kRankDied, 3, -1, "");
+  alarm.raise(AlarmKind::kMismatch, 1, 0, "first");
+  alarm.raise(AlarmKind::kMismatch, 1, 0, "second");
+  ASSERT_EQ(alarm.count(), 2u);
+  EXPECT_STREQ(alarm.record(1).text, "first");
+}
+
+TEST(Alarm, CutsLongTextsAndStopsWhenFull) {
+  const auto memory = std::make_unique<Alarm>();
+  memory->raise(AlarmKind::kMismatch, 0, 0, std::string(5000, 'x'));
+  EXPECT_EQ(std::string(memory->record(0).text), std::string(499, 'x'));
+  for (int group = 1; group < 200; ++group)
+    memory->raise(AlarmKind::kGroupFailed, 0, group, "");
+  EXPECT_EQ(memory->count(), 64u);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

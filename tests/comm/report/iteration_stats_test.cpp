@@ -1,0 +1,279 @@
+#include "sheaf/comm/report/iteration_stats.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/report/iteration_report.hpp"
+#include "tests/comm/ddl/dump_folder.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using nlohmann::json;
+
+void all_reduces(const Group& group, int calls, std::size_t count) {
+  std::vector<float> data(count, 1);
+  for (int i = 0; i < calls; ++i)
+    all_reduce(group, data, {.op = ReduceOp::kMax}).wait();
+}
+
+// What rank 0 prints while the ranks do `calls` all-reduces.
+std::string printed(const std::vector<std::string>& hosts,
+                    const std::string& options, int calls, std::size_t count) {
+  testing::internal::CaptureStderr();
+  run_threads(
+      hosts, [&](const Group& group) { all_reduces(group, calls, count); },
+      topo::parse_options(options));
+  return testing::internal::GetCapturedStderr();
+}
+
+std::vector<json> reports(const test::DumpFolder& folder) {
+  std::vector<json> lines;
+  std::istringstream text(folder.text("sheaf.report.jsonl"));
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(json::parse(line));
+  return lines;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const std::vector<std::string> kFourOnTwo{"a", "a", "b", "b"};
+
+TEST(IterationStats, SaysNothingUnlessAsked) {
+  const test::DumpFolder folder;
+  EXPECT_EQ(printed({"a", "a"}, "", 10, 100), "");
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(IterationStats, ReportsEveryNCalls) {
+  const test::DumpFolder folder;
+  const std::string text = printed({"a", "a"}, "-dump_iter 4", 11, 100);
+  EXPECT_TRUE(says(text, "all-reduces 1 to 4 of group 0")) << text;
+  EXPECT_TRUE(says(text, "all-reduces 5 to 8 of group 0")) << text;
+  EXPECT_FALSE(says(text, "9 to")) << text;
+  const auto lines = reports(folder);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["schema"], "sheaf.report.1");
+  EXPECT_EQ(lines[1]["first_call"], 5);
+  EXPECT_EQ(lines[1]["last_call"], 8);
+  EXPECT_EQ(lines[1]["ranks"].size(), 2u);
+  const json& kind = lines[1]["algorithms"].at(0);
+  EXPECT_EQ(kind["algorithm"], "small");
+  EXPECT_EQ(kind["calls"], 4);
+  EXPECT_EQ(kind["bytes"], 4 * 400);
+  EXPECT_GT(kind["time_us"], 0.0);
+  EXPECT_GT(kind["fraction"], 0.0);
+}
+
+TEST(IterationStats, HasARowPerTier) {
+  const test::DumpFolder folder;
+  const std::string text =
+      printed(kFourOnTwo, "-mode b:2x2 -dump_iter 3", 3, 300000);
+  EXPECT_TRUE(says(text, "host") && says(text, "tier 1") &&
+              says(text, "slowest"))
+      << text;
+  const json tiers = reports(folder).at(0)["algorithms"].at(0)["tiers"];
+  ASSERT_EQ(tiers.size(), 2u);
+  EXPECT_EQ(tiers[0]["tier"], "host");
+  EXPECT_EQ(tiers[0]["algorithm"], "shared");
+  EXPECT_EQ(tiers[0]["size"], 2);
+  EXPECT_EQ(tiers[1]["tier"], "tier 1");
+  EXPECT_EQ(tiers[1]["algorithm"], "ring");
+  EXPECT_EQ(tiers[1]["size"], 2);
+  for (const json& tier : tiers) {
+    EXPECT_GT(tier["time_us"], 0.0);
+    EXPECT_GT(tier["bound_us"], 0.0);
+  }
+}
+
+TEST(IterationStats, TellsDeclaredTiersApart) {
+  const test::DumpFolder folder;
+  printed({"a", "b", "c", "d"}, "-mode r:2x2 -dump_iter 2", 2, 100000);
+  const json kind = reports(folder).at(0)["algorithms"].at(0);
+  EXPECT_TRUE(says(kind["algorithm"], "flat tiers=ring:2,ring:2")) << kind;
+  ASSERT_EQ(kind["tiers"].size(), 2u);
+  EXPECT_GT(kind["tiers"][0]["time_us"], 0.0);
+  EXPECT_GT(kind["tiers"][1]["time_us"], 0.0);
+}
+
+TEST(IterationStats, TellsKindsOfCallsApart) {
+  const test::DumpFolder folder;
+  testing::internal::CaptureStderr();
+  run_threads(
+      2,
+      [](const Group& group) {
+        all_reduces(group, 1, 10);
+        all_reduces(group, 1, 100000);
+      },
+      topo::parse_options("-dump_iter 2"));
+  testing::internal::GetCapturedStderr();
+  const json kinds = reports(folder).at(0)["algorithms"];
+  ASSERT_EQ(kinds.size(), 2u);
+  EXPECT_EQ(kinds[0]["algorithm"], "small");
+  EXPECT_TRUE(says(kinds[1]["algorithm"], "shared piece="));
+}
+
+// Rank 1 comes when the others have been waiting for it.
+TEST(IterationStats, NamesTheRankThatCameLast) {
+  const test::DumpFolder folder;
+  testing::internal::CaptureStderr();
+  run_threads(
+      {"a", "a", "b"},
+      [](const Group& group) {
+        const auto others_wait = [&] {
+          for (const int rank : {0, 2}) {
+            const auto last = group.core().runtime().latest(rank);
+            if (!last || last->call.operation != Operation::kAllReduce ||
+                last->has_ended)
+              return false;
+          }
+          return true;
+        };
+        std::vector<float> data(100, 1);
+        for (int i = 0; i < 2; ++i) {
+          barrier(group).wait();
+          if (group.rank() == 1) {
+            while (!others_wait()) {
+              group.core().runtime().refresh_remote();
+              std::this_thread::yield();
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          }
+          all_reduce(group, data).wait();
+        }
+      },
+      topo::parse_options("-dump_iter 2"));
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(says(text, "slowest: rank 1,")) << text;
+  EXPECT_EQ(reports(folder).at(0)["slowest_rank"], 1);
+  EXPECT_GT(reports(folder).at(0)["late_us"], 0.0);
+}
+
+TEST(IterationStats, EveryGroupCountsForItself) {
+  const test::DumpFolder folder;
+  testing::internal::CaptureStderr();
+  run_threads(
+      4,
+      [](const Group& group) {
+        const Group half = group.split(group.rank() / 2);
+        all_reduces(half, 3, 10);
+        all_reduces(group, 2, 10);
+      },
+      topo::parse_options("-dump_iter 3"));
+  testing::internal::GetCapturedStderr();
+  const auto lines = reports(folder);
+  ASSERT_EQ(lines.size(), 2u);  // of the two halves
+  EXPECT_EQ(lines[0]["ranks"].size(), 2u);
+  EXPECT_NE(lines[0]["group"], 0);
+}
+
+TEST(IterationStats, EveryRankWritesATrace) {
+  const test::DumpFolder folder;
+  printed({"a", "b"}, "-dump_iter 2", 5, 1000);
+  for (const int rank : {0, 1}) {
+    const json trace =
+        json::parse(folder.text(concat("sheaf.trace.", rank, ".json")));
+    int calls = 0;
+    int tiers = 0;
+    for (const json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      EXPECT_EQ(event["pid"], rank);
+      EXPECT_GE(event["dur"], 0.0);
+      event["name"] == "all_reduce" ? ++calls : ++tiers;
+    }
+    EXPECT_EQ(calls, 5);
+    EXPECT_GE(tiers, 1);
+  }
+}
+
+TEST(IterationStats, DebugLevelsTalk) {
+  const test::DumpFolder folder;
+  const LogLevel before = log_level();
+  const std::string mild = printed({"a", "a"}, "-dbg_level 1", 3, 10);
+  EXPECT_TRUE(says(mild, "group 0: 2 ranks on 1 hosts")) << mild;
+  EXPECT_TRUE(says(mild, "take small")) << mild;
+  EXPECT_FALSE(says(mild, "all-reduce 2 of")) << mild;
+  const std::string detailed = printed({"a", "a"}, "-dbg_level 2", 3, 10);
+  EXPECT_TRUE(says(detailed, "all-reduce 1 of 40 B f32, small")) << detailed;
+  EXPECT_TRUE(says(detailed, "all-reduce 3 of 40 B f32, small")) << detailed;
+  set_log_level(before);
+}
+
+TEST(IterationStats, UnwritableFolderDoesNotDisturb) {
+  const test::ScopedVariable folder("SHEAF_DUMP_DIR", "/nonexistent");
+  const std::string text = printed({"a", "a"}, "-dump_iter 1", 2, 10);
+  EXPECT_TRUE(says(text, "all-reduces 2 to 2")) << text;
+  EXPECT_TRUE(says(text, "cannot write")) << text;
+}
+
+ReportLine line_with(std::vector<std::int64_t> elapsed_ns) {
+  ReportLine line;
+  line.algorithm = "small";
+  line.calls = 2;
+  line.bytes = 2000;
+  for (const std::int64_t ns : elapsed_ns) {
+    LineTimes times;
+    times.elapsed_ns = ns;
+    times.local_ns = ns / 2;
+    line.ranks.push_back(times);
+  }
+  line.tiers = {{.name = "host",
+                 .outer = kHostTier,
+                 .size = 3,
+                 .algorithm = "shared",
+                 .bound_us_per_byte = 0.001}};
+  return line;
+}
+
+TEST(Report, LeastTimeInCallsIsLast) {
+  Report report;
+  report.machine = "test";
+  report.bound_us_per_byte = 0.005;
+  report.lines = {line_with({9000, 4000, 8000})};
+  EXPECT_EQ(report.slowest_rank(), 1);
+  EXPECT_DOUBLE_EQ(report.late_us(), 2.5);  // 5000 ns in 2 calls
+  EXPECT_DOUBLE_EQ(total_us(report.lines[0]), 2);
+  EXPECT_DOUBLE_EQ(tier_us(report.lines[0], report.lines[0].tiers[0]), 2.25);
+  const json parsed = json::parse(json_of(report));
+  EXPECT_EQ(parsed["algorithms"][0]["bound_us"], 5.0);
+  EXPECT_EQ(parsed["algorithms"][0]["fraction"], 2.5);
+  EXPECT_EQ(parsed["algorithms"][0]["tiers"][0]["bound_us"], 1.0);
+}
+
+TEST(ChoiceTiers, BoundsAreThoseOfTheTiers) {
+  topo::Machine machine;
+  machine.network.bandwidth_gbs = 1;
+  machine.shm_memory_gbs = 10;
+  const Layout layout = make_layout({"a", "a", "b", "b", "c", "c"}, 0);
+  Choice choice;
+  choice.plan.lanes = 2;
+  choice.plan.outer_dims = {3};
+  choice.plan.piece_bytes = 1 << 20;
+  choice.plan.tier_algorithms = {TierAlgorithm::kHalving};
+  EXPECT_EQ(text_of(choice, layout), "lanes=2 tiers=halving:3 piece=1M");
+  const auto tiers = tiers_of(choice, layout, machine);
+  ASSERT_EQ(tiers.size(), 2u);
+  EXPECT_DOUBLE_EQ(tiers[0].bound_us_per_byte, 2.0 * 2 / 1e4);  // 2pS/M
+  EXPECT_DOUBLE_EQ(tiers[1].bound_us_per_byte, 2.0 * 2 / 3 / 1e3);
+  EXPECT_DOUBLE_EQ(bound_us_per_byte(layout, machine), 2.0 * 2 / 3 / 1e3);
+
+  choice.plan.is_flat = true;
+  choice.plan.outer_dims = {2, 3};
+  choice.plan.tier_algorithms.assign(2, TierAlgorithm::kRing);
+  const auto flat = tiers_of(choice, layout, machine);
+  ASSERT_EQ(flat.size(), 2u);
+  EXPECT_DOUBLE_EQ(flat[0].bound_us_per_byte,
+                   2.0 * 1 / 2 / (1e3 * machine.shm.bandwidth_gbs));
+  EXPECT_DOUBLE_EQ(flat[1].bound_us_per_byte, 2.0 * 2 / 3 / 1e3);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

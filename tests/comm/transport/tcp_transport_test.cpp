@@ -1,0 +1,328 @@
+// Messages by the TCP transport, over loopback.
+
+#include "sheaf/comm/transport/tcp_transport.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+
+#include "sheaf/comm/transport/tcp_socket.hpp"
+#include "sheaf/comm/transport/tcp_wire.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/tcp_ranks.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using test::run_transports;
+using Bytes = std::vector<unsigned char>;
+
+Bytes pattern(std::size_t bytes, unsigned seed) {
+  Bytes result(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    result[i] = static_cast<unsigned char>(i * 31 + i / 251 + seed);
+  return result;
+}
+
+void wait(Transport& transport, std::vector<Request>& requests) {
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (Request& request : requests)
+      is_done = transport.test(request) && is_done;
+  }
+}
+
+void wait(Transport& transport, Request request) {
+  while (!transport.test(request)) {
+  }
+}
+
+std::string error_of(Transport& transport, Request request) {
+  try {
+    wait(transport, std::move(request));
+    return "none";
+  } catch (const TransportError& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+// Both ways at once, around every limit of the protocol.
+TEST(TcpTransport, MessagesOfEverySizeBothWays) {
+  run_transports(2, [](auto& transport) {
+    const int me = transport->rank();
+    const int peer = 1 - me;
+    for (const std::size_t bytes :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4097}, kPartBytes + 1,
+          kEagerBytes - 1, kEagerBytes, kEagerBytes + 1,
+          3 * kEagerBytes + 12345, std::size_t{20} << 20}) {
+      const Bytes mine = pattern(bytes, static_cast<unsigned>(me));
+      Bytes theirs(bytes);
+      std::vector<Request> requests;
+      requests.push_back(
+          transport->receive(peer, 5, theirs.data(), theirs.size()));
+      requests.push_back(transport->send(peer, 5, mine.data(), mine.size()));
+      wait(*transport, requests);
+      EXPECT_EQ(theirs, pattern(bytes, static_cast<unsigned>(peer))) << bytes;
+    }
+    transport->finalize(true);
+  });
+}
+
+// Many large messages at once, received in another order than sent.
+TEST(TcpTransport, LargeMessagesTakeTurnsWithSmallOnes) {
+  constexpr Tag kTags = 6;
+  run_transports(3, [](auto& transport) {
+    const int me = transport->rank();
+    const std::size_t bytes = 2 * kEagerBytes + 77;
+    std::vector<Bytes> out;
+    std::vector<Bytes> in(3 * kTags, Bytes(bytes));
+    std::vector<Request> requests;
+    for (Tag tag = 0; tag < kTags; ++tag)
+      out.push_back(pattern(bytes, tag * 3 + static_cast<unsigned>(me)));
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == me) continue;
+      for (Tag tag = 0; tag < kTags; ++tag)
+        requests.push_back(transport->send(peer, tag, out[tag].data(), bytes));
+    }
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == me) continue;
+      for (Tag tag = kTags; tag-- > 0;)
+        requests.push_back(transport->receive(
+            peer, tag, in[tag * 3 + static_cast<Tag>(peer)].data(), bytes));
+    }
+    wait(*transport, requests);
+    for (int peer = 0; peer < 3; ++peer)
+      for (Tag tag = 0; tag < kTags && peer != me; ++tag)
+        EXPECT_EQ(in[tag * 3 + static_cast<Tag>(peer)],
+                  pattern(bytes, tag * 3 + static_cast<unsigned>(peer)));
+    transport->finalize(true);
+  });
+}
+
+TEST(TcpTransport, OrderPerTag) {
+  constexpr int kCount = 3000;
+  run_transports(2, [](auto& transport) {
+    if (transport->rank() == 0) {
+      std::vector<int> values(kCount);
+      std::iota(values.begin(), values.end(), 0);
+      std::vector<Request> requests;
+      for (const int& value : values)
+        requests.push_back(transport->send(1, static_cast<Tag>(value % 7),
+                                           &value, sizeof value));
+      wait(*transport, requests);
+    } else {
+      for (int tag = 6; tag >= 0; --tag)
+        for (int expected = tag; expected < kCount; expected += 7) {
+          int value = -1;
+          wait(*transport, transport->receive(0, static_cast<Tag>(tag), &value,
+                                              sizeof value));
+          ASSERT_EQ(value, expected);
+        }
+    }
+    transport->finalize(true);
+  });
+}
+
+// More than the receiver keeps: the sender is asked to wait, nothing is lost.
+TEST(TcpTransport, UnexpectedMessagesHaveABound) {
+  constexpr std::size_t kBytes = 1 << 20;
+  constexpr std::size_t kCount = kUnexpectedBytes / kBytes + 40;
+  run_transports(2, [](auto& transport) {
+    const Bytes data = pattern(kBytes, 1);
+    if (transport->rank() == 0) {
+      std::vector<Request> requests;
+      for (std::size_t i = 0; i < kCount; ++i)
+        requests.push_back(transport->send(1, 1, data.data(), data.size()));
+      const int last = 42;
+      requests.push_back(transport->send(1, 2, &last, sizeof last));
+      wait(*transport, requests);
+    } else {
+      int last = 0;
+      wait(*transport, transport->receive(0, 2, &last, sizeof last));
+      EXPECT_EQ(last, 42);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        Bytes got(kBytes);
+        wait(*transport, transport->receive(0, 1, got.data(), got.size()));
+        ASSERT_EQ(got, data) << i;
+      }
+    }
+    transport->finalize(true);
+  });
+}
+
+TEST(TcpTransport, ProbeTellsSenderAndSize) {
+  run_transports(3, [](auto& transport) {
+    const Bytes data =
+        pattern(static_cast<std::size_t>(100 * transport->rank()), 0);
+    if (transport->rank() != 0) {
+      wait(*transport, transport->send(0, 9, data.data(), data.size()));
+    } else {
+      EXPECT_FALSE(transport->probe(8));
+      for (int i = 0; i < 2; ++i) {
+        std::optional<Transport::Arrived> arrived;
+        while (!arrived) arrived = transport->probe(9);
+        ASSERT_EQ(arrived->bytes,
+                  static_cast<std::size_t>(100 * arrived->peer));
+        Bytes got(arrived->bytes);
+        wait(*transport,
+             transport->receive(arrived->peer, 9, got.data(), got.size()));
+        EXPECT_EQ(got, pattern(got.size(), 0));
+      }
+    }
+    transport->finalize(true);
+  });
+}
+
+// The error is the receiver's; both can go on.
+TEST(TcpTransport, AnotherSizeThanExpected) {
+  for (const std::size_t bytes : {std::size_t{10}, 5 * kEagerBytes})
+    run_transports(2, [&](auto& transport) {
+      Bytes data(bytes);
+      int more = 7;
+      if (transport->rank() == 0) {
+        wait(*transport, transport->send(1, 1, data.data(), bytes));
+        wait(*transport, transport->send(1, 1, &more, sizeof more));
+      } else {
+        Bytes other(bytes + 1);
+        EXPECT_EQ(error_of(*transport, transport->receive(0, 1, other.data(),
+                                                          other.size())),
+                  concat("a message of rank 0 has ", bytes, " bytes, expected ",
+                         bytes + 1));
+        wait(*transport, transport->receive(0, 1, &more, sizeof more));
+        EXPECT_EQ(more, 7);
+      }
+      transport->finalize(true);
+    });
+}
+
+// A message that was given up half way does not disturb those after it.
+TEST(TcpTransport, AbandonedRequests) {
+  run_transports(2, [](auto& transport) {
+    const int peer = 1 - transport->rank();
+    int value = transport->rank();
+    {
+      Bytes large(20 * kEagerBytes);
+      Request request =
+          transport->rank() == 0
+              ? transport->send(peer, 1, large.data(), large.size())
+              : transport->receive(peer, 1, large.data(), large.size());
+      transport->abandon(request);
+      EXPECT_FALSE(request);
+    }
+    int got = -1;
+    std::vector<Request> requests;
+    requests.push_back(transport->receive(peer, 2, &got, sizeof got));
+    requests.push_back(transport->send(peer, 2, &value, sizeof value));
+    wait(*transport, requests);
+    EXPECT_EQ(got, peer);
+    transport->finalize(true);
+  });
+}
+
+TEST(TcpTransport, APeerThatGoesIsNamed) {
+  run_transports(3, [](auto& transport) {
+    if (transport->rank() == 1) {
+      const int last = 5;
+      wait(*transport, transport->send(0, 1, &last, sizeof last));
+      return transport.reset();  // as if it had died
+    }
+    if (transport->rank() == 2) return transport->finalize(false);
+    int got = 0;
+    Request large = transport->receive(1, 2, &got, sizeof got);
+    EXPECT_TRUE(has(error_of(*transport, std::move(large)), "rank 1 is gone"));
+    // What it had said before still counts.
+    wait(*transport, transport->receive(1, 1, &got, sizeof got));
+    EXPECT_EQ(got, 5);
+    EXPECT_THROW(transport->receive(1, 1, &got, sizeof got), TransportError);
+    EXPECT_THROW(transport->send(1, 1, &got, sizeof got), TransportError);
+  });
+}
+
+TEST(TcpTransport, APeerThatEndsWellIsNamed) {
+  run_transports(2, [](auto& transport) {
+    int value = 3;
+    if (transport->rank() == 1) {
+      wait(*transport, transport->send(0, 1, &value, sizeof value));
+      wait(*transport, transport->receive(0, 1, &value, sizeof value));
+      return transport->finalize(true);
+    }
+    wait(*transport, transport->receive(1, 1, &value, sizeof value));
+    wait(*transport, transport->send(1, 1, &value, sizeof value));
+    EXPECT_EQ(error_of(*transport, transport->receive(1, 1, &value, 4)),
+              "rank 1 has ended its program");
+    transport->finalize(true);
+  });
+}
+
+TEST(TcpTransport, SendersHearOfADeathToo) {
+  run_transports(2, [](auto& transport) {
+    int value = 0;
+    if (transport->rank() == 1) {
+      wait(*transport, transport->receive(0, 1, &value, sizeof value));
+      return transport.reset();
+    }
+    const Bytes large(64 * kEagerBytes);
+    wait(*transport, transport->send(1, 1, &value, sizeof value));
+    EXPECT_TRUE(has(
+        error_of(*transport, transport->send(1, 2, large.data(), large.size())),
+        "rank 1 is gone"));
+  });
+}
+
+TEST(TcpTransport, ManyThreadsAtOnce) {
+  run_transports(2, [](auto& transport) {
+    std::vector<std::thread> threads;
+    const int peer = 1 - transport->rank();
+    for (Tag tag = 0; tag < 4; ++tag)
+      threads.emplace_back([&, tag] {
+        for (const std::size_t bytes : {8, 70000, 1500000, 8, 3000000}) {
+          const Bytes mine = pattern(bytes, tag);
+          Bytes theirs(bytes);
+          std::vector<Request> requests;
+          requests.push_back(
+              transport->receive(peer, tag, theirs.data(), bytes));
+          requests.push_back(transport->send(peer, tag, mine.data(), bytes));
+          wait(*transport, requests);
+          ASSERT_EQ(mine, theirs);
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    transport->finalize(true);
+  });
+}
+
+TEST(TcpAddress, CardsAreReadAsWritten) {
+  TcpCard card{.port = 4711, .token = 12345678901234567890u, .addresses = {}};
+  card.addresses = list_addresses("lo");
+  const TcpCard read = parse_card(text_of(card), 3);
+  EXPECT_EQ(read.port, card.port);
+  EXPECT_EQ(read.token, card.token);
+  EXPECT_EQ(read.addresses, card.addresses);
+  EXPECT_EQ(text_of(read.addresses.front()), "127.0.0.1/8");
+  EXPECT_THROW(parse_card("hello", 3), CommError);
+}
+
+TEST(TcpAddress, NearAddressesComeFirst) {
+  const auto address = [](const char* text) {
+    return parse_card(concat("sheaf-tcp-1 1 1 ", text), 0).addresses.front();
+  };
+  const auto far = address("192.168.7.2/24");
+  const auto near = address("10.1.2.3/16");
+  const auto loopback = address("127.0.0.1/8");
+  EXPECT_EQ(
+      by_nearness({far, near, loopback}, {address("10.1.9.9/16"), loopback}),
+      (std::vector<Address>{near, far, loopback}));
+}
+
+TEST(TcpAddress, AnUnknownInterfaceIsNamed) {
+  expect_throws<UsageError>([] { list_addresses("nowhere7"); },
+                            {"SHEAF_INTERFACE=nowhere7", "lo"});
+}
+
+}  // namespace
+}  // namespace sheaf::comm

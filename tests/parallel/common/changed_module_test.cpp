@@ -1,0 +1,212 @@
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/parallel/common/wrapped_parameters.hpp"
+#include "tests/parallel/common/chain.hpp"
+
+// What users do to a module that is wrapped, under each strategy.
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+
+TEST(ChangedModule, TypesMayChangeAfterWrapping) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    for (const auto type : {at::kDouble, at::kFloat, at::kDouble}) {
+      net->to(type);
+      for (int step = 0; step < 3; ++step) {
+        forget_gradients(*net);
+        model.forward(input_for(group, type)).square().mean().backward();
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    }
+    // There and back again between two steps.
+    net->to(at::kFloat);
+    net->to(at::kDouble);
+    forget_gradients(*net);
+    model.forward(input_for(group, at::kDouble)).square().mean().backward();
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+  });
+}
+
+TEST(ChangedModule, LayersMayBeFrozenAndUnfrozen) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    for (const bool is_frozen : {true, false, true, false}) {
+      for (at::Tensor& one : net->a->parameters())
+        one.set_requires_grad(!is_frozen);
+      for (int step = 0; step < 2; ++step) {
+        forget_gradients(*net);
+        model.forward(input_for(group, type)).square().mean().backward();
+        auto want = gradients_alone(net, group.size(), plain_loss);
+        if (is_frozen) want[0] = want[1] = at::Tensor();
+        expect_gradients(net, want);
+      }
+    }
+  });
+}
+
+// As a discriminator is while the generator learns.
+TEST(ChangedModule, TheWholeModuleMayBeFrozenForAWhile) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const auto freeze = [&](bool is_on) {
+      for (at::Tensor& one : net->parameters()) one.set_requires_grad(!is_on);
+    };
+    for (int round = 0; round < 2; ++round) {
+      freeze(true);
+      forget_gradients(*net);
+      const at::Tensor x = input_for(group, type).set_requires_grad(true);
+      model.forward(x).square().mean().backward();
+      EXPECT_TRUE(x.grad().defined());
+      EXPECT_NE(x.grad().abs().sum().item<double>(), 0);
+      for (const at::Tensor& one : net->parameters())
+        EXPECT_FALSE(one.grad().defined());
+      freeze(false);
+      for (int step = 0; step < 2; ++step) {
+        forget_gradients(*net);
+        model.forward(input_for(group, type)).square().mean().backward();
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    }
+  });
+}
+
+TEST(ChangedModule, ChangesWhileRowsWaitAreAnErrorOrKeepThem) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    forget_gradients(*net);
+    {
+      const auto guard = model.no_sync();
+      model.forward(x).square().mean().backward();
+    }
+    net->a->bias.set_requires_grad(false);
+    try {
+      model.forward(x).square().mean().backward();
+      auto want = gradients_alone(net, group.size(),
+                                  [](ChainImpl& alone, const at::Tensor& mine) {
+                                    return 2 * plain_loss(alone, mine);
+                                  });
+      EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("no_sync() wait"), text.npos) << text;
+    }
+  });
+}
+
+TEST(ChangedModule, ALayerMayBeFrozenBeforeItsBackward) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    forget_gradients(*net);
+    const at::Tensor loss = model.forward(x).square().mean();
+    net->a->bias.set_requires_grad(false);
+    try {
+      loss.backward();
+      auto want = gradients_alone(net, group.size(), plain_loss);
+      EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
+      EXPECT_TRUE(torch::allclose(net->b->weight.grad(), want[2]));
+    } catch (const UsageError& error) {  // a parameter without a gradient
+      const std::string text = error.what();
+      EXPECT_NE(text.find("a.bias"), text.npos) << text;
+    }
+  });
+}
+
+TEST(ChangedModule, AModuleWithNothingToTrainIsAnErrorOnAllRanks) {
+  run_threads(3, [](const Group& group) {
+    for (const bool everywhere : {true, false}) {
+      Chain net;
+      if (everywhere || group.rank() == 1)
+        for (at::Tensor& one : net->parameters()) one.set_requires_grad(false);
+      EXPECT_THROW(DataParallel(net, group), UsageError);
+      EXPECT_THROW(DadParallel(net, group), UsageError);
+    }
+  });
+}
+
+TEST(ChangedModule, AFrozenLayerThatIsUnfrozenLater) {
+  run_threads(2, [](const Group& group) {
+    Chain net;
+    net->a->weight.set_requires_grad(false);
+    DataParallel model(net, group);
+    model.forward(input_for(group, at::kFloat)).square().mean().backward();
+    net->a->weight.set_requires_grad(true);
+    forget_gradients(*net);
+    model.forward(input_for(group, at::kFloat)).square().mean().backward();
+    expect_gradients(net, gradients_alone(net, 2, plain_loss));
+  });
+}
+
+TEST(ChangedModule, ParametersMayBeReplaced) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    model.forward(input_for(group, type)).square().mean().backward();
+    torch::nn::Linear other(4, 2);
+    other->to(type);
+    net->b = net->replace_module("b", other);
+    forget_gradients(*net);
+    model.forward(input_for(group, type)).square().mean().backward();
+    model.check_weights();  // the new ones are rank 0's
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+  });
+}
+
+TEST(ChangedModule, AChangeOnOneRankAloneIsAnErrorOnAll) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    if (group.rank() == 1) net->b->bias.set_requires_grad(false);
+    forget_gradients(*net);
+    try {
+      model.forward(x).square().mean().backward();
+      ADD_FAILURE() << "no error on rank " << group.rank();
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("parameter b.bias has changed"), text.npos) << text;
+      EXPECT_NE(text.find("rank 1"), text.npos) << text;
+    }
+  });
+}
+
+// A rank that puts its module right goes on with rank 0's layer.
+TEST(ChangedModule, ARefusedChangeLeavesNothingBehind) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    torch::nn::Linear other(4, 2);
+    other->to(group.rank() == 0 ? type : at::kHalf);
+    {
+      const torch::NoGradGuard no_grad;
+      other->weight.fill_(group.rank() + 1);
+    }
+    net->b = net->replace_module("b", other);
+    EXPECT_THROW(model.forward(x), UsageError);
+    other->to(type);
+    forget_gradients(*net);
+    model.forward(x).square().mean().backward();
+    model.check_weights();
+    EXPECT_EQ(net->b->weight[0][0].template item<double>(), 1);
+    expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+  });
+}
+
+TEST(ChangedModule, ChangesThatDifferBetweenRanksAreAnErrorOnAll) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    auto& layer = group.rank() == 0 ? net->a : net->b;
+    layer->weight.set_requires_grad(false);
+    EXPECT_THROW(model.forward(x).square().mean().backward(), UsageError);
+  });
+}
+
+}  // namespace
+}  // namespace sheaf::parallel

@@ -1,0 +1,41 @@
+#include "sheaf/parallel/common/worker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+
+namespace sheaf::parallel {
+namespace {
+
+TEST(Worker, DoesJobsInOrder) {
+  Worker worker;
+  std::vector<int> done;
+  for (int i = 0; i < 100; ++i) worker.add([&done, i] { done.push_back(i); });
+  worker.drain();
+  ASSERT_EQ(done.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
+}
+
+// Whether a job comes before or after the error that drops it is a matter of
+// time: many rounds see both.
+TEST(Worker, JobsAfterAnErrorAreDroppedAndDrainEnds) {
+  Worker worker;
+  for (int round = 0; round < 20000; ++round) {
+    std::atomic<bool> has_failed = false;
+    bool was_dropped = true;
+    worker.add([&] {
+      has_failed = true;
+      throw std::runtime_error("as asked");
+    });
+    if (round % 2 == 0)
+      while (!has_failed) continue;
+    worker.add([&] { was_dropped = false; });
+    EXPECT_THROW(worker.drain(), std::runtime_error);
+    EXPECT_TRUE(was_dropped);
+  }
+  worker.drain();  // the error was thrown once
+}
+
+}  // namespace
+}  // namespace sheaf::parallel

@@ -1,0 +1,485 @@
+#include "sheaf/parallel/data/reducer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/parallel/common/gradients.hpp"
+#include "sheaf/parallel/common/sync_batch_norm.hpp"
+#include "tests/parallel/common/training.hpp"
+
+// Graphs out of the ordinary: parameters that are unused, shared, sparse, or
+// used by several backward passes.
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+using comm::Group;
+using comm::run_threads;
+
+// y = sum over the used layers of x * weight.
+struct ManyImpl : torch::nn::Module {
+  explicit ManyImpl(int count) {
+    for (int i = 0; i < count; ++i)
+      weights.push_back(register_parameter(
+          "w" + std::to_string(i), torch::full({3}, i + 1.0, torch::kDouble)));
+  }
+  at::Tensor forward(const std::vector<int>& used, double x) {
+    at::Tensor sum = torch::zeros({}, torch::kDouble);
+    for (const int i : used)
+      sum = sum + (weights[static_cast<std::size_t>(i)] * x).sum();
+    return sum;
+  }
+  at::Tensor gradient(int i) const {
+    return weights[static_cast<std::size_t>(i)].grad();
+  }
+  std::vector<at::Tensor> weights;
+};
+TORCH_MODULE(Many);
+
+void expect_value(const at::Tensor& tensor, double value) {
+  ASSERT_TRUE(tensor.defined());
+  EXPECT_TRUE(torch::all(tensor == value).item<bool>()) << tensor << value;
+}
+
+TEST(Reducer, NamesParametersThatWereForgotten) {
+  run_threads(2, [](const Group& group) {
+    Many net(3);
+    DataParallel model(net, group);
+    const std::vector<int> used =
+        group.rank() == 0 ? std::vector{0, 1, 2} : std::vector{0, 2};
+    try {
+      model.forward(used, 1.0).backward();
+      ADD_FAILURE() << "no error on rank " << group.rank();
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("\n  w1"), std::string::npos) << text;
+      EXPECT_EQ(text.find("\n  w0"), std::string::npos) << text;
+      EXPECT_NE(text.find("find_unused_parameters"), std::string::npos);
+    }
+    model.forward(std::vector{0, 1, 2}, 1.0).backward();  // it goes on
+  });
+}
+
+TEST(Reducer, FindsUnusedParameters) {
+  run_threads(3, [](const Group& group) {
+    for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
+      Many net(4);
+      DataParallel model(net, group,
+                         {.first_bucket_mb = 1e-5,
+                          .find_unused_parameters = true,
+                          .overlap = overlap});
+      for (int step = 1; step <= 3; ++step) {
+        forget_gradients(*net);
+        // 0 by all, 1 by rank 1 alone, 2 by nobody, 3 by ranks 0 and 2
+        std::vector<int> used{0};
+        if (group.rank() == 1) used.push_back(1);
+        if (group.rank() != 1) used.push_back(3);
+        model.forward(used, 3.0 * step).backward();
+        expect_value(net->gradient(0), 3.0 * step);
+        expect_value(net->gradient(1), 1.0 * step);
+        EXPECT_FALSE(net->gradient(2).defined());
+        expect_value(net->gradient(3), 2.0 * step);
+      }
+    }
+  });
+}
+
+TEST(Reducer, LeavesOldGradientsOfUnusedParametersAlone) {
+  run_threads(3, [](const Group& group) {
+    Many net(2);
+    DataParallel model(net, group, {.find_unused_parameters = true});
+    model.forward(std::vector{0, 1}, 0.1).backward();
+    const at::Tensor before = net->gradient(1).clone();
+    model.forward(std::vector{0}, 0.1).backward();
+    EXPECT_TRUE(net->gradient(1).equal(before));
+    model.forward(std::vector{0, 1}, group.rank()).backward();
+    EXPECT_TRUE(torch::allclose(net->gradient(1), before + 1));
+  });
+}
+
+TEST(Reducer, StaticGraphKnowsUnusedParameters) {
+  run_threads(2, [](const Group& group) {
+    Many net(3);
+    DataParallel model(net, group, {.static_graph = true});
+    for (int step = 1; step <= 3; ++step) {
+      forget_gradients(*net);
+      model.forward(std::vector{0, 2}, step + group.rank()).backward();
+      expect_value(net->gradient(0), step + 0.5);
+      EXPECT_FALSE(net->gradient(1).defined());
+    }
+    EXPECT_THROW(model.forward(std::vector{0, 1, 2}, 1.0).backward(),
+                 UsageError);
+  });
+}
+
+TEST(Reducer, SeveralBackwardPassesAddUp) {
+  run_threads(2, [](const Group& group) {
+    Many net(2);
+    DataParallel model(net, group);
+    const at::Tensor loss =
+        model.forward(std::vector{0, 1}, 2.0 * group.rank());
+    loss.backward({}, /*retain_graph=*/true);
+    expect_value(net->gradient(0), 1);
+    loss.backward();
+    expect_value(net->gradient(0), 2);
+  });
+}
+
+TEST(Reducer, SharedParametersAreReducedOnce) {
+  struct TwiceImpl : torch::nn::Module {
+    TwiceImpl() : layer(2, 2) {
+      register_module("a", layer);
+      register_module("b", layer);
+    }
+    at::Tensor forward(const at::Tensor& x) { return layer(layer(x)); }
+    torch::nn::Linear layer;
+  };
+  run_threads(2, [](const Group& group) {
+    auto net = std::make_shared<TwiceImpl>();
+    net->to(torch::kDouble);
+    DataParallel model(net, group);
+    const auto x = torch::ones({2, 2}, torch::kDouble);
+    model.forward(x * (group.rank() + 1)).sum().backward();
+    const at::Tensor got = net->layer->weight.grad().clone();
+    at::Tensor expected = torch::zeros_like(got);
+    for (const double scale : {1.0, 2.0}) {
+      net->layer->weight.mutable_grad().reset();
+      auto guard = model.no_sync();
+      net->forward(x * scale).sum().backward();
+      expected += net->layer->weight.grad() / 2;
+    }
+    EXPECT_TRUE(torch::allclose(got, expected, 1e-14));
+  });
+}
+
+TEST(Reducer, SparseEmbeddings) {
+  struct WordsImpl : torch::nn::Module {
+    explicit WordsImpl(bool sparse)
+        : table(torch::nn::EmbeddingOptions(10, 4).sparse(sparse)), last(4, 1) {
+      register_module("table", table);
+      register_module("last", last);
+    }
+    at::Tensor forward(const at::Tensor& x) { return last(table(x)); }
+    torch::nn::Embedding table;
+    torch::nn::Linear last;
+  };
+  run_threads(3, [](const Group& group) {
+    auto sparse = std::make_shared<WordsImpl>(true);
+    auto dense = std::make_shared<WordsImpl>(false);
+    DataParallel model(sparse, group);
+    DataParallel twin(dense, group);
+    {
+      const torch::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < 3; ++i)
+        dense->parameters()[i].copy_(sparse->parameters()[i]);
+    }
+    for (int step = 0; step < 2; ++step) {
+      forget_gradients(*sparse);
+      forget_gradients(*dense);
+      const auto words = torch::tensor({group.rank(), 5, 5 + step});
+      model.forward(words).sum().backward();
+      twin.forward(words).sum().backward();
+      ASSERT_TRUE(sparse->table->weight.grad().is_sparse());
+      EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
+                                  dense->table->weight.grad(), 1e-6));
+    }
+  });
+}
+
+// A rank that does not reach the table in a later pass has its part of the
+// first average still.
+TEST(Reducer, SparseEmbeddingsThatALaterPassReachesOnSomeRanksOnly) {
+  struct WordsImpl : torch::nn::Module {
+    explicit WordsImpl(bool sparse)
+        : table(torch::nn::EmbeddingOptions(5, 3).sparse(sparse)), last(3, 1) {
+      register_module("table", table);
+      register_module("last", last);
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& one : parameters()) one.fill_(0.5);
+    }
+    at::Tensor forward(const at::Tensor& words, bool uses_table) {
+      return last(uses_table ? table(words) : torch::ones({1, 3}));
+    }
+    torch::nn::Embedding table;
+    torch::nn::Linear last;
+  };
+  for (const bool is_local : {false, true})
+    run_threads(3, [&](const Group& group) {
+      auto sparse = std::make_shared<WordsImpl>(true);
+      auto dense = std::make_shared<WordsImpl>(false);
+      DataParallel model(sparse, group, {.find_unused_parameters = true});
+      DataParallel twin(dense, group, {.find_unused_parameters = true});
+      const auto words = torch::tensor({group.rank(), 4});
+      const auto pass = [&](bool uses_table) {
+        model.forward(words, uses_table).sum().backward();
+        twin.forward(words, uses_table).sum().backward();
+      };
+      pass(true);
+      if (is_local) {
+        auto guard = model.no_sync();
+        auto other = twin.no_sync();
+        pass(group.rank() == 1);
+      }
+      pass(group.rank() == 0);
+      EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
+                                  dense->table->weight.grad(), 1e-6));
+      pass(false);  // nobody: it stays
+      EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
+                                  dense->table->weight.grad(), 1e-6));
+    });
+}
+
+// By a function, of a parameter that is not declared sparse.
+TEST(Reducer, SparseGradientsOfOrdinaryParameters) {
+  struct TableImpl : torch::nn::Module {
+    TableImpl() : last(3, 1) {
+      table = register_parameter("table", torch::ones({5, 3}));
+      register_module("last", last);
+    }
+    at::Tensor forward(bool uses_table) {
+      const auto words = torch::tensor({1, 4});
+      return last(uses_table ? torch::embedding(table, words, -1, false, true)
+                             : torch::ones({1, 3}));
+    }
+    at::Tensor table;
+    torch::nn::Linear last;
+  };
+  run_threads(2, [](const Group& group) {
+    auto net = std::make_shared<TableImpl>();
+    DataParallel model(net, group, {.find_unused_parameters = true});
+    {
+      auto guard = model.no_sync();
+      model.forward(true).sum().backward();
+    }
+    model.forward(false).sum().backward();
+    EXPECT_TRUE(torch::allclose(net->table.grad()[4], net->last->weight[0]));
+    EXPECT_EQ(net->table.grad()[0].abs().sum().item<float>(), 0);
+  });
+}
+
+TEST(Reducer, BuffersFollowRankZero) {
+  struct CountImpl : torch::nn::Module {
+    CountImpl() {
+      weight = register_parameter("weight", torch::ones({1}));
+      count = register_buffer("count", torch::zeros({1}));
+    }
+    at::Tensor forward(const at::Tensor& x) { return weight * x; }
+    at::Tensor weight, count;
+  };
+  run_threads(2, [](const Group& group) {
+    auto net = std::make_shared<CountImpl>();
+    DataParallel model(net, group);
+    net->count.fill_(group.rank() + 5);
+    model.forward(torch::ones({1})).sum().backward();
+    EXPECT_EQ(net->count.item<float>(), 5);
+  });
+}
+
+// Unless somebody keeps one, gradients of all steps lie in the same memory.
+TEST(Reducer, GradientsKeepTheirPlaces) {
+  run_threads(2, [](const Group& group) {
+    Many net(3);
+    DataParallel model(net, group);
+    std::set<const void*> places;
+    for (int step = 0; step < 6; ++step) {
+      forget_gradients(*net);
+      model.forward(std::vector{0, 1, 2}, 1.0).backward();
+      // Buckets are made anew after the first step.
+      if (step > 0) places.insert(net->gradient(0).data_ptr());
+    }
+    EXPECT_EQ(places.size(), 1U);
+  });
+}
+
+// A gradient that the program keeps, as multi-task methods do, is its own.
+TEST(Reducer, KeptGradientsAreNotWrittenTo) {
+  for (const bool keeps_view : {false, true})
+    run_threads(2, [&](const Group& group) {
+      Many net(3);
+      DataParallel model(net, group, {.find_unused_parameters = true});
+      const auto gradient_of = [&](double scale) {
+        forget_gradients(*net);
+        model.forward(std::vector{0, 1, 2}, scale * (group.rank() + 1))
+            .backward();
+        const at::Tensor& gradient = net->parameters()[0].grad();
+        return keeps_view ? gradient.view({-1}) : gradient;
+      };
+      for (int step = 0; step < 3; ++step) {
+        const at::Tensor first = gradient_of(1);
+        const at::Tensor copy = first.clone();
+        const at::Tensor second = gradient_of(7);
+        EXPECT_TRUE(first.equal(copy));
+        EXPECT_TRUE(second.allclose(7 * copy));
+      }
+    });
+}
+
+TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
+  for (const bool by_active : {false, true})
+    run_threads(3, [=](const Group& group) {
+      Many net(2);
+      DataParallel model(net, group);
+      torch::optim::SGD optimizer(net->parameters(), 1.0);
+      {
+        auto join = model.join({.divide_by_active_ranks = by_active});
+        for (int step = 0; step <= group.rank(); ++step) {
+          forget_gradients(*net);
+          model.forward(std::vector{0, 1}, 3.0).backward();
+          optimizer.step();
+        }
+        join.finish();
+      }
+      // 3 ranks, then 2, then 1 of them give 3 each.
+      const double sum = by_active ? 9 : 3 + 2 + 1;
+      expect_value(net->weights[0].detach(), 1 - sum);
+      expect_value(net->weights[1].detach(), 2 - sum);
+      model.forward(std::vector{0, 1}, 1.0).backward();  // all again
+    });
+}
+
+// It ends join(), on those that have finished too; they may join() again.
+TEST(Reducer, JoinTellsAllRanksOfParametersWithoutGradients) {
+  run_threads(3, [](const Group& group) {
+    Many net(2);
+    DataParallel model(net, group);
+    for (int time = 0; time < 2; ++time) {
+      auto join = model.join();
+      const auto expect_error = [&](const auto& action) {
+        try {
+          action();
+          ADD_FAILURE() << "no error on rank " << group.rank();
+        } catch (const UsageError& error) {
+          const std::string text = error.what();
+          EXPECT_NE(text.find("w1"), text.npos) << text;
+        }
+      };
+      if (group.rank() != 1)
+        expect_error([&] { model.forward(std::vector{0}, 1.0).backward(); });
+      if (group.rank() == 1)
+        expect_error([&] { join.finish(); });
+      else
+        join.finish();
+    }
+  });
+}
+
+TEST(Reducer, JoinRefusesLayersThatNormaliseOverAllRanks) {
+  run_threads(2, [](const Group& group) {
+    torch::nn::Sequential net(torch::nn::Linear(2, 3),
+                              torch::nn::BatchNorm1d(3));
+    use_sync_batch_norm(*net, group);
+    DataParallelCore model(net.ptr(), group, {.broadcast_buffers = false});
+    try {
+      auto join = model.join();
+      ADD_FAILURE() << "join() should have been refused";
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("the layer '1' of"), text.npos) << text;
+      EXPECT_NE(text.find("use_local_batch_norm"), text.npos) << text;
+    }
+    use_local_batch_norm(*net);
+    model.join().finish();
+  });
+}
+
+TEST(Reducer, HalfExchangeRoundsToSixteenBits) {
+  for (const auto type : {at::kHalf, at::kBFloat16})
+    run_threads(2, [=](const Group& group) {
+      Mlp net;
+      Mlp twin;
+      DataParallel model(net, group, {.exchange = make_half_exchange(type)});
+      DataParallel plain(twin, group);
+      {
+        const torch::NoGradGuard no_grad;
+        for (std::size_t i = 0; i < net->parameters().size(); ++i)
+          twin->parameters()[i].copy_(net->parameters()[i]);
+      }
+      const Examples mine =
+          share_of(examples(0, 12, at::kFloat), group.rank(), 2);
+      part_of_loss(model.forward(mine.data), mine, 12).backward();
+      part_of_loss(plain.forward(mine.data), mine, 12).backward();
+      const double eps = type == at::kHalf ? 1e-3 : 8e-3;
+      for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+        const auto& got = net->parameters()[i].grad();
+        const auto& want = twin->parameters()[i].grad();
+        EXPECT_LE((got - want).abs().max().item<double>(),
+                  2 * eps * want.abs().max().item<double>() + 1e-7);
+      }
+      EXPECT_LT(model.stats().bytes, plain.stats().bytes * 0.51);
+      model.check_weights();
+    });
+}
+
+// 40,000 is an f16, the sum of two is not.
+TEST(Reducer, AveragesOfSomeRanksFitSixteenBits) {
+  run_threads(3, [](const Group& group) {
+    Many net(1);
+    DataParallel model(net, group, {.exchange = make_half_exchange(at::kHalf)});
+    auto join = model.join({.divide_by_active_ranks = true});
+    if (group.rank() > 0) {
+      model.forward(std::vector{0}, 40000.0).backward();
+      const double got = net->gradient(0)[0].item<double>();
+      EXPECT_NEAR(got, 40000, 64);  // two roundings to 16 bits
+    }
+    join.finish();
+  });
+}
+
+TEST(Reducer, AnExchangeBelongsToOneModel) {
+  run_threads(2, [](const Group& group) {
+    const std::shared_ptr<BucketExchange> exchange =
+        make_half_exchange(at::kHalf);
+    Mlp net, other;
+    {
+      DataParallel model(net, group, {.exchange = exchange});
+      EXPECT_THROW(DataParallel(other, group, {.exchange = exchange}),
+                   UsageError);
+    }
+    DataParallel model(other, group, {.exchange = exchange});
+  });
+}
+
+// What is not sent in one step is sent later: the sum of what all steps gave
+// stays near the sum of the true gradients.
+TEST(Reducer, PowerSgdFeedsErrorsBack) {
+  run_threads(2, [](const Group& group) {
+    struct OneImpl : torch::nn::Module {
+      OneImpl() { w = register_parameter("w", torch::zeros({24, 20})); }
+      at::Tensor forward(const at::Tensor& g) { return (w * g).sum(); }
+      at::Tensor w;
+    };
+    auto net = std::make_shared<OneImpl>();
+    DataParallel model(
+        net, group,
+        {.exchange = make_power_sgd_exchange({.rank = 2, .start_step = 0})});
+    auto generator = at::detail::createCPUGenerator(3);
+    const at::Tensor both = at::randn({2, 24, 20}, generator);
+    at::Tensor sum = torch::zeros({24, 20});
+    constexpr int kSteps = 400;
+    for (int step = 0; step < kSteps; ++step) {
+      forget_gradients(*net);
+      model.forward(both[group.rank()]).backward();
+      sum += net->w.grad();
+    }
+    const at::Tensor mean = both.mean(0);
+    EXPECT_LT((sum / kSteps - mean).norm().item<double>(),
+              0.1 * mean.norm().item<double>());
+    EXPECT_LT(model.stats().bytes, kSteps * 24 * 20 * 4 / 2);
+  });
+}
+
+TEST(BucketPlan, KeepsCapsTypesAndOrder) {
+  const std::vector<BucketItem> items{
+      {4, at::kFloat},   {8, at::kDouble}, {4, at::kFloat},
+      {100, at::kFloat}, {4, at::kDouble}, {4, at::kFloat, 0, true}};
+  const auto plan = plan_buckets(items, {0, 1, 2, 3, 4, 5}, {8, 16});
+  const std::vector<std::vector<std::size_t>> expected{
+      {1}, {0, 2}, {3}, {5}, {4}};
+  EXPECT_EQ(plan, expected);
+}
+
+}  // namespace
+}  // namespace sheaf::parallel

@@ -1,0 +1,197 @@
+#include "sheaf/parallel/precision/precision.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/parallel/common/training.hpp"
+#include "tests/parallel/precision/precision_networks.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+using namespace test;
+
+TEST(Precision, ConvolutionsGoByThePlan) {
+  torch::manual_seed(1);
+  PlannedNet net;
+  const at::Tensor x = torch::randn({4, 3, 8, 8});
+  const PrecisionPlan plan{
+      {{"conv1", Precision::kBf16}, {"last", Precision::kBf16}}};
+  PlannedNet twin;
+  for (std::size_t i = 0; i < net->parameters().size(); ++i)
+    twin->parameters()[i].data().copy_(net->parameters()[i]);
+  const auto planned = results_under(net, plan, x);
+  const auto by_hand = results_of(twin, [&] {
+    at::Tensor y = torch::conv2d(low(x), low(twin->conv1->weight),
+                                 low(twin->conv1->bias), 1, 1);
+    y = torch::relu(twin->norm(y));
+    EXPECT_EQ(y.scalar_type(), kLow);
+    y = torch::relu(torch::conv2d(y.to(kWide), twin->conv2->weight, {}, 2));
+    return low_linear(twin->last, y.flatten(1));
+  });
+  EXPECT_TRUE(has_same_bits(planned, by_hand));
+  EXPECT_EQ(planned[0].scalar_type(), kLow);
+  for (std::size_t i = 1; i < planned.size(); ++i)
+    EXPECT_EQ(planned[i].scalar_type(), kWide);
+  EXPECT_TRUE(net->norm->running_mean.equal(twin->norm->running_mean));
+}
+
+// Old oneDNNs crash on new processors with layers large enough for tiles.
+TEST(Precision, LargeLayersInBf16) {
+  torch::manual_seed(10);
+  torch::nn::Sequential net(torch::nn::Conv2d(64, 64, 3), torch::nn::ReLU(),
+                            torch::nn::Conv2d(64, 32, 3), torch::nn::Flatten(),
+                            torch::nn::Linear(32 * 4 * 4, 128));
+  const at::Tensor x = torch::randn({8, 64, 8, 8});
+  const auto planned = results_under(net, all_in(Precision::kBf16), x);
+  const auto exact = results_of(net, [&] { return net->forward(x); });
+  // Where no instructions for bf16 are there, libtorch adds up in bf16:
+  // rounding by 2^-9 at each of n = 576 steps, of sums that grow, gives 2^-9
+  // sqrt(n / 3) = 2.7 % in a layer, 4.7 % in three; twice that for an unlucky
+  // seed.
+  EXPECT_LT((planned[0].to(kWide) - exact[0]).norm().item<double>(),
+            0.1 * exact[0].norm().item<double>());
+}
+
+TEST(Precision, ProductsOfActivationsAreCounted) {
+  torch::manual_seed(2);
+  Attention net;
+  const at::Tensor x = torch::randn({2, 7, 12});
+  const PrecisionPlan plan{{{"query", Precision::kBf16},
+                            {"value", Precision::kBf16},
+                            {"matmul#1", Precision::kBf16}}};
+  const auto planned = results_under(net, plan, x);
+  const auto by_hand = results_of(net, [&] {
+    const auto scores = torch::matmul(low_product(net->query, x).to(kWide),
+                                      net->key(x).transpose(1, 2));
+    const auto weights = torch::softmax(scores, -1);
+    const auto y = torch::matmul(low(weights), low_product(net->value, x)) + x;
+    return net->norm(y);
+  });
+  EXPECT_TRUE(has_same_bits(planned, by_hand));
+  // Each pass counts from 0.
+  EXPECT_TRUE(has_same_bits(planned, results_under(net, plan, x)));
+}
+
+TEST(Precision, WhatIsSummedIsSummedInF32) {
+  torch::manual_seed(3);
+  Attention net;
+  const at::Tensor x = torch::randn({2, 7, 12});
+  const auto planned = results_under(net, all_in(Precision::kBf16), x);
+  EXPECT_EQ(planned[0].scalar_type(), kWide);  // LayerNorm's
+  const auto by_hand = results_of(net, [&] {
+    const auto scores = torch::matmul(low_product(net->query, x),
+                                      low_product(net->key, x).transpose(1, 2));
+    const auto weights = torch::softmax(scores.to(kWide), -1);
+    return net->norm(torch::matmul(low(weights), low_product(net->value, x)) +
+                     x);
+  });
+  EXPECT_TRUE(has_same_bits(planned, by_hand));
+}
+
+TEST(Precision, AllF32IsAsWithoutAPlan) {
+  torch::manual_seed(4);
+  PlannedNet net;
+  Attention attention;
+  const at::Tensor images = torch::randn({4, 3, 8, 8});
+  const at::Tensor words = torch::randn({2, 7, 12});
+  const auto f32 = all_in(Precision::kF32);
+  EXPECT_TRUE(
+      has_same_bits(results_under(net, f32, images),
+                    results_of(net, [&] { return net->forward(images); })));
+  EXPECT_TRUE(has_same_bits(
+      results_under(attention, f32, words),
+      results_of(attention, [&] { return attention->forward(words); })));
+}
+
+TEST(Precision, NothingIsLeftOnBehindAPass) {
+  Mlp net;
+  const at::Tensor x = torch::randn({3, 12});
+  MixedPrecision precision(*net, all_in(Precision::kBf16));
+  { const auto scope = precision.forward_scope(); }
+  EXPECT_EQ(net->forward(x).scalar_type(), kWide);
+  EXPECT_TRUE(at::isRecordFunctionEnabled());
+  try {
+    const auto scope = precision.forward_scope();
+    net->forward(torch::randn({3, 5}));
+    ADD_FAILURE() << "5 columns went through 12 rows";
+  } catch (const c10::Error&) {
+  }
+  EXPECT_EQ(net->forward(x).scalar_type(), kWide);
+}
+
+TEST(Precision, PassesWithoutGradients) {
+  torch::manual_seed(5);
+  Mlp net;
+  const at::Tensor x = torch::randn({3, 12});
+  MixedPrecision precision(*net, all_in(Precision::kBf16));
+  const torch::NoGradGuard no_grad;
+  const auto scope = precision.forward_scope();
+  const at::Tensor y = net->forward(x);
+  EXPECT_FALSE(y.requires_grad());
+  EXPECT_EQ(y.scalar_type(), kLow);
+  const c10::InferenceMode inference;
+  EXPECT_TRUE(net->forward(x).equal(y));
+}
+
+// Where libtorch has no bf16, and where it is wrong.
+TEST(Precision, WhatLibtorchCannotDoIsDoneInF32) {
+  torch::manual_seed(7);
+  torch::nn::Sequential net(
+      torch::nn::ConvTranspose2d(
+          torch::nn::ConvTranspose2dOptions(3, 4, 3).stride(2)),
+      torch::nn::Conv2d(4, 4, 3), torch::nn::Mish(), torch::nn::ReLU6(),
+      torch::nn::Conv2d(4, 2, 3));
+  const at::Tensor x = torch::randn({2, 3, 6, 6});
+  const auto planned = results_under(net, all_in(Precision::kBf16), x);
+  const auto exact = results_of(net, [&] { return net->forward(x); });
+  EXPECT_EQ(planned[0].scalar_type(), kLow);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const at::Tensor difference = planned[i].to(kWide) - exact[i];
+    // Three layers of bf16, 8 bits each, are far from another function.
+    EXPECT_LT(difference.norm().item<double>(),
+              0.05 * exact[i].norm().item<double>())
+        << i;
+  }
+}
+
+// y = x * x, with a backward that counts on f32.
+struct Square : torch::autograd::Function<Square> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x) {
+    context->save_for_backward({x});
+    return torch::matmul(x, x);
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      torch::autograd::variable_list gradients) {
+    const at::Tensor x = context->get_saved_variables()[0];
+    return {torch::matmul(gradients[0], x.t()) +
+            torch::matmul(x.t(), gradients[0])};
+  }
+};
+
+TEST(Precision, FunctionsOfTheUserAreLeftAlone) {
+  Mlp net;
+  MixedPrecision precision(*net, all_in(Precision::kBf16));
+  const at::Tensor x = torch::randn({4, 4});
+  const auto scope = precision.forward_scope();
+  EXPECT_TRUE(Square::apply(x).equal(Square::apply(x)));
+  EXPECT_EQ(Square::apply(x).scalar_type(), kWide);
+  const torch::NoGradGuard no_grad;
+  EXPECT_EQ(torch::matmul(x, low(x)).scalar_type(), kWide);
+  const at::AutoGradMode gradients(true);
+  EXPECT_EQ(torch::matmul(x, x).scalar_type(), kLow);
+}
+
+TEST(Precision, ProductsWithinOperatorsAreFound) {
+  Mlp net;
+  MixedPrecision precision(*net, {{{"bmm#0", Precision::kBf16}}});
+  const at::Tensor a = torch::randn({2, 3, 4}), b = torch::randn({2, 4, 5});
+  const auto scope = precision.forward_scope();
+  const at::Tensor first = torch::einsum("bij,bjk->bik", {a, b});
+  EXPECT_EQ(first.scalar_type(), kLow);
+  EXPECT_EQ(torch::einsum("bij,bjk->bik", {a, b}).scalar_type(), kWide);
+}
+
+}  // namespace
+}  // namespace sheaf::parallel

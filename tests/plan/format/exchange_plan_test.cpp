@@ -1,0 +1,55 @@
+#include "sheaf/plan/format/exchange_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+TEST(ExchangePlan, IsReadAndToldAgain) {
+  for (const char* text : {"gradients", "half", "dad", "edad", "rank-dad:4",
+                           "rank-dad:9", "gradients,fc1=dad,fc2=edad",
+                           "half,fc1=rank-dad:8,fc2=dad", "dad,fc1=gradients"})
+    EXPECT_EQ(to_string(parse_exchange(text)), text);
+  EXPECT_EQ(parse_exchange("low_rank:3"), parse_exchange("rank-dad:3"));
+  const ExchangePlan plan = parse_exchange("a=b=dad");
+  EXPECT_EQ(plan.of("a=b"), Exchange::kDad);
+  EXPECT_EQ(plan.of("other"), Exchange::kGradients);
+  EXPECT_EQ(parse_exchange("dad,fc=half").bulk(), Exchange::kHalf);
+  EXPECT_TRUE(parse_exchange("gradients,fc=edad").has_any_factors());
+  EXPECT_FALSE(parse_exchange("half").has_any_factors());
+}
+
+TEST(ExchangePlan, MistakesAreTold) {
+  const auto is_told = [](const char* text, const char* part) {
+    expect_throws<UsageError>([&] { parse_exchange(text); }, {part});
+  };
+  is_told("", "no exchange \"\"");
+  is_told("dda", "there are gradients, half, dad, edad and rank-dad");
+  is_told("fc=quarter", "\"quarter\"");
+  is_told("dad,edad", "two ways for all layers");
+  is_told("gradients,fc=half", "for all layers or for none");
+  is_told("dad:3", "only rank-dad has a rank");
+  is_told("rank-dad:0", "from 1, not \"0\"");
+  is_told("rank-dad:", "from 1");
+  is_told("rank-dad:4,fc=rank-dad:5", "4 and 5");
+}
+
+TEST(ExchangePlan, OfAFile) {
+  EXPECT_FALSE(parse_exchange_of(R"({"precision": {}})", "plan.json"));
+  const auto plan = parse_exchange_of(
+      R"({"exchange": {"default": "half", "layers": {"fc": "rank-dad:2"}}})",
+      "plan.json");
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(to_string(*plan), "half,fc=rank-dad:2");
+  for (const char* damaged :
+       {"{", R"({"exchange": []})", R"({"exchange": {"default": "all"}})",
+        R"({"exchange": {"layers": {"fc": 3}}})"})
+    expect_throws<IoError>([&] { parse_exchange_of(damaged, "plan.json"); },
+                           {"plan.json"});
+}
+
+}  // namespace
+}  // namespace sheaf::plan

@@ -1,0 +1,132 @@
+#include "sheaf/plan/predict/cluster_timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/plan/graph/measured_step.hpp"
+#include "tests/plan/trace/model_trace.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+class Timelines : public testing::Test {
+ protected:
+  static StepProfile profile_of(const PrecisionPlan& plan, bool is_uniform) {
+    return read_profile(ModelTrace(small_model(), plan, is_uniform).write());
+  }
+  static Recorded record() {
+    std::vector<StepProfile> profiles;
+    for (const Precision one : {Precision::kF32, Precision::kBf16})
+      profiles.push_back(profile_of(uniform(one), true));
+    return Recorded(std::move(profiles));
+  }
+  Cluster cluster_of(int count) const {
+    Cluster cluster;
+    cluster.kinds.push_back({&recorded_, casts_of(recorded_), count, 1});
+    cluster.placement = topo::placement_of(topo::Dims{{count}});
+    return cluster;
+  }
+  static PrecisionPlan mixed_plan() {
+    PrecisionPlan plan;
+    plan.layers["conv2"] = Precision::kBf16;
+    return plan;
+  }
+  Recorded recorded_ = record();
+};
+
+// Graphs are made in two places; both must mean the same step.
+TEST_F(Timelines, TakeWhatWasPredicted) {
+  for (const int workers : {1, 2, 8})
+    for (const double slowdown : {1.0, 1.7})
+      for (const double speed : {1.0, 0.5}) {
+        Cluster cluster = cluster_of(workers);
+        cluster.kinds[0].slowdown = slowdown;
+        cluster.kinds[0].change.compute = speed;
+        cluster.exchange.is_inline = slowdown > 1;
+        if (workers == 8) cluster.kinds.push_back(cluster.kinds[0]);
+        const std::vector<PrecisionPlan> plans(cluster.kinds.size(),
+                                               mixed_plan());
+        const ClusterStep step = predict_step(cluster, plans);
+        const ClusterTimeline timeline = predict_timeline(cluster, plans);
+        std::int64_t sum = 0;
+        for (const PathPiece& one : timeline.path) sum += one.span.ns();
+        EXPECT_EQ(sum, step.ns);
+        for (std::size_t kind = 0; kind < plans.size(); ++kind)
+          EXPECT_EQ(timeline.times[kind].step.ns(), step.kind_ns[kind]);
+      }
+}
+
+// A trace of one rank of several, looked at alone.
+TEST(ClusterStep, TracedCollectivesTakeWhatTheyTook) {
+  StepGraph graph;
+  graph.threads.resize(1);
+  graph.streams = 1;
+  graph.stream_names = {"0/7"};
+  graph.has_device = true;
+  ThreadMark launch, wait;
+  launch.kind = ThreadMark::Kind::kLaunch;
+  launch.kernel = 0;
+  wait.kind = ThreadMark::Kind::kWaitAll;
+  graph.threads[0] = {launch, wait};
+  KernelTask task;
+  task.ns = 7000;
+  task.collective = 0;
+  graph.kernels = {task};
+  graph.collectives.push_back({"allreduce"});
+  Cluster cluster;
+  cluster.kinds.push_back({});
+  const auto together = replay_until_steady(cluster, {graph});
+  EXPECT_EQ(together.step_ns[0], 7000);
+}
+
+// conv2 alone in bf16: a cast before it, and one for its gradient.
+TEST_F(Timelines, KnowCasts) {
+  const ClusterTimeline timeline =
+      predict_timeline(cluster_of(1), {mixed_plan()});
+  const MarkFlags is_cast = find_casts(timeline.steps[0]);
+  std::map<std::int32_t, int> kernels;  // casts, by side
+  for (std::size_t thread = 0; thread < is_cast.size(); ++thread)
+    for (std::size_t i = 0; i < is_cast[thread].size(); ++i) {
+      const ThreadMark& mark = timeline.steps[0].threads[thread][i];
+      if (is_cast[thread][i] && mark.kernel != kNone) ++kernels[mark.part];
+    }
+  EXPECT_EQ(kernels[2 * 2], 1);
+  EXPECT_EQ(kernels[2 * 2 + 1], 1);
+  EXPECT_EQ(kernels[2 * 0], 0);
+  const MarkFlags none =
+      find_casts(mix_step(recorded_, uniform(Precision::kF32), {}));
+  for (const auto& thread : none)
+    for (const bool flag : thread) EXPECT_FALSE(flag);
+}
+
+TEST_F(Timelines, OfTracesHaveTheirMoments) {
+  const auto path = ModelTrace(small_model(), mixed_plan(), false);
+  const MeasuredStep measured = read_measured(path.write());
+  EXPECT_NEAR(1e-3 * static_cast<double>(measured.times.step.ns()),
+              path.step_us(), 0.01);
+  const StepGraph& graph = measured.profile.step;
+  ASSERT_EQ(measured.times.kernels.size(), graph.kernels.size());
+  for (std::size_t i = 0; i < graph.kernels.size(); ++i)
+    EXPECT_EQ(measured.times.kernels[i].ns(), graph.kernels[i].ns) << i;
+  for (std::size_t thread = 0; thread < graph.threads.size(); ++thread)
+    ASSERT_EQ(measured.times.marks[thread].size(),
+              graph.threads[thread].size());
+  EXPECT_EQ(measured.times.marks[0].back(), measured.times.step.end_ns);
+  // Each kernel is launched before it begins, and by its own mark.
+  for (std::size_t thread = 0; thread < graph.threads.size(); ++thread)
+    for (std::size_t i = 0; i < graph.threads[thread].size(); ++i)
+      if (const auto kernel = graph.threads[thread][i].kernel; kernel != kNone)
+        EXPECT_LE(
+            measured.times.marks[thread][i] - 5000,
+            measured.times.kernels[static_cast<std::size_t>(kernel)].begin_ns);
+  // A replay from the trace's own times is close to them.
+  Replay replay;
+  ReplayTimes again;
+  for (int i = 0; i < 3; ++i) replay.run(graph, &again);
+  EXPECT_NEAR(static_cast<double>(again.step.ns()) /
+                  static_cast<double>(measured.times.step.ns()),
+              1, 0.02);
+}
+
+}  // namespace
+}  // namespace sheaf::plan

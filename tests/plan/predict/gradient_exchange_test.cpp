@@ -1,0 +1,195 @@
+#include "sheaf/plan/predict/gradient_exchange.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/plan/predict/cluster.hpp"
+#include "tests/plan/trace/model_trace.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+class GradientExchange : public testing::Test {
+ protected:
+  GradientExchange()
+      : recorded_(profiles()),
+        step_(mix_step(recorded_, uniform(Precision::kF32), {})) {}
+  static std::vector<StepProfile> profiles() {
+    std::vector<StepProfile> list;
+    list.push_back(read_profile(
+        ModelTrace(small_model(), uniform(Precision::kF32), true).write()));
+    return list;
+  }
+  double step_us(const StepGraph& step, std::int64_t collective_ns) const {
+    std::vector<Replay> ranks(1);
+    const auto together = Replay::run_together(
+        ranks, {&step}, [&](std::size_t) { return collective_ns; });
+    return 1e-3 * static_cast<double>(together.step_ns[0]);
+  }
+  Recorded recorded_;
+  StepGraph step_;
+};
+
+// fc's gradient comes first, and has 2 MB; conv1's last, with 4 kB.
+TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
+  const StepGraph with = with_exchange(step_, recorded_.base(), {});
+  ASSERT_EQ(with.collectives.size(), 2u);
+  EXPECT_EQ(with.collectives[0].elements, 500000);
+  EXPECT_EQ(with.collectives[1].elements, 1000);
+  EXPECT_EQ(collective_bytes(with), (std::vector<double>{2e6, 4e3}));
+  // Backward after fc takes two milliseconds: the first is hidden there.
+  const double none = step_us(with, 0);
+  const double some = step_us(with, 300'000);
+  EXPECT_LT(some - none, 400);
+  EXPECT_GT(some - none, 250);  // the second one comes at the end
+  ExchangeOptions alone;
+  alone.is_inline = true;
+  const double each =
+      step_us(with_exchange(step_, recorded_.base(), alone), 300'000);
+  EXPECT_GT(each, some);
+}
+
+// Bytes of one kind of collective, in order.
+std::vector<double> bytes_of(const StepGraph& step, const char* name) {
+  std::vector<double> list;
+  const auto all = collective_bytes(step);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (step.collectives[i].name == name) list.push_back(all[i]);
+  return list;
+}
+
+// fc is 5 x 100,000 with one row: 5 inputs and 100,000 deltas of each worker,
+// with a header in front of each. Beside factors, conv1's gradient and ten
+// small messages.
+TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
+  ExchangeOptions options;
+  options.ways = parse_exchange("dad");
+  options.workers = 4;
+  const StepGraph with = with_exchange(step_, recorded_.base(), options);
+  const double header = 4 * 4 * 16;
+  EXPECT_EQ(bytes_of(with, "all_gather"),
+            (std::vector<double>{header, 4 * 4 * 5, header, 4 * 4 * 1e5}));
+  std::vector<double> rest(11, 4);
+  rest[0] = 4000;
+  EXPECT_EQ(bytes_of(with, "all_reduce"), rest);
+  options.ways = parse_exchange("gradients,fc=dad");
+  EXPECT_EQ(collective_bytes(with_exchange(step_, recorded_.base(), options)),
+            collective_bytes(with));
+  options.ways = parse_exchange("half");
+  const StepGraph half = with_exchange(step_, recorded_.base(), options);
+  EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2e3}));
+  // Two more workers with twice its rows each.
+  options.ways = parse_exchange("half,fc=dad");
+  options.shares = 5;
+  const StepGraph more = with_exchange(step_, recorded_.base(), options);
+  EXPECT_DOUBLE_EQ(bytes_of(more, "all_gather")[1], 4 * 5 * 5);
+  EXPECT_EQ(bytes_of(more, "all_reduce")[0], 2000);
+}
+
+// Its backward pass takes 400 us, half of it for the gradient of the weight:
+// which is gone, and done for four workers at the end.
+TEST_F(GradientExchange, MultipliesTheRowsOfAll) {
+  ExchangeOptions options;
+  options.workers = 4;
+  const double plain =
+      step_us(with_exchange(step_, recorded_.base(), options), 0);
+  options.ways = parse_exchange("dad");
+  const double factors =
+      step_us(with_exchange(step_, recorded_.base(), options), 0);
+  EXPECT_GT(factors - plain, 3 * 200 - 10);
+  // And launches of messages, 10 us each.
+  EXPECT_LT(factors - plain, 3 * 200 + 8 * 10);
+}
+
+// 2 x (m x m) of m = 1 + 16 rows from in + out columns, and what is done with
+// them, at the rate of the gradient's own product; then two ranks' factors.
+TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
+  std::vector<FactorLayer> layers = factor_layers(recorded_.base(), step_);
+  ASSERT_EQ(layers.size(), 1u);
+  EXPECT_EQ(layers[0].name, "fc");
+  EXPECT_NEAR(layers[0].gradient_ns, 200e3, 5e3);
+  layers[0].rows = 64;
+  layers[0].in = 300;
+  layers[0].out = 100;
+  layers[0].has_bias = true;
+  layers[0].gradient_ns = 1e6;
+  const FactorCosts costs(layers, parse_exchange("rank-dad:8"), {2, 2});
+  EXPECT_EQ(costs.forward_bytes(0), 0);
+  EXPECT_EQ(costs.backward_bytes(0), 4 * 2 * (8 * (300 + 100) + 100));
+  const double work = 2 * 80 * 80 * 400.0 + 3 * 80 * 80 * 80.0;
+  EXPECT_NEAR(costs.compression_ns(0), 1e6 * work / (2.0 * 64 * 300 * 100), 1);
+  EXPECT_NEAR(costs.gradient_ns(0), 1e6 * 2 * 8 / 64, 1);
+  EXPECT_TRUE(costs.forward_parcels().empty());
+  // No more rows than there are.
+  layers[0].rows = 3;
+  const FactorCosts few(layers, parse_exchange("low_rank:8"), {2, 2});
+  EXPECT_EQ(few.backward_bytes(0), 4 * 2 * (3 * (300 + 100) + 100));
+}
+
+// Two layers of 100 x 100, the second above the first.
+TEST_F(GradientExchange, DeltasThatFollowAreNotSent) {
+  std::vector<FactorLayer> layers(2);
+  for (FactorLayer& one : layers) {
+    one.rows = 10;
+    one.in = one.out = 100;
+    one.gradient_ns = 1000;
+    one.slots = {0};
+  }
+  layers[0].name = "below";
+  layers[0].above = 1;
+  layers[1].name = "top";
+  const auto costs = [&](const char* ways) {
+    return FactorCosts(layers, parse_exchange(ways), {2, 2});
+  };
+  EXPECT_EQ(costs("edad").backward_bytes(0), 0);
+  EXPECT_EQ(costs("edad").backward_bytes(1), 4 * 2 * 10 * 100);
+  EXPECT_EQ(costs("edad").gradient_ns(0), 2 * 1000 + 2 * 1000);
+  // Nothing follows from a layer that sends its gradient.
+  EXPECT_EQ(costs("edad,top=gradients").backward_bytes(0), 4 * 2 * 10 * 100);
+  EXPECT_EQ(costs("edad,top=gradients").gradient_ns(0), 2 * 1000);
+  EXPECT_EQ(costs("edad").forward_parcels(),
+            (FactorCosts::Parcels{{0, 1}}));  // 8 kB share a message
+  EXPECT_EQ(costs("edad").backward_parcels(), (FactorCosts::Parcels{{1, 0}}));
+}
+
+TEST_F(GradientExchange, WeightsThatAreCastSendGradients) {
+  const ExchangePlan dad = parse_exchange("dad");
+  PrecisionPlan plan = uniform(Precision::kF32);
+  const auto& graph = recorded_.graph();
+  EXPECT_EQ(ways_under(dad, graph, {plan}), dad);
+  PrecisionPlan low = plan;
+  low.layers["fc"] = Precision::kBf16;
+  EXPECT_EQ(ways_under(dad, graph, {plan, low}).of("fc"), Exchange::kGradients);
+  EXPECT_EQ(ways_under(parse_exchange("half,fc=dad"), graph, {low}).of("fc"),
+            Exchange::kHalf);
+}
+
+TEST_F(GradientExchange, WrongLayersAreTold) {
+  expect_throws<UsageError>(
+      [&] { check_ways(parse_exchange("gradients,fd=dad"), recorded_.base()); },
+      {"'fd'", "did you mean 'fc'"});
+  expect_throws<UsageError>(
+      [&] { check_ways(parse_exchange("half,conv1=dad"), recorded_.base()); },
+      {"conv1", "no product"});
+}
+
+TEST_F(GradientExchange, WaitsForTheLastRank) {
+  Cluster cluster;
+  WorkerKind fast{&recorded_, casts_of(recorded_), 3, 1, {}};
+  WorkerKind slow = fast;
+  slow.change.compute = 0.5;
+  cluster.kinds = {fast, slow};
+  cluster.placement = topo::placement_of(topo::Dims{{6}});
+  const auto plan = uniform(Precision::kF32);
+  const ClusterStep step = predict_step(cluster, {plan, plan});
+  EXPECT_EQ(cluster.workers(), 6);
+  EXPECT_GT(step.waits_ns[0], 100'000);
+  EXPECT_EQ(step.waits_ns[1], 0);
+  EXPECT_NEAR(static_cast<double>(step.kind_ns[0]),
+              static_cast<double>(step.kind_ns[1]),
+              0.05 * static_cast<double>(step.kind_ns[1]));
+}
+
+}  // namespace
+}  // namespace sheaf::plan

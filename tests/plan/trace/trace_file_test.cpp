@@ -1,0 +1,116 @@
+#include "sheaf/plan/trace/trace_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sheaf/base/error.hpp"
+#include "tests/plan/trace/trace_text.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::plan {
+namespace {
+
+TEST(TraceFile, GivesEventsWithTheirArguments) {
+  TraceText trace;
+  trace.add("cpu_op", "aten::\\\"odd\\\\\\\\\\\" name", 3, 1.5, 2.25,
+            "\"Sequence number\": 12, \"Fwd thread id\": 1, \"Input Dims\": "
+            "[[2, 3], []], \"correlation\": \"77\"");
+  trace.add("kernel", "nccl", 40, 9, 1,
+            "\"stream\": 40, \"device\": 0, \"correlation\": 5, \"In msg "
+            "nelems\": 100, \"dtype\": \"Float\", \"Collective name\": "
+            "\"allreduce\", \"Group size\": 2");
+  for (const auto& path : {trace.write(), trace.write_compressed()}) {
+    int count = 0;
+    const TraceHeader header = scan_trace(path, [&](const RawEvent& event) {
+      if (count++ == 0) {
+        EXPECT_EQ(event.name, "aten::\"odd\\\\\" name");
+        EXPECT_EQ(event.thread, "3");
+        EXPECT_EQ(event.start_ns, 1712195495000001500);
+        EXPECT_EQ(event.duration_ns, 2250);
+        EXPECT_EQ(event.sequence, 12);
+        EXPECT_EQ(event.correlation, 77);
+      } else {
+        EXPECT_EQ(event.elements, 100);
+        EXPECT_EQ(event.collective, "allreduce");
+        EXPECT_EQ(event.sequence, -1);
+      }
+    });
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(header.events, 2u);
+    EXPECT_EQ(header.rank, 1);
+    EXPECT_EQ(header.world_size, 2);
+    EXPECT_EQ(header.device_name, "GPU");
+    EXPECT_EQ(header.bytes, trace.text().size() - 1);
+  }
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::vector<std::int64_t> starts_in(const std::filesystem::path& path) {
+  std::vector<std::int64_t> starts;
+  scan_trace(path,
+             [&](const RawEvent& event) { starts.push_back(event.start_ns); });
+  return starts;
+}
+
+TEST(TraceFile, TakesBareListsAndNanoseconds) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json";
+  write_text(path,
+             "[ {\"ph\":\"X\",\"ts\":1712195495502094512,\"dur\":1},\n"
+             "  {\"ts\": -1.5}, {\"ts\": \"2.25\"}, {} ]");
+  EXPECT_EQ(starts_in(path),
+            (std::vector<std::int64_t>{1712195495502094512, -1500, 2250, 0}));
+}
+
+// Texts longer than what is read at once, and quotes at every border.
+TEST(TraceFile, ValuesMayCrossPieces) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json";
+  for (const std::size_t length :
+       {std::size_t{1} << 20, (std::size_t{1} << 20) - 21,
+        (std::size_t{1} << 20) - 20}) {
+    const std::string name = std::string(length, 'x') + "\\\\\\\"y";
+    write_text(path, "[{\"name\": \"" + name + "\", \"ts\": 1}, {\"ts\": 2}]");
+    EXPECT_EQ(starts_in(path), (std::vector<std::int64_t>{1000, 2000}));
+  }
+}
+
+TEST(TraceFile, DamageIsToldWithItsPlace) {
+  TraceText trace;
+  for (int i = 0; i < 100; ++i) trace.op("aten::add", 1, i * 10.0, 5);
+  const std::string good = trace.text();
+  const auto path = trace.folder() / "bad.json";
+  const auto is_told = [&](const std::string& text,
+                           std::initializer_list<std::string> parts) {
+    write_text(path, text);
+    expect_throws<IoError>([&] { scan_trace(path, [](const RawEvent&) {}); },
+                           parts);
+  };
+  is_told("", {"bad.json, byte 0", "ends early"});
+  is_told("{\"a\": 1}", {"no list of traceEvents"});
+  is_told("{\"traceEvents\": [1]}", {"byte 17", "expected an event"});
+  is_told("{\"traceEvents\": [{\"ph\": nonsense}]}", {"byte 17"});
+  is_told("{\"traceEvents\": [{}{}]}", {"byte 19", "between events"});
+  const std::size_t cut = good.size() / 2;
+  is_told(good.substr(0, cut), {"ends early", "byte "});
+  // Wherever it ends, it is told and nothing else happens.
+  for (std::size_t end = 0; end + 3 < good.size(); end += 97)
+    is_told(good.substr(0, end), {"byte "});
+  expect_throws<IoError>(
+      [&] { scan_trace(trace.folder() / "none", [](const RawEvent&) {}); },
+      {"none", "No such file"});
+}
+
+TEST(TraceFile, CompressedFilesThatEndEarlyAreTold) {
+  TraceText trace;
+  for (int i = 0; i < 1000; ++i) trace.op("aten::add", 1, i * 10.0, 5);
+  const auto path = trace.write_compressed();
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  expect_throws<IoError>([&] { scan_trace(path, [](const RawEvent&) {}); },
+                         {"ends early", "byte "});
+}
+
+}  // namespace
+}  // namespace sheaf::plan

@@ -1,0 +1,380 @@
+#include "sheaf/train/checkpoint/checkpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "sheaf/train/files/durable.hpp"
+#include "sheaf/train/files/from_root.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/missing.hpp"
+#include "tests/tensor/files/expect_same.hpp"
+
+namespace sheaf::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+TrainState make_state(std::int64_t step, std::int64_t best_step = 90) {
+  TrainState state;
+  state.step = step;
+  state.epoch = 2;
+  state.batch = 5;
+  state.seed = 42;
+  state.global_batch = 64;
+  // The second is in Latin-1, which JSON has no string for.
+  state.class_names = {"Tür", "T\xfcr", ""};
+  state.best = 0.1 + 0.2;
+  state.best_step = best_step;
+  state.best_metric = "validation_loss";
+  state.epochs_since_best = 1;
+  state.metric_sums = {0.1, 1e300, 3};
+  state.weights = {{"conv.weight", torch::full({2, 3}, double(step))},
+                   {"norm.num_batches_tracked", torch::tensor(7)},
+                   {"half", torch::ones({3}, torch::kBFloat16)}};
+  state.optimizer = {{"step/conv.weight", torch::tensor(step)},
+                     {"exp_avg/conv.weight", torch::rand({2, 3})}};
+  return state;
+}
+
+void expect_same(const TrainState& a, const TrainState& b) {
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.epoch, b.epoch);
+  EXPECT_EQ(a.batch, b.batch);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.global_batch, b.global_batch);
+  EXPECT_EQ(a.class_names, b.class_names);
+  EXPECT_EQ(a.best, b.best);
+  EXPECT_EQ(a.best_step, b.best_step);
+  EXPECT_EQ(a.best_metric, b.best_metric);
+  EXPECT_EQ(a.epochs_since_best, b.epochs_since_best);
+  EXPECT_EQ(a.has_stopped_early, b.has_stopped_early);
+  EXPECT_EQ(a.metric_sums, b.metric_sums);
+  tensor::expect_same(a.weights, b.weights);
+  tensor::expect_same(a.optimizer, b.optimizer);
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  void SetUp() override { set_log_level(LogLevel::kOff); }
+  void TearDown() override { set_log_level(LogLevel::kWarn); }
+  fs::path place(const std::string& name) const {
+    return folder_.path() / name;
+  }
+
+  TemporaryFolder folder_;
+  CheckpointFolder checkpoints_{folder_.path(), /*keep=*/2};
+};
+
+TEST_F(Checkpoint, ReadsBackTheSame) {
+  const TrainState state = make_state(100, 100);
+  checkpoints_.save(state);
+  expect_same(*checkpoints_.load_latest(), state);
+  expect_same(checkpoints_.load_step(100), state);
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000100");
+}
+
+TEST_F(Checkpoint, WithoutABestMetricToo) {
+  TrainState state = make_state(1);
+  state.best = NAN;
+  state.optimizer.clear();
+  checkpoints_.save(state);
+  EXPECT_TRUE(std::isnan(checkpoints_.load_latest()->best));
+  EXPECT_FALSE(fs::is_symlink(place("best")));
+}
+
+TEST_F(Checkpoint, NothingIsNothing) {
+  EXPECT_FALSE(checkpoints_.load_latest());
+  EXPECT_FALSE(CheckpointFolder(place("none"), 1).load_latest());
+}
+
+TEST_F(Checkpoint, KeepsTheNewestAndTheBest) {
+  for (const int step : {1, 2, 3, 4, 5})
+    checkpoints_.save(make_state(step, step == 1 ? 1 : 2));
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"best", "latest", "step-0000000002",
+                                      "step-0000000004", "step-0000000005"}));
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000002");
+  EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000005");
+}
+
+// As a kill before the links were made leaves them, or a copy without links.
+TEST_F(Checkpoint, TheStateSaysWhichIsTheBest) {
+  checkpoints_.save(make_state(1, 1));
+  checkpoints_.save(make_state(2, 2));
+  for (const bool is_gone : {false, true}) {
+    for (const char* link : {"best", "latest"}) {
+      fs::remove(place(link));
+      if (!is_gone) fs::create_symlink("step-0000000001", place(link));
+    }
+    checkpoints_.repair_links(make_state(2, 2));
+    for (const char* link : {"best", "latest"})
+      EXPECT_EQ(fs::read_symlink(place(link)), "step-0000000002");
+  }
+  fs::remove(place("best"));
+  for (const int step : {3, 4, 5}) checkpoints_.save(make_state(step, 2));
+  EXPECT_EQ(checkpoints_.load_step(2).step, 2);
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000002");
+  checkpoints_.repair_links(make_state(5, 77));  // which is not there
+  EXPECT_FALSE(fs::exists(fs::symlink_status(place("best"))));
+}
+
+// As `cp -rL` leaves it.
+TEST_F(Checkpoint, CopiesInPlaceOfLinksGiveWay) {
+  checkpoints_.save(make_state(1, 1));
+  checkpoints_.save(make_state(2, 1));
+  for (const char* link : {"best", "latest"}) {
+    const fs::path target = place(fs::read_symlink(place(link)));
+    fs::remove(place(link));
+    fs::copy(target, place(link));
+  }
+  checkpoints_.save(make_state(3, 1));
+  EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000003");
+  EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000001");
+  fs::remove(place("best"));
+  fs::create_directory(place("best"));
+  write_durably(place("best") / "notes.txt", "mine");
+  expect_throws<IoError>([&] { checkpoints_.repair_links(make_state(3, 1)); },
+                         {place("best").string(), "rename or remove"});
+  EXPECT_EQ(read_whole(place("best") / "notes.txt"), "mine");
+}
+
+TEST_F(Checkpoint, TheSameStepIsReplaced) {
+  checkpoints_.save(make_state(1));
+  TrainState again = make_state(1);
+  again.epoch = 9;
+  checkpoints_.save(again);
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
+  EXPECT_EQ(folder_.names(),
+            (std::vector<std::string>{"latest", "step-0000000001"}));
+}
+
+// Every way to spoil every file; the one before is used, and says which is bad.
+TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
+  checkpoints_.save(make_state(1));
+  for (const char* file : {"state.json", "weights.pt", "optimizer.pt"})
+    for (const char* fault : {"cut", "empty", "flip", "gone", "longer"}) {
+      SCOPED_TRACE(std::string(file) + " " + fault);
+      checkpoints_.save(make_state(2));
+      const fs::path path = place("step-0000000002") / file;
+      std::string bytes = read_whole(path);
+      const std::string kind = fault;
+      if (kind == "cut") bytes.resize(bytes.size() / 2);
+      if (kind == "empty") bytes.clear();
+      if (kind == "flip") bytes[bytes.size() / 2] ^= 1;
+      if (kind == "longer") bytes += "x";
+      if (kind == "gone")
+        fs::remove(path);
+      else
+        write_durably(path, bytes);
+      const std::string name = "step-0000000002";
+      expect_throws<IoError>([&] { checkpoints_.load(name); }, {name});
+      EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+    }
+}
+
+TEST_F(Checkpoint, NoGoodOneLeftIsAnIoError) {
+  checkpoints_.save(make_state(1));
+  write_durably(place("step-0000000001") / "weights.pt", "x");
+  EXPECT_THROW(checkpoints_.load_latest(), IoError);
+}
+
+TEST_F(Checkpoint, AnUnfinishedOneIsNotSeenAndIsCleanedUp) {
+  checkpoints_.save(make_state(1));
+  fs::create_directory(place(".unfinished-step-0000000002"));
+  write_durably(place(".unfinished-step-0000000002") / "weights.pt", "x");
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+  checkpoints_.save(make_state(3));
+  EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000002")));
+}
+
+TEST_F(Checkpoint, LaterOnesAreSetAside) {
+  for (const int step : {1, 2}) checkpoints_.save(make_state(step));
+  checkpoints_.set_aside_after(1);
+  EXPECT_EQ(checkpoints_.names(),
+            (std::vector<std::string>{"step-0000000001"}));
+  EXPECT_TRUE(fs::exists(place("bad-step-0000000002")));
+}
+
+TEST_F(Checkpoint, AFailedSaveLeavesTheOldOne) {
+  checkpoints_.save(make_state(1));
+  write_durably(place(".unfinished-step-0000000002"), "a file in the way");
+  fs::permissions(place(".unfinished-step-0000000002"), fs::perms::none);
+  checkpoints_.save(make_state(2));  // it was only a leftover
+  EXPECT_EQ(checkpoints_.load_latest()->step, 2);
+  write_durably(folder_.path() / "file", "");
+  CheckpointFolder below(folder_.path() / "file" / "x", 1);
+  EXPECT_THROW(below.save(make_state(3)), IoError);
+}
+
+TEST_F(Checkpoint, TravelsToEveryRank) {
+  const TrainState state = make_state(100);
+  comm::run_threads(3, [&](const comm::Group& group) {
+    EXPECT_FALSE(share_state(group, std::nullopt));
+    std::optional<TrainState> mine;
+    if (group.rank() == 0) mine = state;
+    expect_same(*share_state(group, mine), state);
+  });
+}
+
+// A share of make_state(), as each of the ranks has it.
+TrainState make_share(std::int64_t step, int rank, int ranks) {
+  TrainState state = make_state(step);
+  state.optimizer[1].second = torch::full({2, 3}, 0.5);
+  state.weights = share_of(state.weights, rank, ranks);
+  state.optimizer = share_of(state.optimizer, rank, ranks);
+  return state;
+}
+
+class ShardedCheckpoint : public Checkpoint {
+ protected:
+  void save(std::int64_t step, int ranks) {
+    comm::run_threads(ranks, [&](const comm::Group& group) {
+      CheckpointFolder mine(folder_.path(), /*keep=*/2);
+      mine.save_shards(group, make_share(step, group.rank(), ranks));
+    });
+  }
+
+  // What a checkpoint holds, by name.
+  static void expect_whole(const TrainState& state, std::int64_t step) {
+    TrainState wanted = make_state(step);
+    wanted.optimizer[1].second = torch::full({2, 3}, 0.5);
+    TrainState sorted = state;
+    for (TrainState* one : {&wanted, &sorted})
+      for (NamedTensors* list : {&one->weights, &one->optimizer})
+        std::sort(list->begin(), list->end(), [](const auto& a, const auto& b) {
+          return a.first < b.first;
+        });
+    expect_same(sorted, wanted);
+  }
+};
+
+TEST(ShareOf, GivesEachTensorToOneShard) {
+  NamedTensors tensors;
+  for (const int size : {0, 5, 1, 1, 100, 7, 40, 0})
+    tensors.emplace_back(std::to_string(tensors.size()), torch::ones({size}));
+  for (const int shards : {1, 2, 3, 9}) {
+    NamedTensors all;
+    for (int i = 0; i < shards; ++i)
+      for (auto& one : share_of(tensors, i, shards)) all.push_back(one);
+    tensor::expect_same(all, tensors);
+  }
+  EXPECT_EQ(share_of(tensors, 0, 2).size(), 5u);
+  EXPECT_TRUE(share_of({}, 1, 2).empty());
+}
+
+TEST_F(ShardedCheckpoint, ReadsBackTheSame) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    save(ranks, ranks);
+    expect_whole(*checkpoints_.load_latest(), ranks);
+  }
+  EXPECT_EQ(checkpoints_.names().size(), 2u);
+  EXPECT_TRUE(fs::exists(place("latest") / "optimizer-00004-of-00005.pt"));
+  // As many files as ranks of each kind, and state.json.
+  EXPECT_EQ(std::distance(fs::directory_iterator(place("latest")), {}), 11);
+}
+
+TEST_F(ShardedCheckpoint, AFaultInAnyShardIsPassedOver) {
+  save(1, 3);
+  for (const char* file :
+       {"state.json", "weights-00000-of-00003.pt", "weights-00002-of-00003.pt",
+        "optimizer-00001-of-00003.pt"})
+    for (const std::string fault : {"cut", "flip", "gone", "longer"}) {
+      SCOPED_TRACE(file + (" " + fault));
+      save(2, 3);
+      const fs::path path = place("step-0000000002") / file;
+      std::string bytes = read_whole(path);
+      if (fault == "cut") bytes.resize(bytes.size() / 2);
+      if (fault == "flip") bytes[bytes.size() / 2] ^= 1;
+      if (fault == "longer") bytes += "x";
+      fs::remove(path);
+      if (fault != "gone") write_durably(path, bytes);
+      expect_throws<IoError>([&] { checkpoints_.load("step-0000000002"); },
+                             {"step-0000000002", file});
+      expect_whole(*checkpoints_.load_latest(), 1);
+    }
+}
+
+// Another run's shards of the same names do not fit.
+TEST_F(ShardedCheckpoint, ShardsOfAnotherStepAreSeen) {
+  save(1, 2);
+  save(2, 2);
+  fs::copy_file(place("step-0000000001") / "weights-00000-of-00002.pt",
+                place("step-0000000002") / "weights-00000-of-00002.pt",
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+}
+
+TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
+  save(1, 2);
+  const TemporaryFolder elsewhere;
+  comm::run_threads(2, [&](const comm::Group& group) {
+    CheckpointFolder mine(group.rank() == 0 ? folder_.path() : elsewhere.path(),
+                          /*keep=*/2);
+    const auto save = [&] {
+      mine.save_shards(group, make_share(2, group.rank(), 2));
+    };
+    if (group.rank() == 0)
+      EXPECT_THROW(save(), FailedOnRoot);
+    else
+      expect_throws<IoError>(save, {"rank 1", elsewhere.path().string(),
+                                    "file system", "output.shards=one"});
+    // One that was left there long ago is not taken for it.
+    if (group.rank() == 1)
+      fs::create_directory(elsewhere.path() / ".unfinished-step-0000000003");
+    const auto again = [&] {
+      mine.save_shards(group, make_share(3, group.rank(), 2));
+    };
+    if (group.rank() == 0)
+      expect_throws<IoError>(again,
+                             {"rank 1", "weights-00001-of-00002.pt", "bytes"});
+    else
+      EXPECT_THROW(again(), FailedOnRoot);
+  });
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+  save(4, 2);
+  EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000003")));
+}
+
+// The first Python on the way that has torch.
+std::string python_with_torch() {
+  for (const std::string python : {"python3", "/usr/bin/python3"})
+    if (std::system((python + " -c 'import torch' 2>/dev/null").c_str()) == 0)
+      return python;
+  return "";
+}
+
+TEST_F(Checkpoint, PythonReadsTheWeights) {
+  const std::string python = python_with_torch();
+  if (python.empty()) SHEAF_SKIP_MISSING("Python has no torch");
+  checkpoints_.save(make_state(5));
+  const std::string script = "import torch; d = torch.load('" +
+                             place("latest").string() +
+                             "/weights.pt'); assert list(d) == ['conv.weight', "
+                             "'norm.num_batches_tracked', 'half'], d; "
+                             "assert (d['conv.weight'] == 5).all(); "
+                             "assert d['half'].dtype == torch.bfloat16";
+  EXPECT_EQ(std::system((python + " -c \"" + script + "\"").c_str()), 0);
+}
+
+TEST_F(ShardedCheckpoint, PythonReadsEachShard) {
+  const std::string python = python_with_torch();
+  if (python.empty()) SHEAF_SKIP_MISSING("Python has no torch");
+  save(5, 2);
+  const std::string script =
+      "import torch; d = [torch.load('" + place("latest").string() +
+      "/weights-0000%d-of-00002.pt' % i) for i in (0, 1)]; "
+      "assert sorted(list(d[0]) + list(d[1])) == ['conv.weight', 'half', "
+      "'norm.num_batches_tracked'], d; assert d[0] and d[1]; "
+      "assert (d[0]['conv.weight'] == 5).all()";
+  EXPECT_EQ(std::system((python + " -c \"" + script + "\"").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace sheaf::train
