@@ -23,6 +23,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/host/flight.hpp"
 #include "sheaf/halo/halo_exchange.hpp"
@@ -152,9 +153,9 @@ class Neighbours {
 
 template <class Body>
 double microseconds(int repeats, Body body) {
-  const std::int64_t since = comm::now_ns();
+  const std::int64_t since = now_ns();
   for (int i = 0; i < repeats; ++i) body();
-  return static_cast<double>(comm::now_ns() - since) / repeats / 1000;
+  return static_cast<double>(now_ns() - since) / repeats / 1000;
 }
 
 struct Times {

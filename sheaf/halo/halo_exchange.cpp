@@ -6,6 +6,7 @@
 #include "sheaf/halo/halo_exchange.hpp"
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/halo/halo_channels.hpp"
 #include "sheaf/halo/strided.hpp"
 
@@ -111,10 +112,10 @@ void HaloExchange::collect(const Handle& handle,
     for (std::size_t i = 0; i < in.size(); ++i) {
       const Box& box = in[i].box;
       const bool is_here = lines.is_here(handle.round_, i);
-      const std::int64_t since = is_here ? 0 : comm::now_ns();
+      const std::int64_t since = is_here ? 0 : now_ns();
       const ConstView message =
           lines.wait(watch, handle.round_, i, sent.outer, box);
-      if (!is_here) counters_.wait_ns += comm::now_ns() - since;
+      if (!is_here) counters_.wait_ns += now_ns() - since;
       consume(box, message);
       counters_.bytes_read += sent.planes() * box.volume() *
                               static_cast<std::int64_t>(element_bytes_);

@@ -108,6 +108,24 @@ def folder_faults(names):
     return faults
 
 
+def manual_faults(root):
+    """Layers and rooms that docs/architecture.md does not name."""
+    path = "docs/architecture.md"
+    try:
+        text = tree.text_of(root, path)
+    except FileNotFoundError:
+        return []
+    wanted = [(layer, f"`{layer}`") for layer in BELOW]
+    faults = [f"{path}: the layer {layer} is not named"
+              for layer, word in wanted if word not in text]
+    for layer, rooms in ROOMS.items():
+        start = text.find(f"| `{layer}/` |")
+        table = text[start:text.find("\n\n", start)] if start >= 0 else ""
+        faults += [f"{path}: the room {room} of {layer} is not named"
+                   for room in rooms if f"| `{room}` |" not in table]
+    return faults
+
+
 def fault_of(name, quote, included):
     """What is wrong with `name` including `included`, or None."""
     layer, target = layer_of(name), layer_of(included)
@@ -140,7 +158,7 @@ def fault_of(name, quote, included):
 
 def check(root):
     names = tree.files_of(root, *SUFFIXES)
-    findings = folder_faults(names)
+    findings = folder_faults(names) + manual_faults(root)
     for name in names:
         layer = layer_of(name)
         if layer is not None and layer not in BELOW:

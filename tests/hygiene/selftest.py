@@ -114,6 +114,20 @@ class Layers(HygieneTest):
         self.expect_fault("comm has no room attic", layers.check,
                           {"tests/comm/attic/a_test.cpp": ""})
 
+    def test_the_manual_names_layers_and_rooms(self):
+        layer_names = "".join(f"`{layer}` " for layer in layers.BELOW)
+        tables = "".join(
+            f"\n\n| `{layer}/` | holds |\n" + "".join(
+                f"| `{room}` | |\n" for room in rooms)
+            for layer, rooms in layers.ROOMS.items())
+        manual = "docs/architecture.md"
+        whole = layer_names + tables + "\n\n"
+        self.expect_clean(layers.check, {manual: whole})
+        self.expect_fault("the layer topo is not named", layers.check,
+                          {manual: whole.replace("`topo`", "")})
+        self.expect_fault("the room kernels of comm", layers.check,
+                          {manual: whole.replace("| `kernels` |", "")})
+
     def test_an_unknown_layer_and_a_bare_name_are_told(self):
         self.expect_fault("not in layers.py", layers.check,
                           self.include("sheaf/new/a.hpp", "<vector>"))

@@ -94,7 +94,7 @@ int connect_within(std::uint32_t address, std::uint16_t port,
   return fd;
 }
 
-void list_addresses(MonitorAddress& address) {
+void add_addresses_of_host(MonitorAddress& address) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return;
   // Loopback last: it serves hosts that are only pretended.
@@ -125,7 +125,7 @@ int listen_for_peers(MonitorAddress& address) {
   address.port = name.sin_port;
   std::random_device random;
   address.token = (std::uint64_t{random()} << 32) | random();
-  list_addresses(address);
+  add_addresses_of_host(address);
   return fd;
 }
 

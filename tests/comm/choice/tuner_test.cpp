@@ -113,7 +113,7 @@ void explore(const std::vector<std::string>& hosts, std::size_t count,
           ASSERT_EQ(data.front(), static_cast<float>(size * (size + 1) / 2));
           ASSERT_EQ(data.back(), data.front());
         }
-        EXPECT_EQ(group.core().tuner().is_measuring(), false);
+        EXPECT_EQ(Tuner::of(group.core()).is_measuring(), false);
       },
       topo::parse_options("-mode p"));
 }
@@ -162,8 +162,8 @@ TEST_F(TunerTest, LaterRunsBeginWithTheBest) {
         GroupCore& core = group.core();
         for (int i = 0; i < 3; ++i) {
           const Choice choice =
-              core.tuner().choose(DType::kF32, 4096, over({3}));
-          EXPECT_FALSE(core.tuner().is_measuring());
+              Tuner::of(core).choose(DType::kF32, 4096, over({3}));
+          EXPECT_FALSE(Tuner::of(core).is_measuring());
           const std::lock_guard lock(mutex);
           taken.insert(text_of(choice, core.layout()));
         }
@@ -182,8 +182,8 @@ TEST_F(TunerTest, AgreesOnTheLeastTimeOfTheSlowestRank) {
         const auto count = static_cast<int>(list.size());
         for (int i = 0; i < kTuningRounds * count; ++i) {
           const Choice choice =
-              core.tuner().choose(DType::kF32, 1024, over({3}));
-          ASSERT_TRUE(core.tuner().is_measuring());
+              Tuner::of(core).choose(DType::kF32, 1024, over({3}));
+          ASSERT_TRUE(Tuner::of(core).is_measuring());
           EXPECT_EQ(text_of(choice, core.layout()),
                     text_of(list[static_cast<std::size_t>(i % count)],
                             core.layout()));
@@ -192,17 +192,18 @@ TEST_F(TunerTest, AgreesOnTheLeastTimeOfTheSlowestRank) {
           std::int64_t ns = 1000;
           if (i % count == 0) ns = group.rank() == 2 ? 5000 : 1;
           if (i == count + 2) ns = 500;
-          core.tuner().note(1024, ns);
+          Tuner::of(core).note(1024, ns);
         }
-        const Choice best = core.tuner().choose(DType::kF32, 1000, over({3}));
-        EXPECT_FALSE(core.tuner().is_measuring());
+        const Choice best =
+            Tuner::of(core).choose(DType::kF32, 1000, over({3}));
+        EXPECT_FALSE(Tuner::of(core).is_measuring());
         EXPECT_EQ(text_of(best, core.layout()),
                   text_of(list[2], core.layout()));
         // Another type and another size are explored for themselves.
-        core.tuner().choose(DType::kF64, 1024, over({3}));
-        EXPECT_TRUE(core.tuner().is_measuring());
-        core.tuner().choose(DType::kF32, 1025, over({3}));
-        EXPECT_TRUE(core.tuner().is_measuring());
+        Tuner::of(core).choose(DType::kF64, 1024, over({3}));
+        EXPECT_TRUE(Tuner::of(core).is_measuring());
+        Tuner::of(core).choose(DType::kF32, 1025, over({3}));
+        EXPECT_TRUE(Tuner::of(core).is_measuring());
       },
       topo::parse_options("-mode p"));
 }

@@ -18,6 +18,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/host.hpp"
+#include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/ddl/plain_mpi.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/host/flight.hpp"
@@ -65,7 +66,7 @@ void kill_soon(int rank, unsigned seed) {
   const std::chrono::microseconds delay(seed % 3000);
   std::thread([=] {
     std::this_thread::sleep_for(delay);
-    say(rank, concat("goes at ", comm::now_ns()));
+    say(rank, concat("goes at ", now_ns()));
     kill(getpid(), SIGKILL);
   }).detach();
 }
@@ -82,7 +83,7 @@ bool go(const comm::Group& world, const Plan& plan) {
     kill_soon(world.rank(), plan.seed);
     return false;
   }
-  say(world.rank(), concat("goes at ", comm::now_ns()));
+  say(world.rank(), concat("goes at ", now_ns()));
   if (plan.way == "exit") std::exit(0);
   if (plan.way == "throw") throw std::runtime_error("no more");
   if (plan.way == "full") write_to_full_disk();
@@ -113,7 +114,7 @@ int run(int argc, char** argv) {
     try {
       repeat(world, plan);
     } catch (const std::exception& error) {
-      const auto now = comm::now_ns();
+      const auto now = now_ns();
       const auto outcome = test::outcome_of([] { throw; });
       say(world.rank(), concat("heard at ", now, " ", outcome));
       throw;
