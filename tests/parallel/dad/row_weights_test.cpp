@@ -24,14 +24,14 @@ at::Tensor rows(int rank, int seed) {
                    at::TensorOptions(at::kDouble));
 }
 
-struct Pair {
+struct TwoLayers {
   std::shared_ptr<torch::nn::LinearImpl> first, second;
   std::vector<at::Tensor> parameters() const {
     return {first->weight, first->bias, second->weight, second->bias};
   }
 };
 
-Pair make_pair() {
+TwoLayers make_two_layers() {
   const std::function make = [] {
     return std::make_shared<torch::nn::LinearImpl>(kWide, kWide);
   };
@@ -43,7 +43,7 @@ using Call = std::function<at::Tensor(const at::Tensor&)>;
 using Loss = std::function<at::Tensor(const Call&, const Call&, int rank)>;
 
 std::vector<at::Tensor> expected_gradients(const Loss& loss) {
-  const Pair nets = make_pair();
+  const TwoLayers nets = make_two_layers();
   double total = 0;
   at::Tensor sum;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -67,7 +67,7 @@ void expect_weighted_once(const Loss& loss) {
   for (const DadMode mode : {DadMode::kDad, DadMode::kEdad})
     for (const Route route : {Route::kDad, Route::kGradient})
       run_threads(kRanks, [&](const Group& group) {
-        const Pair nets = make_pair();
+        const TwoLayers nets = make_two_layers();
         DadOptions options{.mode = mode};
         if (route == Route::kGradient) options.routes["weight"] = route;
         DadParallel first(nets.first, group, options);
@@ -121,7 +121,7 @@ TEST(RowWeights, GradientPenalties) {
 // What the program sees of gradients is its own rank's, as without a wrapper.
 TEST(RowWeights, GradientsOfInputsAreNotWeighted) {
   run_threads(kRanks, [](const Group& group) {
-    const Pair nets = make_pair();
+    const TwoLayers nets = make_two_layers();
     DadParallel model(nets.first, group);
     const at::Tensor x = rows(group.rank(), 40).set_requires_grad(true);
     const auto slope = [&](at::Tensor y) {
