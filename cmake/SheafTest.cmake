@@ -99,9 +99,11 @@ function(sheaf_add_rank_test name label ranks launcher)
   add_test(NAME "${name}" COMMAND ${${launcher}} -n ${ranks} ${ARGN})
   math(EXPR limit "${SHEAF_TEST_TIMEOUT} - 10")
   set(environment ${SHEAF_RANK_ENVIRONMENT} MPIEXEC_TIMEOUT=${limit})
+  # They run one at a time, so they begin first (COST). One that asked for more
+  # processors would wait until all tests that need one are through.
   set_tests_properties("${name}" PROPERTIES
-    TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${label} PROCESSORS ${ranks}
-    RESOURCE_LOCK ranks ENVIRONMENT "${environment}")
+    TIMEOUT ${SHEAF_TEST_TIMEOUT} LABELS ${label} RESOURCE_LOCK ranks COST 100
+    ENVIRONMENT "${environment}")
 endfunction()
 
 # The rank tests of `layer` as a program linked to MPICH in place of the MPI
@@ -143,7 +145,11 @@ function(sheaf_rank_tests layer)
     $<TARGET_OBJECTS:ranks_${layer}_objects> ${SHEAF_TEST_SUPPORT})
   set_target_properties(ranks_${layer} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(ranks_${layer} PRIVATE sheaf::${layer} GTest::gtest)
-  foreach(ranks 1 2 3 4)
+  set(numbers 1 2 3 4)
+  if(layer IN_LIST SHEAF_TORCH_LAYERS)
+    set(numbers 2 3 4)  # one rank alone is tested with ranks as threads
+  endif()
+  foreach(ranks IN LISTS numbers)
     sheaf_add_rank_test("${layer}: ranks np=${ranks}" ${layer}
       ${ranks} SHEAF_LAUNCH $<TARGET_FILE:ranks_${layer}>)
   endforeach()
