@@ -6,8 +6,8 @@
 
 namespace sheaf::data {
 
-// Runs body(), which needs so many bytes. Where this host has not so many at
-// all, and where body() finds none, UsageError says what text() returns.
+// Runs body(), which allocates about `bytes`. UsageError with text() if that is
+// more than the host's memory, or if an allocation in body() fails.
 void with_memory(double bytes, const std::function<std::string()>& text,
                  const std::function<void()>& body);
 
