@@ -23,7 +23,7 @@ void wait_for(Transport& transport, std::vector<Request>& requests,
     if (std::chrono::steady_clock::now() > deadline)
       throw TimeoutError(concat("rank ", transport.rank(),
                                 ": start-up timed out after ", timeout.count(),
-                                " ms; no word from rank",
+                                " ms; no message from rank",
                                 transport.rank() == 0 ? missing : " 0",
                                 "; check that every rank calls init"));
     std::this_thread::sleep_for(std::chrono::microseconds(50));

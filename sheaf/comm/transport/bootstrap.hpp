@@ -1,5 +1,5 @@
 #pragma once
-// The first exchange between ranks, before there are groups.
+// The first exchange between ranks, before any group exists.
 
 #include <chrono>
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace sheaf::comm {
 
-// Every rank gives `bytes` bytes; the result holds all of them in the order of
-// ranks. Through rank 0. TimeoutError names the ranks that are missing.
+// Gathers `bytes` bytes from every rank on all ranks, in rank order, through
+// rank 0. Every rank must call it. Throws TimeoutError, which names the missing
+// ranks.
 std::vector<std::byte> bootstrap_all_gather(Transport& transport,
                                             const void* data, std::size_t bytes,
                                             std::chrono::milliseconds timeout);

@@ -5,10 +5,11 @@
 namespace sheaf::comm {
 namespace {
 
-// Ignored by default, and by libraries that do not use out-of-band data.
+// This signal is ignored by default. Libraries that do not use out-of-band data
+// ignore it, too.
 constexpr int kSignal = SIGURG;
 
-// Where this thread goes when it is interrupted; null outside of calls.
+// Jump target of this thread when it is interrupted; null outside of calls.
 thread_local sigjmp_buf* way_out = nullptr;
 
 void leave_call(int /*signal*/) {
@@ -18,11 +19,11 @@ void leave_call(int /*signal*/) {
   }
 }
 
-// Only when it is needed: a program may use the signal itself.
+// Called only when needed, because the program may use the signal itself.
 void install_handler() {
   struct sigaction action {};
   action.sa_handler = leave_call;
-  action.sa_flags = SA_NODEFER;  // the jump does not unblock it
+  action.sa_flags = SA_NODEFER;  // the jump would leave the signal blocked
   sigaction(kSignal, &action, nullptr);
 }
 

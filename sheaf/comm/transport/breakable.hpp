@@ -1,9 +1,8 @@
 #pragma once
-// Calls of a C library that may never return, and the way out of them: MPI
-// was seen to stay in its own event loop for ever after a peer had died.
-// Another thread interrupts the call with a signal, whose handler jumps back
-// to before it. The library is in no state to be called again after that, and
-// it is not.
+// Interrupts calls of a C library that may never return: MPI can stay in its
+// event loop forever after a peer has died. Another thread sends a signal to
+// the caller, and the signal handler jumps back to before the call. The library
+// is then in an undefined state and is not called again.
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,9 +15,9 @@ namespace sheaf::comm {
 
 class Breakable {
  public:
-  // Runs fn, which holds nothing that would have to be destroyed: one call of
-  // the library. One thread at a time. False when the call was interrupted,
-  // then or before; reason() says why.
+  // Runs `fn`, one call of the library. Since it may be left by a jump, it must
+  // not hold objects with destructors. One thread at a time. Returns false if
+  // this or an earlier call was interrupted; reason() gives the cause.
   template <class Fn>
   bool run(Fn fn) {
     return run([](void* context) { (*static_cast<Fn*>(context))(); }, &fn);
@@ -26,19 +25,19 @@ class Breakable {
   bool is_broken() const { return is_broken_.load(std::memory_order_acquire); }
   const std::string& reason() const { return reason_; }
 
-  // For the thread that watches: a number of the call under way, 0 when there
-  // is none.
+  // For the watching thread: the number of the call in progress, 0 if there is
+  // none.
   std::uint64_t call() const {
     const std::uint64_t number = calls_.load(std::memory_order_acquire);
     return number % 2 ? number : 0;
   }
-  // Interrupts the call that has this number, if it is still under way.
+  // Interrupts the call with this number, if it is still in progress.
   void interrupt(std::uint64_t call, const std::string& reason);
 
  private:
   bool run(void (*fn)(void*), void* context);
 
-  std::atomic<std::uint64_t> calls_{0};  // odd while one is under way
+  std::atomic<std::uint64_t> calls_{0};  // odd while a call is in progress
   std::atomic<bool> is_broken_{false};
   std::atomic<pthread_t> caller_{};
   std::string reason_;  // set before is_broken_

@@ -11,7 +11,7 @@
 namespace sheaf::comm {
 namespace {
 
-// 0 where there is none, or no number.
+// The value of an environment variable; 0 if it is not set or not a number.
 int number_in(const char* variable) {
   const char* text = std::getenv(variable);
   return text ? std::atoi(text) : 0;
@@ -20,9 +20,9 @@ int number_in(const char* variable) {
 [[noreturn]] void refuse_lone_mpi(const std::string& reason) {
   throw UsageError(concat(
       reason,
-      ", but MPI_Init found one: the program's MPI does not understand this "
+      ", but MPI_Init found one: the program's MPI does not support this "
       "launcher. Start the program with sheaf run, or with the mpirun of the "
-      "MPI that Sheaf was built with; under srun without MPI's help "
+      "MPI that Sheaf was built with; under srun without MPI support "
       "(srun --mpi=none), sheaf::tensor::init needs no MPI"));
 }
 
@@ -33,7 +33,7 @@ void check_alone_in_mpi() {
     if (number_in(size) > 1)
       refuse_lone_mpi(concat("the launcher has started ", number_in(size),
                              " ranks (", size, ")"));
-    return;  // the innermost launcher has the last word
+    return;  // the variables of the innermost launcher decide
   }
   if (number_in("PMIX_RANK") > 0)
     refuse_lone_mpi(concat("the launcher has started this process as rank ",
@@ -43,11 +43,11 @@ void check_alone_in_mpi() {
                            task->tasks_from, ")"));
 }
 
-// Launchers of which Sheaf knows no more than that they are there.
+// Launchers that Sheaf detects but does not support.
 struct Launcher {
   const char* name;
   const char* rank;
-  const char* size;  // of ranks, or of those on this host
+  const char* size;  // number of ranks, in total or on this host
 };
 constexpr Launcher kLaunchers[]{
     {"flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
@@ -60,10 +60,11 @@ void check_other_launchers() {
     SHEAF_CHECK(number_in(rank) == 0 && number_in(size) <= 1, name,
                 " has started several ranks (", rank, "=", number_in(rank),
                 ", ", size, "=", number_in(size),
-                "), and each would be alone. Start the program by sheaf run or "
+                "), but each would run on its own. Start the program with "
+                "sheaf run or "
                 "mpirun; or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT "
                 "and call sheaf::tensor::init; or set RANK=0 and WORLD_SIZE=1 "
-                "if each is to be alone");
+                "if each rank should run on its own");
   }
 }
 
@@ -73,9 +74,9 @@ void check_alone_without_mpi() {
   const char* const rank = std::getenv("RANK");
   const int size = number_in("WORLD_SIZE");
   SHEAF_CHECK(size <= 1, "WORLD_SIZE=", size,
-              " specifies more than one rank, and ",
+              " specifies more than one rank, but ",
               rank ? "this program does not read torchrun's variables; "
-                     "call sheaf::tensor::init, or start it by sheaf run or "
+                     "call sheaf::tensor::init, or start it with sheaf run or "
                      "mpirun"
                    : "RANK is not set; set it to this process's rank, or "
                      "unset WORLD_SIZE");
@@ -84,11 +85,12 @@ void check_alone_without_mpi() {
       !task || task->tasks == 1, "srun has started ", task ? task->tasks : 0,
       " tasks (", task ? task->tasks_from : "", "), of which this is number ",
       task ? task->rank : 0,
-      ", and each would be alone. Call sheaf::tensor::init, which needs no "
-      "MPI; or start the program once in the batch script by sheaf run or "
-      "mpirun; or set RANK=0 and WORLD_SIZE=1 if each task is to be alone");
+      ", but each would run on its own. Call sheaf::tensor::init, which needs "
+      "no MPI; or start the program once in the batch script with sheaf run or "
+      "mpirun; or set RANK=0 and WORLD_SIZE=1 if each task should run on its "
+      "own");
   SHEAF_CHECK(!rank || std::getenv("WORLD_SIZE"), "RANK=", rank ? rank : "",
-              " is set, and WORLD_SIZE is not; set it to the number of ranks, "
+              " is set, but WORLD_SIZE is not; set it to the number of ranks, "
               "or unset RANK");
 }
 

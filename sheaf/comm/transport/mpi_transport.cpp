@@ -1,11 +1,12 @@
-// The transport over MPI. One duplicate of MPI_COMM_WORLD carries everything;
-// one lock makes MPI_THREAD_SERIALIZED enough, which keeps MPI as fast as in a
+// The transport over MPI. All messages use one duplicate of MPI_COMM_WORLD. One
+// lock makes MPI_THREAD_SERIALIZED sufficient, which keeps MPI as fast as in a
 // single-threaded program.
 //
-// Messages travel in parts below the size from which the library asks the
-// receiver first (rendezvous). Over TCP the answer queues behind the data that
-// goes the other way, so that the two directions of a link take turns: half
-// the bandwidth. Parts in flight together fill both.
+// Messages are split into parts below the eager limit, so that the library
+// never uses its rendezvous protocol. Over TCP, rendezvous answers queue behind
+// the data of the opposite direction, so that the two directions of a link
+// alternate, which halves the bandwidth. Several parts in flight use both
+// directions at once.
 
 #include <signal.h>
 
@@ -25,7 +26,7 @@
 namespace sheaf::comm {
 namespace {
 
-// How long after a send the library is helped along often.
+// Time after a send in which progress() reports that it should be called often.
 constexpr std::int64_t kLatelyNs = 100'000'000;
 constexpr Tag kHighestTag = (1u << 28) - 1;
 
@@ -40,7 +41,7 @@ constexpr std::size_t kPartBytes = 60 << 10;  // btl_tcp_eager_limit: 64 KiB
 constexpr std::size_t kPartBytes = 14 << 10;  // MPICH: 16 KiB
 #endif
 
-// The parts of a message under way, with what a receive expects.
+// The parts of a message in transit and, for a receive, the expected size.
 struct Pending {
   std::vector<MPI_Request> parts;
   bool is_receive = false;
@@ -77,7 +78,7 @@ MPI_User_function* halves_function(ReduceOp op) {
   }
 }
 
-// An MPI_Op; those for 16-bit floats are ours, and freed.
+// An MPI_Op. Those for 16-bit floats are user-defined and freed here.
 class Operation {
  public:
   Operation(DType dtype, ReduceOp op) : owned_(is_half(dtype)) {
@@ -101,9 +102,9 @@ class Operation {
   bool owned_;
 };
 
-// The library writes to connections whose other end has died, and the signal
-// for that would end this rank before it can say who died. What the program
-// chose itself stays.
+// MPI writes to connections whose other end has died. SIGPIPE would then end
+// this rank before it can report the death. A handler set by the program is
+// kept.
 void ignore_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
@@ -126,7 +127,7 @@ class MpiTransport final : public Transport {
             "MPI_Init_thread");
       owns_mpi_ = true;
     }
-    SHEAF_CHECK(provided >= MPI_THREAD_SERIALIZED, "MPI gives thread level ",
+    SHEAF_CHECK(provided >= MPI_THREAD_SERIALIZED, "MPI provides thread level ",
                 provided, ", Sheaf needs MPI_THREAD_SERIALIZED (",
                 MPI_THREAD_SERIALIZED,
                 "); call MPI_Init_thread with it, or let Sheaf start MPI");
@@ -198,7 +199,8 @@ class MpiTransport final : public Transport {
     if (!request) return;
     const std::lock_guard lock(mutex_);
     auto* pending = as_pending(request);
-    // What a broken library still has in hand may be written at any time.
+    // After an interrupted call, MPI may still access the request, so it is
+    // leaked.
     library_.run([pending] {
       for (MPI_Request& part : pending->parts) {
         if (part == MPI_REQUEST_NULL) continue;
@@ -233,7 +235,7 @@ class MpiTransport final : public Transport {
                         &status);
     });
     if (!there) return std::nullopt;
-    int bytes = 0;  // letters are smaller than a part
+    int bytes = 0;  // probed messages are smaller than a part
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     return Arrived{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
   }
@@ -258,7 +260,7 @@ class MpiTransport final : public Transport {
   Breakable* breakable() override { return &library_; }
 
   void finalize(bool clean) override {
-    // After a peer's death MPI_Finalize may wait for it for ever.
+    // After a peer has died, MPI_Finalize may wait for it forever.
     if (!clean || comm_ == MPI_COMM_NULL) return;
     const std::lock_guard lock(mutex_);
     int finalized = 0;
@@ -279,13 +281,13 @@ class MpiTransport final : public Transport {
     request.clear();
   }
 
-  // One call of MPI. Caller holds the lock.
+  // Makes one MPI call. The caller must hold the lock.
   template <class Fn>
   void call(const char* name, Fn fn) {
     int code = MPI_SUCCESS;
     if (!library_.run([&] { code = fn(); }))
       throw TransportError(
-          concat(name, " does not return: ", library_.reason()));
+          concat(name, " did not return: ", library_.reason()));
     check(code, name);
   }
 
@@ -300,7 +302,7 @@ class MpiTransport final : public Transport {
     } while (at < bytes);
   }
 
-  // Whether all parts have ended. Caller holds the lock.
+  // Whether all parts are complete. The caller must hold the lock.
   bool test_parts(Pending& pending) {
     const auto count = static_cast<int>(pending.parts.size());
     std::vector<int>& indices = indices_;
@@ -359,7 +361,7 @@ class MpiTransport final : public Transport {
   std::mutex mutex_;
   Breakable library_;
   std::atomic<std::int64_t> last_send_ns_{0};
-  std::vector<int> indices_;  // of MPI_Testsome, under the lock
+  std::vector<int> indices_;  // for MPI_Testsome, protected by mutex_
   std::vector<MPI_Status> statuses_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;

@@ -1,7 +1,7 @@
 #pragma once
-// Sheaf's element types and reductions in MPI's words. Only mpi_*.cpp may
-// include it, and it is not installed: a program that links Sheaf need not
-// know MPI.
+// Maps element types and reductions to MPI. Only mpi_*.cpp may include this
+// header, and it is not installed: programs that link Sheaf do not need the MPI
+// headers.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -14,11 +14,11 @@
 
 namespace sheaf::comm {
 
-// MPI has no 16-bit floats: they travel as 16-bit integers.
+// MPI has no 16-bit floats; they are sent as 16-bit integers.
 MPI_Datatype mpi_type(DType dtype);
 
-// MPI's own reduction, for types that MPI knows. Bools are reduced logically;
-// MPI has no average, kAvg gives the sum.
+// The built-in MPI reduction, for types that MPI supports. Booleans use logical
+// operations. MPI has no average: kAvg maps to the sum.
 MPI_Op mpi_op(ReduceOp op, DType dtype);
 
 std::string mpi_error_text(int code);

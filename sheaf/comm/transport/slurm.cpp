@@ -12,7 +12,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Above are batch scripts, interactive shells and the like.
+// Higher step numbers are reserved for batch scripts, interactive shells etc.
 constexpr std::int64_t kMostSteps = 0xfffffff0;
 constexpr std::size_t kMostHosts = 1 << 16;
 constexpr std::uint16_t kFirstPort = 10000;
@@ -35,13 +35,13 @@ std::optional<std::int64_t> digits(std::string_view text) {
 std::int64_t slurm_number(const char* name) {
   const std::string text = slurm_variable(name);
   const auto value = digits(text);
-  SHEAF_CHECK(value, name, "='", text, "' is not a number from 0 up, which ",
-              "Slurm would set; start the program by srun, or set RANK, "
+  SHEAF_CHECK(value, name, "='", text, "' is not a non-negative number, as ",
+              "Slurm would set; start the program with srun, or set RANK, "
               "WORLD_SIZE, MASTER_ADDR and MASTER_PORT yourself");
   return *value;
 }
 
-// A number of a normal step, which srun starts.
+// The number of the job step, if it is a normal one started by srun.
 std::optional<std::int64_t> step_of_job() {
   for (const char* name : {"SLURM_STEP_ID", "SLURM_STEPID"})
     if (const auto step = digits(slurm_variable(name)))
@@ -49,7 +49,7 @@ std::optional<std::int64_t> step_of_job() {
   return std::nullopt;
 }
 
-// srun --pty starts a shell as task 0, whose children are no tasks.
+// srun --pty starts a shell as task 0; its child processes are not tasks.
 bool is_in_terminal_shell(int rank) {
   const bool has_terminal = std::getenv("SLURM_PTY_PORT") != nullptr;
   const bool is_task = slurm_variable("SLURM_TASK_PID") == concat(::getpid());
@@ -87,7 +87,7 @@ std::vector<std::string> numbers_of(std::string_view range,
   return numbers;
 }
 
-// Every name of `names` followed by every one of `ends`.
+// All concatenations of an element of `names` and an element of `ends`.
 std::vector<std::string> combined(const std::vector<std::string>& names,
                                   const std::vector<std::string>& ends,
                                   std::string_view list) {
@@ -99,14 +99,14 @@ std::vector<std::string> combined(const std::vector<std::string>& names,
   return result;
 }
 
-// The hosts of one entry, which may have several brackets.
+// Expands one entry, which may contain several brackets.
 std::vector<std::string> hosts_of(std::string_view entry,
                                   std::string_view list) {
   std::vector<std::string> hosts{""};
   while (!entry.empty()) {
     const std::size_t open = entry.find('[');
     const std::string_view plain = entry.substr(0, open);
-    if (plain.find(']') != plain.npos) refuse_list(list, "has a ']' too much");
+    if (plain.find(']') != plain.npos) refuse_list(list, "has an extra ']'");
     hosts = combined(hosts, {std::string(plain)}, list);
     if (open == entry.npos) break;
     const std::size_t close = entry.find(']', open);
@@ -122,7 +122,7 @@ std::vector<std::string> hosts_of(std::string_view entry,
   return hosts;
 }
 
-// The entries between commas that are not in brackets.
+// Splits the list at the commas outside of brackets.
 std::vector<std::string_view> entries_of(std::string_view list) {
   std::vector<std::string_view> entries;
   std::size_t begin = 0;
@@ -150,7 +150,7 @@ std::optional<SlurmTask> slurm_task() {
   task.tasks = static_cast<int>(slurm_number(task.tasks_from.c_str()));
   SHEAF_CHECK(task.rank < task.tasks, "SLURM_PROCID=", task.rank, " but ",
               task.tasks_from, "=", task.tasks,
-              "; start the program by srun, or unset Slurm's variables");
+              "; start the program with srun, or unset Slurm's variables");
   task.job = slurm_number(first_set({"SLURM_JOB_ID", "SLURM_JOBID"}));
   task.nodes_from = first_set(
       {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"});

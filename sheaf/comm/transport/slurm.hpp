@@ -1,5 +1,6 @@
 #pragma once
-// What Slurm's variables say to a process that srun has started.
+// Reads the environment variables that Slurm sets for processes started by
+// srun.
 
 #include <cstdint>
 #include <optional>
@@ -13,26 +14,26 @@ namespace sheaf::comm {
 struct SlurmTask {
   int rank = 0;
   int tasks = 1;
-  std::string tasks_from{};  // the variable with that number
+  std::string tasks_from{};  // the variable that `tasks` was read from
   std::int64_t job = 0;
   std::int64_t step = 0;
   std::string nodes{};       // such as "node[01-03,7]"; task 0 is on the first
-  std::string nodes_from{};  // the variable with that list
-  // Of a job of several components, each with a node list of its own.
+  std::string nodes_from{};  // the variable that `nodes` was read from
+  // The job has several components, each with its own node list.
   bool is_heterogeneous = false;
 };
 
-// The task that this process is, or nothing outside of a job step: Slurm also
-// sets the job's number of tasks in batch scripts and in shells of salloc,
-// which it starts once. UsageError when variables of a step are broken.
+// The Slurm task of this process, or nullopt outside of a job step: Slurm also
+// sets the number of tasks in batch scripts and salloc shells, of which only
+// one runs. Throws UsageError if the variables of a step are invalid.
 std::optional<SlurmTask> slurm_task();
 
-// A port from 10000 to 29999, below those that the kernel gives away: the same
-// on all tasks of a step, and another for steps that run at the same time.
+// A port from 10000 to 29999, below the kernel's ephemeral ports: the same on
+// all tasks of a step, and different for steps that run at the same time.
 std::uint16_t port_of(const SlurmTask& task);
 
 // The hosts of a list such as "a1,node[01-03,7],r[0-1]n[2-3]-ib", in order.
-// UsageError says what is wrong with a list.
+// Throws UsageError, which describes the fault, if the list is invalid.
 std::vector<std::string> expand_node_list(std::string_view list);
 
 }  // namespace sheaf::comm

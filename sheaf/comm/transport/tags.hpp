@@ -1,6 +1,6 @@
 #pragma once
-// How the 28 bits of a tag are shared out: 3 bits of kind, 10 of group, 15 of
-// place within an operation.
+// Layout of the 28 bits of a tag: 3 bits for the kind, 10 for the group, and 15
+// for the place within an operation.
 
 #include "sheaf/comm/transport/transport.hpp"
 
@@ -10,9 +10,11 @@ enum class TagKind : Tag {
   kData,       // pieces of a collective
   kGuard,      // fingerprints between hosts
   kLetter,     // headers of point-to-point messages
-  kEnclosure,  // their contents, when large
+  kEnclosure,  // contents of large point-to-point messages
   kBootstrap,
-  kEnd  // as kData, of the end of a program: others may be in another call
+  // Like kData, for the end of a program, when other ranks may be in another
+  // call.
+  kEnd
 };
 
 inline constexpr Tag kPlaceMask = (1u << 15) - 1;

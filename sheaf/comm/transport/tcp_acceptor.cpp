@@ -12,7 +12,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Peers say hello at once; strangers may say nothing at all.
+// Peers send their hello immediately; other programs may send nothing.
 constexpr auto kHelloTimeout = std::chrono::milliseconds(1000);
 
 }  // namespace
@@ -50,9 +50,9 @@ void TcpAcceptor::greet(Socket socket) {
                        theirs.token == mine_.token &&
                        theirs.size == mine_.size && theirs.rank >= 0 &&
                        theirs.rank < mine_.size && theirs.rank != mine_.rank;
-  if (!is_peer || !write_all(socket.fd(), &mine_, sizeof mine_)) return;
+  if (!is_peer) return;
   prepare(socket);
-  welcome_(theirs.rank, std::move(socket));
+  welcome_(theirs.rank, std::move(socket), mine_);
 }
 
 }  // namespace sheaf::comm

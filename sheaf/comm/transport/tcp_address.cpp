@@ -1,4 +1,4 @@
-// Which addresses this host has, and how a card with them is written.
+// Lists the addresses of this host, and formats and parses address cards.
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -65,9 +65,9 @@ TcpCard parse_card(const std::string& text, int rank) {
   for (std::string address; in >> address;)
     card.addresses.push_back(parse_address(address));
   if (mark != kCardMark || card.port == 0 || card.addresses.empty())
-    throw CommError(concat("rank ", rank, " says '", text.substr(0, 80),
-                           "' of where it listens; all ranks must run the same "
-                           "version of Sheaf"));
+    throw CommError(concat("rank ", rank, " sent '", text.substr(0, 80),
+                           "', which is not a valid address card; all ranks "
+                           "must run the same version of Sheaf"));
   return card;
 }
 
@@ -88,7 +88,8 @@ std::vector<Address> list_addresses(const std::string& interface) {
         result.push_back({ip_of(it->ifa_addr), ip_of(it->ifa_netmask)});
     }
   SHEAF_CHECK(!result.empty(), "SHEAF_INTERFACE=", interface,
-              " is no interface of this host with an IPv4 address; there are: ",
+              " is not an interface of this host with an IPv4 address; use one "
+              "of: ",
               join(std::vector<std::string>(names.begin(), names.end()), ", "));
   return result;
 }

@@ -17,11 +17,14 @@ constexpr int kReadsAtOnce = 32;
 
 }  // namespace
 
-void Inbox::attach(Socket socket) {
+void Inbox::attach(Socket socket, const Hello& answer) {
   const std::lock_guard lock(mutex_);
-  if (socket_ || !failure_.empty()) return;  // a second one is a stranger's
+  // A second connection does not come from the peer.
+  if (socket_ || !failure_.empty()) return;
   socket_ = std::move(socket);
   is_attached_ = true;
+  // Errors are ignored here; reading will detect them.
+  write_all(socket_.fd(), &answer, sizeof answer);
 }
 
 std::unique_ptr<TcpRequest> Inbox::receive(int peer, Tag tag, void* data,
@@ -81,8 +84,8 @@ bool Inbox::advance() {
   return flush_answers();
 }
 
-// Contents go straight to their place; what follows them, to the staging
-// space, often some small messages at once.
+// Reads the rest of the current part directly to its destination, and the bytes
+// after it, often several small messages, to the staging buffer.
 bool Inbox::read_once(bool& is_short) {
   iovec parts[2];
   int count = 0;
@@ -154,7 +157,8 @@ bool Inbox::take_frame(const FrameHead& head) {
   }
 }
 
-// Where the next bytes of the current message go, and how many can.
+// Destination of the next bytes of the current message; `room` is set to the
+// number of bytes that fit.
 std::byte* Inbox::place(std::size_t& room) {
   Incoming& message = *current_;
   if (message.is_discarded) {

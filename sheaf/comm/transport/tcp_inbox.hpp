@@ -1,5 +1,5 @@
 #pragma once
-// The messages from one peer, and the receives that wait for them.
+// Messages from one peer and the receives that wait for them.
 
 #include <array>
 #include <atomic>
@@ -18,22 +18,26 @@ namespace sheaf::comm {
 
 class Inbox {
  public:
-  void attach(Socket socket);
+  // Takes the peer's connection and sends `answer` on it. The peer sends nothing
+  // before it has the answer, so no message of it comes from a connection that
+  // is not attached.
+  void attach(Socket socket, const Hello& answer);
   bool is_attached() const { return is_attached_.load(); }
-  // Whether more may come: not closed, no good-bye.
+  // Whether more messages may arrive: the connection is open and the peer has
+  // not announced its end.
   bool is_open() const { return is_attached_ && !has_left_ && !is_closed_; }
   bool has_left() const { return has_left_; }
 
-  // TransportError after fail(), unless the message is already here.
+  // Throws TransportError after fail(), unless the message has already arrived.
   std::unique_ptr<TcpRequest> receive(int peer, Tag tag, void* data,
                                       std::size_t bytes);
   void abandon(TcpRequest* request);
-  // The size of the oldest message with the tag that nobody has asked for.
+  // Size of the oldest message with this tag that no receive has matched.
   std::optional<std::size_t> probe(Tag tag);
 
-  // Reads what has come. False when the connection is broken or closed.
+  // Reads available data. Returns false if the connection is broken or closed.
   bool advance();
-  // Receives fail, now and later, that wait for what has not come.
+  // Fails all current and later receives of messages that have not arrived.
   void fail(const std::string& why);
 
  private:
@@ -41,12 +45,12 @@ class Inbox {
     FrameHead head{};
     std::size_t received = 0;
     std::size_t kept_bytes = 0;
-    std::unique_ptr<std::byte[]> kept{};  // until somebody asks for it
+    std::unique_ptr<std::byte[]> kept{};  // until a receive matches
     TcpRequest* target = nullptr;
     bool is_discarded = false;
   };
   using Message = std::shared_ptr<Incoming>;
-  struct Line {  // of one tag: one of the two is empty
+  struct Line {  // the queues of one tag; at least one of them is empty
     std::deque<TcpRequest*> waiting;
     std::deque<Message> unexpected;
   };
@@ -77,12 +81,12 @@ class Inbox {
   std::string failure_;
   std::unordered_map<Tag, Line> lines_;
   std::map<std::uint32_t, Message> begun_;  // messages in parts, by id
-  Message current_;                         // whose part is being read
-  std::size_t left_ = 0;                    // of that part
+  Message current_;                         // message whose part is being read
+  std::size_t left_ = 0;                    // bytes left of that part
   std::size_t staged_ = 0;                  // bytes in staging_
   std::array<std::byte, kStaging> staging_;
-  std::vector<std::byte> scratch_;  // for what nobody wants
-  std::vector<std::byte> answers_;  // that could not be written yet
+  std::vector<std::byte> scratch_;  // for data of discarded messages
+  std::vector<std::byte> answers_;  // answers not yet written
   std::size_t unexpected_bytes_ = 0;
   std::atomic<std::size_t> unexpected_count_{0};
   bool is_slow_ = false;

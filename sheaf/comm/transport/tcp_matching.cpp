@@ -1,4 +1,4 @@
-// The part of the inbox that brings messages and receives together.
+// The part of the inbox that matches messages with receives.
 
 #include <sys/socket.h>
 
@@ -83,7 +83,7 @@ void Inbox::cancel_message(std::uint32_t id) {
   begun_.erase(found);
   if (TcpRequest* target = std::exchange(message->target, nullptr))
     return target->fail(concat("rank ", target->peer,
-                               " has given up a message of ",
+                               " has canceled a message of ",
                                message->head.bytes, " bytes"));
   const auto line = lines_.find(message->head.tag);
   if (line == lines_.end() || std::erase(line->second.unexpected, message) == 0)
@@ -122,7 +122,7 @@ void Inbox::fail(const std::string& why) {
   for (auto& [tag, line] : lines_) {
     for (TcpRequest* request : line.waiting) request->fail(why);
     line.waiting.clear();
-    // What has not come whole never will.
+    // Incomplete messages can no longer be completed.
     const auto lost = std::erase_if(line.unexpected, [](const Message& m) {
       return m->received < m->head.bytes || m->head.kind == FrameKind::kBegin;
     });

@@ -27,7 +27,7 @@ std::unique_ptr<TcpRequest> Outbox::send(int peer, Tag tag, const void* data,
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw TransportError(failure_);
   queue_.push_back(request.get());
-  // What the other side says against it is found by reading.
+  // Write errors are ignored here; reading will detect them.
   if (!is_writing_) write();
   note_busy();
   if (!request->is_under_way()) request.reset();
@@ -40,7 +40,7 @@ void Outbox::abandon(TcpRequest* request) {
   std::erase(granted_, request);
   const bool is_begun = request->id && begun_.erase(request->id) > 0;
   if (is_writing_ && frame_.request == request) {
-    // A frame that has begun must end.
+    // A frame that has been started must be completed, from a copy of its data.
     frame_.owned.assign(frame_.data, frame_.data + frame_.head.part);
     frame_.data = frame_.owned.data();
     frame_.request = nullptr;
@@ -87,7 +87,7 @@ void Outbox::take_answer(const FrameHead& answer) {
   if (answer.kind == FrameKind::kSlow) eager_bytes_ = 0;
   if (answer.kind == FrameKind::kFast) eager_bytes_ = kEagerBytes;
   const auto found = begun_.find(answer.id);
-  if (found == begun_.end()) return;  // given up meanwhile
+  if (found == begun_.end()) return;  // canceled meanwhile
   TcpRequest* request = found->second;
   const bool is_being_written = is_writing_ && frame_.request == request;
   if (answer.kind == FrameKind::kGrant) {
@@ -112,7 +112,7 @@ bool Outbox::write() {
 ssize_t Outbox::write_once() {
   iovec parts[2];
   const std::size_t head =
-      std::min(frame_.written, sizeof frame_.head);  // of it, written
+      std::min(frame_.written, sizeof frame_.head);  // header bytes written
   const std::size_t body = frame_.written - head;
   parts[0] = {reinterpret_cast<std::byte*>(&frame_.head) + head,
               sizeof frame_.head - head};
@@ -124,7 +124,7 @@ ssize_t Outbox::write_once() {
   return sendmsg(socket_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// Large messages and new ones take turns.
+// Alternates between parts of large messages and new messages.
 bool Outbox::next_frame() {
   if (!notes_.empty()) {
     frame_ = {.head = notes_.front()};

@@ -1,5 +1,5 @@
 #pragma once
-// The messages to one peer.
+// Messages to one peer.
 
 #include <atomic>
 #include <deque>
@@ -15,39 +15,41 @@ namespace sheaf::comm {
 
 class Outbox {
  public:
-  // Takes over the connection.
+  // Takes ownership of the connection.
   void attach(Socket socket);
   bool is_attached() const { return is_attached_.load(); }
   int fd() const { return socket_.fd(); }
 
-  // Null when the message has left at once. TransportError after fail().
+  // Returns null if the message was written immediately. Throws TransportError
+  // after fail().
   std::unique_ptr<TcpRequest> send(int peer, Tag tag, const void* data,
                                    std::size_t bytes);
-  // Forgets a request; its memory is not looked at again.
+  // Drops a request; its memory is not accessed again.
   void abandon(TcpRequest* request);
 
-  // Reads answers and writes what the connection takes. False when the
-  // connection is found broken or closed.
+  // Reads answers and writes as much as the connection accepts. Returns false
+  // if the connection is broken or closed.
   bool advance();
-  // The same after word that there is something to read.
+  // Same, when the connection is known to be readable.
   bool advance_readable();
-  // Whether advance() has something to do.
+  // Whether advance() has work to do.
   bool is_busy() const { return is_busy_.load(std::memory_order_relaxed); }
 
-  // Every request fails, and every later one.
+  // Fails all current and later requests.
   void fail(const std::string& why);
-  // The last frame. advance() until it is not busy, then close_writing().
+  // Queues the last frame. Call advance() until is_busy() is false, then
+  // close_writing().
   void say_bye();
   void close_writing();
 
  private:
-  // What is being written.
+  // The frame that is being written.
   struct Frame {
     FrameHead head{};
     const std::byte* data = nullptr;
-    std::size_t written = 0;  // of head and data
+    std::size_t written = 0;  // bytes of head and data
     TcpRequest* request = nullptr;
-    std::vector<std::byte> owned{};  // data of a request that was given up
+    std::vector<std::byte> owned{};  // copied data of an abandoned request
 
     std::size_t size() const { return sizeof head + head.part; }
   };
@@ -74,10 +76,10 @@ class Outbox {
   bool prefers_granted_ = false;
   Frame frame_;
   std::deque<FrameHead> notes_;      // frames without contents
-  std::deque<TcpRequest*> queue_;    // not begun
-  std::deque<TcpRequest*> granted_;  // to be continued
+  std::deque<TcpRequest*> queue_;    // not started
+  std::deque<TcpRequest*> granted_;  // accepted by the peer, to be continued
   std::map<std::uint32_t, TcpRequest*> begun_;
-  std::vector<std::byte> unread_;  // a part of an answer
+  std::vector<std::byte> unread_;  // incomplete answer
 };
 
 }  // namespace sheaf::comm

@@ -21,6 +21,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// A rank whose acceptor is slow answers late. The connection is given up only
+// after this time, because the peer attaches the first one and no other.
+constexpr auto kAnswerTimeout = std::chrono::seconds(5);
+
 sockaddr_in socket_name(std::uint32_t ip, std::uint16_t port) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
@@ -44,7 +48,7 @@ void set_option(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof value);
 }
 
-// 0, or what the system says against it.
+// Returns 0 or an error number.
 int connect_within(int fd, const sockaddr_in& name, Deadline deadline) {
   if (connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0)
     return 0;
@@ -64,11 +68,12 @@ Socket try_address(const ConnectPlan& plan, const Address& address,
   if (const int error = connect_within(result.fd(), name, deadline)) {
     why = strerror(error);
   } else if (!write_all(result.fd(), &plan.hello, sizeof plan.hello) ||
-             !read_within(result.fd(), &answer, sizeof answer, deadline)) {
+             !read_within(result.fd(), &answer, sizeof answer,
+                          steady_clock::now() + kAnswerTimeout)) {
     why = "connected, but no answer";
   } else if (answer.magic != plan.hello.magic ||
              answer.token != plan.hello.token || answer.rank != plan.peer) {
-    why = "another program answers";
+    why = "another program answered";
   } else {
     prepare(result);
     return result;
@@ -101,7 +106,8 @@ Socket listen_on_any_port(TcpCard& card) {
 
 Socket connect_to(const ConnectPlan& plan, std::string& why) {
   const auto deadline = steady_clock::now() + plan.timeout;
-  // Quickly past addresses that nothing answers at; then with patience.
+  // First pass with a short timeout, to skip unreachable addresses quickly;
+  // then again with the full timeout.
   for (const auto patience : {milliseconds(500), plan.timeout}) {
     why.clear();
     for (const Address& address : plan.addresses) {
@@ -129,7 +135,7 @@ bool read_within(int fd, void* data, std::size_t bytes, Deadline deadline) {
 }
 
 bool write_all(int fd, const void* data, std::size_t bytes) {
-  // Few bytes on a new connection: they always fit.
+  // A few bytes on a new connection always fit into its send buffer.
   return ::send(fd, data, bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
 }
 

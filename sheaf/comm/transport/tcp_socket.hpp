@@ -10,7 +10,7 @@
 
 namespace sheaf::comm {
 
-// A file descriptor that is closed with it.
+// Owns a file descriptor.
 class Socket {
  public:
   Socket() = default;
@@ -29,13 +29,12 @@ class Socket {
   int fd_ = -1;
 };
 
-// Whether a call on a socket that ended with this errno has only to be made
-// again.
+// Whether a socket call that failed with this errno should be retried.
 inline bool is_for_later(int error) {
   return error == EAGAIN || error == EINTR;
 }
 
-// An IPv4 address of an interface, in network order, with its network's mask.
+// IPv4 address and network mask of an interface, in network byte order.
 struct Address {
   std::uint32_t ip = 0;
   std::uint32_t mask = 0;
@@ -43,38 +42,42 @@ struct Address {
 };
 std::string text_of(const Address& address);  // "10.0.0.1/24"
 
-// Where a rank listens. The token keeps out strangers, and peers that meant
-// another process at the same address.
+// The addresses and port at which a rank listens. The token rejects other
+// programs, and peers that meant another process at the same address.
 struct TcpCard {
-  std::uint16_t port = 0;  // host order
+  std::uint16_t port = 0;  // host byte order
   std::uint64_t token = 0;
   std::vector<Address> addresses;
 };
 std::string text_of(const TcpCard& card);
-TcpCard parse_card(const std::string& text, int rank);  // CommError
+// Throws CommError, which names `rank`, if the text is not a card.
+TcpCard parse_card(const std::string& text, int rank);
 
-// Addresses of this host, loopback last; of one interface if it is named.
-// UsageError when that has none, naming those that do.
+// Addresses of this host, loopback last; of one interface only if `interface`
+// is not empty. Throws UsageError, which lists the interfaces with an address,
+// if that one has none.
 std::vector<Address> list_addresses(const std::string& interface);
 
-// Listens on all interfaces, or on that of the card's only address.
+// Listens on all interfaces, or on the card's address if it has only one, and
+// sets the card's port and token.
 Socket listen_on_any_port(TcpCard& card);
 
-// `theirs` with those first that share a network with one of `mine`: others
-// may be out of reach, and finding that out takes time.
+// Sorts `theirs` so that addresses in the same network as one of `mine` come
+// first: the others may be unreachable, which takes time to detect.
 std::vector<Address> by_nearness(std::vector<Address> theirs,
                                  const std::vector<Address>& mine);
 
-// What both sides say first.
+// The first message of both sides of a connection.
 struct Hello {
-  std::uint64_t magic = 0x5348454146544331;  // other byte orders differ
-  std::uint64_t token = 0;                   // of the side that listens
-  std::int32_t rank = 0;                     // of the side that speaks
+  std::uint64_t magic = 0x5348454146544331;  // differs in other byte orders
+  std::uint64_t token = 0;                   // of the listening side
+  std::int32_t rank = 0;                     // of the sender
   std::int32_t size = 0;
 };
 
-// A connection to where `card` says, after both have said hello. An empty
-// socket when no address answers in time; `why` tells what each of them said.
+// Connects to the rank described by `card` and exchanges hellos. Returns an
+// empty socket if no address answers in time; `why` is then set to the error of
+// each address.
 struct ConnectPlan {
   const TcpCard& card;
   std::vector<Address> addresses;
@@ -84,12 +87,14 @@ struct ConnectPlan {
 };
 Socket connect_to(const ConnectPlan& plan, std::string& why);
 
-// Whether exactly `bytes` came in, or went out, before the deadline.
+// Return whether exactly `bytes` bytes were read before the deadline, or
+// written.
 using Deadline = std::chrono::steady_clock::time_point;
 bool read_within(int fd, void* data, std::size_t bytes, Deadline deadline);
 bool write_all(int fd, const void* data, std::size_t bytes);
 
-// No delays, not blocking, and an error when the other host falls silent.
+// Sets the socket options: no Nagle delay, nonblocking, and keep-alive, so that
+// an unresponsive host causes an error.
 void prepare(const Socket& socket);
 
 }  // namespace sheaf::comm

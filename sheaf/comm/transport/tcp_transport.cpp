@@ -1,6 +1,6 @@
-// The transport over TCP. There is no thread that moves data: those who wait
-// do, by test() and progress(), which saves a switch between threads for each
-// message. Messages of one peer have one lock per direction.
+// The transport over TCP. No thread is dedicated to moving data: waiting
+// threads do it in test() and progress(), which saves a thread switch per
+// message. Each peer has one lock per direction.
 
 #include "sheaf/comm/transport/tcp_transport.hpp"
 
@@ -22,8 +22,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kFarewellTimeout = std::chrono::seconds(5);
-constexpr auto kLastWords = std::chrono::milliseconds(500);
-// So many looks at one peer go with one at all the others.
+// Number of polls of a single peer per poll of all peers.
 constexpr std::uint32_t kLooks = 8;
 
 struct Peer {
@@ -53,7 +52,10 @@ class TcpTransport final : public Transport {
     acceptor_ = std::make_unique<TcpAcceptor>(
         std::move(listening),
         Hello{.token = mine.token, .rank = rank, .size = size},
-        [this](int peer, Socket socket) { welcome(peer, std::move(socket)); });
+        [this](int peer, Socket socket, const Hello& answer) {
+          watch(socket, peer, /*is_out=*/false);
+          at(peer).in.attach(std::move(socket), answer);
+        });
     const auto cards = exchange(text_of(mine));
     SHEAF_ASSERT(cards.size() == peers_.size(), cards.size(), " cards");
     for (int peer = 0; peer < size; ++peer)
@@ -107,8 +109,8 @@ class TcpTransport final : public Transport {
     return std::nullopt;
   }
 
-  // Says good-bye to all, and listens until they have done the same: data
-  // that is on its way to a closed connection would break it for both.
+  // Sends good-bye to all peers, and reads until they have done the same: data
+  // that arrives at a closed connection would reset it for both sides.
   void finalize(bool clean) override {
     if (!clean) return;
     for (auto& peer : peers_) peer.out.say_bye();
@@ -136,13 +138,8 @@ class TcpTransport final : public Transport {
 
   Peer& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
 
-  // Called by the acceptor's thread.
-  void welcome(int peer, Socket socket) {
-    watch(socket, peer, /*is_out=*/false);
-    at(peer).in.attach(std::move(socket));
-  }
-
-  // Before it is attached: from then on any thread may close it.
+  // Must be called before the socket is attached: from then on any thread may
+  // close it.
   void watch(const Socket& socket, int peer, bool is_out) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -150,17 +147,15 @@ class TcpTransport final : public Transport {
     epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, socket.fd(), &event);
   }
 
-  // A line to the peer tells of its end, also if it never said anything. One
-  // that has gone may have said its last words before: then the acceptor is
-  // about to bring them.
+  // Ensures that there is a connection, so that the end of the peer is noticed
+  // even if it never sent anything. A peer that has already ended may have sent
+  // its last messages before; then its connection is attached by now.
   void have_line(int peer) {
     const auto& in = at(peer).in;
     if (in.is_attached()) return;
     try {
       connect(peer);
     } catch (const TransportError&) {
-      const auto deadline = steady_clock::now() + kLastWords;
-      while (!in.is_attached() && steady_clock::now() < deadline) nap();
       if (!in.is_attached()) throw;
     }
   }
@@ -182,8 +177,8 @@ class TcpTransport final : public Transport {
       throw TransportError(concat(
           "rank ", rank_, " cannot reach rank ", peer, " at port ",
           other.card.port, " (", why,
-          "); it may have ended, or a firewall is between the hosts: name the "
-          "interface to use by SHEAF_INTERFACE"));
+          "); it may have ended, or a firewall may block the connection: set "
+          "SHEAF_INTERFACE to the interface to use"));
     watch(socket, peer, /*is_out=*/true);
     other.out.attach(std::move(socket));
   }
@@ -201,7 +196,7 @@ class TcpTransport final : public Transport {
       lose_in(peer);
   }
 
-  // Whether a message still waits to be written.
+  // Returns whether a message is still waiting to be written.
   bool advance_all() {
     epoll_event events[64];
     const int count = epoll_wait(epoll_.fd(), events, 64, 0);
@@ -232,7 +227,7 @@ class TcpTransport final : public Transport {
     at(peer).in.fail(why);
     at(peer).out.fail(why);
   }
-  // What the peer has said before is read to its end.
+  // Messages that the peer has already sent can still be read.
   void lose_out(int peer) {
     const std::string why = farewell(peer);
     at(peer).out.fail(why);
@@ -251,7 +246,8 @@ class TcpTransport final : public Transport {
   std::vector<Address> addresses_;
   std::vector<Peer> peers_;
   std::atomic<std::uint32_t> looks_{0};
-  std::unique_ptr<TcpAcceptor> acceptor_;  // last: its thread uses the others
+  // Declared last, because its thread uses the other members.
+  std::unique_ptr<TcpAcceptor> acceptor_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// The transport over plain TCP: no MPI anywhere.
+// The transport over plain TCP, without MPI.
 
 #include <chrono>
 #include <functional>
@@ -12,20 +12,21 @@
 namespace sheaf::comm {
 
 struct TcpOptions {
-  // Whose addresses the peers are told; empty: what SHEAF_INTERFACE says, or
-  // all. A peer tries those of a network that it is in first.
+  // Network interface whose addresses are sent to the peers. Empty: the value
+  // of SHEAF_INTERFACE or, if that is not set, all interfaces. A peer first
+  // tries the addresses in its own networks.
   std::string interface;
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(10);
 };
 
-// Gives this rank's string to all and returns everybody's, in the order of
-// ranks. Every rank calls it once.
+// Sends this rank's string to all ranks and returns the strings of all ranks,
+// in rank order. Every rank calls it once.
 using AllGatherStrings =
     std::function<std::vector<std::string>(const std::string& mine)>;
 
-// Every rank calls it at the same time. Ranks connect when they first have
-// something to say to each other; a rank that cannot be reached, or is gone,
-// is a TransportError that names it.
+// Every rank must call it at the same time. Two ranks connect when the first
+// message between them is sent or received. If a rank cannot be reached, or is
+// gone, the operation throws TransportError, which names it.
 std::unique_ptr<Transport> make_tcp_transport(int rank, int size,
                                               const TcpOptions& options,
                                               const AllGatherStrings& exchange);

@@ -13,8 +13,8 @@ namespace {
 
 using Message = std::vector<std::byte>;
 
-// All messages on their way to one rank, by (sender, tag), oldest first.
-// Sends are buffered: they end at once.
+// All messages in transit to one rank, by (sender, tag), oldest first. Sends
+// are buffered and complete immediately.
 class Mailbox {
  public:
   void put(int from, Tag tag, const void* data, std::size_t bytes) {

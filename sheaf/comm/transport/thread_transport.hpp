@@ -1,6 +1,6 @@
 #pragma once
-// Ranks as threads of one process: the transport for tests, and for a process
-// alone (one rank).
+// Ranks as threads of one process: the transport for tests, and for a single
+// process (one rank).
 
 #include <memory>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace sheaf::comm {
 
-// One transport for each of `ranks` ranks, joined by mailboxes in memory.
+// Returns one transport per rank, connected by mailboxes in memory.
 std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks);
 
 }  // namespace sheaf::comm

@@ -1,6 +1,6 @@
 #pragma once
-// Messages between processes, the lowest common part of MPI, TCP and ranks as
-// threads. Everything here is non-blocking and may be called by any thread.
+// Messages between processes: the common interface of MPI, TCP and ranks as
+// threads. Functions are nonblocking and thread-safe unless noted otherwise.
 
 #include <chrono>
 #include <cstddef>
@@ -17,20 +17,20 @@
 
 namespace sheaf::comm {
 
-// A message's label, 28 bits wide: what MPI implementations grant.
+// Message tag of 28 bits, which all MPI implementations support.
 using Tag = std::uint32_t;
 
-// What is larger goes as several messages: MPI counts bytes in an int.
+// Larger data is sent as several messages: MPI counts bytes in an int.
 inline constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
 
-// A message failed, or had another size than its receiver expected. Often a
-// sign of something else: ranks that disagree, a rank that died.
+// A message failed, or its size differs from the expected one. Often a
+// consequence of another error: ranks that disagree, or a rank that died.
 class TransportError : public CommError {
  public:
   using CommError::CommError;
 };
 
-// A send or receive under way; null when there is none or it has ended.
+// A send or receive in progress; null if there is none or it has completed.
 class Request {
  public:
   Request() = default;
@@ -46,11 +46,11 @@ class Request {
   void clear() { handle_ = 0; }
 
  private:
-  std::uint64_t handle_ = 0;  // what the transport makes of it; never 0
+  std::uint64_t handle_ = 0;  // defined by the transport; 0: null
 };
 
-// What a plain library call, with nothing of ours, is asked to do: the
-// baseline of `mpi=true`, and mode `m`.
+// All-reduce by calls of the underlying library alone: the baseline of
+// `mpi=true` (kAllReduce) and mode `m` (kReduceScatterAllGather).
 enum class Baseline : std::uint8_t { kAllReduce, kReduceScatterAllGather };
 
 class Transport {
@@ -62,48 +62,49 @@ class Transport {
   virtual std::string name() const = 0;
 
   // Messages of one (sender, receiver, tag) arrive in the order sent. The
-  // memory stays untouched (send) or unread (receive) until test() is true.
+  // memory must not be modified (send) or accessed (receive) until test()
+  // returns true.
   virtual Request send(int peer, Tag tag, const void* data,
                        std::size_t bytes) = 0;
   virtual Request receive(int peer, Tag tag, void* data, std::size_t bytes) = 0;
-  // True when the request has ended, and for null requests. Throws
-  // TransportError when it failed, also if a message had another size.
+  // Returns true if the request is complete or null. Throws TransportError if
+  // it failed, or if the message has a different size.
   virtual bool test(Request& request) = 0;
-  // Gives the request up, as far as the library can; for use after errors.
+  // Cancels the request as far as the library can; for use after errors.
   virtual void abandon(Request& request) noexcept = 0;
 
-  // Lets the library move on with messages that it has accepted: a send may
-  // have ended here and still need this process to get on its way. To be
-  // called now and then by those who wait for something else; whether a
-  // message was sent so lately that it matters.
+  // Lets the library make progress on messages that it has accepted: even a
+  // completed send may need calls of this process to be transmitted. Call it
+  // from time to time while waiting for something else. Returns whether a
+  // message was sent recently, so that frequent calls matter.
   virtual bool progress() { return false; }
 
   struct Arrived {
     int peer;
     std::size_t bytes;
   };
-  // The oldest message with that tag that waits here, from any peer, if any.
-  // Receive it from that peer before the next call. One thread at a time.
+  // The oldest pending message with this tag from any peer, if any. It must be
+  // received from that peer before the next call. One thread at a time.
   virtual std::optional<Arrived> probe(Tag tag) = 0;
 
-  // All-reduce over all ranks of the transport by the library's own call, in
-  // place, blocking. False when the library behind has none.
+  // All-reduce over all ranks of the transport by the library's own function,
+  // in place and blocking. Returns false if the library has none.
   virtual bool baseline_all_reduce(Baseline, void*, std::size_t, DType,
                                    ReduceOp) {
     return false;
   }
-  // The calls of the library that it stands on, where these may stay away for
-  // ever when a peer dies.
+  // The calls of the underlying library, if they may never return after a peer
+  // has died; otherwise null.
   virtual Breakable* breakable() { return nullptr; }
   // Called once, at an orderly end. `clean` is false after a failure.
   virtual void finalize(bool /*clean*/) {}
 };
 
-// MPI, initialised here unless the program did. UsageError where Sheaf was
-// built without MPI.
+// The transport over MPI. Initializes MPI unless the program has done so.
+// Throws UsageError if Sheaf was built without MPI.
 std::unique_ptr<Transport> make_mpi_transport(int* argc, char*** argv);
 
-// Whether a launcher of MPI started this process.
+// Whether an MPI launcher started this process.
 bool is_under_mpi_launcher();
 
 }  // namespace sheaf::comm
