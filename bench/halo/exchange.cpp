@@ -1,15 +1,15 @@
-// The halo exchange of a convolution against the same with MPI's neighbour
-// call on packed buffers, in one run, in turn: batches of the one and of the
-// other. Both end with the halo in its place in the padded tensor; both pack
-// and unpack with the same loops. The inside of the tile is left alone.
+// Compares the halo exchange of a convolution with MPI's neighbor collective on
+// packed buffers, in one run, with interleaved batches. Both end with the halo
+// in its place in the padded tensor, and both pack and unpack with the same
+// loops. The interior of the tile is not touched.
 //
 //   sheaf run -n 2 -- build/bench/halo_exchange
 //
-// A row per case: microseconds of an exchange on rank 0, best and median of
-// the batches, here, by MPI, and MPI's call alone, without packing and
-// unpacking; then how many times faster this is than MPI, best and median.
-// Tensors are in plain memory, where the tile is packed, or in the arena,
-// where neighbours read it in place; the same for both sides.
+// Prints one row per case: microseconds per exchange on rank 0, best and median
+// of the batches, for Sheaf, for MPI, and for the MPI call alone, without
+// packing and unpacking; then the speedup over MPI, best and median. Tensors
+// are in plain memory, where the tile is packed, or in the arena, where
+// neighbors read it in place; the same for both sides.
 
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
@@ -36,7 +36,7 @@ struct Case {
   bool cuts_columns;
   std::int64_t halo;
   std::int64_t channels;
-  std::int64_t height;  // of the image
+  std::int64_t height;  // image height
   std::int64_t width;
   bool is_in_arena;
 };
@@ -59,7 +59,7 @@ struct Tensor {
   View view;
 };
 
-// In the arena, or as tensors usually are: of the process alone.
+// A tensor in the arena, or in memory that only this process can access.
 Tensor make_tensor(const comm::Group& group, const Case& it, const Box& box) {
   const auto bytes =
       static_cast<std::size_t>(box.volume() * it.channels) * sizeof(float);
@@ -89,10 +89,10 @@ HaloPlan plan_of(const Case& it, int ranks, int rank) {
   return make_plan(layout, needs, rank);
 }
 
-// The same by MPI: packed messages of all neighbours, one call.
-class Neighbours {
+// The same with MPI: packed messages of all neighbors, in one call.
+class Neighbors {
  public:
-  Neighbours(const HaloPlan& plan, std::int64_t channels)
+  Neighbors(const HaloPlan& plan, std::int64_t channels)
       : plan_(plan), channels_(channels) {
     add(plan.sends, out_, out_counts_, out_places_);
     add(plan.receives, in_, in_counts_, in_places_);
@@ -103,9 +103,9 @@ class Neighbours {
         MPI_UNWEIGHTED, static_cast<int>(targets.size()), targets.data(),
         MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph_);
   }
-  ~Neighbours() { MPI_Comm_free(&graph_); }
-  Neighbours(const Neighbours&) = delete;
-  Neighbours& operator=(const Neighbours&) = delete;
+  ~Neighbors() { MPI_Comm_free(&graph_); }
+  Neighbors(const Neighbors&) = delete;
+  Neighbors& operator=(const Neighbors&) = delete;
 
   void call() {
     MPI_Neighbor_alltoallv(out_.data(), out_counts_.data(), out_places_.data(),
@@ -175,7 +175,7 @@ void print(const Case& it, const Times& times, std::int64_t bytes) {
 void run(const comm::Group& group, const Case& it, int batches, int repeats) {
   const HaloPlan plan = plan_of(it, group.size(), group.rank());
   HaloExchange exchange(group, plan, DType::kF32);
-  Neighbours neighbours(plan, it.channels);
+  Neighbors neighbors(plan, it.channels);
   const Tensor tile = make_tensor(group, it, plan.tile);
   for (std::size_t i = 0; i < tile.count; ++i)
     tile.values()[i] =
@@ -188,8 +188,8 @@ void run(const comm::Group& group, const Case& it, int batches, int repeats) {
       exchange.finish(exchange.start(tile.view), ours.view, Part::kHalo);
     }));
     times.theirs.push_back(microseconds(
-        repeats, [&] { neighbours.exchange(tile.view, theirs.view); }));
-    times.call.push_back(microseconds(repeats, [&] { neighbours.call(); }));
+        repeats, [&] { neighbors.exchange(tile.view, theirs.view); }));
+    times.call.push_back(microseconds(repeats, [&] { neighbors.call(); }));
   }
   SHEAF_ASSERT(ours == theirs, "halos differ");
   if (group.rank() == 0)
@@ -206,7 +206,7 @@ int main(int argc, char** argv) {
   int has_mpi = 0;
   MPI_Initialized(&has_mpi);
   SHEAF_CHECK(has_mpi && world.size() > 1,
-              "start it on ranks: sheaf run -n 2 -- ", argv[0]);
+              "start it on several ranks: sheaf run -n 2 -- ", argv[0]);
   const int batches = argc > 1 ? std::atoi(argv[1]) : 200;
   if (world.rank() == 0)
     std::printf("%-7s %4s %-6s %7s %17s %17s %17s %13s\n", "cut", "halo",

@@ -1,5 +1,5 @@
-// sheaf plan: which precision each layer should have, and what workers
-// exchange of it.
+// sheaf plan: chooses the precision of each layer and how its gradient is
+// exchanged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,11 +27,11 @@ constexpr const char* kPlanFooter =
     "  sheaf plan v100.f32.json t4.f32.json t4.f16.json --workers 4,4 \\\n"
     "    --topology 4x2 --machine machine.json\n"
     "  sheaf plan f32.json f16.json --devices v100.yaml,t4.yaml \\\n"
-    "    --traced-on h200.yaml --workers 4,4    as they would be there\n"
+    "    --traced-on h200.yaml --workers 4,4    (traces scaled to v100, t4)\n"
     "  sheaf plan f32.json bf16.json --report plan.html\n"
     "  sheaf plan graph f32.json --format dot > model.dot\n"
     "  sheaf train run.yaml --plan plan.json\n"
-    "Traces come from sheaf trace CONFIG --precision …";
+    "Record traces with sheaf trace CONFIG --precision …";
 
 struct PlanArguments {
   PlanInputs inputs;
@@ -39,27 +39,29 @@ struct PlanArguments {
   double slack_percent = 0;
   std::vector<std::string> precisions;
   std::vector<std::string> fixed;    // LAYER=PRECISION
-  std::vector<std::string> allowed;  // inexact exchanges
+  std::vector<std::string> allowed;  // inexact exchange methods
   std::string indicator = "variance";
   std::string output = "plan.json";
   std::string format = "text";
-  std::string report;    // a page's file
-  std::string measured;  // a trace of the plan, for the page
+  std::string report;    // file of the HTML report
+  std::string measured;  // trace of a run under the plan, for the report
 };
 
 double in_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
-// Those that --exchange tells, else exact ones and what is allowed beside them.
+// Uses the methods given with --exchange; otherwise lets the planner choose
+// among the exact methods and those given with --allow.
 void choose_ways(const PlanArguments& arguments,
                  plan::PlannerOptions& options) {
   SHEAF_CHECK(arguments.allowed.empty() || arguments.inputs.exchange.empty(),
-              "--allow is for ways that the planner chooses, and --exchange "
-              "tells it which; give one of them");
+              "--allow adds exchange methods for the planner to choose from, "
+              "but --exchange fixes the choice; pass only one of them");
   if (!arguments.inputs.exchange.empty()) options.exchange.reset();
   for (const std::string& text : arguments.allowed) {
     const plan::ExchangePlan one = plan::parse_exchange(text);
-    SHEAF_CHECK(one.layers.empty(), "--allow wants ways, such as rank-dad:4, ",
-                "not ", text);
+    SHEAF_CHECK(one.layers.empty(),
+                "--allow takes exchange methods, such as rank-dad:4, not ",
+                text);
     auto& ways = options.exchange->ways;
     if (std::find(ways.begin(), ways.end(), one.other) == ways.end())
       ways.push_back(one.other);
@@ -81,7 +83,7 @@ plan::PlannerOptions options_of(const PlanArguments& arguments) {
   for (const std::string& text : arguments.fixed) {
     const auto equals = text.rfind('=');
     SHEAF_CHECK(equals != std::string::npos,
-                "--fix wants LAYER=PRECISION, not ", text);
+                "--fix takes LAYER=PRECISION, not ", text);
     options.fixed.layers[text.substr(0, equals)] =
         plan::parse_precision(text.substr(equals + 1));
   }
@@ -107,10 +109,9 @@ void print_steps(const plan::ChosenPlan& chosen, TableFormat format) {
                {.name = "indicator"}});
   const auto add = [&](const std::string& name, const plan::ClusterStep& step,
                        double indicator) {
-    table.add_row({name, in_ms(step.ns), in_ms(step.exchange_ns),
-                   memory_text(step),
-                   chosen.has_indicator ? fmt::format("{:.4g}", indicator)
-                                        : "not known"});
+    table.add_row(
+        {name, in_ms(step.ns), in_ms(step.exchange_ns), memory_text(step),
+         chosen.has_indicator ? fmt::format("{:.4g}", indicator) : "unknown"});
   };
   for (const plan::UniformStep& one : chosen.uniform)
     add(concat("all ", plan::to_string(one.precision),
@@ -140,13 +141,14 @@ void print_layers(const plan::Cluster& cluster,
   }
 }
 
-// The ways of layers that differ from the rest, or why none does.
+// Prints the exchange method of all layers, the exceptions with their reasons,
+// and the predicted step time of each uniform choice.
 void print_exchange(const plan::Cluster& cluster,
                     const plan::ChosenExchange& chosen) {
   const plan::ExchangePlan& plan = chosen.plan;
   fmt::print("\nexchange of {} workers: {}{}\n", cluster.workers(),
              plan::text_of(plan, plan.other),
-             plan.layers.empty() ? " of all layers" : ", but for these layers");
+             plan.layers.empty() ? " for all layers" : ", except these layers");
   if (!plan.layers.empty()) {
     Table table({{.name = "layer", .align = Align::kLeft},
                  {.name = "exchange", .align = Align::kLeft},
@@ -157,12 +159,12 @@ void print_exchange(const plan::Cluster& cluster,
       const auto reason = chosen.reasons.find(layer);
       table.add_row(
           {layer, plan::text_of(plan, plan.of(layer)),
-           reason == chosen.reasons.end() ? "as it was told" : reason->second});
+           reason == chosen.reasons.end() ? "as specified" : reason->second});
     }
     table.print(std::cout, TableFormat::kText);
   }
   if (chosen.uniform.empty()) return;
-  fmt::print("{:.2f} ms a step; with one way for all layers that can take it:",
+  fmt::print("{:.2f} ms per step; with one method for all supported layers:",
              in_ms(chosen.ns));
   for (const auto& [name, ns] : chosen.uniform)
     fmt::print("{} {:.2f} ({})", name == chosen.uniform[0].first ? "" : ",",
@@ -170,7 +172,7 @@ void print_exchange(const plan::Cluster& cluster,
   fmt::print("\n");
 }
 
-// "" where none is asked for.
+// The HTML report, or "" if --report is not given.
 std::string page_of_plan(const PlanArguments& arguments,
                          const plan::Cluster& cluster,
                          const plan::ChosenPlan& chosen) {
@@ -184,8 +186,8 @@ void make_plan(const PlanArguments& arguments) {
   const TableFormat format = parse_table_format(arguments.format);
   const plan::PlannerOptions options = options_of(arguments);
   SHEAF_CHECK(arguments.measured.empty() || !arguments.report.empty(),
-              "--measured is for a page; give --report plan.html, too, or use "
-              "sheaf plan compare");
+              "--measured needs --report plan.html; to compare without a "
+              "report, use sheaf plan compare");
   if (!arguments.report.empty()) report::check_echarts();
   std::deque<plan::Recorded> recorded;
   Stopwatch watch;
@@ -202,12 +204,11 @@ void make_plan(const PlanArguments& arguments) {
   if (format != TableFormat::kText) return;
   print_layers(cluster, chosen);
   if (cluster.workers() > 1) print_exchange(cluster, chosen.exchange);
-  fmt::print(
-      "\nTraces were read in {:.2f} s, the plan was chosen in {:.2f} s.\n",
-      read_s, chosen_s);
-  fmt::print("The plan is in {}. Run it: sheaf train CONFIG --plan {}\n",
+  fmt::print("\nRead the traces in {:.2f} s and chose the plan in {:.2f} s.\n",
+             read_s, chosen_s);
+  fmt::print("Wrote the plan to {}. To run it: sheaf train CONFIG --plan {}\n",
              arguments.output, arguments.output);
-  if (!page.empty()) fmt::print("The page is in {}.\n", arguments.report);
+  if (!page.empty()) fmt::print("Wrote the report to {}.\n", arguments.report);
 }
 
 void print_graph(const std::string& trace, const std::string& format) {
@@ -225,7 +226,7 @@ void add_graph_command(CLI::App& app) {
   };
   auto arguments = std::make_shared<GraphArguments>();
   CLI::App* command = app.add_subcommand(
-      "graph", "the model's layers and operators, as JSON or for Graphviz");
+      "graph", "Print the layers and operators of the model, JSON or dot");
   command->add_option("trace", arguments->trace)->required();
   command->add_option("--format", arguments->format, "json or dot");
   command->callback(
@@ -237,34 +238,38 @@ void add_graph_command(CLI::App& app) {
 void add_plan_command(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
-      "plan", "choose the precision and the exchange of each layer");
+      "plan", "Choose the precision and the gradient exchange of each layer");
   command->footer(kPlanFooter);
   add_graph_command(*command);
   add_compare_command(*command);
   command->require_subcommand(0, 1);
   arguments->inputs.add_to(*command);
   command->add_option("--memory", arguments->memory,
-                      "the most that a worker may need at once: 12G");
+                      "Limit on the peak memory of a worker, such as 12G");
   command->add_option("--slack", arguments->slack_percent,
-                      "percent that the plan may be slower than the fastest");
+                      "Percent by which the plan may be slower than the "
+                      "fastest one");
   command
       ->add_option("--precisions", arguments->precisions,
-                   "those that layers may have; else all that were traced")
+                   "Precisions that layers may have (default: all that were "
+                   "traced)")
       ->delimiter(',');
   command->add_option("--fix", arguments->fixed,
-                      "LAYER=PRECISION, for each that must not change");
+                      "LAYER=PRECISION, the fixed precision of a layer");
   command
       ->add_option("--allow", arguments->allowed,
-                   "exchanges that change the step a little, too: half, "
+                   "Also allow exchange methods that are not exact: half, "
                    "rank-dad:4")
       ->delimiter(',');
   command->add_option("--indicator", arguments->indicator,
-                      "variance, published, weight or hessian");
-  command->add_option("-o,--output", arguments->output, "the plan's file");
+                      "Sensitivity indicator: variance, published, weight or "
+                      "hessian");
+  command->add_option("-o,--output", arguments->output,
+                      "File to write the plan to");
   command->add_option("--report", arguments->report,
-                      "a page with charts of the plan: plan.html");
+                      "Write an HTML report of the plan, such as plan.html");
   command->add_option("--measured", arguments->measured,
-                      "a trace of the plan, for the page");
+                      "Trace of a run under the plan, for the report");
   command->add_option("--format", arguments->format, "text, csv or json");
   command->callback([arguments, command] {
     if (command->get_subcommands().empty()) make_plan(*arguments);

@@ -47,11 +47,11 @@ TEST_F(DumpShow, FindsTheOtherRanksBesideTheFile) {
     EXPECT_TRUE(has(shown.out, part)) << part << " in\n" << shown.out;
 }
 
-TEST_F(DumpShow, OneFileAloneShowsTheNeighbourhood) {
+TEST_F(DumpShow, OneFileAloneShowsTheNeighborhood) {
   std::filesystem::remove(file(0));
   const CallOutcome shown = call_sheaf({"dump", "show", file(1)});
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_TRUE(has(shown.out, "around the worst")) << shown.out;
+  EXPECT_TRUE(has(shown.out, "around the largest error")) << shown.out;
   EXPECT_TRUE(has(shown.out, "4321")) << shown.out;
 }
 

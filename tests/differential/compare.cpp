@@ -1,5 +1,6 @@
 #include "compare.hpp"
 
+#include <cmath>
 #include <sstream>
 
 #include "equal_bits.hpp"
@@ -8,13 +9,17 @@
 namespace differential {
 namespace {
 
-// Of the largest element of a tensor, or of kLeast where all are smaller: what
-// is 0 but for rounding is not compared by its own size.
+// Relative to the largest element of a tensor, or to kLeast if all are smaller:
+// values that are 0 up to rounding are not compared relative to themselves.
 constexpr double kTolerance = 1e-9;
 constexpr double kLeast = 1e-2;
+// Relative to the largest element of all results so far: if a training run
+// diverges, sums of large terms that cancel keep the rounding errors of the
+// terms.
+constexpr double kCancelled = 1e-13;
 
-// The caller's mistakes. Errors that blame some ranks for differing from others
-// are none: programs here do the same on all of them.
+// Errors of the caller. Errors that report differences between ranks are not
+// among them, because the programs here do the same on all ranks.
 bool is_documented(const RankResult& found) {
   return found.kind == "UsageError" &&
          found.error.find("exchanges factors of pass") == std::string::npos;
@@ -37,8 +42,10 @@ std::string worst_element(const at::Tensor& found, const at::Tensor& wanted,
   return out.str();
 }
 
-// Empty where both are the same.
-std::string difference(const Entry& found, const Entry& wanted) {
+// Empty if both are equal. `largest`: the largest element of the results so
+// far.
+std::string difference(const Entry& found, const Entry& wanted,
+                       double& largest) {
   if (found.name != wanted.name)
     return "found " + found.name + ", the reference has " + wanted.name;
   if (found.value.defined() != wanted.value.defined() ||
@@ -54,11 +61,13 @@ std::string difference(const Entry& found, const Entry& wanted) {
     return a.isfinite().all().item<bool>() ? ""
                                            : wanted.name + " is not finite";
   const double size = std::max(kLeast, b.abs().max().item<double>());
-  at::Tensor allowed = at::full_like(b, kTolerance * size);
+  if (std::isfinite(size)) largest = std::max(largest, size);
+  at::Tensor allowed =
+      at::full_like(b, kTolerance * size + kCancelled * largest);
   if (wanted.slack.defined())
     allowed = allowed + wanted.slack.to(at::kCPU, at::kDouble);
   const at::Tensor excess = (a - b).abs() - allowed;
-  // Not a number counts as a difference unless both are.
+  // NaN is a difference unless both are NaN.
   const at::Tensor is_same = (excess <= 0)
                                  .logical_or(a.isnan().logical_and(b.isnan()))
                                  .logical_or(a == b);
@@ -69,11 +78,12 @@ std::string difference(const Entry& found, const Entry& wanted) {
              excess.nan_to_num(1e300, 1e300).masked_fill(is_same, -1e300));
 }
 
-// A record may end early where the rank ended in an error.
+// A record may end early if the rank ended with an error.
 std::string difference(const RankResult& found, const Record& wanted) {
   const Record& record = found.record;
+  double largest = 0;
   for (std::size_t i = 0; i < std::min(record.size(), wanted.size()); ++i) {
-    const std::string text = difference(record[i], wanted[i]);
+    const std::string text = difference(record[i], wanted[i], largest);
     if (!text.empty()) return text;
   }
   if (record.size() > wanted.size() ||

@@ -1,4 +1,4 @@
-// Steps and what happens in them.
+// Generates steps and the events in them.
 
 #include <algorithm>
 #include <set>
@@ -8,7 +8,7 @@
 namespace differential {
 namespace {
 
-constexpr std::int64_t kOverlapOn = 1;  // as parallel::Overlap has it
+constexpr std::int64_t kOverlapOn = 1;  // value of parallel::Overlap
 constexpr std::int64_t kOverlapOff = 2;
 
 bool has_block(const Case& one, const std::string& kind) {
@@ -38,7 +38,7 @@ class StepMaker {
               unit == last ? 0 : dice_.in(0, 2));
     if (has_value(case_, "keep"))
       s.set("penalty", dice_.one_of({100, 1000, 10000, 300000}));
-    // Tensors that do not come from forward() do not count by rows.
+    // Tensors that are not outputs of forward() are not weighted by rows.
     if (has_value(case_, "keep") && s.kind != "data" && s.kind != "spatial")
       s.set("average_ranks", 1);
     if (s.kind == "data" && !s.has("find_unused") && !s.has("join") &&
@@ -65,11 +65,15 @@ class StepMaker {
       step.set("given", dice_.one_in(8));
     if (!case_.setting.has("join")) choose_event(step);
     if (!case_.setting.has("join") && dice_.one_in(4)) choose_event(step);
+    // Both graphs are in one exchange, whose factors have four rows.
+    if (repeats_ && step.has("joint") && step.has("two_graphs"))
+      step.set("distinct", std::min<std::int64_t>(2, step.get("distinct")));
     case_.steps.push_back(step);
   }
 
-  // The gradient of a single row has rank 1, which may be below PowerSGD's.
-  // Only the last one: the next would begin with directions that are rounding.
+  // The gradient of a single row has rank 1, which may be below PowerSGD's
+  // rank. Only in the last step: the next one would start with directions that
+  // are rounding errors.
   void add_low_rank() {
     Item& last = case_.steps.back();
     if (case_.setting.get("exchange") != 3 || last.has("more_passes") ||
@@ -80,8 +84,8 @@ class StepMaker {
   }
 
  private:
-  // Whether equal rows stay equal, and each weight is in one product: then the
-  // gradients of few distinct rows have a low rank.
+  // Whether equal rows stay equal and each weight is used in one product: the
+  // gradients of few distinct rows then have a low rank.
   bool is_by_rows() const {
     static const std::set<std::string> kKinds{"linear", "act", "norm", "scale",
                                               "positions"};
@@ -119,7 +123,7 @@ class StepMaker {
     return case_.blocks[static_cast<std::size_t>(number - 1)];
   }
 
-  // At random among those with parameters.
+  // A random block with parameters.
   std::int64_t some_layer() {
     for (int attempt = 0; attempt < 20; ++attempt) {
       const std::int64_t number = some_block();
@@ -128,16 +132,16 @@ class StepMaker {
     return 1;
   }
 
-  // Factors leave during forward() on ranks whose layers are all used, and
-  // buckets during backward(): a documented error if it throws then.
+  // Factors are sent during forward() on ranks that use all layers, and buckets
+  // during backward(): an exception at that point leads to a documented error.
   bool may_throw_in_backward() const {
     const std::int64_t overlap = case_.setting.get("overlap");
     return !has_block(case_, "rare") || overlap == kOverlapOff;
   }
 
-  // A hook that throws is on an output, or on a parameter. With a grid the
-  // output is not split, and gradients are not sent before the end of backward:
-  // those of parameters come in another order on ranks without a tile.
+  // The hook that throws is on an output or on a parameter. With a grid, the
+  // output is not split, and gradients are not sent before the end of backward;
+  // those of parameters arrive in another order on ranks without a tile.
   void throw_in_backward(Item& step) {
     const bool is_split = case_.setting.kind == "spatial";
     if (is_split && case_.setting.get("overlap") == kOverlapOff &&
@@ -149,11 +153,12 @@ class StepMaker {
         step.set("throw_backward",
                  static_cast<std::int64_t>(case_.blocks.size()));
     } else if (dice_.one_in(3)) {
-      // Of a parameter that some ranks do not use, they have no gradient.
+      // Ranks that do not use a parameter have no gradient for it.
       const std::int64_t number = some_layer();
       if (block(number).kind != "rare") step.set("throw_parameter", number);
     } else {
-      // Only of the last one all ranks surely have a gradient, if any has.
+      // Only for the last block, all ranks certainly have a gradient if any
+      // has.
       step.set("throw_backward",
                has_block(case_, "rare")
                    ? static_cast<std::int64_t>(case_.blocks.size())
@@ -161,9 +166,9 @@ class StepMaker {
     }
   }
 
-  // A second graph lives while the first one is used. Each of its passes is
-  // rounded, which the reference does not follow; libtorch itself refuses it
-  // where forward() changes buffers.
+  // A second graph exists while the first one is used. Each of its passes is
+  // rounded, which the reference does not model. libtorch itself does not
+  // support it if forward() changes buffers.
   bool may_have_two_graphs() const {
     return !case_.setting.has("exchange") && !case_.setting.has("f32") &&
            !has_block(case_, "batch_norm");
@@ -182,8 +187,9 @@ class StepMaker {
     return 0;
   }
 
-  // libtorch 1.13 passes over hooks on an input when gradients by it are asked
-  // for; with rows that count, the module's input is a copy (docs/dad.md).
+  // libtorch 1.13 bypasses hooks on an input when gradients with respect to it
+  // are requested. With ranks weighted by rows, the module's input is a copy
+  // (docs/explanation/dad.md).
   bool has_hook_on_input() const {
     return std::any_of(case_.blocks.begin(), case_.blocks.end(),
                        [](const Item& one) {
@@ -198,7 +204,7 @@ class StepMaker {
            !has_value(case_, "checkpoint") && !has_value(case_, "frozen");
   }
 
-  // Whether a forward's input may follow from another's output.
+  // Whether the input of a forward may depend on the output of another.
   bool may_chain() const {
     const Item& s = case_.setting;
     return s.kind != "spatial" && s.kind != "plan" && s.get("input") != 2 &&
@@ -207,7 +213,8 @@ class StepMaker {
 
   void choose_event(Item& step) {
     const bool is_spatial = case_.setting.kind == "spatial";
-    // All rows pass at once in the reference of normalization over all ranks.
+    // With normalization over all ranks, the reference processes all rows at
+    // once.
     switch (case_.setting.has("sync_batch_norm") ? dice_.in(0, 3)
                                                  : dice_.in(0, 22)) {
       case 0:
@@ -245,7 +252,7 @@ class StepMaker {
         step.set("retry", dice_.one_in(2));
         break;
       case 12:
-        // Each of its passes is rounded, which the reference does not follow.
+        // Each of its passes is rounded, which the reference does not model.
         if (!case_.setting.has("exchange")) step.set("retain", 1);
         break;
       case 13:
@@ -291,7 +298,7 @@ void add_steps(Case& one, Dice& dice) {
   const bool is_small = one.setting.kind == "spatial";
   for (std::int64_t i = dice.in(1, is_small ? 2 : 4); i > 0; --i)
     maker.add_step();
-  // A parameter that is frozen at the start is freed in half of the cases.
+  // In half of the cases, a parameter that is frozen at the start is unfrozen.
   maker.add_low_rank();
   if (one.setting.has("trials"))
     while (one.steps.size() < 14) maker.add_step();

@@ -1,5 +1,5 @@
-// Runs random cases under Sheaf's strategies and compares them with one plain
-// process; see docs/testing.md.
+// Runs random cases with Sheaf's strategies and compares them with one plain
+// process; see docs/howto/testing.md.
 
 #include <ATen/Parallel.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct Options {
   std::uint64_t seed = 1;
   double seconds = 0;
   std::string one_case;
-  std::string file;   // of cases
+  std::string file;   // file of cases
   std::string table;  // file for the counts of features and pairs
   std::string ranks_as = "threads";
   std::vector<std::string> strategies, only, without;
@@ -40,7 +40,7 @@ struct Options {
 
 class Run {
  public:
-  // `processes`: null where ranks are threads.
+  // `processes`: null if ranks are threads.
   Run(const Options& options, const Processes* processes)
       : options_(options), processes_(processes) {
     wishes_.strategies = {options.strategies.begin(), options.strategies.end()};
@@ -68,7 +68,7 @@ class Run {
   }
 
  private:
-  // Cases that libtorch itself refuses do not count.
+  // Cases that libtorch itself does not support are not counted.
   bool is_done() const {
     return tally_.done() >= options_.cases ||
            tally_.wrong() >= options_.failures ||
@@ -106,7 +106,7 @@ class Run {
               << std::endl;
   }
 
-  // A seed, or the text of a case.
+  // Runs a seed or the text of a case.
   int run_one() {
     const bool is_seed =
         options_.one_case.find_first_not_of("0123456789") == std::string::npos;
@@ -124,7 +124,7 @@ class Run {
     return finding.verdict == Verdict::kSame ? 0 : 1;
   }
 
-  // Cases that once failed, one in each line.
+  // Runs cases that failed once, one per line.
   int run_file() {
     std::ifstream file(options_.file);
     int count = 0;
@@ -167,32 +167,39 @@ class Run {
 
 int main_of(int argc, char** argv) {
   Options options;
-  CLI::App app("random trainings under Sheaf against one plain process");
-  app.add_option("--cases", options.cases, "how many");
+  CLI::App app("compares random training runs with one plain process");
+  app.add_option("--cases", options.cases, "number of cases");
   app.add_option("--seed", options.seed,
-                 "of the first case; the next has the next");
+                 "seed of the first case, incremented for each case");
   app.add_option("--seconds", options.seconds, "stop after this time");
   app.add_option("--case", options.one_case, "one case: its seed, or its text");
-  app.add_option("--file", options.file, "cases, one in each line")
+  app.add_option("--file", options.file, "file of cases, one per line")
       ->check(CLI::ExistingFile);
-  app.add_option("--strategy", options.strategies, "only these")
+  app.add_option("--strategy", options.strategies, "only these strategies")
       ->delimiter(',');
   app.add_option("--only", options.only, "features that cases must have")
       ->delimiter(',');
   app.add_option("--without", options.without, "features they must not have")
       ->delimiter(',');
-  app.add_option("--ranks", options.ranks, "of each case");
+  app.add_option("--ranks", options.ranks, "ranks of each case");
   app.add_option("--ranks-as", options.ranks_as,
-                 "threads, or processes that sheaf run has started")
+                 "threads, or processes started by sheaf run")
       ->check(CLI::IsMember({"threads", "processes"}));
   app.add_option("--device", options.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--failures", options.failures, "stop after this many");
+  app.add_option("--failures", options.failures, "stop after N failures");
   app.add_option("--table", options.table,
-                 "write how often features and pairs were generated");
-  app.add_flag("--no-shrink", options.no_shrink, "show failures as they are");
+                 "write counts of generated features and pairs");
+  app.add_flag("--no-shrink", options.no_shrink, "do not reduce failed cases");
   app.add_flag("--verbose", options.is_verbose, "print each case");
   CLI11_PARSE(app, argc, argv);
+  if (options.device == "cuda" && options.ranks_as == "threads" &&
+      options.ranks != 1) {
+    std::cerr << "ranks that are threads cannot share a GPU: libtorch computes "
+                 "backward() of all of them in one thread; start with sheaf "
+                 "run and --ranks-as processes, or give --ranks 1\n";
+    return 2;
+  }
   at::set_num_threads(1);
   // Groups that fail leave files behind.
   const sheaf::TemporaryFolder folder;

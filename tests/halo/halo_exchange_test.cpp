@@ -20,7 +20,7 @@ using comm::run_threads;
 using test::Ending;
 using test::Hosts;
 
-// Ranks of a grid on one host, or dealt out to two.
+// The ranks of a grid on one host, or distributed over two.
 Hosts hosts_of(const Grid& grid, bool has_two) {
   Hosts hosts;
   for (int rank = 0; rank < grid.ranks(); ++rank)
@@ -67,8 +67,8 @@ TEST_P(HaloExchangeTest, AdjointIsExact) {
   });
 }
 
-// Ranks run ahead of each other as they like; contents change each time, and
-// so does the number of planes.
+// Ranks may run ahead of each other; the contents and the number of planes
+// change each time.
 TEST_P(HaloExchangeTest, IsUsedAgainAndAgain) {
   run_threads(hosts(), [&](const Group& group) {
     std::mt19937 random(9);
@@ -97,7 +97,7 @@ TEST_P(HaloExchangeTest, TwoMayBeUnderWay) {
       auto first = exchange.start(a.view());
       auto second = exchange.start(b.view());
       expect_throws<UsageError>([&] { exchange.start(a.view()); },
-                                {"under way"});
+                                {"in progress"});
       exchange.finish(std::move(first), got.view());
       EXPECT_TRUE(got.holds(
           [&](const Place& place) { return exact_value(place, test.salt); }));
@@ -124,7 +124,7 @@ TEST_P(HaloExchangeTest, ManyOfThemAreUnderWayAtOnce) {
     }
     for (std::size_t i = 0; i < 10; ++i)
       handles.push_back(exchanges[i]->start(tiles[i].view()));
-    for (std::size_t i = 10; i-- > 0;) {  // each at its own time
+    for (std::size_t i = 10; i-- > 0;) {  // in reverse order
       Tile<float> got(exchanges[i]->plan().wanted, tests[i].outer,
                       Order::kPlain);
       exchanges[i]->finish(std::move(handles[i]), got.view());
@@ -163,7 +163,7 @@ TEST_P(HaloExchangeTest, WritesOnlyHalosOrOnlyPatches) {
       exchange.finish(exchange.start(tile.view()), patches);
       EXPECT_TRUE(first.holds(expected));
       EXPECT_TRUE(second.holds(expected));
-      // The adjoint on top of what is there.
+      // The adjoint adds to the existing content.
       got.fill([&](const Place& place) {
         return gradient(place, group.rank(), test.salt);
       });
@@ -202,8 +202,8 @@ TEST(HaloExchange, WorksInGroupsOfSomeRanks) {
   });
 }
 
-// A rank that is ahead goes on: it waits neither for those that it sends to
-// nor for any other.
+// A rank that is ahead continues: it waits neither for its receivers nor for
+// any other rank.
 TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
   const Layout layout = Layout::balanced(Grid::parse("3"), {9});
   std::vector<Box> needs{layout.box_of(0), layout.whole(), layout.box_of(2)};
@@ -213,14 +213,14 @@ TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
                           DType::kF32);
     Tile<float> tile(exchange.plan().tile, {1, 1}, Order::kPlain);
     Tile<float> got(exchange.plan().wanted, {1, 1}, Order::kPlain);
-    if (group.rank() == 1) done.wait();  // a barrier would never end
+    if (group.rank() == 1) done.wait();  // a barrier would deadlock
     for (int i = 0; i < 2; ++i)
       exchange.finish(exchange.start(tile.view()), got.view());
     if (group.rank() == 0) done.count_down();
   });
 }
 
-// A rank that will wait later goes on though nobody has read its tile.
+// With Reads::kLater a rank continues before its tile has been read.
 TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
   ExchangeCase test;
   test.layout = Layout::balanced(Grid::parse("2"), {10});
@@ -247,12 +247,12 @@ TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
   });
 }
 
-// The sum has one order: halves of the last bit come out the same.
+// The summation order is fixed, so rounding is the same every time.
 TEST(HaloExchange, AddsInTheOrderOfRanks) {
   const Layout layout(Grid::parse("4"), {Cuts({0, 0, 1, 1, 1})});
   const std::vector<Box> needs(4, layout.whole());
   const float big = 1 << 24;
-  // Its own first, then 0, 2, 3: (1 + big) + 1 - big, and not another.
+  // Rank 1's own value first, then ranks 0, 2, 3: (1 + big) + 1 - big.
   const float values[] = {big, 1, 1, -big};
   for (int i = 0; i < 20; ++i)
     run_threads(4, [&](const Group& group) {
@@ -279,7 +279,7 @@ TEST(HaloExchange, RefusesWhatDoesNotFitThePlan) {
     small[0] = {0, 7};
     Tile<int> wrong(small, {1, 2}, Order::kPlain);
     expect_throws<UsageError>([&] { exchange.start(wrong.view()); },
-                              {"tile", "7 positions", "says 8"});
+                              {"tile", "7 positions", "has 8"});
     expect_throws<UsageError>([&] { exchange.start_adjoint(tile.view()); },
                               {"i32", "bf16"});
     expect_throws<UsageError>([&] { exchange.finish({}, tile.view()); },
@@ -298,7 +298,7 @@ TEST(HaloExchange, RefusesWhatDoesNotFitThePlan) {
 
 class HaloFailures : public testing::TestWithParam<Hosts> {};
 
-ExchangeCase neighbours(int ranks) {
+ExchangeCase neighbors(int ranks) {
   ExchangeCase test;
   test.layout = Layout::balanced(Grid::parse(std::to_string(ranks)), {12});
   test.needs.assign(static_cast<std::size_t>(ranks), test.layout.whole());
@@ -310,7 +310,7 @@ TEST_P(HaloFailures, APeerThatEndsIsAnError) {
   const auto outcomes = test::outcomes(
       GetParam(),
       [](const Group& group) {
-        const ExchangeCase test = neighbours(group.size());
+        const ExchangeCase test = neighbors(group.size());
         HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF32);
         check_forward<float>(group, exchange, test);
         if (group.rank() == 1) throw CommError("this rank gives up");
@@ -327,7 +327,7 @@ TEST_P(HaloFailures, APeerThatIsLateIsATimeout) {
   const auto outcomes = test::outcomes(
       GetParam(),
       [](const Group& group) {
-        const ExchangeCase test = neighbours(group.size());
+        const ExchangeCase test = neighbors(group.size());
         HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF32);
         check_forward<float>(group, exchange, test);
         if (group.rank() != 1) check_forward<float>(group, exchange, test);
@@ -345,7 +345,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HaloFailures,
 TEST(HaloExchange, RanksThatDisagreeOnPlanesAreToldSo) {
   const test::ExpectFailures expected;
   const auto outcomes = test::outcomes({"a", "a"}, [](const Group& group) {
-    ExchangeCase test = neighbours(group.size());
+    ExchangeCase test = neighbors(group.size());
     HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF32);
     test.outer = {1, 4};
     check_forward<float>(group, exchange, test);
@@ -356,7 +356,7 @@ TEST(HaloExchange, RanksThatDisagreeOnPlanesAreToldSo) {
   EXPECT_TRUE(outcomes[0].names("2 planes, rank 1 of 3")) << outcomes[0];
 }
 
-// Exchanges come and go; the arena has room for few of them at a time.
+// Exchanges are created and destroyed; the arena has room for only a few.
 TEST(HaloExchange, GivesItsMemoryBack) {
   setenv("SHEAF_ARENA_BYTES", "100000000", /*overwrite=*/1);
   run_threads(3, [](const Group& group) {

@@ -19,7 +19,7 @@ std::vector<HaloPlan> plans_of(const Layout& layout,
   return plans;
 }
 
-// How often each position of the wanted box is brought, by place in it.
+// How many times each position of the wanted box is delivered.
 std::vector<int> times_brought(const HaloPlan& plan) {
   std::vector<int> times(static_cast<std::size_t>(plan.wanted.volume()), 0);
   const auto mark = [&](const Box& part) {
@@ -95,8 +95,8 @@ std::vector<Box> needs_of(const Layout& layout, const Window& window) {
   return needs;
 }
 
-// What a rank needs on the low side beyond its tile; negative: what it does
-// not need of its own.
+// The width of each rank's halo on the low side; negative: the part of its tile
+// that it does not need.
 std::vector<std::int64_t> low_halos(const Layout& layout,
                                     const std::vector<Box>& needs) {
   std::vector<std::int64_t> halos;
@@ -127,7 +127,7 @@ TEST(HaloPlanTest, GivesOverlappingStridesAllTheirOutputs) {
   EXPECT_EQ(plans[1].receives[0].box[0], (Interval{12, 14}));
 }
 
-TEST(HaloPlanTest, ReachesBeyondTheNearestNeighbour) {
+TEST(HaloPlanTest, ReachesBeyondTheNearestNeighbor) {
   const Layout layout = Layout::balanced(Grid::parse("16"), {16});
   const Window window{.kernel = 7, .pad_low = 3, .pad_high = 3};
   const auto plan = make_plan(layout, needs_of(layout, window), 8);
@@ -140,7 +140,7 @@ TEST(HaloPlanTest, BytesAreThoseOfTheFormula) {
   const Layout layout = Layout::balanced(Grid::parse("2x2"), {28, 28});
   const auto plan =
       make_plan(layout, needs_of(layout, {.kernel = 5}), /*rank=*/0);
-  // Balanced outputs of 12: two columns, two rows and a corner.
+  // 12 balanced outputs per axis: two columns, two rows and a corner.
   EXPECT_EQ(plan.received_volume(), 2 * 14 + 14 * 2 + 2 * 2);
   EXPECT_EQ(plan.receives.size(), 3u);
   EXPECT_EQ(plan.sent_volume(), 2 * 14 + 14 * 2 + 2 * 2);

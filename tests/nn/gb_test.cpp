@@ -16,14 +16,13 @@ TEST(Convnet, HasTheSizesOfItsName) {
             20 * 25 + 50 * 20 * 25 + 800 * 500 + 500 * 10);
   EXPECT_EQ(network->forward(torch::randn({2, 1, 28, 28})).sizes(),
             (Pair{2, 10}));
-  const auto colour = make_network({"convnet",
-                                    {{"in_channels", "3"},
-                                     {"image_size", "32"},
-                                     {"classes", "7"},
-                                     {"bias", "true"}},
-                                    {}});
-  EXPECT_EQ(colour->forward(torch::randn({2, 3, 32, 32})).sizes(),
-            (Pair{2, 7}));
+  const auto color = make_network({"convnet",
+                                   {{"in_channels", "3"},
+                                    {"image_size", "32"},
+                                    {"classes", "7"},
+                                    {"bias", "true"}},
+                                   {}});
+  EXPECT_EQ(color->forward(torch::randn({2, 3, 32, 32})).sizes(), (Pair{2, 7}));
   expect_throws<UsageError>(
       [] {
         make_network({"convnet", {{"image_size", "12"}}, {}});

@@ -1,4 +1,4 @@
-// The same as training_test.cpp with processes.
+// The tests of training_test.cpp with processes.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ TEST(SpatialRanks, TrainOnAGrid) {
               losses_alone<UNetImpl>(pixels), grid);
 }
 
-// Tiles of 128 KiB and more: all that operations made is read in place.
+// Tiles of at least 128 KiB: all results of operations are read in place.
 TEST(SpatialRanks, ReadTilesOfATrainingInPlace) {
   const comm::Group& world = sheaf::test::world();
   torch::manual_seed(1);
@@ -49,10 +49,10 @@ TEST(SpatialRanks, ReadTilesOfATrainingInPlace) {
     for (std::size_t i = 0; i < wanted.size(); ++i)
       EXPECT_LE(distance(net->parameters()[i].grad(), wanted[i]), 1e-5);
     const SpatialStats stats = model.tiles()->stats();
-    const std::int64_t neighbours =
+    const std::int64_t neighbors =
         (world.rank() > 0) + (world.rank() + 1 < world.size());
     // Halos of the inputs of three layers, and of two gradients.
-    const std::int64_t row = 64 * 4 * neighbours;
+    const std::int64_t row = 64 * 4 * neighbors;
     EXPECT_EQ(stats.halo_bytes, row * (1 + 8 + 2 * 8 + 2 * 8 + 8));
     EXPECT_EQ(stats.halo_bytes_in_place, stats.halo_bytes - row);
   }

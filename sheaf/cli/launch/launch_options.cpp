@@ -7,9 +7,9 @@ namespace sheaf::cli {
 
 void add_host_options(CLI::App& command, LaunchOptions& launch, int ranks) {
   command
-      .add_option(
-          "-n,--ranks", launch.ranks,
-          concat("Number of ranks; else what the hosts offer, or ", ranks))
+      .add_option("-n,--ranks", launch.ranks,
+                  concat("Number of ranks (default: slots of the hosts, or ",
+                         ranks, ")"))
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("N");
   auto* hosts = command.add_option("--hosts", launch.hosts,
@@ -20,18 +20,19 @@ void add_host_options(CLI::App& command, LaunchOptions& launch, int ranks) {
   command.add_option("--topology", launch.topology,
                      "Sizes of the tiers, such as 4x3: ranks per host x hosts");
   command.add_option("--agent", launch.agent,
-                     "Starts daemons on other hosts in place of ssh");
+                     "Program that starts daemons on other hosts instead of "
+                     "ssh");
   command.add_flag("-v,--verbose", launch.verbose,
-                   "Print the line of mpirun first");
+                   "Print the mpirun command line first");
 }
 
 void add_launch_options(CLI::App& command, LaunchOptions& launch, int ranks) {
   add_host_options(command, launch, ranks);
   command.add_option("--rankfile", launch.rankfile,
-                     "Open MPI rank file: hosts and cores of each rank");
+                     "Open MPI rank file: host and cores of each rank");
   command
       .add_option("--mpi-arg", launch.mpi_args,
-                  "An argument for mpirun; may be given many times")
+                  "Extra argument for mpirun; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
@@ -47,9 +48,9 @@ void add_run_options(CLI::App& command, LaunchOptions& launch) {
         launch.timeout =
             std::chrono::ceil<std::chrono::milliseconds>(parse_duration(text));
       },
-      "End the run after this time, such as 30s, 5m, 8h");
+      "Stop the run after this time, such as 30s, 5m, 8h");
   command.add_flag("--dry-run", launch.dry_run,
-                   "Print the line of mpirun and do nothing");
+                   "Print the mpirun command line without running it");
 }
 
 }  // namespace sheaf::cli

@@ -9,19 +9,19 @@ namespace sheaf::cli {
 namespace {
 
 constexpr const char* kDeviceShape =
-    "wanted is name: Tesla T4, tflops: {f32: 8.1, f16: 65}, memory_gbs: 320 "
-    "and, if you like, memory: 15G, launch_us: 4, host_time: 1.2";
+    "expected name: Tesla T4, tflops: {f32: 8.1, f16: 65}, memory_gbs: 320 "
+    "and optionally memory: 15G, launch_us: 4, host_time: 1.2";
 
 class DeviceReader {
  public:
   explicit DeviceReader(const std::string& path) : path_(path) {}
 
   plan::DeviceProfile read(const YAML::Node& root) {
-    check(root.IsMap(), root, "this is no device");
+    check(root.IsMap(), root, "this is not a device description");
     for (const auto& entry : root) read_entry(entry.first, entry.second);
-    check(!device_.name.empty(), root, "it has no name");
-    check(!device_.tflops.empty(), root, "it has no tflops");
-    check(device_.memory_gbs > 0, root, "it has no memory_gbs");
+    check(!device_.name.empty(), root, "the device has no name");
+    check(!device_.tflops.empty(), root, "the device has no tflops");
+    check(device_.memory_gbs > 0, root, "the device has no memory_gbs");
     return device_;
   }
 
@@ -32,7 +32,7 @@ class DeviceReader {
   }
   double positive(const YAML::Node& node) const {
     const auto number = node.as<double>();
-    check(number > 0, node, "this must be more than 0");
+    check(number > 0, node, "the value must be greater than 0");
     return number;
   }
   void read_entry(const YAML::Node& key, const YAML::Node& value) {
@@ -51,10 +51,11 @@ class DeviceReader {
     else if (name == "host_time")
       device_.host_time = positive(value);
     else
-      check(false, key, "the key " + name + " is not known");
+      check(false, key, "unknown key " + name);
   }
   void read_rates(const YAML::Node& rates) {
-    check(rates.IsMap(), rates, "tflops must be a number for each precision");
+    check(rates.IsMap(), rates,
+          "tflops must be a mapping of precisions to numbers");
     for (const auto& entry : rates)
       device_.tflops[plan::parse_precision(entry.first.as<std::string>())] =
           positive(entry.second);

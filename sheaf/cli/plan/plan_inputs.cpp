@@ -13,13 +13,14 @@
 namespace sheaf::cli {
 namespace {
 
-// In the order in which devices come on the command line.
+// Reads the traces and groups them by device, in the order in which devices
+// first appear on the command line.
 std::vector<std::vector<plan::StepProfile>> by_device(
     const PlanInputs& inputs) {
   plan::CustomOperators custom;
   if (!inputs.operators.empty())
     custom = read_custom_operators(inputs.operators);
-  // Files do not depend on each other, and reading is most of the work.
+  // Reading the files takes most of the time, so they are read in parallel.
   std::vector<std::future<plan::StepProfile>> profiles;
   for (const std::string& file : inputs.traces)
     profiles.push_back(std::async(std::launch::async, [&custom, file] {
@@ -60,22 +61,23 @@ void use_ways(const plan::ExchangePlan& ways, plan::Cluster& cluster) {
   cluster.exchange.ways = ways;
 }
 
-// One kind of worker: its traces, and what casts take.
+// One kind of worker: its traces and the cost of casts.
 struct Traced {
   std::vector<plan::StepProfile> profiles;
   plan::CastCosts casts;
   std::int64_t memory_bytes = 0;
 };
 
-// The file of the device that the traces are of: told, or one of the others.
+// The description of the device on which the traces were recorded: the file of
+// --traced-on, or one of --devices with the same name.
 plan::DeviceProfile traced_device(const PlanInputs& inputs,
                                   const std::vector<plan::DeviceProfile>& to,
                                   const std::string& name) {
   if (!inputs.traced_on.empty()) return read_device(inputs.traced_on);
   for (const plan::DeviceProfile& one : to)
     if (one.name == name) return one;
-  throw UsageError(concat("the traces are of ", name,
-                          "; give --traced-on a file with what it can do"));
+  throw UsageError(concat("the traces were recorded on ", name,
+                          "; pass its device file with --traced-on"));
 }
 
 std::vector<Traced> scaled_groups(const PlanInputs& inputs,
@@ -107,10 +109,10 @@ std::vector<Traced> kinds_of(const PlanInputs& inputs,
                              const topo::Machine& machine) {
   auto groups = by_device(inputs);
   SHEAF_CHECK(inputs.devices.empty() || groups.size() == 1,
-              "--devices wants traces of one device, these are of ",
-              groups.size());
+              "--devices needs traces of one device, these are from ",
+              groups.size(), " devices");
   SHEAF_CHECK(inputs.traced_on.empty() || !inputs.devices.empty(),
-              "--traced-on is for --devices, which are not given");
+              "--traced-on needs --devices, which is not given");
   if (!inputs.devices.empty()) return scaled_groups(inputs, groups[0], machine);
   std::vector<Traced> kinds;
   for (auto& group : groups) {
@@ -127,28 +129,30 @@ std::string device_label(const plan::WorkerKind& kind) {
   const std::string name =
       base.device_name.empty() ? base.model.device : base.device_name;
   if (base.scaled_from.empty()) return name;
-  return concat(name, " (by its roofline, out of ", base.scaled_from, ")");
+  return concat(name, " (scaled from ", base.scaled_from, " by roofline)");
 }
 
 void PlanInputs::add_to(CLI::App& command) {
   command.add_option("traces", traces,
-                     "traces of one model, one for each device and precision");
+                     "Traces of one model, one per device and precision");
   command.add_option("--machine", machine,
-                     "machine.json, as sheaf bench --fit writes it");
+                     "machine.json, written by sheaf bench --fit");
   command
       .add_option("--workers", workers,
-                  "how many of each kind of device, in the order of traces")
+                  "Number of workers of each kind of device, in the order of "
+                  "the traces")
       ->delimiter(',');
   command.add_option("--topology", topology,
-                     "ranks on a host x hosts, as 4x3; else one host");
-  command.add_option("--bucket", bucket, "bytes of an exchange; else 25M");
+                     "Ranks per host x hosts, such as 4x3 (default: one host)");
+  command.add_option("--bucket", bucket,
+                     "Bytes of a gradient bucket (default: 25M)");
   command.add_option("--exchange", exchange,
-                     "what workers exchange: gradients, half, dad, edad or "
-                     "rank-dad:4, and that of some layers: gradients,fc1=dad");
+                     "Exchange method: gradients, half, dad, edad or "
+                     "rank-dad:4; per layer: gradients,fc1=dad");
   command
       .add_option("--batch", batch,
-                  "with so many samples: by rule, or, where traces of two "
-                  "batches are given, by a line through them")
+                  "Scale the step to this batch size: by rule, or linearly if "
+                  "there are traces with two batch sizes")
       ->check([](const std::string& text) {
         return text[0] == '-' || text == "0"
                    ? "must be 1 or more samples, not " + text
@@ -156,25 +160,26 @@ void PlanInputs::add_to(CLI::App& command) {
       });
   command
       .add_option("--devices", devices,
-                  "YAML of devices that the traces are scaled to, a kind each")
+                  "YAML files of devices to scale the traces to, one per kind "
+                  "of worker")
       ->delimiter(',');
   command.add_option("--traced-on", traced_on,
-                     "YAML of the device that the traces are of");
+                     "YAML file of the device the traces were recorded on");
   command.add_option("--operators", operators,
-                     "YAML that declares operators which torch does not have");
+                     "YAML file that declares custom operators");
 }
 
 plan::Cluster make_cluster(const PlanInputs& inputs,
                            std::deque<plan::Recorded>& recorded) {
   SHEAF_CHECK(!inputs.traces.empty(),
-              "give the traces of one model; sheaf trace records them");
+              "pass the traces of one model; sheaf trace records them");
   plan::Cluster cluster;
   if (!inputs.machine.empty())
     cluster.machine = topo::load_machine(inputs.machine);
   auto groups = kinds_of(inputs, cluster.machine);
   SHEAF_CHECK(inputs.workers.empty() || inputs.workers.size() == groups.size(),
               "--workers has ", inputs.workers.size(),
-              " numbers, but the traces are of ", groups.size(), " devices");
+              " numbers, but there are traces of ", groups.size(), " devices");
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const plan::Recorded& one =
         recorded.emplace_back(std::move(groups[i].profiles));

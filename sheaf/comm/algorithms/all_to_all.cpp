@@ -1,6 +1,6 @@
-// All-to-all. Blocks for members of the host are read in shared memory, those
-// for other hosts go straight to their receiver.
-// Bytes between hosts: each block once; P-1 messages per rank.
+// All-to-all. Blocks for members of the host are read in shared memory; blocks
+// for other hosts are sent directly to their receiver.
+// Cost between hosts: each block is sent once; P-1 messages per rank.
 
 #include <cstring>
 
@@ -17,22 +17,23 @@ namespace {
 struct AllToAllJob {
   const std::byte* input;
   std::byte* output;
-  // Bytes and starts of the blocks for and from each rank.
+  // Sizes and start offsets, in bytes, of the blocks for and from each rank.
   std::vector<std::size_t> send_bytes;
   std::vector<std::size_t> send_starts;
   std::vector<std::size_t> receive_bytes;
   std::vector<std::size_t> receive_starts;
 };
 
-// What a member of this host sends: where the block for this rank begins in
-// its stream, how long it is, and how long the whole stream.
+// Data sent by a member of this host: start of the block for this rank in the
+// member's stream, size of the block, and size of the whole stream.
 struct Shipment {
   std::size_t start;
   std::size_t bytes;
   std::size_t stream_bytes;
 };
 
-// With unequal counts every member tells its table; otherwise all are alike.
+// With unequal counts the members exchange their tables; otherwise all tables
+// are equal.
 std::vector<Shipment> shipments(Call& call, const AllToAllJob& job,
                                 bool is_unequal) {
   const Layout& layout = call.layout();
@@ -128,7 +129,7 @@ Work all_to_all(const Group& group, ConstBuffer input, Buffer output,
   SHEAF_CHECK(is_unequal || input.count % ranks == 0, "rank ", group.rank(),
               ": all_to_all: ", input.count,
               " elements do not divide into blocks for ", ranks,
-              " ranks; give counts");
+              " ranks; pass counts");
   SHEAF_CHECK(input.data != output.data || input.count == 0, "rank ",
               group.rank(), ": all_to_all does not work in place");
   const std::size_t element = size_of(input.dtype);
@@ -140,9 +141,10 @@ Work all_to_all(const Group& group, ConstBuffer input, Buffer output,
                element);
   job.send_starts = block_starts(job.send_bytes);
   job.receive_starts = block_starts(job.receive_bytes);
-  check_count(group, kThis, "input", input.bytes(), job.send_starts.back());
-  check_count(group, kThis, "output", output.bytes(),
-              job.receive_starts.back());
+  check_count(group, kThis, "input", input.count,
+              job.send_starts.back() / element);
+  check_count(group, kThis, "output", output.count,
+              job.receive_starts.back() / element);
   auto fingerprint = make_fingerprint(kThis, input.dtype,
                                       is_unequal ? 0 : input.count, options);
   return group.core().submit(options.async, [=, &core = group.core()] {

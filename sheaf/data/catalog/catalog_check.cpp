@@ -1,4 +1,4 @@
-// Is a dataset what its name says?
+// Verifies that the files of a dataset are the published ones.
 #include <fmt/format.h>
 
 #include "sheaf/base/error.hpp"
@@ -12,13 +12,13 @@ namespace {
 CheckedFile check_file(const KnownFile& known, const std::string& folder) {
   const std::string path = find_file(folder, known.name);
   if (path.empty())
-    throw IoError(concat("there is no ", known.name, " in ", folder));
+    throw IoError(concat(known.name, " is missing in ", folder));
   const FileContent content = read_file(path);
   const CheckedFile file{path, content.size(), crc32_of(content)};
   if (known.crc32 != 0 && known.crc32 != file.crc32)
     throw IoError(fmt::format(
-        "{}: its content is not the published one: the checksum is {:08x}, "
-        "not {:08x}; delete it and get it again",
+        "{}: the content differs from the published file: the checksum is "
+        "{:08x}, expected {:08x}; delete it and download it again",
         path, file.crc32, known.crc32));
   return file;
 }
@@ -26,8 +26,8 @@ CheckedFile check_file(const KnownFile& known, const std::string& folder) {
 void check_counts(const TensorDataset& dataset, const std::string& what,
                   std::int64_t expected) {
   if (dataset.size() != expected)
-    throw IoError(concat(what, " has ", dataset.size(),
-                         " examples, and should have ", expected));
+    throw IoError(concat(what, " has ", dataset.size(), " examples, expected ",
+                         expected));
 }
 
 void check_classes(const TensorDataset& dataset, const std::string& what) {
@@ -38,7 +38,7 @@ void check_classes(const TensorDataset& dataset, const std::string& what) {
   for (std::int64_t i = 0; i < dataset.classes(); ++i)
     if (count[i] != expected)
       throw IoError(concat(what, " has ", count[i], " examples of class ", i,
-                           ", and should have ", expected));
+                           ", expected ", expected));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::vector<CheckedFile> check_dataset(const std::string& name,
   std::vector<CheckedFile> files;
   for (const char* split : {"train", "test"}) {
     const std::string what = concat(name, " in ", folder, ", split ", split);
-    // Opened first: its messages know more than a checksum.
+    // Opened first: its errors are more specific than a wrong checksum.
     const auto dataset = std::dynamic_pointer_cast<TensorDataset>(
         open_dataset(name, split, folder));
     SHEAF_ASSERT(dataset, what, " is not in memory");

@@ -15,14 +15,14 @@ void check(const SyntheticOptions& options) {
   SHEAF_CHECK(options.examples >= 0 && options.first >= 0,
               "a synthetic dataset of ", options.examples,
               " examples from number ", options.first,
-              "; neither may be negative");
+              "; neither number may be negative");
   SHEAF_CHECK(options.classes >= 1,
-              "a synthetic dataset has at least 1 class, ", options.classes,
-              " were asked for");
+              "a synthetic dataset needs at least 1 class, but got ",
+              options.classes);
   SHEAF_CHECK(options.noise >= 0 && options.noise <= 1, "noise is ",
-              options.noise, "; it goes from 0 to 1");
+              options.noise, "; it must be from 0 to 1");
   SHEAF_CHECK(!options.shape.empty(),
-              "the shape of an example has no axis; give it one");
+              "the shape of an example is empty; it needs at least one axis");
   for (const std::int64_t size : options.shape)
     SHEAF_CHECK(size >= 1, "the shape ", at::IntArrayRef(options.shape),
                 " of an example has a size below 1");
@@ -35,7 +35,7 @@ double bytes_of_classes(const SyntheticOptions& options) {
   return bytes;
 }
 
-// Each number gives eight bytes, the lowest first on every machine.
+// Splits each random number into eight bytes, lowest first on every machine.
 class ByteSource {
  public:
   explicit ByteSource(Random random, std::int64_t first = 0) : random_(random) {
@@ -64,9 +64,9 @@ SyntheticDataset::SyntheticDataset(SyntheticOptions options)
   const double bytes = bytes_of_classes(options_);
   const auto text = [&] {
     return concat("the images of ", options_.classes, " synthetic classes of ",
-                  at::IntArrayRef(options_.shape), " take ", bytes / 1e9,
-                  " GB, and there is not so much memory; give fewer classes, "
-                  "or a smaller shape");
+                  at::IntArrayRef(options_.shape), " need ", bytes / 1e9,
+                  " GB, more memory than this host has; use fewer classes or a "
+                  "smaller shape");
   };
   with_memory(bytes, text, [&] {
     for (const std::int64_t size : options_.shape) bytes_ *= size;
@@ -99,10 +99,8 @@ Batch SyntheticDataset::get(std::span<const std::int64_t> indices,
                             Random& random) const {
   const Sizes image(options_.shape.begin() + !options_.shape.empty(),
                     options_.shape.end());
-  Batch batch =
-      get_boxes(indices, {image, std::vector<Corner>(indices.size())}, random);
-  if (options_.is_tokens) batch.data = batch.data.to(at::kLong) + 1;
-  return batch;
+  return get_boxes(indices, {image, std::vector<Corner>(indices.size())},
+                   random);
 }
 
 Batch SyntheticDataset::get_boxes(std::span<const std::int64_t> indices,
@@ -115,10 +113,9 @@ Batch SyntheticDataset::get_boxes(std::span<const std::int64_t> indices,
   shape.insert(shape.begin(), count);
   Batch batch{at::empty(shape, at::TensorOptions(at::kByte)),
               at::empty({count}, at::TensorOptions(at::kLong)), 0, count};
-  if (count == 0) return batch;
   auto* images = batch.data.data_ptr<std::uint8_t>();
   auto* labels = batch.target.data_ptr<std::int64_t>();
-  std::memset(images, 0, batch.data.nbytes());
+  if (count > 0) std::memset(images, 0, batch.data.nbytes());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     Random own;
     const std::int64_t label = labels[i] = label_of(indices[i], own);
@@ -128,6 +125,7 @@ Batch SyntheticDataset::get_boxes(std::span<const std::int64_t> indices,
     });
     images += walk.box_elements();
   }
+  if (options_.is_tokens) batch.data = batch.data.to(at::kLong) + 1;
   return batch;
 }
 

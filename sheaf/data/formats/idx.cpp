@@ -1,6 +1,6 @@
-// An IDX file: two zero bytes, a byte for the element type, a byte for the
-// number of dimensions, each dimension in 4 bytes, then the elements; all of it
-// with the highest byte first.
+// An IDX file: two zero bytes, one byte for the element type, one byte for the
+// number of dimensions, 4 bytes for each dimension, then the elements. All
+// numbers are big-endian.
 #include "sheaf/data/formats/idx.hpp"
 
 #include <algorithm>
@@ -45,14 +45,14 @@ at::ScalarType type_of(const FileContent& file) {
   const std::uint8_t code = file.data()[2];
   for (const IdxType& known : kTypes)
     if (known.code == code) return known.type;
-  file.fail(2, concat("element type ", int{code}, " is none of the format's"));
+  file.fail(2, concat("unknown element type ", int{code}));
 }
 
 IdxHeader read_header(const FileContent& file) {
   if (file.size() < kWordBytes)
     file.fail(file.size(), "the file ends within its header");
   if (file.data()[0] != 0 || file.data()[1] != 0)
-    file.fail(0, "this is no IDX file: it does not begin with two zero bytes");
+    file.fail(0, "not an IDX file: it does not begin with two zero bytes");
   IdxHeader header{type_of(file), {}};
   header.shape.resize(file.data()[3]);
   if (header.shape.empty()) file.fail(3, "the array has no dimensions");
@@ -64,7 +64,7 @@ IdxHeader read_header(const FileContent& file) {
   return header;
 }
 
-// Dimensions of a broken header may multiply to more than a number can hold.
+// The product of the dimensions of a corrupt header may overflow.
 void check_size(const FileContent& file, const IdxHeader& header) {
   const std::int64_t there = file.size() - header.bytes();
   std::int64_t wanted = static_cast<std::int64_t>(at::elementSize(header.type));
@@ -75,15 +75,15 @@ void check_size(const FileContent& file, const IdxHeader& header) {
   }
   if (there < wanted)
     file.fail(file.size(),
-              concat("the file ends early: its header promises ", wanted,
+              concat("the file is truncated: its header specifies ", wanted,
                      " bytes of elements, it has ", there));
   if (there > wanted)
     file.fail(header.bytes() + wanted,
-              concat("there are ", there - wanted,
-                     " bytes more than its header promises"));
+              concat("the file is ", there - wanted,
+                     " bytes longer than its header specifies"));
 }
 
-// Elements of more than a byte have their bytes the other way round.
+// Converts big-endian elements to host byte order.
 at::Tensor in_host_order(const at::Tensor& bytes, std::int64_t element_bytes) {
   if (element_bytes == 1) return bytes;
   return bytes.view({-1, element_bytes}).flip(1).contiguous();
@@ -125,9 +125,9 @@ void check_labels(const IdxFile& labels, std::int64_t classes) {
   const std::uint8_t* bad = std::find_if(
       first, last, [&](std::uint8_t label) { return label >= classes; });
   if (bad != last)
-    labels.file.fail(
-        bad - labels.file.data(),
-        concat("label ", int{*bad}, " is none of the ", classes, " classes"));
+    labels.file.fail(bad - labels.file.data(),
+                     concat("label ", int{*bad}, " is not one of the ", classes,
+                            " classes"));
 }
 
 void check_counts(const IdxFile& images, const IdxFile& labels) {
@@ -154,7 +154,7 @@ std::shared_ptr<TensorDataset> read_idx_dataset(const std::string& images,
   if (array.dim() == 3) array = array.unsqueeze(1);
   auto dataset = std::make_shared<TensorDataset>(
       array, label_file.array, options.classes, options.class_names);
-  // Elements of more bytes were turned round into memory.
+  // Elements of several bytes were copied to memory to swap their bytes.
   if (array.scalar_type() == at::kByte)
     dataset->set_source(source_of(image_file.file));
   return dataset;

@@ -32,7 +32,7 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
-// What is in a folder and not hidden, in the order of the names' bytes.
+// The entries of a folder that are not hidden, in byte order of their names.
 std::vector<fs::path> visible_entries(const std::string& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
@@ -56,26 +56,26 @@ fs::path real_path(const fs::path& folder) {
   return real;
 }
 
-// Of real paths: whether `inner` is `outer`, or anywhere below it.
+// Whether `inner` is `outer` or is below it. Both are canonical paths.
 bool is_within(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end())
              .first == outer.end();
 }
 
-// Whether `folder` is a link to a folder that it is in, which is logged. Its
-// images would be those of other classes, or never end. `above` are the real
-// paths of the folders that lead to it.
+// Whether `folder` is a link to one of its parent folders, which is logged.
+// Following it would add images of other classes or recurse forever. `above`
+// are the canonical paths of the folders above it.
 bool leads_back(const fs::path& folder, const std::vector<fs::path>& above) {
   const fs::path real = real_path(folder);
   if (std::none_of(above.begin(), above.end(),
                    [&](const fs::path& one) { return is_within(one, real); }))
     return false;
-  log_warn("{} leads back to {}, which it is in; it is skipped",
+  log_warn("{} is a link to {}, a folder that contains it; skipped",
            folder.string(), real.string());
   return true;
 }
 
-// The images below `folder`.
+// Adds the images below `folder`.
 void add_images(const fs::path& folder, std::vector<fs::path>& above,
                 std::vector<std::string>& images) {
   if (leads_back(folder, above)) return;
@@ -109,8 +109,8 @@ std::int64_t label_of(const std::vector<std::string>& names,
                       const std::string& name, const std::string& folder) {
   const auto found = std::find(names.begin(), names.end(), name);
   SHEAF_CHECK(found != names.end(), folder, " has a folder '", name,
-              "', and there is no such class among the ", names.size(),
-              " of the training data (", join(names, ", "),
+              "', which is not one of the ", names.size(),
+              " classes of the training data (", join(names, ", "),
               "); rename or remove it");
   return found - names.begin();
 }
@@ -132,8 +132,8 @@ ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options)
   const std::vector<std::string> folders = class_folders(folder);
   if (folders.empty())
     throw IoError(concat(folder,
-                         " holds no folders; an image folder has one "
-                         "for each class, with the images in it"));
+                         " has no subfolders; an image folder needs one "
+                         "subfolder of images for each class"));
   names_ = options_.class_names.empty() ? folders : options_.class_names;
   for (const std::string& name : folders)
     add_class((fs::path(folder) / name).string(),
@@ -146,8 +146,8 @@ ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options)
 void ImageFolder::add_class(const std::string& folder, std::int64_t label) {
   const std::vector<std::string> images = sorted_images(folder);
   if (images.empty())
-    throw IoError(concat(folder, " holds no image that can be read; endings ",
-                         "are ", join(image_endings(), ", ")));
+    throw IoError(concat(folder, " contains no image; supported extensions: ",
+                         join(image_endings(), ", ")));
   for (const std::string& path : images) examples_.push_back({path, label});
 }
 
@@ -181,8 +181,8 @@ Batch ImageFolder::get(std::span<const std::int64_t> indices,
     images.push_back(image(indices[i], random));
     SHEAF_CHECK(images[i].sizes() == images[0].sizes(), path_of(indices[i]),
                 " is ", images[i].sizes(), ", ", path_of(indices[0]), " is ",
-                images[0].sizes(), "; resize or crop each image to one size ",
-                "(ImageFolderOptions::each)");
+                images[0].sizes(), "; resize or crop all images to the same ",
+                "size (ImageFolderOptions::each)");
     batch.target[static_cast<std::int64_t>(i)] =
         examples_[static_cast<std::size_t>(indices[i])].label;
   }

@@ -12,10 +12,11 @@ namespace sheaf::parallel {
 namespace {
 
 constexpr std::size_t kLumpBytes = std::size_t{64} << 20;
-constexpr std::size_t kTextBytes = 256;  // of what a rank says in an error
+constexpr std::size_t kTextBytes = 256;  // maximum length of a rank's text
 
-// The order of elements in memory, which gradients are exchanged in: empty for
-// the usual one. Strides of axes of size 1 do not matter.
+// Describes the memory order of a tensor's elements, in which gradients are
+// exchanged. Empty for a contiguous tensor. Strides of axes of size 1 are
+// ignored.
 std::string order_of(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided || tensor.is_contiguous()) return "";
   std::string text;
@@ -46,7 +47,8 @@ std::string broadcast_text(const comm::Group& group, std::string text) {
   return text;
 }
 
-// The first line in which the texts differ, of both; empty if they do not.
+// Returns the first line that differs, from both texts; empty if they are
+// equal.
 std::string first_difference(const std::string& mine,
                              const std::string& theirs) {
   std::size_t at = 0;
@@ -77,17 +79,28 @@ std::vector<std::string> share_texts(const comm::Group& group,
   return texts;
 }
 
+namespace {
+
+// Throws UsageError on all ranks if the lines differ between ranks; the message
+// contains the first difference.
+void check_same_lines(const comm::Group& group, const std::string& mine,
+                      const std::string& what, const std::string& advice) {
+  const auto all =
+      share_texts(group, first_difference(mine, broadcast_text(group, mine)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    SHEAF_CHECK(all[rank].empty(), "the ranks' ", what, " differ: rank ", rank,
+                " has ", all[rank], "; ", advice);
+}
+
+}  // namespace
+
 void check_same_shapes(const comm::Group& group, const NamedTensors& tensors) {
   std::string mine;
   for (const auto& named : tensors) mine += text_of(named) + '\n';
-  const std::string difference =
-      first_difference(mine, broadcast_text(group, mine));
-  const auto all = share_texts(group, difference);
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    SHEAF_CHECK(all[rank].empty(), "the ranks' modules differ: rank ", rank,
-                " has ", all[rank],
-                "; build the same module, with the same memory formats and "
-                "the same parameters frozen, on all ranks before wrapping it");
+  check_same_lines(group, mine, "modules",
+                   "build the same module, with the same memory formats and "
+                   "the same parameters frozen, on all ranks before wrapping "
+                   "it");
   for (const auto& [name, tensor] : tensors)
     SHEAF_CHECK(layout_of(tensor).empty(), name, " is a tensor",
                 layout_of(tensor),
@@ -100,13 +113,8 @@ void check_same_options(const comm::Group& group, const std::string& what,
   if (group.size() == 1) return;
   std::string mine;
   for (const auto& [name, value] : options) mine += name + " " + value + '\n';
-  const std::string difference =
-      first_difference(mine, broadcast_text(group, mine));
-  const auto all = share_texts(group, difference);
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    SHEAF_CHECK(all[rank].empty(), "the ranks' options of ", what,
-                " differ: rank ", rank, " has ", all[rank],
-                "; give the same options on all ranks");
+  check_same_lines(group, mine, "options of " + what,
+                   "give the same options on all ranks");
 }
 
 std::uint64_t checksum(const at::Tensor& tensor) {
@@ -138,17 +146,17 @@ void check_same_bits(const comm::Group& group, const NamedTensors& tensors) {
       if (all[rank * mine.size() + i] != all[i])
         others += concat(others.empty() ? "" : ", ", rank);
     if (others.empty()) continue;
-    throw CheckError(concat("weights have drifted apart: ", tensors[i].first,
+    throw CheckError(concat("weights differ between ranks: ", tensors[i].first,
                             " on rank ", others,
-                            " differs from rank 0's; was it changed outside "
-                            "the optimiser, or not on all ranks?"));
+                            " differs from rank 0; was it changed outside "
+                            "the optimizer, or not on all ranks?"));
   }
 }
 
 namespace {
 
-// What a graph has saved must not be written to without need: backward() would
-// refuse it.
+// Avoids unnecessary writes: a write to a tensor that autograd has saved makes
+// backward() fail.
 bool has_same_bits(const at::Tensor& tensor, const at::Tensor& slice) {
   const at::Tensor here = tensor.cpu().contiguous();
   return here.nbytes() == 0 ||

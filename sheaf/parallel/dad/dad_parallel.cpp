@@ -1,7 +1,6 @@
 #include "sheaf/parallel/dad/dad_parallel.hpp"
 
 #include <fmt/format.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
@@ -18,171 +17,41 @@
 #include "sheaf/parallel/dad/plan_trials.hpp"
 
 namespace sheaf::parallel {
-namespace {
-
-// A gradient times a number. Gradients of it pass as they are: see
-// ScaleGradient.
-struct ScaleOnce : torch::autograd::Function<ScaleOnce> {
-  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/,
-                            const at::Tensor& gradient, double scale) {
-    return gradient * scale;
-  }
-  static torch::autograd::variable_list backward(
-      torch::autograd::AutogradContext* /*context*/,
-      torch::autograd::variable_list gradients) {
-    return {gradients[0], {}};
-  }
-};
-
-// The same values; their gradient is multiplied. A module between a factor w on
-// its outputs and 1/w on its inputs has gradients of parameters times w, while
-// what comes out of it is what came in would give without. With create_graph,
-// gradients of gradients enter the module through its inputs and leave it
-// through its outputs; its parameters have a factor w there already, for they
-// are multiplied with gradients inside.
-struct ScaleGradient : torch::autograd::Function<ScaleGradient> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const at::Tensor& x, double scale) {
-    context->saved_data["scale"] = scale;
-    return x.clone();  // which may be changed in place
-  }
-  static torch::autograd::variable_list backward(
-      torch::autograd::AutogradContext* context,
-      torch::autograd::variable_list gradients) {
-    const double scale = context->saved_data["scale"].toDouble();
-    return {scale == 1 ? gradients[0] : ScaleOnce::apply(gradients[0], scale),
-            {}};
-  }
-};
-
-// Half of the bytes are saved where half of the elements are zeros.
-bool skips_zeros(const DadOptions& options, const LinkModel& link) {
-  return options.skips_zeros.value_or(0.5 / link.gather_bytes_per_s >
-                                      1 / link.skip_bytes_per_s);
-}
-
-RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
-  return {.mode = options.mode,
-          .rank = options.rank,
-          .allows_low_rank = options.allows_low_rank,
-          .skips_zeros = skips_zeros,
-          .first_layer_gradient = options.first_layer_gradient,
-          .by_name = options.routes,
-          .planned = options.planned,
-          .parcel_bytes = options.parcel_bytes};
-}
-
-FactorOptions factor_options(const DadOptions& options, bool skips_zeros) {
-  return {
-      .exchange = {.where = options.where,
-                   .wire = {options.wire, skips_zeros},
-                   .low_rank = {.rank = options.rank,
-                                .tolerance = options.tolerance,
-                                .feedback_rows = options.feedback_rows,
-                                .power_iterations = options.power_iterations},
-                   .is_two_way = options.is_two_way},
-      .overlap = options.overlap,
-      .trace = options.trace};
-}
-
-void check(const DadOptions& options) {
-  SHEAF_CHECK(options.rank >= 1, "rank ", options.rank, " must be at least 1");
-  SHEAF_CHECK(options.tolerance >= 0 && options.tolerance < 1, "tolerance ",
-              options.tolerance, " must be from 0 to below 1");
-  SHEAF_CHECK(options.feedback_rows >= 0 && options.power_iterations >= 0,
-              "feedback_rows and power_iterations must not be negative");
-  SHEAF_CHECK(!options.is_two_way || options.where == Where::kStar,
-              "two-way rank-dad needs a root that makes the sum one of low "
-              "rank; give where = star as well");
-  SHEAF_CHECK(!options.wire || *options.wire == at::kHalf ||
-                  *options.wire == at::kBFloat16,
-              "factors can travel as f16, bf16 or as they are");
-}
-
-template <class T>
-std::string text_of(const std::optional<T>& value) {
-  return value ? concat(*value) : "open";
-}
-
-std::string text_of(const std::map<std::string, Route>& routes) {
-  std::string text;
-  for (const auto& [name, route] : routes)
-    text += concat(text.empty() ? "" : ", ", name, ": ", name_of(route));
-  return text.empty() ? "none" : text;
-}
-
-// Those that decide what ranks exchange, and how it is read.
-std::vector<NamedOption> named(const DadOptions& options) {
-  constexpr const char* kModes[] = {"dad", "edad", "rank-dad", "auto"};
-  return {
-      {"mode", kModes[static_cast<std::size_t>(options.mode)]},
-      {"rank", concat(options.rank)},
-      {"tolerance", concat(options.tolerance)},
-      {"feedback_rows", concat(options.feedback_rows)},
-      {"power_iterations", concat(options.power_iterations)},
-      {"allows_low_rank", concat(options.allows_low_rank)},
-      {"where", options.where == Where::kStar ? "star" : "all-gather"},
-      {"is_two_way", concat(options.is_two_way)},
-      {"wire", text_of(options.wire)},
-      {"skips_zeros", text_of(options.skips_zeros)},
-      {"first_layer_gradient", concat(options.first_layer_gradient)},
-      {"routes", text_of(options.routes)},
-      {"planned", text_of(options.planned)},
-      {"exchange", options.exchange ? "given" : "none"},
-      {"link", options.link ? "given" : "measured"},
-      {"has_trials", text_of(options.has_trials)},
-      {"average", options.average == Average::kRows ? "rows" : "ranks"},
-      {"broadcast_buffers", concat(options.broadcast_buffers)},
-      {"find_unused_parameters", concat(options.find_unused_parameters)},
-      {"bucket_mb", concat(options.bucket_mb)},
-      {"parcel_bytes", concat(options.parcel_bytes)},
-  };
-}
-
-}  // namespace
-
 struct DadParallelCore::State {
   std::shared_ptr<torch::nn::Module> module;
-  comm::Group group;   // our own: users' operations do not come between
-  comm::Group second;  // for factors, at the same time
+  // Separate, so that operations of the user cannot interfere.
+  comm::Group group;
+  comm::Group second;  // for factors, which are exchanged concurrently
   DadOptions options;
   ModuleTensors tensors;
   std::optional<WrappedParameters> wrapped;
-  // Of this rank's gradients in the average of ranks; none: all count alike.
+  // Weight of this rank's gradients in the average; unset: equal weights.
   std::optional<double> weight;
 
   std::vector<ParameterUse> uses;
-  std::vector<Product> seen;  // of the first forward()
+  std::vector<Product> seen;  // in the first forward()
   LinkModel link;
   std::vector<RouteCandidate> candidates;
   PlanTrials trials;
-  std::optional<Stopwatch> pass_watch;  // of a pass that counts for them
-  std::vector<RouteChoice> choices;     // empty: not planned
-  bool skips_zeros = false;             // of the plan that is installed
+  std::optional<Stopwatch> pass_watch;  // times a pass of the trials
+  std::vector<RouteChoice> choices;     // empty: no plan yet
+  bool skips_zeros = false;             // of the installed plan
   FactorPlan plan;
   ParameterClaim claim;
   BackwardPass pass;
-  std::unique_ptr<Reducer> reducer;  // none where all take factors
+  std::unique_ptr<Reducer> reducer;  // null if all parameters use factors
   std::unique_ptr<FactorReducer> factors;
   std::unique_ptr<ProductWatch> watch;
-  NamedTensors saved;  // for sinks, which come with the plan
-  FixedRoutes fixed;   // to be repeated by auto
+  NamedTensors saved;  // kept until the plan has created the sinks
+  FixedRoutes fixed;   // to be reused by auto
 
-  ReducerOptions reducer_options() const {
-    constexpr double kMiB = 1 << 20;
-    const auto cap = static_cast<std::size_t>(options.bucket_mb * kMiB);
-    return {.caps = {std::min<std::size_t>(cap, 1 << 20), cap},
-            .find_unused_parameters = options.find_unused_parameters,
-            .overlap = options.overlap,
-            .exchange = options.exchange,
-            .trace = options.trace};
-  }
-  // Nothing waits for a pass, and no graph is left that belongs to the plan.
+  // Whether no gradients are kept for the next pass, and no graph of the
+  // current plan exists.
   bool is_idle() const {
     return pass.is_syncing() && (!factors || factors->is_idle()) &&
            (!reducer || !reducer->has_local());
   }
-  // What the exchange of buckets remembers belongs to the old ones' parameters.
+  // The exchange's state belongs to the parameters of the old buckets.
   void remove_sinks() {
     const bool has_reducer = reducer != nullptr;
     pass.disconnect();
@@ -216,7 +85,7 @@ struct DadParallelCore::State {
 DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
                                  const comm::Group& group, DadOptions options)
     : state_(std::make_unique<State>()) {
-  SHEAF_CHECK(module, "no module was given to DadParallel");
+  SHEAF_CHECK(module, "DadParallel needs a module, got null");
   check(options);
   State& state = *state_;
   state.module = module;
@@ -235,7 +104,8 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
 
 DadParallelCore::~DadParallelCore() { state_->remove_sinks(); }
 
-// Also when the module has changed: then the next forward() makes a new plan.
+// Also called when the module has changed; the next forward() then makes a new
+// plan.
 void DadParallelCore::wrap() {
   State& state = *state_;
   check_nothing_waits();
@@ -256,7 +126,7 @@ void DadParallelCore::wrap() {
       tensors, [this](Product product) { see(std::move(product)); });
 }
 
-// On all ranks, for rows may wait on some only.
+// Called on all ranks, because only some of them may have pending rows.
 void DadParallelCore::check_nothing_waits() {
   State& state = *state_;
   if (!state.reducer && !state.factors) return;
@@ -265,14 +135,14 @@ void DadParallelCore::check_nothing_waits() {
   comm::all_reduce(state.group, waiting, {.name = "gradients that wait"})
       .wait();
   SHEAF_CHECK(waiting[0] == 0,
-              "the module has changed while gradients of no_sync() wait for "
-              "their exchange; change it after a backward() with exchange");
+              "the module has changed while gradients of no_sync() have not "
+              "been exchanged yet; change it after a backward() with exchange");
 }
 
 void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   State& state = *state_;
   if (!state.watch) return;
-  stop_watching();  // of a forward() that threw
+  stop_watching();  // in case the last forward() threw
   state.pass.discard_broken();
   if (const auto changed = state.wrapped->find_change(*state.module)) {
     agree_on_change(state.group, *changed);
@@ -291,7 +161,7 @@ void DadParallelCore::before_forward(std::optional<std::int64_t> rows) {
   state.weight.reset();
   if (!at::GradMode::is_enabled()) return;
   if (rows && state.options.average == Average::kRows) {
-    // Their squares tell all ranks alike whether some have more rows.
+    // The sum of squares shows on all ranks whether the numbers of rows differ.
     std::vector<std::int64_t> total{*rows, *rows * *rows};
     comm::all_reduce(state.group, total, {.name = "rows"}).wait();
     if (total[1] * state.group.size() != total[0] * total[0])
@@ -309,31 +179,6 @@ bool DadParallelCore::weighs(
          });
 }
 
-// Where this rank has no rows, nothing comes back.
-void DadParallelCore::Unweighted::take(const std::vector<at::Tensor*>& inputs,
-                                       double weight) {
-  for (at::Tensor* const input : inputs) {
-    if (!input->defined() || !input->requires_grad()) continue;
-    Pair& pair = pairs_.emplace_back();
-    pair.given = *input;
-    *input = ScaleGradient::apply(*input, weight > 0 ? 1 / weight : 0.);
-    pair.used = *input;
-    pair.version = input->_version();
-  }
-}
-
-void DadParallelCore::Unweighted::give_back(
-    const std::vector<at::Tensor*>& inputs) const {
-  for (const Pair& pair : pairs_)
-    SHEAF_CHECK(pair.used._version() == pair.version,
-                "the module changes a tensor that is given to forward() in "
-                "place, while ranks with unequal numbers of rows are weighted; "
-                "let it change a copy, or use Average::kRanks");
-  for (at::Tensor* const input : inputs)
-    for (const Pair& pair : pairs_)
-      if (input->is_same(pair.used)) *input = pair.given;
-}
-
 double DadParallelCore::weight() const { return state_->weight.value_or(1); }
 
 void DadParallelCore::stop_watching() {
@@ -349,7 +194,7 @@ void DadParallelCore::after_forward(const std::vector<at::Tensor*>& outputs) {
   state.watch->stop();
   for (at::Tensor* output : outputs)
     if (state.weight && output->defined() && output->requires_grad())
-      *output = ScaleGradient::apply(*output, *state.weight);
+      *output = weighted_output(*output, *state.weight);
   if (!at::GradMode::is_enabled()) return;
   state.pass.watch(outputs);
   if (state.factors) state.factors->after_forward(outputs);
@@ -404,7 +249,7 @@ void DadParallelCore::make_plan() {
   }
   install(state.candidates[0]);
   if (state.group.rank() == 0)
-    log_info("routes of gradients:\n{}", describe_routes());
+    log_info("gradient routes:\n{}", describe_routes());
 }
 
 void DadParallelCore::install(const RouteCandidate& candidate) {
@@ -420,7 +265,7 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
       ordinary.push_back(state.tensors.trained[i]);
   if (!ordinary.empty())
     state.reducer = std::make_unique<Reducer>(ordinary, state.group,
-                                              state.reducer_options());
+                                              reducer_options(state.options));
   if (!state.plan.backward.empty())
     state.factors = std::make_unique<FactorReducer>(
         state.tensors.trained, state.second, state.plan,
@@ -429,8 +274,8 @@ void DadParallelCore::install(const RouteCandidate& candidate) {
   state.connect();
 }
 
-// Plans change between passes, when no graph is left that belongs to the old
-// one; with a graph that is never given up, the first plan stays.
+// The plan changes between passes, when no graph of the old plan exists. If a
+// graph is never released, the first plan stays.
 void DadParallelCore::go_on_with_trials() {
   State& state = *state_;
   if (state.trials.is_turn_over()) {
@@ -452,8 +297,8 @@ bool DadParallelCore::is_idle_everywhere() const {
   return busy[0] == 0;
 }
 
-// Trials that are under way end with the best plan so far, or with the one that
-// is installed where it cannot be changed.
+// Ends running trials with the best plan so far, or with the installed plan if
+// it cannot be replaced.
 void DadParallelCore::decide() const {
   State& state = *state_;
   if (state.trials.is_over()) return;
@@ -474,7 +319,7 @@ void DadParallelCore::end_trials() {
   for (std::size_t i = 0; i < ms.size(); ++i)
     text += fmt::format("{}{}: {:.2f} ms", i ? ", " : "",
                         state.candidates[i].name, ms[i]);
-  log_info("routes of gradients, measured ({}); keeping {}:\n{}", text,
+  log_info("gradient routes, measured ({}); keeping {}:\n{}", text,
            state.candidates[best].name, describe_routes());
 }
 
@@ -497,7 +342,7 @@ std::vector<DadRoute> DadParallelCore::routes() const {
       const auto from = state.factors->source_of(i);
       route.reason = from ? "delta computed from that of " +
                                 state.tensors.trained[*from].name
-                          : "delta sent: above it is no plain layer";
+                          : "delta sent: no plain layer above";
     }
     if (state.factors) route.last = state.factors->stats_of(i);
     list.push_back(std::move(route));
@@ -570,7 +415,7 @@ void DadParallelCore::load_state(const NamedTensors& saved) {
   if (!state_->choices.empty()) load_saved();
 }
 
-// Once there are sinks to give it to.
+// Called when the sinks exist.
 void DadParallelCore::load_saved() {
   State& state = *state_;
   const NamedTensors saved = std::exchange(state.saved, {});

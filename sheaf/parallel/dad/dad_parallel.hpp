@@ -1,14 +1,14 @@
 #pragma once
-// Data parallelism that exchanges what gradients are made of: the inputs of
-// layers and the gradients of their outputs. For any module, unmodified; see
-// docs/dad.md.
+// Data parallelism that exchanges the factors of each gradient: the inputs of
+// layers and the gradients of their outputs. Works with any unmodified module;
+// see docs/explanation/dad.md.
 //
 //   sheaf::DadParallel model(net, world);
 //   loss(model.forward(batch.data), batch.target).backward();
 //   optimizer.step();  // all ranks take the same step
 //
-// The first forward() finds out how parameters are used; then it is decided
-// which route the gradient of each takes.
+// The first forward() records how parameters are used; the route of each
+// gradient is then chosen.
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -22,59 +22,25 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/common/strategy.hpp"
 #include "sheaf/parallel/common/tensors_in.hpp"
-#include "sheaf/parallel/dad/dad_plan.hpp"
+#include "sheaf/parallel/dad/dad_options.hpp"
+#include "sheaf/parallel/dad/row_weights.hpp"
 
 namespace sheaf::parallel {
-
-enum class Average {
-  kRows,   // a rank's loss is the mean over its rows; ranks count by rows
-  kRanks,  // ranks count alike
-};
-
-struct DadOptions {
-  DadMode mode = DadMode::kDad;
-  int rank = 4;          // rank-dad: rows of the factors at most
-  double tolerance = 0;  // rank-dad: fewer, where the rest is small
-  int feedback_rows = 16;
-  int power_iterations = 0;      // rank-dad as in dad_torch; 0: exact factors
-  bool allows_low_rank = false;  // auto may choose rank-dad
-  Where where = Where::kAllGather;
-  // rank-dad with kStar: what the root sends back is of that rank, too.
-  bool is_two_way = false;
-  std::optional<at::ScalarType> wire = {};   // f16 or bf16 on the way
-  std::optional<bool> skips_zeros = {};      // of ReLU; none: where it pays
-  bool first_layer_gradient = false;         // keeps the data at home
-  std::map<std::string, Route> routes = {};  // by name of the parameter
-  // The same, from a plan; the two above override it.
-  std::map<std::string, Route> planned = {};
-  // Of those that take gradients; null: as they are.
-  std::shared_ptr<BucketExchange> exchange = {};
-  std::optional<LinkModel> link = {};  // none: it is measured
-  // auto: plans that are predicted to be close are tried in the first steps;
-  // none: unless `link` is given. What low rank holds back is dropped when
-  // the plan changes.
-  std::optional<bool> has_trials = {};
-  Average average = Average::kRows;
-  bool broadcast_buffers = true;
-  bool find_unused_parameters = true;  // among those that take gradients
-  double bucket_mb = 25;
-  // Factors of layers share a message up to this size.
-  double parcel_bytes = kParcelBytes;
-  Overlap overlap = Overlap::kAuto;
-  TraceWriter* trace = nullptr;
-};
 
 // The route of one parameter's gradient.
 struct DadRoute {
   std::string name;
-  std::string route;  // "gradient", "dad", "rank-dad", "with its weight"
+  // "gradient", "dad", "edad", "rank-dad", "with its weight"
+  std::string route;
   std::string reason;
   std::int64_t in = 0;
   std::int64_t out = 0;
-  FactorStats last;  // of the last pass
+  FactorStats last;  // statistics of the last pass
 };
 
-// What DadParallel does, for any kind of module. Not thread-safe.
+// The part of DadParallel that does not depend on the module's type. Not
+// thread-safe. All ranks of the group must create it together. Throws
+// UsageError on all ranks if their modules or options differ.
 class DadParallelCore : public Strategy {
  public:
   DadParallelCore(std::shared_ptr<torch::nn::Module> module,
@@ -82,22 +48,22 @@ class DadParallelCore : public Strategy {
   ~DadParallelCore() override;
 
   void before_forward() override { before_forward(std::nullopt); }
-  // `rows` of this rank, for Average::kRows.
+  // `rows`: this rank's number of rows, for Average::kRows.
   void before_forward(std::optional<std::int64_t> rows);
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
 
-  // Known after the first forward().
+  // Empty before the first forward().
   std::vector<DadRoute> routes() const;
-  // The same as a table.
+  // The routes as a table.
   std::string describe_routes() const;
   // Whether plans are still being tried; see DadOptions::has_trials.
   bool is_trying() const;
-  // What auto has decided, which depends on times that were measured; empty
-  // before, and for other modes. It is part of gather_state(), which ends the
-  // trials: a resumed run has the routes of the one that was saved.
+  // The routes that auto has chosen, which depend on measured times. Empty
+  // before the choice and in other modes. They are part of gather_state(),
+  // which ends the trials: a resumed run uses the routes of the saved run.
   FixedRoutes fixed_routes() const;
-  // Lets auto repeat that instead of deciding, where the parameters are the
-  // same. Before the first forward(); the same on all ranks.
+  // Makes auto reuse these routes if the parameters are the same. Must be
+  // called before the first forward(), with the same routes on all ranks.
   void fix_routes(FixedRoutes routes);
 
   void share_buffers() override;
@@ -111,32 +77,15 @@ class DadParallelCore : public Strategy {
  protected:
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
-  // For a forward() that throws; after_forward() does it by itself.
+  // Must be called if forward() throws; after_forward() does it otherwise.
   void stop_watching();
 
-  // Between before_forward() and after_forward(): whether gradients of these
-  // must be freed of the weight by which Average::kRows multiplies those of
-  // outputs. They belong to other parts of the program, or to forwards whose
-  // outputs have a weight of their own.
+  // Called between before_forward() and after_forward(): whether the gradients
+  // of these inputs must be divided by the weight that Average::kRows applies
+  // to the gradients of outputs.
   bool weighs(const std::vector<const at::Tensor*>& inputs) const;
-  // Of this rank's rows.
+  // The weight of this rank's rows.
   double weight() const;
-  class Unweighted {
-   public:
-    // Replaces those that require a gradient.
-    void take(const std::vector<at::Tensor*>& inputs, double weight);
-    // Puts back those that are still there. UsageError when one of them was
-    // changed in place, which its owner would not see.
-    void give_back(const std::vector<at::Tensor*>& inputs) const;
-
-   private:
-    struct Pair {
-      at::Tensor given;
-      at::Tensor used;
-      std::uint32_t version = 0;
-    };
-    std::vector<Pair> pairs_;
-  };
 
  private:
   void wrap();
@@ -165,7 +114,8 @@ class DadParallel : public DadParallelCore {
               const comm::Group& group, DadOptions options = {})
       : DadParallel(module.ptr(), group, std::move(options)) {}
 
-  // The first tensor's first axis is the rows.
+  // The number of rows is the size of the first axis of the first tensor. All
+  // ranks must call it.
   template <class... Args>
   auto forward(Args&&... args) {
     std::vector<const at::Tensor*> inputs;
@@ -193,15 +143,16 @@ class DadParallel : public DadParallelCore {
 
  private:
   using DadParallelCore::before_forward;
-  // With copies of the arguments, whose tensors can be replaced. What the
-  // module assigns to its arguments reaches the caller's.
+  // Runs forward() with copies of the arguments, whose tensors can be replaced.
+  // Assignments of the module to its arguments are copied back to the caller's
+  // arguments.
   template <class... Args>
   auto forward_unweighted(Args&&... args) {
     if constexpr ((can_copy<Args>() && ...)) {
       std::tuple<std::decay_t<Args>...> copies(args...);
       std::vector<at::Tensor*> inputs;
       collect_tensors(copies, inputs);
-      Unweighted unweighted;
+      UnweightedInputs unweighted;
       unweighted.take(inputs, weight());
       auto output = std::apply(
           [&](auto&... one) {
@@ -215,7 +166,7 @@ class DadParallel : public DadParallelCore {
       return output;
     } else {
       throw UsageError(
-          "forward() has arguments that cannot be copied, and some of them "
+          "forward() has arguments that cannot be copied and arguments that "
           "require gradients, while ranks with unequal numbers of rows are "
           "weighted; use Average::kRanks");
       return module_->forward(std::forward<Args>(args)...);

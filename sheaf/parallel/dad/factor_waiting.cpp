@@ -1,4 +1,5 @@
-// Gradients that did not come from products, and rows that wait for a pass.
+// Gradients from uses outside of products, and rows that are kept for the next
+// pass.
 
 #include <torch/torch.h>
 
@@ -10,8 +11,8 @@
 
 namespace sheaf::parallel {
 
-// It is taken away, so that nothing is left behind if backward() throws. It may
-// come in parts.
+// The gradient is removed from the parameter, so that nothing remains if
+// backward() throws. It may arrive in parts.
 void FactorReducer::add(const NewGradient& given) {
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
@@ -49,12 +50,13 @@ void FactorReducer::add_local(const NewGradient& given) {
   if (given.is_in_use && !remainder.shared.is(parameter.grad()))
     remainder.users_own = parameter.grad();
   GradientMark& mark = sites_[given.parameter].mark;
-  // It replaces gradients in place of adding to them, as a reset does.
+  // create_graph replaces gradients instead of adding to them, which looks like
+  // a reset.
   SHEAF_CHECK(!mark.is_set() || !at::GradMode::is_enabled(),
               "backward() with create_graph in no_sync(), while rows of ",
               parameters_[given.parameter].name,
-              " wait for their exchange; call it before the others, or after "
-              "the exchange");
+              " have not been exchanged yet; call it before the others, or "
+              "after the exchange");
   forget_reset_rows(given.parameter, /*is_changed=*/true);
   if (mark.is_set()) mark.set(parameter);
   if (parameter.grad().count_nonzero().item<bool>())
@@ -62,10 +64,11 @@ void FactorReducer::add_local(const NewGradient& given) {
 }
 
 void FactorReducer::forget_reset_gradients() {
-  std::vector<Seen> seen;  // of a forward() that threw
+  std::vector<Seen> seen;  // left by a forward() that threw
   const std::lock_guard lock(mutex_);
   seen.swap(seen_);
-  // Before the pass's first parcel, which may leave during forward().
+  // Must precede the first parcel of the pass, which may be sent during
+  // forward().
   exchange_.begin_pass(parameters_[0].tensor.device());
   forget_reset_locked(std::nullopt);
 }
@@ -87,7 +90,7 @@ void FactorReducer::forget_reset_rows(std::size_t parameter, bool is_changed) {
                 name,
                 " was replaced after a backward() in no_sync(), whose rows "
                 "DadParallel keeps until the next exchange; reset gradients "
-                "by forget_gradients(), and give others after the exchange");
+                "with forget_gradients(), and assign them after the exchange");
     for (const auto& block : site.blocks)
       for (std::size_t k = 0; k < block->calls.size(); ++k) {
         Call& call = block->calls[k];
@@ -102,11 +105,11 @@ void FactorReducer::forget_reset_rows(std::size_t parameter, bool is_changed) {
   }
   SHEAF_CHECK(is_changed || !site.mark.has_changed(), "the gradient of ", name,
               " was changed after a backward() in no_sync(), whose rows "
-              "DadParallel keeps until the next exchange; reset gradients by "
-              "forget_gradients(), and change them after the exchange");
+              "DadParallel keeps until the next exchange; reset gradients "
+              "with forget_gradients(), and change them after the exchange");
 }
 
-// A call without rows. Its number stays where later calls have theirs.
+// Drops a call's rows. The call keeps its index if there are later calls.
 void FactorReducer::drop(Site& site, Call& call) {
   call.is_dropped = true;
   call.input.reset();
@@ -127,8 +130,8 @@ bool FactorReducer::has_local() {
                      [](const Remainder& one) { return one.is_sent(); });
 }
 
-// What came in the pass is gone, and so is what waited for its parameters;
-// what waits for others goes on waiting.
+// Gradients and rows that arrived in the pass are lost, and so are those kept
+// for the same parameters. Those kept for other parameters stay.
 void FactorReducer::discard() noexcept {
   drain();
   std::vector<bool> is_gone(parameters_.size());
@@ -151,24 +154,25 @@ void FactorReducer::discard() noexcept {
       remainders_[i].local.clear();
       if (!owns_memory(gradient) && !gradient.is_same(gradients_.gradient(i)))
         remainders_[i].users_own = gradient;
-      gradient.reset();
+      const at::NoGradGuard no_grad;
+      if (remainders_[i].users_own.defined())
+        gradient = remainders_[i].users_own.zero_();
+      else
+        gradient.reset();
     }
-    const at::NoGradGuard no_grad;
-    if (remainders_[i].users_own.defined() && !gradient.defined())
-      gradient = remainders_[i].users_own.zero_();
     remainders_[i] = {};
   }
   clear(is_gone);
 }
 
-// Remainders are averaged as ordinary gradients are; they are rare. Gradients
-// of earlier passes are equal on all ranks: the average leaves them unchanged.
+// Remainders are averaged like ordinary gradients; they are rare. Gradients of
+// earlier passes are equal on all ranks, so the average leaves them unchanged.
 void FactorReducer::settle() {
   for (const std::size_t i : hooked_) {
     at::Tensor& gradient = parameters_[i].tensor.mutable_grad();
     Remainder& remainder = remainders_[i];
     at::Tensor own = remainder.users_own;
-    // Of passes without exchange, and still there.
+    // A remainder of passes without exchange that still exists.
     if (own.defined() && !remainder.gradient.defined()) {
       if (gradient.is_same(own)) {
         remainder.gradient = own.clone();
@@ -194,7 +198,8 @@ void FactorReducer::settle() {
         gradient = gradients_.gradient(i);
     }
     if (!own.defined()) continue;
-    own.add_(gradient);  // it holds zeros, or those of others that share it
+    // `own` holds zeros, or gradients of parameters that share it
+    own.add_(gradient);
     gradient = own;
   }
 }
@@ -202,7 +207,7 @@ void FactorReducer::settle() {
 bool FactorReducer::is_idle() {
   const std::lock_guard lock(mutex_);
   const auto waits = [](const Site& site) { return site.calls > 0; };
-  return self_.use_count() == 1 &&  // hooks have the others
+  return self_.use_count() == 1 &&  // other references belong to hooks
          std::none_of(sites_.begin(), sites_.end(), waits) &&
          std::none_of(remainders_.begin(), remainders_.end(),
                       [](const Remainder& one) { return one.is_sent(); });

@@ -1,23 +1,25 @@
 // PowerSGD. A gradient matrix M (n x m) is sent as P (n x r) and Q (m x r):
-//   M += what was lost last time
-//   P = M Q, averaged over ranks, its columns made orthonormal
+//   M += the approximation error of the last step
+//   P = M Q, averaged over ranks, columns orthonormalized
 //   Q = M' P, averaged over ranks
-//   the average is taken to be P Q'; M - P Q' is kept for the next step
-// Q, made orthonormal, is the start of the next step, so that steps act as a
-// power iteration. Bytes per rank: r (n + m) elements for n m. All matrices of
-// a bucket share two messages; vectors travel with the first, as they are.
+//   the average is approximated by P Q'; M - P Q' is the error of this step
+// Q, orthonormalized, is the start of the next step, so that successive steps
+// form a power iteration. Bytes per rank: r (n + m) elements instead of n m.
+// All matrices of a bucket share two messages; vectors are sent uncompressed
+// with the first.
 //
-// What ranks compute from the averages, they compute with the same bits:
+// All ranks compute bitwise equal results from the averages; see
 // portable_product.hpp.
 //
-// Numbers that are not finite show in the averages of P and Q, the same on all
-// ranks. Then the bucket's gradients are averaged as they are, so that everyone
-// sees what an ordinary average would show, and the bucket keeps its state. If
-// that average is not finite either, nobody can take the step, and at the next
-// one all buckets go back to the state before it: hence two of each.
+// Non-finite values appear in the averages of P and Q, which are equal on all
+// ranks. The bucket's gradients are then averaged uncompressed, so that the
+// result is that of an ordinary average, and the bucket keeps its state. If
+// that average is not finite either, the optimizer cannot take the step, and at
+// the next step all buckets revert to the state before it. Therefore each
+// matrix keeps two states.
 //
-// Q and what was lost outlive the buckets: they are remembered by parameter
-// when buckets are made anew, and put into checkpoints.
+// Q and the error outlive the buckets: they are kept by parameter when buckets
+// are rebuilt, and are part of checkpoints.
 
 #include <algorithm>
 #include <limits>
@@ -33,7 +35,7 @@
 namespace sheaf::parallel {
 namespace {
 
-// A piece of shared memory from which tensors are cut.
+// A block of shared memory from which tensors are allocated.
 class Block {
  public:
   Block() = default;
@@ -57,7 +59,7 @@ class Block {
   std::int64_t used_ = 0;
 };
 
-// Of a parameter; what steps begin with.
+// The state of a parameter at the start of a step.
 struct Memory {
   at::Tensor q, error;
 };
@@ -65,17 +67,17 @@ struct Memory {
 struct Matrix {
   std::size_t member = 0;
   std::size_t index = 0;  // of the parameter
-  at::Tensor p, q;        // on the wire
+  at::Tensor p, q;        // sent in messages
   Memory memory;
-  Memory before;  // the memory before `step`
+  Memory before;  // the state before `step`
   int step = -1;
 
-  // To the memory before `step`.
+  // Reverts to the state before `step`.
   void go_back() {
     std::swap(memory, before);
     step = -1;
   }
-  // The memory, where the last step of that number could not be taken.
+  // The state to continue from, if the step `bad_step` could not be taken.
   const Memory& memory_without(int bad_step) const {
     return step == bad_step && step >= 0 ? before : memory;
   }
@@ -89,26 +91,36 @@ struct Plain {
 struct Layout {
   std::vector<Matrix> matrices;
   std::vector<Plain> plain;
-  Block first;   // P and what travels as it is
+  Block first;   // P and the uncompressed gradients
   Block second;  // Q
 };
 
-// In the bucket's shared memory, which may stand for one on a device.
+// The member's part of the bucket's shared memory, which may be staging memory
+// of a device.
 at::Tensor shared_view(const Bucket& bucket, std::size_t member) {
   const at::Tensor& view = bucket.gradient(member);
   return bucket.shared().as_strided(view.sizes(), view.strides(),
                                     view.storage_offset());
 }
 
-// The member's memory as a matrix; any order of the other axes will do.
+// The number of rows of the gradient as a matrix: the size of the axis that is
+// outermost in memory.
+std::int64_t rows_of(const at::Tensor& gradient) {
+  if (gradient.is_contiguous()) return gradient.size(0);
+  const auto strides = gradient.strides();
+  return gradient.size(std::max_element(strides.begin(), strides.end()) -
+                       strides.begin());
+}
+
+// The member's memory as a matrix; the order of the other axes does not matter.
 at::Tensor as_matrix(const Bucket& bucket, std::size_t member) {
   const at::Tensor& view = bucket.gradient(member);
   return bucket.shared()
       .narrow(0, view.storage_offset(), view.numel())
-      .view({view.size(0), -1});
+      .view({rows_of(view), -1});
 }
 
-// Of 16 bits, not all products exist on the CPU.
+// Some matrix products are not implemented for 16-bit types on the CPU.
 at::Tensor wide(const at::Tensor& tensor) {
   return tensor.element_size() < 4 ? tensor.to(at::kFloat) : tensor;
 }
@@ -119,7 +131,7 @@ double largest_of(at::ScalarType type) {
       return std::numeric_limits<at::Half>::max();
     case at::kDouble:
       return std::numeric_limits<double>::max();
-    default:  // bf16 has nearly the same
+    default:  // bf16 has nearly the same maximum
       return std::numeric_limits<float>::max();
   }
 }
@@ -202,7 +214,7 @@ class PowerSgd : public BucketExchange {
   }
 
  private:
-  // Copies, which later steps leave alone.
+  // Returns copies, which later steps do not modify.
   std::map<std::size_t, Memory> remember() const {
     std::map<std::size_t, Memory> memories = memories_;
     for (const auto& [bucket, layout] : layouts_)
@@ -216,7 +228,7 @@ class PowerSgd : public BucketExchange {
 
   bool is_worth_it(const at::Tensor& view) const {
     if (view.dim() < 2) return false;
-    const std::int64_t n = view.size(0);
+    const std::int64_t n = rows_of(view);
     const std::int64_t m = view.numel() / std::max<std::int64_t>(n, 1);
     return options_.rank * (n + m) * 2 < n * m;
   }
@@ -227,8 +239,8 @@ class PowerSgd : public BucketExchange {
     for (std::size_t i = 0; i < bucket.size(); ++i) {
       const at::Tensor& view = bucket.gradient(i);
       const bool is_matrix = is_worth_it(view);
-      first += is_matrix ? options_.rank * view.size(0) : view.numel();
-      if (is_matrix) second += options_.rank * view.numel() / view.size(0);
+      first += is_matrix ? options_.rank * rows_of(view) : view.numel();
+      if (is_matrix) second += options_.rank * view.numel() / rows_of(view);
     }
     const auto type = bucket.shared().scalar_type();
     Layout layout{{},
@@ -255,24 +267,26 @@ class PowerSgd : public BucketExchange {
                   {},
                   {at::empty({m.size(1), options_.rank}, m.options()),
                    at::empty_like(m)}};
-    const auto found = memories_.find(index);
-    // A parameter may have been given other sizes or another type since.
-    if (found != memories_.end() && found->second.error.sizes() == m.sizes()) {
-      matrix.memory = {found->second.q.to(m.scalar_type(), false, true),
-                       found->second.error.to(m.scalar_type(), false, true)};
-      return matrix;
-    }
-    // The same start on all ranks.
+    // The same seed on all ranks.
     auto generator = at::detail::createCPUGenerator(options_.seed + index);
     matrix.memory = {
         at::randn(matrix.q.sizes(), generator, at::TensorOptions(at::kFloat))
             .to(m.scalar_type()),
         at::zeros_like(m)};
+    // A parameter may have been given other sizes or another type since, and
+    // the rank may differ from that of a run that is resumed.
+    const auto found = memories_.find(index);
+    if (found == memories_.end()) return matrix;
+    const auto& [q, error] = found->second;
+    if (error.sizes() != m.sizes()) return matrix;
+    matrix.memory.error = error.to(m.scalar_type(), false, true);
+    if (q.sizes() == matrix.q.sizes())
+      matrix.memory.q = q.to(m.scalar_type(), false, true);
     return matrix;
   }
 
-  // What an average of the gradients themselves gives. Where it is not finite,
-  // the step is a bad one, for all ranks.
+  // Averages the gradients without compression. If the result is not finite,
+  // the step is marked as bad, on all ranks.
   std::int64_t average_plainly(const comm::Group& group, Bucket& bucket,
                                int divisor) {
     const std::int64_t bytes = plain_->average(group, bucket, divisor);
@@ -280,8 +294,8 @@ class PowerSgd : public BucketExchange {
     return bytes;
   }
 
-  // False where a number is not finite; gradients and memories are left as they
-  // are in any case.
+  // Returns false if a value is not finite. Gradients and states are not
+  // modified in either case.
   bool find_factors(const comm::Group& group, const Bucket& bucket, int divisor,
                     Layout& layout, std::int64_t& bytes) const {
     for (Matrix& matrix : layout.matrices) project(bucket, matrix);
@@ -299,14 +313,14 @@ class PowerSgd : public BucketExchange {
         [](const Matrix& matrix) { return has_finite_product(matrix); });
   }
 
-  // Elements of P are at most 1.
+  // The elements of P are at most 1 in absolute value.
   static bool has_finite_product(const Matrix& matrix) {
     if (matrix.q.numel() == 0) return true;
     const at::Tensor bound = matrix.q.to(at::kDouble).abs().sum(1).max();
     return bound.item<double>() < 0.5 * largest_of(matrix.q.scalar_type());
   }
 
-  // The gradient and what was lost go to the place of the older error.
+  // The sum of gradient and error is stored in the memory of the older error.
   void project(const Bucket& bucket, Matrix& matrix) const {
     if (matrix.step == bad_step_ && matrix.step >= 0) matrix.go_back();
     matrix.step = -1;
@@ -332,9 +346,9 @@ class PowerSgd : public BucketExchange {
   PowerSgdOptions options_;
   std::unique_ptr<BucketExchange> plain_;
   std::map<const Bucket*, Layout> layouts_;
-  std::map<std::size_t, Memory> memories_;  // of earlier layouts
-  int step_ = -1;      // the pass that is under way, or the last one
-  int bad_step_ = -1;  // the last one that could not be taken
+  std::map<std::size_t, Memory> memories_;  // states from earlier layouts
+  int step_ = -1;                           // the current pass, or the last one
+  int bad_step_ = -1;  // the last step that could not be taken
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// A picture as lines and texts, and as an SVG file.
+// A figure as a list of paths and labels, and its SVG text.
 
 #include <string>
 #include <variant>
@@ -12,11 +12,11 @@ struct Point {
   double y = 0;
 };
 
-// `style` names a class of the style sheet in svg.cpp.
+// `style` is a class of the style sheet in svg.cpp.
 struct Path {
   std::vector<Point> points;
   std::string style;
-  bool is_area = false;  // closed, and filled rather than drawn
+  bool is_area = false;  // closed and filled instead of stroked
 };
 
 enum class Anchor { kStart, kMiddle, kEnd };
@@ -26,25 +26,25 @@ struct Label {
   std::string text;
   std::string style = "";
   Anchor anchor = Anchor::kStart;
-  bool is_upright = false;  // turned by a quarter, to be read from the right
+  bool is_upright = false;  // rotated by 90 degrees counterclockwise
 };
 
-// Measured in pixels from the upper left.
+// Coordinates are in pixels from the upper left corner.
 struct Scene {
   double width = 0;
   double height = 0;
-  std::string title;  // for those who cannot see it
+  std::string title;  // for screen readers
   std::vector<std::variant<Path, Label>> shapes = {};
 };
 
 struct SvgOptions {
-  // Dark where the viewer asks for it; otherwise always light.
+  // Follow the viewer's dark mode; otherwise always light.
   bool has_dark = true;
 };
 
-// The classes of the n-th series, counted from 0, are "line n" and "band n";
-// after kSeriesColours they begin again, dashed.
-constexpr int kSeriesColours = 8;
+// The styles of series n, counted from 0, are "line n" and "band n"; colors
+// repeat after kSeriesColors, with dashed lines.
+constexpr int kSeriesColors = 8;
 
 std::string svg_of(const Scene& scene, const SvgOptions& options = {});
 

@@ -7,11 +7,12 @@
 namespace sheaf::report {
 namespace {
 
-// Of equal lightness, and told apart by those who see red and green alike.
-constexpr std::string_view kLight[kSeriesColours] = {
+// Colors of similar lightness that remain distinguishable with red-green color
+// blindness.
+constexpr std::string_view kLight[kSeriesColors] = {
     "#0a62c9", "#c2410c", "#0f766e", "#a21caf",
     "#a16207", "#4d7c0f", "#be123c", "#475569"};
-constexpr std::string_view kDark[kSeriesColours] = {
+constexpr std::string_view kDark[kSeriesColors] = {
     "#58a6ff", "#fb923c", "#2dd4bf", "#e879f9",
     "#facc15", "#a3e635", "#fb7185", "#94a3b8"};
 
@@ -40,19 +41,19 @@ std::string escaped(std::string_view text) {
         safe += "&quot;";
         break;
       default:
-        // XML has no other control characters.
+        // XML does not allow control characters.
         if (static_cast<unsigned char>(letter) >= 0x20) safe += letter;
     }
   }
   return safe;
 }
 
-std::string colours(const Ground& ground, const std::string_view* series) {
+std::string colors(const Ground& ground, const std::string_view* series) {
   std::string css = fmt::format(
       "text {{ fill: {} }} .faint {{ fill: {} }} .ground {{ fill: {} }}\n"
       ".grid {{ stroke: {} }} .axis {{ stroke: {} }}\n",
       ground.text, ground.faint, ground.back, ground.grid, ground.axis);
-  for (int i = 0; i < kSeriesColours; ++i)
+  for (int i = 0; i < kSeriesColors; ++i)
     css +=
         fmt::format(".line.s{0} {{ stroke: {1} }} .band.s{0} {{ fill: {1} }}\n",
                     i, series[i]);
@@ -67,21 +68,20 @@ std::string style_sheet(const SvgOptions& options) {
       ".line { fill: none; stroke-width: 1.8; stroke-linejoin: round }\n"
       ".again { stroke-dasharray: 6 3 }\n"
       ".band { fill-opacity: 0.15 } .grid, .axis { fill: none }\n" +
-      colours(kLightGround, kLight);
+      colors(kLightGround, kLight);
   if (options.has_dark)
     css += "@media (prefers-color-scheme: dark) {\n" +
-           colours(kDarkGround, kDark) + "}\n";
+           colors(kDarkGround, kDark) + "}\n";
   return css;
 }
 
-// "line 9" is the second with the colour of "line 1".
+// "line 9" has the color of "line 1", dashed.
 std::string classes_of(const std::string& style) {
   const std::size_t space = style.find(' ');
   if (space == std::string::npos) return style;
   const int series = std::stoi(style.substr(space + 1));
-  return fmt::format("{} s{}{}", style.substr(0, space),
-                     series % kSeriesColours,
-                     series < kSeriesColours ? "" : " again");
+  return fmt::format("{} s{}{}", style.substr(0, space), series % kSeriesColors,
+                     series < kSeriesColors ? "" : " again");
 }
 
 std::string element_of(const Path& path) {

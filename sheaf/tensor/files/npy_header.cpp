@@ -17,7 +17,7 @@ constexpr std::size_t kMostAxes = 64;  // numpy's and libtorch's
 constexpr char kNativeOrder =
     std::endian::native == std::endian::little ? '<' : '>';
 
-// By DType. "V2" is how ml_dtypes' bfloat16 is written.
+// Indexed by DType. numpy writes the bfloat16 of ml_dtypes as "V2".
 constexpr std::array<std::string_view, kDTypeCount> kCodes{
     "f8", "f4", "f2", "V2", "i8", "i4", "i2", "i1", "u1", "b1"};
 
@@ -62,7 +62,7 @@ class DictionaryReader {
 
   void read_type() {
     if (at_ < text_.size() && text_[at_] == '[')
-      fail("the array has several fields; save each as an array of its own");
+      fail("the array has several fields; save each as a separate array");
     const std::string_view descr = string();
     const std::string_view code = descr.empty() ? descr : descr.substr(1);
     for (std::size_t i = 0; i < kCodes.size(); ++i) {
@@ -75,7 +75,7 @@ class DictionaryReader {
                            size_of(header_.dtype) > 1;
       return;
     }
-    fail(concat("no tensor has elements of type '", descr,
+    fail(concat("unsupported element type '", descr,
                 "'; convert the array, as in a.astype('float32')"));
   }
 
@@ -85,7 +85,7 @@ class DictionaryReader {
       at_ += word.size();
       return word == "True";
     }
-    fail("neither True nor False");
+    fail("expected True or False");
   }
 
   void read_shape() {
@@ -105,16 +105,16 @@ class DictionaryReader {
     std::int64_t value = 0;
     const char* end = text_.data() + text_.size();
     const auto result = std::from_chars(text_.data() + at_, end, value);
-    if (result.ec != std::errc{} || value < 0) fail("no length of an axis");
+    if (result.ec != std::errc{} || value < 0) fail("expected an axis size");
     at_ = static_cast<std::size_t>(result.ptr - text_.data());
-    next_is('L');  // numpy under Python 2 wrote long integers so
+    next_is('L');  // suffix of long integers in Python 2
     return value;
   }
 
   std::string_view string() {
     skip_space();
     const char quote = at_ < text_.size() ? text_[at_] : '\0';
-    if (quote != '\'' && quote != '"') fail("no string in quotes");
+    if (quote != '\'' && quote != '"') fail("expected a string");
     const std::size_t end = text_.find(quote, at_ + 1);
     if (end == std::string_view::npos) fail("a string has no end");
     const std::string_view value = text_.substr(at_ + 1, end - at_ - 1);
@@ -135,7 +135,7 @@ class DictionaryReader {
   }
 
   void expect(char wanted) {
-    if (!next_is(wanted)) fail(concat("no '", wanted, "'"));
+    if (!next_is(wanted)) fail(concat("expected '", wanted, "'"));
   }
 
   [[noreturn]] void fail(const std::string& message) const {
@@ -169,13 +169,13 @@ std::int64_t NpyHeader::count() const {
 }
 
 NpyHeader take_npy_header(ByteReader& reader) {
-  if (reader.take(kMagic.size(), "the mark of a .npy file") != kMagic)
+  if (reader.take(kMagic.size(), "the magic of a .npy file") != kMagic)
     reader.fail(0, "not a .npy file: it does not begin with \\x93NUMPY");
   const int version = reader.u8("the version");
   reader.u8("the version");
   if (version < 1 || version > 3)
     reader.fail(kMagic.size(),
-                concat("format version ", version, "; 1 to 3 are known"));
+                concat("format version ", version, "; 1 to 3 are supported"));
   const std::size_t length = version == 1 ? reader.u16("the header's length")
                                           : reader.u32("the header's length");
   const std::string_view text = reader.take(length, "the header");
@@ -197,7 +197,7 @@ std::string make_npy_header(DType dtype,
   text.append((kHeaderAlignment - used % kHeaderAlignment) % kHeaderAlignment,
               ' ');
   text += '\n';
-  // Version 1 holds 65535 bytes: more than any tensor's axes take.
+  // Version 1 has room for 65535 bytes, more than any tensor's shape needs.
   std::string header(kMagic);
   header += '\1';
   header += '\0';

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kStep = "ProfilerStep#";
 
-// The text between the quotes that begin at or after `from`.
+// The first quoted string at or after `from`, without the quotes.
 std::string quoted_after(const std::string& text, std::size_t from) {
   const std::size_t begin = text.find('"', from);
   if (begin == text.npos) return "";
@@ -22,8 +22,8 @@ std::string quoted_after(const std::string& text, std::size_t from) {
   return end == text.npos ? "" : text.substr(begin + 1, end - begin - 1);
 }
 
-// A decimal number of microseconds; a double cannot hold those since 1970 to
-// the nanosecond.
+// Parses a decimal number of microseconds. A double cannot represent times
+// since 1970 to the nanosecond.
 std::int64_t nanoseconds_at(const std::string& text, std::size_t from) {
   char* end = nullptr;
   const long long whole = std::strtoll(text.c_str() + from, &end, 10);
@@ -49,7 +49,7 @@ KinetoTrace::KinetoTrace(const std::filesystem::path& file)
 
 void KinetoTrace::fail(const std::string& what) const {
   throw IoError(
-      concat(file_.string(), ", as libtorch's profiler wrote it: ", what));
+      concat(file_.string(), " (written by libtorch's profiler): ", what));
 }
 
 std::string KinetoTrace::device_name() const {
@@ -60,7 +60,8 @@ std::string KinetoTrace::device_name() const {
   return quoted_after(text_, text_.find(':', name));
 }
 
-// Of the thread's event; streams have copies with the same name.
+// The start of the scope on its thread; GPU streams have copies of the event
+// with the same name.
 std::int64_t KinetoTrace::begin_ns(const std::string& scope) const {
   const std::string name = concat("\"", scope, "\"");
   for (std::size_t at = text_.find(name, events_); at != text_.npos;
@@ -72,7 +73,7 @@ std::int64_t KinetoTrace::begin_ns(const std::string& scope) const {
       continue;
     return nanoseconds_at(text_, time + 5);
   }
-  fail(concat("it has no scope ", scope));
+  fail(concat("scope ", scope, " not found"));
 }
 
 std::int64_t KinetoTrace::shift_ns(const Recorder& recorder) const {

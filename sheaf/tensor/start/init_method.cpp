@@ -13,7 +13,7 @@
 namespace sheaf::tensor {
 namespace {
 
-// A number and who gave it.
+// A number and its source, for error messages.
 struct Given {
   std::optional<int> value{};
   std::string from{};
@@ -31,14 +31,14 @@ int parse_number(const std::string& text, const std::string& from) {
   const auto* end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, value);
   SHEAF_CHECK(error == std::errc() && at == end && value >= 0, from, "='", text,
-              "' is not a number from 0 up");
+              "' is not a non-negative integer");
   return value;
 }
 
 std::uint16_t parse_port(const std::string& text, const std::string& from) {
   const int port = parse_number(text, from);
   SHEAF_CHECK(port >= 1 && port <= 65535, from, "=", text,
-              " is not a port: 1 to 65535, such as 29500");
+              " is not a valid port; use 1 to 65535, such as 29500");
   return static_cast<std::uint16_t>(port);
 }
 
@@ -55,7 +55,7 @@ Given from_url(const Url& url, const std::string& key) {
   return {parse_number(found->second, from), from};
 }
 
-// What the method and the caller say, if they agree.
+// The value from the init_method or the option; they must not contradict.
 Given agree(const Given& method, int option, const std::string& name) {
   Given caller{option >= 0 ? std::optional(option) : std::nullopt,
                concat("the option ", name)};
@@ -63,7 +63,7 @@ Given agree(const Given& method, int option, const std::string& name) {
   SHEAF_CHECK(!method.value || *method.value == *caller.value, name,
               " is given twice: ", method.from, " is ", *method.value, ", ",
               caller.from, " is ", *caller.value,
-              "; leave one out, or give both the same");
+              "; omit one, or set both to the same value");
   return caller;
 }
 
@@ -75,7 +75,7 @@ int require(const Given& given, const std::string& hint) {
 Url parse_url(const std::string& text) {
   const std::size_t colon = text.find("://");
   SHEAF_CHECK(colon != std::string::npos, "init_method '", text,
-              "' is no URL; allowed: env://, "
+              "' is not a URL; allowed: env://, "
               "tcp://host:port?rank=&world_size=, file:///path");
   const std::size_t question = std::min(text.find('?'), text.size());
   Url url{text,
@@ -107,8 +107,8 @@ void read_ranks(MeetingPlace& place, const Given& rank, const Given& size,
   SHEAF_CHECK(place.world_size >= 1, size.from,
               "=0: there must be at least one rank");
   SHEAF_CHECK(place.rank < place.world_size, rank.from, "=", place.rank,
-              " but ", size.from, "=", place.world_size,
-              "; ranks go from 0 to ", place.world_size - 1);
+              " but ", size.from, "=", place.world_size, "; ranks are 0 to ",
+              place.world_size - 1);
 }
 
 void read_ranks_of_url(MeetingPlace& place, const Url& url,
@@ -127,11 +127,12 @@ std::string environment(const char* name, const std::string& what) {
   const char* text = std::getenv(name);
   SHEAF_CHECK(text && *text, "env:// needs the variable ", name, ", which is ",
               text ? "empty" : "not set", "; set it to ", what,
-              ", or start the program by torchrun, srun or mpirun");
+              ", or start the program with torchrun, srun or mpirun");
   return text;
 }
 
-// torchrun's agent may keep the store; its keys outlive a restart.
+// torchrun's agent may serve the store. Its keys survive a restart of the
+// workers, so each attempt has a separate prefix.
 void read_agent(MeetingPlace& place) {
   const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   place.has_server = agent && std::string(agent) == "True";
@@ -140,7 +141,7 @@ void read_agent(MeetingPlace& place) {
 }
 
 // Rank 0 is on the step's first host. MASTER_ADDR and MASTER_PORT override
-// what Slurm says.
+// Slurm's variables.
 void read_slurm_address(MeetingPlace& place, const comm::SlurmTask& task) {
   const char* address = std::getenv("MASTER_ADDR");
   const char* port = std::getenv("MASTER_PORT");
@@ -151,7 +152,7 @@ void read_slurm_address(MeetingPlace& place, const comm::SlurmTask& task) {
   place.host_from =
       address ? "MASTER_ADDR" : concat("the first host of ", task.nodes_from);
   place.host_hint = "set MASTER_ADDR";
-  SHEAF_CHECK(address || !task.nodes.empty(), "srun has started this process, ",
+  SHEAF_CHECK(address || !task.nodes.empty(), "srun started this process, ",
               "but ", task.nodes_from,
               " is not set; set MASTER_ADDR to the host of task 0");
   place.host = address ? address : comm::expand_node_list(task.nodes).front();
@@ -171,14 +172,15 @@ MeetingPlace from_slurm(const comm::SlurmTask& task) {
   place.rank = task.rank;
   place.world_size = task.tasks;
   place.rank_from = "SLURM_PROCID";
-  place.world_size_from = concat(
-      task.tasks_from,
-      " (or set RANK=0 and WORLD_SIZE=1 if this process is to be alone)");
+  place.world_size_from =
+      concat(task.tasks_from,
+             " (or set RANK=0 and WORLD_SIZE=1 to run this process alone)");
   if (place.world_size > 1) read_slurm_address(place, task);
   return place;
 }
 
-// What srun says counts where nobody has said anything else.
+// Slurm's variables apply only if neither RANK and WORLD_SIZE nor the options
+// set the rank or the world size.
 std::optional<comm::SlurmTask> slurm_task_for(
     const ProcessGroupOptions& options) {
   if (std::getenv("RANK") || std::getenv("WORLD_SIZE") || options.rank >= 0 ||
@@ -193,14 +195,14 @@ MeetingPlace from_variables(const ProcessGroupOptions& options) {
   const auto hint = [](const char* name, const char* what) {
     return concat("env:// needs the variable ", name,
                   ", which is not set; set it to ", what,
-                  ", or start the program by torchrun, srun or mpirun");
+                  ", or start the program with torchrun, srun or mpirun");
   };
   read_ranks(
       place, agree(from_environment("RANK"), options.rank, "rank"),
       agree(from_environment("WORLD_SIZE"), options.world_size, "world_size"),
       hint("RANK", "this process's rank"),
       hint("WORLD_SIZE", "the number of ranks"));
-  if (place.world_size == 1) return place;  // nobody to meet
+  if (place.world_size == 1) return place;  // no rendezvous needed
   place.host_from = "MASTER_ADDR";
   place.port_from = "MASTER_PORT";
   place.host = environment("MASTER_ADDR", "the host of rank 0");
@@ -255,7 +257,7 @@ MeetingPlace find_meeting_place(const ProcessGroupOptions& options) {
   MeetingPlace place;
   if (url.scheme == "env") {
     SHEAF_CHECK(url.rest.empty() && url.query.empty(), "init_method ", url.text,
-                ": env:// stands alone; its values are variables");
+                ": env:// takes no path or query; set environment variables");
     place = from_variables(options);
   } else if (url.scheme == "tcp") {
     place = from_tcp(url, options);

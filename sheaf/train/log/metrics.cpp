@@ -40,7 +40,7 @@ double MetricValues::get(const std::string& name) const {
   if (name == "precision") return precision;
   if (name == "recall") return recall;
   SHEAF_CHECK(name == "f1", "unknown metric '", name,
-              "'; there are loss, accuracy, precision, recall and f1");
+              "'; use loss, accuracy, precision, recall or f1");
   return f1;
 }
 
@@ -57,9 +57,9 @@ Metrics::Metrics(std::int64_t classes)
       sums_(static_cast<std::size_t>(kMatrix + classes * classes)) {}
 
 void Metrics::go_on_with(std::vector<double> sums) {
-  SHEAF_CHECK(sums.size() == sums_.size(), "the checkpoint's metrics have ",
-              sums.size(), " sums, this run's ", sums_.size(),
-              "; resume with the data that the run began with");
+  SHEAF_CHECK(sums.size() == sums_.size(), "the checkpoint has ", sums.size(),
+              " metric sums, but this run has ", sums_.size(),
+              "; resume with the data that the run started with");
   sums_ = std::move(sums);
 }
 
@@ -72,17 +72,16 @@ void Metrics::add(double mean_loss, const torch::Tensor& output,
   if (classes_ == 0) return;
   SHEAF_CHECK(output.dim() == 2 && output.size(1) == classes_,
               "the network's output has shape ", output.sizes(),
-              ", and the data has ", classes_,
-              " classes; give its last layer that many outputs, or the data "
-              "that many classes");
+              ", but the data has ", classes_,
+              " classes; give the network's last layer one output per class");
   const torch::Tensor answers = output.argmax(1).to(torch::kCPU);
   const torch::Tensor targets = target.to(torch::kCPU, torch::kLong);
   const auto answer = answers.accessor<std::int64_t, 1>();
   const auto wanted = targets.accessor<std::int64_t, 1>();
-  SHEAF_CHECK(targets.min().item<std::int64_t>() >= 0 &&
-                  targets.max().item<std::int64_t>() < classes_,
-              "a target is ", targets.max().item<std::int64_t>(),
-              "; there are the classes 0 to ", classes_ - 1);
+  for (std::int64_t row = 0; row < rows; ++row)
+    SHEAF_CHECK(wanted[row] >= 0 && wanted[row] < classes_, "target ",
+                wanted[row], " is out of range; the classes are 0 to ",
+                classes_ - 1);
   for (std::int64_t row = 0; row < rows; ++row) {
     sums_[place(wanted[row], answer[row])] += 1;
     if (is_marked_)

@@ -17,8 +17,8 @@ namespace {
 
 const std::vector<std::string> kTwoHosts{"a", "a", "b"};
 
-// Reduces rightly, then damages one element on one rank: what a broken link
-// or memory would do.
+// Reduces correctly, then damages one element on one rank, like a faulty link
+// or memory.
 void reduce_with_damage(const Group& group, std::vector<float>& data, int rank,
                         std::size_t element, float damage) {
   all_reduce(group, data).wait();
@@ -146,7 +146,7 @@ TEST(Check, NanInputsAreNoFailure) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-// The reference's own types, right results of every algorithm.
+// Correct results of every type and algorithm pass.
 TEST(Check, AcceptsEveryTypeAndAlgorithm) {
   const test::DumpFolder folder;
   for (const auto& hosts : {std::vector<std::string>(3, "a"), kTwoHosts})
@@ -206,7 +206,7 @@ TEST(Replay, AllDumpsGiveAllElements) {
             std::string::npos);
 }
 
-TEST(Replay, OneDumpGivesTheNeighboursOfTheWorst) {
+TEST(Replay, OneDumpGivesTheNeighborsOfTheWorst) {
   const test::DumpFolder folder;
   errors_of(kTwoHosts, 5000, 0.5f);
   const std::vector<Dump> one{read_dump(folder.file("sheaf.dump.1.1"))};
@@ -232,7 +232,7 @@ TEST(Replay, RefusesDumpsOfDifferentCalls) {
   EXPECT_THROW(replay({}), UsageError);
 }
 
-// Stricter than the type can be: done again it is as wrong.
+// The check is stricter than the type allows, so the replay fails, too.
 TEST(Replay, TellsArithmeticFromExchange) {
   const test::DumpFolder folder;
   std::atomic<int> failures{0};

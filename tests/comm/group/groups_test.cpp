@@ -21,7 +21,7 @@ void use(const Group& group, std::size_t count = 10) {
 
 class Groups : public testing::TestWithParam<Hosts> {};
 
-TEST_P(Groups, SplitByColourAndKey) {
+TEST_P(Groups, SplitByColorAndKey) {
   run_threads(GetParam(), [](const Group& world) {
     const Group group = world.split(world.rank() % 2, -world.rank());
     const int evens = (world.size() + 1) / 2;
@@ -45,7 +45,7 @@ TEST_P(Groups, EqualKeysKeepTheOrderOfRanks) {
   });
 }
 
-TEST_P(Groups, NegativeColoursJoinNone) {
+TEST_P(Groups, NegativeColorsJoinNone) {
   run_threads(GetParam(), [](const Group& world) {
     const Group group = world.split(world.rank() == 0 ? -1 : 7);
     EXPECT_EQ(group.is_member(), world.rank() != 0);
@@ -66,7 +66,7 @@ TEST_P(Groups, NewGroupKeepsTheOrderGiven) {
   });
 }
 
-// Each rank would be in a group of its own idea.
+// Otherwise the ranks would be in different groups.
 TEST_P(Groups, NewGroupWantsOneListOnAllRanks) {
   const auto error_of = [](const Group& world, std::vector<int> ranks) {
     try {
@@ -81,14 +81,14 @@ TEST_P(Groups, NewGroupWantsOneListOnAllRanks) {
     const bool is_last = world.rank() == last;
     EXPECT_NE(
         error_of(world, is_last ? std::vector{0, last} : std::vector{last, 0})
-            .find(concat("rank ", last, " gave another list")),
+            .find(concat("rank ", last, " passed a different list")),
         std::string::npos);
     EXPECT_NE(error_of(world, is_last ? std::vector{0} : std::vector{0, last})
-                  .find("another list of 1 ranks"),
+                  .find("a different list (1 ranks)"),
               std::string::npos);
     EXPECT_NE(error_of(world, {0, is_last ? last + 1 : last})
                   .find(is_last ? "is not in the group"
-                                : concat("rank ", last, " gave ranks")),
+                                : concat("rank ", last, " passed ranks")),
               std::string::npos);
     EXPECT_EQ(world.new_group({0}).is_member(), world.rank() == 0);
   });
@@ -115,7 +115,7 @@ TEST_P(Groups, OfGroupsOfGroups) {
   run_threads(GetParam(), [](const Group& world) {
     Group group = world;
     for (int depth = 0; depth < 5; ++depth) {
-      group = group.split(0, -group.rank());  // the parent's handle goes
+      group = group.split(0, -group.rank());  // drops the parent's handle
       use(group);
     }
     EXPECT_EQ(group.world_rank(group.rank()), world.rank());
@@ -164,7 +164,7 @@ TEST_P(Groups, LiveOnWithTheirLastHandle) {
   });
 }
 
-// Their regions would fill the arena if they did not come back.
+// The regions of the groups would fill the arena if they were not freed.
 TEST_P(Groups, GiveTheirMemoryBack) {
   run_threads(GetParam(), [](const Group& world) {
     Heap& heap = world.core().runtime().memory().heap();

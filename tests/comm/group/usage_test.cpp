@@ -1,4 +1,4 @@
-// Wrong arguments are told at once, before any other rank is waited for.
+// Invalid arguments are reported immediately, without waiting for other ranks.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using Floats = std::vector<float>;
 
 struct Mistake {
-  std::string words;  // of the message
+  std::string words;  // expected in the message
   std::function<void(const Group&)> call;
 };
 
@@ -24,23 +24,28 @@ std::vector<Mistake> mistakes() {
        [](auto& g) { reduce(g, Floats(1), Floats(1), {.root = -1}).wait(); }},
       {"the input is f32, the output i32",
        [](auto& g) { all_reduce(g, Floats(2), std::vector<int>(2)).wait(); }},
-      {"output has 3 elements, needed are 2",
+      {"output has 3 elements, expected 2",
        [](auto& g) { all_reduce(g, Floats(2), Floats(3)).wait(); }},
       {"not defined for f32",
        [](auto& g) {
          all_reduce(g, Floats(2), {.op = ReduceOp::kBitXor}).wait();
        }},
-      {"output has 3 elements, needed are 6",
+      {"output has 3 elements, expected 6",
        [](auto& g) { all_gather(g, Floats(2), Floats(3)).wait(); }},
       {"2 counts for 3 ranks",
        [](auto& g) {
          all_gather(g, Floats(2), Floats(6), {}, std::vector<std::size_t>{2, 4})
              .wait();
        }},
-      {"input has 5 elements, needed are 6",
+      {"input has 5 elements, expected 6",
        [](auto& g) { reduce_scatter(g, Floats(5), Floats(2)).wait(); }},
       {"4 elements do not divide",
        [](auto& g) { all_to_all(g, Floats(4), Floats(4)).wait(); }},
+      {"input has 6 elements, expected 9",
+       [](auto& g) {
+         const std::vector<std::size_t> counts{3, 3, 3};
+         all_to_all(g, Floats(6), Floats(9), {}, counts, counts).wait();
+       }},
       {"in place",
        [](auto& g) {
          Floats data(6);
@@ -82,13 +87,13 @@ TEST(Usage, MistakesAreToldAndDoNoHarm) {
 
 std::vector<Mistake> mistakes_of_root_1() {
   return {
-      {"output has 3 elements, needed are 4",
+      {"output has 3 elements, expected 4",
        [](auto& g) { gather(g, Floats(2), Floats(3), {.root = 1}).wait(); }},
       {"the input is f32, the output i32",
        [](auto& g) {
          gather(g, Floats(2), std::vector<int>(4), {.root = 1}).wait();
        }},
-      {"input has 3 elements, needed are 4",
+      {"input has 3 elements, expected 4",
        [](auto& g) { scatter(g, Floats(3), Floats(2), {.root = 1}).wait(); }},
       {"the input is i32, the output f32",
        [](auto& g) {

@@ -50,8 +50,8 @@ TEST(Heap, GivesFreedMemoryAgain) {
   EXPECT_EQ(heap.allocate(1000), first);
 }
 
-// Freed in any order, neighbours become one piece again.
-TEST(Heap, JoinsFreedNeighbours) {
+// Free neighbors are merged, in whatever order they are freed.
+TEST(Heap, JoinsFreedNeighbors) {
   const std::vector<std::vector<std::size_t>> orders{
       {0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   for (const auto& order : orders) {
@@ -69,7 +69,7 @@ TEST(Heap, SaysWhatToDoWhenItIsFull) {
   heap.allocate(kMiB);
   expect_throws<UsageError>([&] { heap.allocate(16 * kMiB); },
                             {"SHEAF_ARENA_BYTES"});
-  heap.allocate(kMiB);  // it still serves
+  heap.allocate(kMiB);  // the heap is still usable
 }
 
 TEST(Heap, LeavesASpareToThoseWhoNeedIt) {
@@ -89,7 +89,8 @@ TEST(Heap, LeavesASpareToThoseWhoNeedIt) {
   EXPECT_EQ(try_to(6 * kMiB), first);
 }
 
-// A small block does not go where a large one was, and will be again.
+// A small block does not use the place of a large one, which will be needed
+// again.
 TEST(Heap, KeepsPlacesForBlocksOfTheirSize) {
   Heap heap(256 * kMiB, kReserved);
   const auto make = [&](std::size_t bytes) {
@@ -108,7 +109,7 @@ TEST(Heap, KeepsPlacesForBlocksOfTheirSize) {
   EXPECT_EQ(make(16 * kMiB), second + 16 * kMiB);
 }
 
-// Bytes of memory behind the heap.
+// Physical memory of the heap, in bytes.
 std::size_t held_by(const Heap& heap) {
   struct stat status {};
   EXPECT_EQ(fstat(heap.segment().fd(), &status), 0);
@@ -126,7 +127,7 @@ TEST(Heap, KeepsMemoryUntilItIsTrimmed) {
   const std::size_t all = held_by(heap);
   heap.free(middle);
   EXPECT_EQ(held_by(heap), all);
-  // Part of it is used again, the rest goes.
+  // A part is reused, the rest is released.
   std::byte* const again = heap.allocate(2 * kMiB);
   EXPECT_EQ(again, middle);
   EXPECT_EQ(held_by(heap), all);
@@ -142,7 +143,7 @@ TEST(Heap, KeepsMemoryUntilItIsTrimmed) {
   EXPECT_EQ(held_by(heap), all);
 }
 
-// Whatever was committed before, a block has memory behind all of it.
+// A block is fully committed, whatever was committed before.
 TEST(Heap, CommitsWhatIsMissing) {
   Heap heap(64 * kMiB, kReserved);
   std::minstd_rand random(3);

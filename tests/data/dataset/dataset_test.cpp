@@ -101,8 +101,8 @@ TEST(Synthetic, IsAFunctionOfSeedAndNumber) {
   EXPECT_TRUE(at::equal(a.target.narrow(0, 10, 40), later.target));
 }
 
-// Each test example belongs to the class whose mean over the training examples
-// is nearest.
+// Nearest-mean classification: each test example is closest to the mean of the
+// training examples of its class.
 TEST(Synthetic, CanBeLearnt) {
   const Batch train = all_of(SyntheticDataset({.examples = 1000}));
   const Batch test = all_of(SyntheticDataset({.examples = 300, .first = 1000}));
@@ -137,6 +137,21 @@ TEST(Synthetic, HasTheShapeAsked) {
   EXPECT_THROW(SyntheticDataset({.classes = 0}), UsageError);
   EXPECT_THROW(SyntheticDataset({.shape = {0}}), UsageError);
   EXPECT_THROW(SyntheticDataset({.noise = 2}), UsageError);
+}
+
+// Whole examples and boxes of them have the same type and values, and so do
+// batches without examples.
+TEST(Synthetic, TokensAreTokensInBoxesToo) {
+  const SyntheticDataset dataset(
+      {.examples = 3, .shape = {1, 4, 6}, .is_tokens = true});
+  const at::Tensor whole = all_of(dataset).data;
+  Random random;
+  const Indices indices{0, 1, 2};
+  const Boxes boxes{{4, 3}, std::vector<Corner>(3, Corner{0, 2, 0})};
+  const at::Tensor cut = dataset.get_boxes(indices, boxes, random).data;
+  EXPECT_EQ(whole.scalar_type(), at::kLong);
+  EXPECT_TRUE(cut.equal(whole.narrow(3, 2, 3)));
+  EXPECT_EQ(dataset.get(Indices{}, random).data.scalar_type(), at::kLong);
 }
 
 }  // namespace

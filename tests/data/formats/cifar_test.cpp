@@ -31,11 +31,11 @@ class Cifar : public FileTest {
 };
 
 TEST_F(Cifar, JoinsFilesOfTen) {
-  Bytes coloured = record({7}, 10);
-  coloured[1 + 1024] = 99;       // green, first pixel
-  coloured[1 + 2048 + 33] = 98;  // blue, second row, second pixel
+  Bytes colored = record({7}, 10);
+  colored[1 + 1024] = 99;       // green, first pixel
+  colored[1 + 2048 + 33] = 98;  // blue, second row, second pixel
   const std::vector<std::string> files = {
-      write("a", joined({record({3}, 5), coloured})),
+      write("a", joined({record({3}, 5), colored})),
       write("b", gzip(record({0}, 6)))};
   const auto dataset = read_cifar(files, CifarKind::kCifar10);
   EXPECT_EQ(dataset->size(), 3);

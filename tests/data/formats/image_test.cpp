@@ -20,7 +20,7 @@ class Image : public FileTest {
     const std::string path = write("bad", bytes);
     return io_error([&] { read_image(path); });
   }
-  // The first row, of 1 or 3 channels: pixel by pixel, channels together.
+  // The first row, with 1 or 3 interleaved channels.
   std::vector<int> row_of(const Bytes& bytes, int channels) const {
     const at::Tensor image = read_image(write("image", bytes), channels);
     std::vector<int> row;
@@ -35,7 +35,7 @@ int luma(int red, int green, int blue) {
   return (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16;
 }
 
-// None of these changes pixels.
+// Chunks that must not change pixels.
 const std::vector<std::vector<std::pair<std::string, Bytes>>> kGammaChunks = {
     {},
     {{"gAMA", {0, 1, 0x86, 0xa0}}},  // 1.0
@@ -45,10 +45,10 @@ const std::vector<std::vector<std::pair<std::string, Bytes>>> kGammaChunks = {
 TEST_F(Image, ReadsPng) {
   if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes pixels = counting_bytes(2 * 3 * 3);
-  const std::string colour = write("a.png", png_bytes(2, 3, 3, pixels));
+  const std::string color = write("a.png", png_bytes(2, 3, 3, pixels));
   const at::Tensor expected =
       at::arange(18, at::kByte).view({2, 3, 3}).permute({2, 0, 1});
-  EXPECT_TRUE(at::equal(read_image(colour), expected));
+  EXPECT_TRUE(at::equal(read_image(color), expected));
   const std::string grey = write("b.png", png_bytes(2, 9, 1, pixels));
   EXPECT_TRUE(at::equal(read_image(grey, 1),
                         at::arange(18, at::kByte).view({1, 2, 9})));
@@ -81,7 +81,7 @@ TEST_F(Image, GrayIsTheLumaOfStoredValues) {
           samples.push_back(static_cast<std::uint8_t>(one));
         expected.push_back(luma(red, green, blue));
       }
-  // Pillow's figure, and white stays white.
+  // 88 is Pillow's value, and white stays white.
   EXPECT_EQ(luma(200, 40, 40), 88);
   EXPECT_EQ(luma(255, 255, 255), 255);
   for (const auto& chunks : kGammaChunks)
@@ -132,8 +132,8 @@ TEST_F(Image, SamplesOfFewBitsAreSpread) {
             std::vector<int>(4, 5));
 }
 
-// Seven passes, of which an image of 2x2 has three: the upper left, the upper
-// right, the lower row.
+// Of the seven passes, a 2x2 image has three: the upper left pixel, the upper
+// right pixel and the lower row.
 TEST_F(Image, ReadsInterlacedPng) {
   if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes png = png_of(2, 2, {.color = kPngGray, .is_interlaced = true},
@@ -142,7 +142,7 @@ TEST_F(Image, ReadsInterlacedPng) {
                         at::tensor({1, 2, 3, 4}, at::kByte).view({1, 2, 2})));
 }
 
-// Adobe's programs store 255 - ink, and others follow.
+// Adobe's programs store 255 - ink; others do the same.
 TEST_F(Image, ReadsCmykJpeg) {
   if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   const auto rgb = [](std::vector<int> stored) {
@@ -208,8 +208,8 @@ TEST_F(Image, ReadsJpeg) {
   ASSERT_EQ(image.sizes(), (std::vector<std::int64_t>{3, 8, 16}));
   const int left[] = {200, 40, 40}, right[] = {30, 30, 180};
   for (int channel = 0; channel < 3; ++channel) {
-    // Quality 50 rounds the mean of a block's brightness to steps of 2 and of
-    // its colours to steps of 2.1; a colour counts up to 1.8 times.
+    // Quality 50 rounds the mean luma of a block to multiples of 2 and its mean
+    // chroma to multiples of 2.1; chroma is weighted by up to 1.8.
     EXPECT_NEAR(image[channel][4][3].item<int>(), left[channel], 5);
     EXPECT_NEAR(image[channel][4][12].item<int>(), right[channel], 5);
   }
@@ -219,7 +219,7 @@ TEST_F(Image, ReadsJpeg) {
 TEST_F(Image, AJpegCutAnywhereIsAnError) {
   if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   for (const Bytes& whole : {jpeg_bytes(), cmyk_jpeg()}) {
-    // Nothing is lost with the two bytes that only mark the end.
+    // The last two bytes only mark the end; without them nothing is lost.
     for (std::size_t size = 3; size < whole.size() - 2; ++size) {
       const std::string text = error_of(
           Bytes(whole.begin(), whole.begin() + static_cast<long>(size)));
@@ -229,7 +229,7 @@ TEST_F(Image, AJpegCutAnywhereIsAnError) {
   }
 }
 
-// What was changed may still be an image; nothing else than IoError comes.
+// A changed file may still be an image; the only exception allowed is IoError.
 TEST_F(Image, DamagedImagesAreReadOrRefused) {
   std::vector<Bytes> images;
   if (has_jpeg())
@@ -249,7 +249,7 @@ TEST_F(Image, DamagedImagesAreReadOrRefused) {
       }
 }
 
-// The checksums of chunks are right; the samples are not.
+// The checksums of the chunks are correct, but samples are missing.
 TEST_F(Image, APngWithTooFewSamplesIsAnError) {
   if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
   for (std::size_t count = 0; count < 2 * 7; ++count)
@@ -265,7 +265,7 @@ TEST_F(Image, OtherFilesAreErrors) {
   EXPECT_THROW(read_image("any", 2), UsageError);
 }
 
-// A format that the build lacks is an error when it is read, and not left out.
+// Files of an unsupported format are not ignored; reading them is an error.
 TEST_F(Image, AllFormatsCountAsImages) {
   EXPECT_EQ(image_endings(),
             (std::vector<std::string>{".png", ".jpg", ".jpeg"}));
@@ -335,12 +335,12 @@ TEST_F(Folder, LinksThatLeadBackAreSkipped) {
   fs::create_directory_symlink(elsewhere, elsewhere / "again");
   fs::create_directory_symlink(elsewhere, set_ + "/cat/one");
   fs::create_directory_symlink(elsewhere, set_ + "/cat/two");
-  // Those of a folder that two links lead to count twice.
+  // Images in a folder with two links to it count twice.
   EXPECT_EQ(ImageFolder(set_, {.channels = 1}).size(), 5);
   set_log_level(LogLevel::kWarn);
 }
 
-// Of images that are in other classes, and of the image folder's own parents.
+// Links to folders of other classes and to parents of the image folder.
 TEST_F(Folder, LinksOutOfTheClassThatLeadBackAreSkipped) {
   set_log_level(LogLevel::kOff);
   namespace fs = std::filesystem;

@@ -19,7 +19,7 @@ namespace {
 using comm::Group;
 using comm::run_threads;
 
-// Two buckets of a matrix and a vector each, and an exchange.
+// Two buckets with a matrix and a vector each, and an exchange.
 class Buckets {
  public:
   Buckets(const Group& group, at::ScalarType type,
@@ -33,7 +33,7 @@ class Buckets {
                                            {at::empty({7}, type), 2 * i + 1}}));
   }
 
-  // By parameter: what all ranks get for what they give.
+  // By parameter: the result on all ranks for the gradients that they pass.
   std::vector<at::Tensor> average(const std::vector<at::Tensor>& gradients) {
     std::vector<at::Tensor> averages;
     for (std::size_t i = 0; i < gradients.size(); ++i)
@@ -46,6 +46,7 @@ class Buckets {
     return averages;
   }
   ExchangeState state() const { return exchange_->state(); }
+  void load(const ExchangeState& state) { exchange_->load(state); }
 
  private:
   Group group_;
@@ -72,7 +73,7 @@ void expect_same(const std::vector<at::Tensor>& a,
     EXPECT_EQ(checksum(a[i]), checksum(b[i])) << what << ", parameter " << i;
 }
 
-// What a plain average of these gradients shows, on both ranks.
+// Expects the plain average of these gradients, on both ranks.
 void expect_plain(const std::vector<at::Tensor>& got,
                   const std::vector<at::Tensor>& of_0,
                   const std::vector<at::Tensor>& of_1, at::ScalarType type) {
@@ -85,7 +86,7 @@ void expect_plain(const std::vector<at::Tensor>& got,
 
 constexpr PowerSgdOptions kTwo{.rank = 2, .start_step = 0};
 
-// In either bucket, of a matrix or a vector, on one rank.
+// In either bucket, in a matrix or a vector, on one rank.
 TEST(PowerSgd, AStepThatIsNotFiniteShowsOnAllRanksAndLeavesNoTrace) {
   for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
     for (const double bad : {double(INFINITY), double(NAN)})
@@ -119,7 +120,7 @@ TEST(PowerSgd, AStepThatIsNotFiniteShowsOnAllRanksAndLeavesNoTrace) {
         });
 }
 
-// P may be too large for f16 where no gradient is.
+// P may overflow f16 even if no gradient does.
 TEST(PowerSgd, FactorsOutOfRangeAreAveragedAsTheyAre) {
   run_threads(2, [](const Group& group) {
     Buckets buckets(group, at::kHalf, kTwo);
@@ -133,7 +134,7 @@ TEST(PowerSgd, FactorsOutOfRangeAreAveragedAsTheyAre) {
   });
 }
 
-// Of rank one or two, of any size, and after a gradient of zeros.
+// Of rank one or two, of any magnitude, and after a gradient of zeros.
 TEST(PowerSgd, FindsMatricesOfLowRankOfAnySize) {
   for (const double size : {1e-30, 1.0, 1e30})
     for (const int rank : {1, 2})
@@ -156,7 +157,25 @@ TEST(PowerSgd, FindsMatricesOfLowRankOfAnySize) {
       });
 }
 
-// What was given is what came out and what ranks keep.
+// The matrix is defined by its axes, whatever its order in memory.
+TEST(PowerSgd, FindsLowRankOfTransposedMatrices) {
+  run_threads(2, [](const Group& group) {
+    const at::Tensor like = at::empty({20, 24}).t();
+    Bucket bucket(group, {{like, 0}});
+    const auto exchange = make_power_sgd_exchange(kTwo);
+    auto generator = at::detail::createCPUGenerator(7);
+    const at::Tensor matrix =
+        at::randn({24, 1}, generator).mm(at::randn({1, 20}, generator));
+    bucket.put(0, matrix);
+    ASSERT_FALSE(bucket.gradient(0).is_contiguous());
+    exchange->begin_pass();
+    exchange->average(group, bucket, group.size());
+    EXPECT_LE((bucket.gradient(0) - matrix).abs().max().item<double>(),
+              1e-5 * matrix.abs().max().item<double>());
+  });
+}
+
+// The sum of the inputs equals the results plus the errors that ranks keep.
 TEST(PowerSgd, NothingIsLost) {
   run_threads(2, [](const Group& group) {
     Buckets buckets(group, at::kDouble, kTwo);
@@ -190,7 +209,7 @@ struct PairImpl : torch::nn::Module {
 };
 TORCH_MODULE(Pair);
 
-// Matrices of the same sizes, of which the first is frozen after a while.
+// Matrices of equal sizes, the first of which is frozen later.
 TEST(PowerSgd, WhatIsKeptStaysWithItsParameter) {
   run_threads(2, [](const Group& group) {
     Pair net;
@@ -219,7 +238,28 @@ TEST(PowerSgd, WhatIsKeptStaysWithItsParameter) {
   });
 }
 
-// The gradient of `v`, in the last bucket, fails; `w` was averaged before.
+// The error memory survives a change of the rank between two runs.
+TEST(PowerSgd, AnotherRankGoesOnWithWhatWasLost) {
+  run_threads(2, [](const Group& group) {
+    for (const int rank : {1, 3}) {
+      Buckets before(group, at::kDouble, kTwo);
+      before.average(gradients_of(0, group.rank()));
+      const at::Tensor lost = before.state().own[0].second;
+      Buckets after(group, at::kDouble, {.rank = rank, .start_step = 0});
+      after.load(before.state());
+      std::vector<at::Tensor> none;
+      for (const at::Tensor& one : gradients_of(0, 0))
+        none.push_back(at::zeros_like(one));
+      const at::Tensor got = after.average(none)[0];
+      const at::Tensor left = after.state().own[0].second;
+      EXPECT_LE((got + left - lost).norm().item<double>(),
+                1e-9 * lost.norm().item<double>());
+      EXPECT_GT(got.norm().item<double>(), 0);
+    }
+  });
+}
+
+// The gradient of `v`, in the last bucket, fails; `w` has been averaged before.
 TEST(PowerSgd, ABackwardThatThrowsLeavesNoTrace) {
   run_threads(2, [](const Group& group) {
     const auto train = [&](bool throws) {
@@ -261,7 +301,7 @@ struct WideImpl : torch::nn::Module {
 
 TEST(PowerSgd, RanksWithOtherNumbersOfThreadsGetTheSameBits) {
   run_threads(2, [](const Group& group) {
-    at::get_num_threads();  // else set by the first use in this thread
+    at::get_num_threads();  // otherwise set by the first use in this thread
     at::set_num_threads(1 + group.rank());
     auto net = std::make_shared<WideImpl>();
     DataParallel model(
@@ -278,7 +318,7 @@ TEST(PowerSgd, RanksWithOtherNumbersOfThreadsGetTheSameBits) {
   at::set_num_threads(1);
 }
 
-// One overflow is one skipped step.
+// One overflow causes one skipped step.
 TEST(PowerSgd, ALossScaleSkipsOneStep) {
   run_threads(2, [](const Group& group) {
     auto net = std::make_shared<WideImpl>();
@@ -296,15 +336,16 @@ TEST(PowerSgd, ALossScaleSkipsOneStep) {
         ++skipped;
         continue;
       }
-      // Two products of 600 and 500 f32 terms: 2^-24 sqrt(600 + 500) each,
-      // and as much again for the root.
+      // Two products of 600 and 500 f32 terms: an error of 2^-24 sqrt(600 +
+      // 500) each, and the same again for the root.
       EXPECT_NEAR(net->w.grad().mean().item<double>(), 1, 5e-5);
     }
     EXPECT_EQ(skipped, 1);
   });
 }
 
-// They have no state; what overflows on the wire is infinite for everyone.
+// There is no state; values that overflow in the message are infinite on all
+// ranks.
 TEST(HalfExchange, WhatOverflowsIsInfiniteOnAllRanks) {
   run_threads(2, [](const Group& group) {
     const auto exchange = make_half_exchange(at::kHalf);

@@ -46,8 +46,8 @@ TEST(SplitLocal, FiltersBackToTheImage) {
       kLocalGrids);
 }
 
-// Halos of one channel.
-TEST(SplitLocal, ContrastOfNeighbours) {
+// Halos with one channel.
+TEST(SplitLocal, ContrastOfNeighbors) {
   expect_on_grids({{"lcn",
                     {2, 5, 9, 8},
                     {},

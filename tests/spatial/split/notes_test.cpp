@@ -1,5 +1,5 @@
-// What operations say that they send, against a formula and against what was
-// sent.
+// Compares the messages that operations report with a formula and with the
+// messages sent.
 
 #include "sheaf/spatial/split/notes.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-// Of samples x channels in tiles that are all of one size.
+// Samples x channels in tiles of equal size.
 struct EvenTiles {
   std::int64_t samples, channels, rows, columns;
 };
@@ -23,16 +23,16 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// A convolution of stride 1 with its borders padded needs `reach` rows or
-// columns of each neighbour, and a square of that side at corners.
+// A convolution with stride 1 and padded borders needs `reach` rows or columns
+// of each neighbor, and a square of that side at corners.
 Traffic formula(const halo::Grid& grid, int rank, const EvenTiles& tiles,
                 std::int64_t reach, std::int64_t element_bytes) {
   const halo::Coordinates at = grid.coordinates(rank);
-  const auto neighbours = [&](int axis) {
+  const auto neighbors = [&](int axis) {
     const int place = at[static_cast<std::size_t>(axis)];
     return (place > 0 ? 1 : 0) + (place + 1 < grid.size(axis) ? 1 : 0);
   };
-  const std::int64_t rows = neighbours(0), columns = neighbours(1);
+  const std::int64_t rows = neighbors(0), columns = neighbors(1);
   const std::int64_t places = rows * reach * tiles.columns +
                               columns * reach * tiles.rows +
                               rows * columns * reach * reach;
@@ -69,9 +69,9 @@ std::vector<ExchangeNote> notes_of_two_layers(
   return notes;
 }
 
-// Forward each layer fetches its input. Backward the second one sends its
-// input's gradient back, or, while it computes, fetches that of its output; the
-// first one has nobody to send to.
+// In forward, each layer fetches its input. In backward, the second layer sends
+// the gradient of its input back or, with overlap, fetches that of its output;
+// the first layer does not send a gradient.
 void expect_formula(const std::string& text, std::int64_t kernel,
                     at::ScalarType type, parallel::Overlap overlap) {
   const halo::Grid grid = halo::Grid::parse(text);
@@ -115,7 +115,7 @@ TEST(SpatialNotes, BytesAndMessagesAreThoseOfTheFormula) {
           expect_formula(grid, kernel, type, overlap);
 }
 
-// Sums and a count, then squares; backward, two sums at once.
+// Sums and a count, then squares; in backward, two sums in one message.
 TEST(SpatialNotes, TellOfMoments) {
   comm::run_threads(2, [](const comm::Group& group) {
     const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("1x2"));

@@ -1,5 +1,5 @@
-// What operations on split tensors make lies in the arena, and neighbours read
-// it there, in trainings too.
+// Results of operations on split tensors are in the arena, where neighbors read
+// them, also in training.
 
 #include "sheaf/spatial/split/tile_memory.hpp"
 
@@ -33,7 +33,7 @@ std::shared_ptr<Tiles> tiles_of(
   return std::make_shared<Tiles>(group, halo::Grid::parse(grid), overlap);
 }
 
-// Tests' tiles are small.
+// The tiles of tests are small.
 class WithSmallTiles : public testing::Test {
  protected:
   WithSmallTiles() : before_(TileMemory::set_smallest(1)) {}
@@ -99,7 +99,7 @@ std::vector<ExchangeNote> notes_of(const ThreeLayers& net,
   return notes;
 }
 
-// All but the image, which users bring where they like.
+// All but the image, which users may allocate anywhere.
 TEST_F(TileMemoryTest, HalosOfATrainingAreReadInPlace) {
   for (const auto overlap : {parallel::Overlap::kOff, parallel::Overlap::kOn})
     for (const char* grid : {"2x1", "1x2", "2x2", "3x1"})
@@ -123,20 +123,20 @@ TEST_F(TileMemoryTest, BetweenHostsHalosArePacked) {
     const auto notes = notes_of({}, tiles_of(group, "3x1"));
     for (const ExchangeNote& note : notes)
       if (group.rank() == 2) EXPECT_EQ(note.bytes_in_place, 0);
-    // Of rank 1's neighbours one is here; its image is packed.
+    // One of rank 1's neighbors is on this host; its image is packed.
     if (group.rank() == 1)
       for (std::size_t i = 1; i < notes.size(); ++i)
         EXPECT_EQ(notes[i].bytes_in_place, notes[i].bytes / 2);
   });
 }
 
-// All of the arena that tiles may take.
+// Allocates all of the arena that tiles may use.
 std::byte* fill(comm::Heap& heap) {
   const std::size_t quarter = heap.segment().size() / 4;
   return heap.try_allocate(3 * quarter, quarter);
 }
 
-// Without room all is as it was before there was an arena for tiles.
+// Without room in the arena, everything works as without an arena for tiles.
 TEST_F(TileMemoryTest, AFullArenaIsLeftToExchanges) {
   comm::run_threads(2, [](const comm::Group& group) {
     comm::Heap& heap = group.core().runtime().memory().heap();
@@ -150,7 +150,7 @@ TEST_F(TileMemoryTest, AFullArenaIsLeftToExchanges) {
   });
 }
 
-// Ranks need not agree on where their tiles lie.
+// Ranks need not agree on the location of their tiles.
 TEST_F(TileMemoryTest, OneRankMayHaveNoRoom) {
   const Case layers{"two layers",
                     {1, 1, 24, 24},
@@ -169,7 +169,7 @@ TEST_F(TileMemoryTest, OneRankMayHaveNoRoom) {
   });
 }
 
-// A pass that fails leaves no thread in the arena.
+// A failed pass does not leave the arena active on a thread.
 TEST_F(TileMemoryTest, EndsWithThePassOrWithTheNextOperation) {
   comm::run_threads(2, [](const comm::Group& group) {
     const auto tiles = tiles_of(group, "2x1");
@@ -189,11 +189,11 @@ TEST_F(TileMemoryTest, EndsWithThePassOrWithTheNextOperation) {
   });
 }
 
-// The first of two ranks convolves; the second takes part in the exchange by
-// hand, and does not look at its halo before it is told to.
-class SlowNeighbour {
+// The first of two ranks convolves. The second one takes part in the exchange
+// explicitly, and reads its halo only when requested.
+class SlowNeighbor {
  public:
-  explicit SlowNeighbour(const std::shared_ptr<Tiles>& tiles)
+  explicit SlowNeighbor(const std::shared_ptr<Tiles>& tiles)
       : split_(split_of(cut(image(), tiles))),
         plan_(plan_windows(split_,
                            windows_of({3, 3}, {1, 1}, {1, 1}, {1, 1}, false))),
@@ -222,17 +222,17 @@ class SlowNeighbour {
   halo::HaloExchange::Handle handle_;
 };
 
-void with_slow_neighbour(
+void with_slow_neighbor(
     const std::function<void(const std::shared_ptr<Tiles>&)>& first,
-    const std::function<void(SlowNeighbour&)>& second) {
+    const std::function<void(SlowNeighbor&)>& second) {
   comm::run_threads(2, [&](const comm::Group& group) {
     const at::NoGradGuard no_grad;
     const auto tiles = tiles_of(group, "2x1");
     if (group.rank() == 0) {
       first(tiles);
     } else {
-      SlowNeighbour neighbour(tiles);
-      second(neighbour);
+      SlowNeighbor neighbor(tiles);
+      second(neighbor);
     }
     comm::barrier(group).wait();
     tiles->lent().wait_for(at::empty({1}));
@@ -242,46 +242,46 @@ void with_slow_neighbour(
 
 TEST_F(TileMemoryTest, WhatIsStillReadIsNotUsedAgain) {
   std::latch is_freed(1);
-  with_slow_neighbour(
+  with_slow_neighbor(
       [&](const std::shared_ptr<Tiles>& tiles) {
-        at::Tensor x = cut(SlowNeighbour::image(), tiles).mul(1);
+        at::Tensor x = cut(SlowNeighbor::image(), tiles).mul(1);
         const void* const place = local_of(x).data_ptr();
-        const at::Tensor y = SlowNeighbour::convolve(x);
+        const at::Tensor y = SlowNeighbor::convolve(x);
         EXPECT_FALSE(tiles->lent().is_empty());
         x.reset();
         std::vector<at::Tensor> others;
         for (int i = 0; i < 20; ++i) {
-          others.push_back(cut(SlowNeighbour::image(), tiles).mul(0));
+          others.push_back(cut(SlowNeighbor::image(), tiles).mul(0));
           EXPECT_NE(local_of(others.back()).data_ptr(), place);
         }
         is_freed.count_down();
       },
-      [&](SlowNeighbour& neighbour) {
+      [&](SlowNeighbor& neighbor) {
         is_freed.wait();
-        neighbour.expect_halo();
+        neighbor.expect_halo();
       });
 }
 
 TEST_F(TileMemoryTest, WritingWaitsForThoseWhoRead) {
   std::latch is_sent(1);
   std::atomic<bool> is_read = false, is_written = false;
-  with_slow_neighbour(
+  with_slow_neighbor(
       [&](const std::shared_ptr<Tiles>& tiles) {
-        const at::Tensor x = cut(SlowNeighbour::image(), tiles).mul(1);
-        const at::Tensor y = SlowNeighbour::convolve(x);
+        const at::Tensor x = cut(SlowNeighbor::image(), tiles).mul(1);
+        const at::Tensor y = SlowNeighbor::convolve(x);
         is_sent.count_down();
         x.view({2, 64, 64}).narrow(0, 0, 2).fill_(7);
         is_written = true;
         EXPECT_TRUE(is_read);
         EXPECT_EQ(local_of(x).mean().item<double>(), 7);
       },
-      [&](SlowNeighbour& neighbour) {
+      [&](SlowNeighbor& neighbor) {
         is_sent.wait();
-        // Time enough for a rank that does not wait.
+        // Enough time for a rank that does not wait.
         for (int i = 0; i < 5000 && !is_written; ++i) std::this_thread::yield();
         EXPECT_FALSE(is_written);
         is_read = true;
-        neighbour.expect_halo();
+        neighbor.expect_halo();
       });
 }
 
@@ -292,16 +292,16 @@ TEST_F(TileMemoryTest, TilesEndWhenAllHaveRead) {
     const at::NoGradGuard no_grad;
     auto tiles = tiles_of(group, "2x1");
     if (group.rank() == 0) {
-      SlowNeighbour::convolve(cut(SlowNeighbour::image(), tiles).mul(1));
+      SlowNeighbor::convolve(cut(SlowNeighbor::image(), tiles).mul(1));
       is_sent.count_down();
       tiles.reset();
       EXPECT_TRUE(is_read);
     } else {
-      SlowNeighbour neighbour(tiles);
+      SlowNeighbor neighbor(tiles);
       is_sent.wait();
       for (int i = 0; i < 1000; ++i) std::this_thread::yield();
       is_read = true;
-      neighbour.expect_halo();
+      neighbor.expect_halo();
     }
   });
 }

@@ -97,7 +97,7 @@ TEST(Config, WrongDevicesAreTold) {
   EXPECT_HAS(config_error("device: [[cpu]]"), "device is a list");
   EXPECT_HAS(config_error("threads: [1, -1]"), "from 0 to 4096");
   EXPECT_HAS(config_error("device: [cuda, cpu]\nparallel: {strategy: dad}"),
-             "device is [cuda, cpu], and parallel.strategy is dad");
+             "device is [cuda, cpu], but parallel.strategy dad requires");
   EXPECT_HAS(config_error("device: [cuda, cpu]\ncheck_weights_every: 5"),
              "a.yaml:2: check_weights_every compares bits");
   EXPECT_HAS(config_error("shares: [0, 0]"), "shares are all 0");
@@ -106,7 +106,7 @@ TEST(Config, WrongDevicesAreTold) {
   parse_config("device: [cpu, cpu]\nparallel: {strategy: dad}", "a.yaml");
   const RunConfig two = parse_config("epochs: 1\ndevice: [cpu, cpu]", "a.yaml");
   EXPECT_HAS(sheaf::error_of<UsageError>([&] { two.check_ranks(3); }),
-             "a.yaml:2: device lists 2 ranks, and there are 3");
+             "a.yaml:2: device lists 2 ranks, but there are 3");
 }
 
 TEST(Config, AWordStandsForAName) {
@@ -130,7 +130,7 @@ TEST(Config, WrongTypesAreTold) {
   EXPECT_HAS(config_error("\nepochs: two\n"), "a.yaml:2: epochs is 'two'");
   EXPECT_HAS(config_error("epochs: 1.5"), "whole number");
   EXPECT_HAS(config_error("epochs: [1]"), "epochs is a list");
-  EXPECT_HAS(config_error("epochs:"), "epochs is nothing");
+  EXPECT_HAS(config_error("epochs:"), "epochs is empty");
   EXPECT_HAS(config_error("accumulate: 3000000000"), "whole number");
   EXPECT_HAS(config_error("clip_norm: much"), "a number");
   EXPECT_HAS(config_error("clip_norm: nan"), "a number");
@@ -151,7 +151,7 @@ TEST(Config, ImpossibleValuesAreTold) {
   EXPECT_HAS(config_error("optimizer: sgdd"), "did you mean 'sgd'?");
   EXPECT_HAS(config_error("precision: f33"), "f32, f64, bf16");
   EXPECT_HAS(config_error("optimizer: {name: sgd,\n  nesterov: true}"),
-             "a.yaml:2: optimizer.nesterov needs a momentum");
+             "a.yaml:2: optimizer.nesterov requires momentum");
   EXPECT_HAS(config_error("optimizer: {name: adam, momentum: 0.9}"), "beta1");
   const std::vector<std::string> sets{"optimizer=adam"};
   EXPECT_EQ(parse_config("optimizer: {momentum: 0.9}", "a.yaml", sets)
@@ -169,7 +169,7 @@ TEST(Config, ImpossibleValuesAreTold) {
 }
 
 TEST(Config, BrokenYamlAndDoubleKeysAreTold) {
-  EXPECT_HAS(config_error("epochs: 1\n  x: ["), "a.yaml:2: this is not YAML");
+  EXPECT_HAS(config_error("epochs: 1\n  x: ["), "a.yaml:2: invalid YAML");
   EXPECT_HAS(config_error("epochs: 1\nepochs: 2\n"),
              "a.yaml:2: epochs is given");
   EXPECT_HAS(config_error("network: {arguments: {a: 1, a: 2}}"), "twice");
@@ -214,15 +214,15 @@ TEST(Config, WrongOverridesAreTold) {
   EXPECT_HAS(config_error("", {"optimizer.lr=3"}),
              "unknown key 'optimizer.lr'");
   EXPECT_HAS(config_error("", {"epochs=x"}), "--set epochs=x: epochs is 'x'");
-  EXPECT_HAS(config_error("", {"epochs=[1"}), "this is not YAML");
+  EXPECT_HAS(config_error("", {"epochs=[1"}), "invalid YAML");
   EXPECT_HAS(config_error("", {"=3"}), "write key=value");
 }
 
-// Which is not the same as {}.
+// A file without keys differs from {}.
 TEST(Config, AFileWithoutKeysIsAMistake) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "a.yaml";
-  for (const std::string text :
+  for (const std::string& text :
        {std::string(), std::string("\n"), std::string("# nothing\n"),
         std::string("\xff\xfe\0", 3)}) {
     std::ofstream(file, std::ios::binary) << text;

@@ -1,0 +1,105 @@
+#include "sheaf/parallel/dad/dad_options.hpp"
+
+#include <algorithm>
+
+#include "sheaf/base/error.hpp"
+
+namespace sheaf::parallel {
+namespace {
+
+template <class T>
+std::string text_of(const std::optional<T>& value) {
+  return value ? concat(*value) : "unset";
+}
+
+std::string text_of(const std::map<std::string, Route>& routes) {
+  std::string text;
+  for (const auto& [name, route] : routes)
+    text += concat(text.empty() ? "" : ", ", name, ": ", name_of(route));
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+void check(const DadOptions& options) {
+  SHEAF_CHECK(options.rank >= 1, "rank ", options.rank, " must be at least 1");
+  SHEAF_CHECK(options.tolerance >= 0 && options.tolerance < 1, "tolerance ",
+              options.tolerance, " must be at least 0 and below 1");
+  SHEAF_CHECK(options.feedback_rows >= 0 && options.power_iterations >= 0,
+              "feedback_rows and power_iterations must not be negative");
+  SHEAF_CHECK(!options.is_two_way || options.where == Where::kStar,
+              "two-way rank-dad needs a root that reduces the sum to low rank; "
+              "set where = star as well");
+  SHEAF_CHECK(!options.wire || *options.wire == at::kHalf ||
+                  *options.wire == at::kBFloat16,
+              "factors can be sent as f16, as bf16 or unchanged");
+}
+
+std::vector<NamedOption> named(const DadOptions& options) {
+  constexpr const char* kModes[] = {"dad", "edad", "rank-dad", "auto"};
+  return {
+      {"mode", kModes[static_cast<std::size_t>(options.mode)]},
+      {"rank", concat(options.rank)},
+      {"tolerance", concat(options.tolerance)},
+      {"feedback_rows", concat(options.feedback_rows)},
+      {"power_iterations", concat(options.power_iterations)},
+      {"allows_low_rank", concat(options.allows_low_rank)},
+      {"where", options.where == Where::kStar ? "star" : "all-gather"},
+      {"is_two_way", concat(options.is_two_way)},
+      {"wire", text_of(options.wire)},
+      {"skips_zeros", text_of(options.skips_zeros)},
+      {"first_layer_gradient", concat(options.first_layer_gradient)},
+      {"routes", text_of(options.routes)},
+      {"planned", text_of(options.planned)},
+      {"exchange", options.exchange ? "given" : "none"},
+      {"link", options.link ? "given" : "measured"},
+      {"has_trials", text_of(options.has_trials)},
+      {"average", options.average == Average::kRows ? "rows" : "ranks"},
+      {"broadcast_buffers", concat(options.broadcast_buffers)},
+      {"find_unused_parameters", concat(options.find_unused_parameters)},
+      {"bucket_mb", concat(options.bucket_mb)},
+      {"parcel_bytes", concat(options.parcel_bytes)},
+  };
+}
+
+// Estimate: half of the bytes are saved, as if half of the elements were zeros.
+bool skips_zeros(const DadOptions& options, const LinkModel& link) {
+  return options.skips_zeros.value_or(0.5 / link.gather_bytes_per_s >
+                                      1 / link.skip_bytes_per_s);
+}
+
+RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
+  return {.mode = options.mode,
+          .rank = options.rank,
+          .allows_low_rank = options.allows_low_rank,
+          .skips_zeros = skips_zeros,
+          .first_layer_gradient = options.first_layer_gradient,
+          .by_name = options.routes,
+          .planned = options.planned,
+          .parcel_bytes = options.parcel_bytes};
+}
+
+FactorOptions factor_options(const DadOptions& options, bool skips_zeros) {
+  return {
+      .exchange = {.where = options.where,
+                   .wire = {options.wire, skips_zeros},
+                   .low_rank = {.rank = options.rank,
+                                .tolerance = options.tolerance,
+                                .feedback_rows = options.feedback_rows,
+                                .power_iterations = options.power_iterations},
+                   .is_two_way = options.is_two_way},
+      .overlap = options.overlap,
+      .trace = options.trace};
+}
+
+ReducerOptions reducer_options(const DadOptions& options) {
+  constexpr double kMiB = 1 << 20;
+  const auto cap = static_cast<std::size_t>(options.bucket_mb * kMiB);
+  return {.caps = {std::min<std::size_t>(cap, 1 << 20), cap},
+          .find_unused_parameters = options.find_unused_parameters,
+          .overlap = options.overlap,
+          .exchange = options.exchange,
+          .trace = options.trace};
+}
+
+}  // namespace sheaf::parallel
