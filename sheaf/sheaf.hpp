@@ -1,5 +1,6 @@
 #pragma once
-// Everything that a program needs, by short names.
+// The public C++ API in namespace sheaf: one include for user programs. The
+// tensor, network and parallel parts need a build with libtorch.
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/collectives.hpp"
@@ -102,7 +103,8 @@ using plan::PrecisionPlan;
 using spatial::SpatialOptions;
 using spatial::SpatialParallel;
 #else
-// Joins the other ranks, or is one process alone; see comm/world.hpp.
+// Joins the other ranks of the launcher, or starts a world of one process; see
+// comm/group/world.hpp.
 inline World init(int& argc, char**& argv) { return comm::init(&argc, &argv); }
 #endif
 

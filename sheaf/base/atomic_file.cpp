@@ -14,8 +14,8 @@
 namespace sheaf {
 namespace {
 
-// In the same folder, since a rename cannot cross file systems; another one for
-// each writer.
+// The temporary file is in the folder of `path`, since a rename cannot cross
+// file systems. Each call returns a different name, so writers do not collide.
 std::string temporary_name(const std::filesystem::path& path) {
   static std::atomic<int> counter{0};
   return concat(path.string(), ".tmp.", getpid(), ".", counter++);
@@ -37,7 +37,8 @@ bool write_piece(std::FILE* file, std::string_view piece) {
 }
 
 bool write_all(std::FILE* file, std::span<const std::string_view> pieces) {
-  // On the disk before the rename is, or a loss of power leaves an empty file.
+  // The content must be on disk before the rename; otherwise a power failure
+  // could leave an empty file.
   const bool is_written =
       std::all_of(pieces.begin(), pieces.end(),
                   [&](auto piece) { return write_piece(file, piece); }) &&

@@ -1,5 +1,5 @@
 #pragma once
-// Files that are never seen half written.
+// Writes files atomically: readers never see a partly written file.
 
 #include <filesystem>
 #include <span>
@@ -7,12 +7,13 @@
 
 namespace sheaf {
 
-// `path` holds `content` afterwards. Whoever reads it meanwhile, and whoever
-// reads it after a crash or a full disk, finds the old content or the new one:
-// it is written under another name and then renamed. IoError names the file.
+// Replaces the content of `path` by `content`. Concurrent readers, and readers
+// after a crash or a full disk, see either the old or the new content: the file
+// is written under a temporary name in the same folder and then renamed.
+// Throws IoError, which names the file. Any thread may call it.
 void write_file_atomically(const std::filesystem::path& path,
                            std::string_view content);
-// The same for content in pieces, one after another.
+// Same, for content in several pieces, which are concatenated.
 void write_pieces_atomically(const std::filesystem::path& path,
                              std::span<const std::string_view> pieces);
 

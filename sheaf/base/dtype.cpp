@@ -64,12 +64,12 @@ Half to_half(float value) noexcept {
   const auto with_sign = [sign](std::uint32_t half) {
     return Half{static_cast<std::uint16_t>(sign | half)};
   };
-  if (magnitude > 0x7f800000u)  // NaN: keep it one
+  if (magnitude > 0x7f800000u)  // NaN stays NaN
     return with_sign(0x7e00u | ((magnitude >> 13) & 0x3ffu));
   if (magnitude >= 0x477ff000u) return with_sign(0x7c00u);  // to infinity
   if (magnitude < 0x38800000u) {  // below the smallest normal half
-    // Adding 0.5 leaves the value, in units of 2^-24, rounded to nearest even
-    // in the low mantissa bits.
+    // After adding 0.5, the low mantissa bits hold the value in units of 2^-24,
+    // rounded to nearest even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return with_sign(std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u);
   }

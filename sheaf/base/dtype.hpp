@@ -1,5 +1,5 @@
 #pragma once
-// Element types of buffers, and the two 16-bit floats as plain bytes.
+// Element types of buffers, and storage types for the two 16-bit floats.
 
 #include <bit>
 #include <cstddef>
@@ -38,7 +38,7 @@ struct Half {
   std::uint16_t bits = 0;
   bool operator==(const Half&) const = default;
 };
-// The upper half of a binary32. Conversions as for Half.
+// The upper 16 bits of an IEEE binary32. Conversions round as for Half.
 struct BFloat16 {
   std::uint16_t bits = 0;
   bool operator==(const BFloat16&) const = default;
@@ -51,7 +51,7 @@ inline float to_float(BFloat16 value) noexcept {
 }
 inline BFloat16 to_bfloat16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)  // NaN: keep it one
+  if ((bits & 0x7fffffffu) > 0x7f800000u)  // NaN stays NaN
     return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
   return {
       static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};

@@ -1,6 +1,6 @@
 #pragma once
-// The kinds of error, see docs/errors.md. A message says which rank and which
-// values are concerned, and what to try next.
+// Exception classes; see docs/reference/errors.md. A message names the rank and
+// the values concerned, and suggests what to try next.
 
 #include <sstream>
 #include <stdexcept>
@@ -13,19 +13,20 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The caller's mistake: a wrong argument, flag, file content or call order.
+// Caller error: a wrong argument, flag, file content or call order.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-// Ranks of one group called different operations. A caller's mistake, too.
+// Ranks of one group called different operations.
 class MismatchError : public UsageError {
  public:
   using UsageError::UsageError;
 };
 
-// The world's failures: a peer is gone, a peer is late, a file is unreadable.
+// Failures outside the program's control. CommError: a peer died or left.
+// TimeoutError: a peer is late. IoError: a file cannot be read or written.
 class CommError : public Error {
  public:
   using Error::Error;
@@ -39,24 +40,24 @@ class IoError : public Error {
   using Error::Error;
 };
 
-// A result is not what its inputs give: a checked reduction that is wrong.
+// A result failed a check, for example a checked reduction outside its bound.
 class CheckError : public Error {
  public:
   using Error::Error;
 };
 
-// Our own bug.
+// A bug in Sheaf.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-// The exit code that `sheaf` and the examples give for an exception:
+// Exit code of the `sheaf` command and the examples for an exception:
 // 2 usage, 3 communication, 4 timeout, 5 input/output, 6 wrong result,
-// 70 our bug, 1 others.
+// 70 bug in Sheaf, 1 any other exception.
 int exit_code(const std::exception& error) noexcept;
 
-// Joins the arguments as text, in the way of operator<<.
+// Concatenates the arguments as text, each formatted by operator<<.
 template <class... Args>
 std::string concat(const Args&... args) {
   std::ostringstream out;

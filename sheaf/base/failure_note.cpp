@@ -1,7 +1,8 @@
-// A file in memory, which the launcher's wrapper holds open and the process
-// finds through /proc. The file begins with a token, which the environment
-// repeats: a variable that was inherited by a process on another host, or
-// after the wrapper's end, must not lead into somebody else's file.
+// The note is stored in an in-memory file that the launcher's wrapper keeps
+// open and the process opens through /proc. The file starts with a token that
+// is repeated in the environment variable. The token prevents a process that
+// inherited the variable on another host, or after the wrapper ended, from
+// writing to an unrelated file.
 
 #include "sheaf/base/failure_note.hpp"
 
@@ -22,7 +23,7 @@ namespace {
 
 constexpr const char* kVariable = "SHEAF_FAILURE_NOTE";  // PATH:TOKEN
 constexpr std::size_t kTokenBytes = 16;
-// Token, cause and text, padded with zeros.
+// File size: token, cause and text, padded with zeros.
 constexpr std::size_t kNoteBytes = 1024;
 using Record = std::array<char, kNoteBytes>;
 

@@ -1,7 +1,7 @@
 #pragma once
-// How a process reports to the launcher that started it (sheaf run) why it
-// failed, so that the launcher can name the rank that failed first: exit codes
-// and the order in which ranks end do not show who failed because of whom.
+// A process reports to its launcher (sheaf run) why it failed, so that the
+// launcher can name the rank that failed first. Exit codes and the order in
+// which ranks end do not show which failure caused the others.
 
 #include <exception>
 #include <optional>
@@ -12,10 +12,11 @@ namespace sheaf {
 
 enum class FailureCause : char {
   kOwn = 'o',    // an error of this process
-  kOther = 'p',  // another rank ended, failed or did not come
+  kOther = 'p',  // another rank ended, failed or did not arrive
 };
 
-// Of an exception that ends the process: CommErrors are about other ranks.
+// Cause of an exception that ends the process: kOther for CommError, which is
+// about other ranks, and kOwn for everything else.
 FailureCause cause_of(const std::exception& error) noexcept;
 
 struct FailureNote {
@@ -23,12 +24,12 @@ struct FailureNote {
   std::string text{};  // one line
 };
 
-// Leaves a note for the launcher; the last one counts. Does nothing without a
-// launcher. Any thread may call it.
+// Leaves a note for the launcher, replacing any earlier note. Does nothing
+// without a launcher. Any thread may call it.
 void leave_failure_note(FailureCause cause, std::string_view text) noexcept;
 
-// The place for the notes of one process and those that it starts. It has no
-// name in a file system, so nothing of it is left behind.
+// Receives the notes of one process and its child processes. The storage has no
+// name in any file system, so nothing is left behind when the process ends.
 class FailureNotes {
  public:
   FailureNotes();
@@ -36,7 +37,7 @@ class FailureNotes {
   FailureNotes(const FailureNotes&) = delete;
   FailureNotes& operator=(const FailureNotes&) = delete;
 
-  // Names the place in the environment, for processes started from now on.
+  // Publishes the storage in the environment, for processes started afterwards.
   void export_place() const;
   std::optional<FailureNote> last() const;
 

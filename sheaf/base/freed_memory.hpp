@@ -1,11 +1,12 @@
 #pragma once
-// The C library gives large blocks that are freed back to the system, and a
-// training step that needs them again fetches them page by page.
+// The C library returns large freed blocks to the system. A training step that
+// needs them again then takes a page fault for every page.
 
 namespace sheaf {
 
-// From now on this process keeps what it frees, for its next step. What the
-// user says by MALLOC_..., GLIBC_TUNABLES or another allocator stays.
+// Makes this process keep freed memory for reuse from now on. Has no effect if
+// the user set MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_ or
+// GLIBC_TUNABLES, or uses another allocator.
 void keep_freed_memory();
 
 }  // namespace sheaf

@@ -1,14 +1,14 @@
 #pragma once
-// The names of the machine that this process runs on.
+// Identity of the machine that this process runs on.
 
 #include <string>
 
 namespace sheaf {
 
-std::string host_name();  // as gethostname says it
+std::string host_name();  // from gethostname; "localhost" if that fails
 
-// Another after each boot, and on each machine, whatever their names are. ""
-// where the kernel does not tell.
+// An identifier that differs between machines, even machines with the same
+// name, and changes at each boot. Empty if the kernel does not provide one.
 std::string boot_id();
 
 }  // namespace sheaf

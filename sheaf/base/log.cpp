@@ -36,8 +36,9 @@ void set_level_from_environment(spdlog::logger& logger) {
   }
 }
 
-// Never destroyed: destructors of other static objects may still log. Ours
-// alone, so that a program's own use of spdlog and ours do not meet.
+// Never destroyed, because destructors of other static objects may still log.
+// Not registered with spdlog, so that it does not interfere with the program's
+// own use of spdlog.
 spdlog::logger& logger() {
   static spdlog::logger* const instance = [] {
     auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
@@ -83,7 +84,7 @@ void log_message(LogLevel level, fmt::string_view format,
     line += fmt::vformat(format, args);
     logger().log(to_spdlog(level), spdlog::string_view_t(line));
   } catch (...) {
-    // Out of memory, or standard error is closed: there is nowhere to say so.
+    // Out of memory, or standard error is closed: this cannot be reported.
   }
 }
 

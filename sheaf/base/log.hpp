@@ -1,6 +1,6 @@
 #pragma once
-// Messages on standard error, for people. Any thread may call any of this, and
-// nothing here throws, so destructors may log.
+// Log messages for people, written to standard error. Any thread may call these
+// functions. The logging functions do not throw, so destructors may log.
 //
 // The environment variable SHEAF_LOG sets the level: debug, info, warn (the
 // default), error or off.
@@ -14,14 +14,14 @@ namespace sheaf {
 enum class LogLevel { kDebug, kInfo, kWarn, kError, kOff };
 LogLevel parse_log_level(std::string_view name);  // UsageError lists the names
 
-// Goes before SHEAF_LOG.
+// Overrides SHEAF_LOG.
 void set_log_level(LogLevel level) noexcept;
 LogLevel log_level() noexcept;
 
-// From now on every line of this process names rank `rank`; -1 names none.
+// Prefixes every later line of this process with rank `rank`; -1: no prefix.
 void set_log_rank(int rank) noexcept;
 
-// Writes one line if `level` is enabled. log_info and so on are easier to use.
+// Writes one line if `level` is enabled. Prefer log_debug() to log_error().
 void log_message(LogLevel level, fmt::string_view format,
                  fmt::format_args args) noexcept;
 

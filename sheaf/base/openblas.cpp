@@ -55,12 +55,12 @@ std::string slow_openblas() {
   for (const char* old : {"Prescott", "Core2", "Penryn", "Nehalem", "Generic"})
     if (core == old)
       return concat(
-          "OpenBLAS does not know this processor and computes as on "
-          "a ",
+          "OpenBLAS does not recognize this processor and uses kernels "
+          "for ",
           core,
-          ", several times slower than it could: set "
+          ", which are several times slower; set "
           "OPENBLAS_CORETYPE=",
-          better, ", or start the program with sheaf run, which does");
+          better, ", or start the program with sheaf run, which sets it");
   return "";
 }
 

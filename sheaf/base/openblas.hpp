@@ -1,20 +1,20 @@
 #pragma once
-// OpenBLAS chooses its kernels by a list of processors; one that is newer than
-// the list gets those of 2004, several times slower.
+// OpenBLAS selects its kernels from a list of known processors. A processor
+// newer than the list gets kernels of 2004, which are several times slower.
 
 #include <string>
 
 namespace sheaf {
 
-// The name, for OPENBLAS_CORETYPE, of kernels that suit this processor; empty
-// where OpenBLAS needs no help: other makers' processors, or old ones.
+// Value of OPENBLAS_CORETYPE that selects suitable kernels for this processor.
+// Empty where OpenBLAS needs no help: non-Intel or old processors.
 std::string openblas_core();
 
-// Sets OPENBLAS_CORETYPE for programs that this one starts, unless it is set.
+// Sets OPENBLAS_CORETYPE for child processes, unless it is already set.
 void choose_openblas_kernels();
 
-// What to tell the user when this process has an OpenBLAS with kernels far
-// below what the processor can; empty otherwise.
+// A warning for the user if the OpenBLAS of this process uses kernels that are
+// far slower than the processor allows; empty otherwise.
 std::string slow_openblas();
 
 }  // namespace sheaf

@@ -17,7 +17,9 @@ constexpr std::size_t kBarColumns = 20;
 constexpr std::size_t kLeastBarColumns = 5;
 constexpr std::string_view kToLineStartAndErase = "\r\x1b[K";
 
-// Leaves out what two spaces part from the rest: half a number would be wrong.
+// Shortens `text` to `columns` by dropping fields from the end. Fields are
+// separated by two spaces and dropped whole, since a truncated number would be
+// misleading.
 std::string cut(std::string text, std::size_t columns) {
   while (display_width(text) > columns) {
     const std::size_t gap = text.rfind("  ");
@@ -36,10 +38,11 @@ std::string bar(double fraction, std::size_t room) {
   return "[" + std::string(done, '#') + std::string(size - done, '.') + "]";
 }
 
-// `done` of the whole took `elapsed`, and `rest` is to come.
+// Estimates the time left: the fraction `done` took `elapsed`, and the fraction
+// `rest` remains.
 std::string time_left(std::chrono::nanoseconds elapsed, double done,
                       double rest) {
-  // The first moments say little about the rest.
+  // The first measurements are too noisy to extrapolate.
   if (done < 0.01 || rest <= 0) return "";
   const double left = static_cast<double>(elapsed.count()) * rest / done;
   return "  " +
@@ -68,7 +71,7 @@ Progress::~Progress() {
   try {
     clear();
   } catch (...) {
-    // The terminal is gone, and with it the line.
+    // The terminal is gone; there is nothing to clear.
   }
 }
 
@@ -98,8 +101,8 @@ std::string Progress::line(double fraction, std::string_view text) const {
       fmt::format(" {:3} %  {}{}", static_cast<int>(fraction * 100), text,
                   time_left(options_.now() - start_, fraction - start_fraction_,
                             1 - fraction));
-  // A line as wide as the terminal would wrap and could not be erased, and the
-  // terminal itself may write ^C behind it.
+  // A line as wide as the terminal would wrap and could not be erased. Two more
+  // columns are left for the ^C that the terminal may append.
   const std::size_t columns = options_.columns - 3;
   words = cut(words, minus(columns, kLeastBarColumns + 2));
   return cut(bar(fraction, minus(columns, display_width(words))) + words,

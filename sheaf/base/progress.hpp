@@ -1,5 +1,5 @@
 #pragma once
-// A line on a terminal that says how far something is.
+// A progress bar on one line of a terminal.
 
 #include <chrono>
 #include <cstddef>
@@ -19,26 +19,26 @@ struct ProgressOptions {
       std::chrono::steady_clock::now;
 };
 
-// What fits standard error: whether it is a terminal, and how wide.
+// Options for standard error: whether it is a terminal, and its width.
 ProgressOptions progress_on_stderr();
 
-// Not for use by several threads at once. Others who write to the same
-// terminal call clear() first; the next update() draws the line again.
+// Not thread-safe. Code that writes to the same terminal must call clear()
+// first; the next update() redraws the line.
 class Progress {
  public:
-  // `out` must outlive it.
+  // `out` must outlive this object.
   explicit Progress(std::ostream& out, ProgressOptions options);
   Progress();   // on standard error
   ~Progress();  // clears
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // For what begins halfway: the time left is reckoned from here on.
+  // Sets the fraction that was already done before this object began to measure
+  // (a resumed run), and restarts the clock for the time left.
   void start_at(double fraction);
-  // `fraction` from 0 to 1. Draws "[####....]  50 %  text  3.0 s left"; the
-  // time left assumes that the rest goes as fast as what was done. Where
-  // room is short the last words, which two spaces part from others, are left
-  // out, and the bar shrinks.
+  // Draws "[####....]  50 %  text  3.0 s left" for `fraction` from 0 to 1. The
+  // time left assumes a constant speed. If the terminal is too narrow, fields
+  // (separated by two spaces) are dropped from the end and the bar shrinks.
   void update(double fraction, std::string_view text);
   void clear();
 

@@ -19,7 +19,7 @@ std::string read_file(const std::filesystem::path& path) {
   std::size_t count;
   while ((count = std::fread(piece.data(), 1, piece.size(), file)) > 0)
     content.append(piece.data(), count);
-  // A folder opens, and fails when it is read.
+  // Opening a folder succeeds; reading it fails.
   const int error = std::ferror(file) ? errno : 0;
   std::fclose(file);
   if (error != 0)

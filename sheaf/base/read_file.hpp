@@ -1,12 +1,12 @@
 #pragma once
-// Whole files in memory.
+// Reads whole files into memory.
 
 #include <filesystem>
 #include <string>
 
 namespace sheaf {
 
-// All bytes of the file. IoError names it.
+// Returns all bytes of the file. Throws IoError, which names the file.
 std::string read_file(const std::filesystem::path& path);
 
 }  // namespace sheaf

@@ -15,12 +15,12 @@ double median(std::span<const double> values);
 // between the two nearest values.
 double percentile(std::span<const double> values, double percent);
 
-// Of the sample (divided by n - 1); 0 for one value.
+// Sample standard deviation (divisor n - 1); 0 for one value.
 double standard_deviation(std::span<const double> values);
 
-// 1.4826 times the median distance from the median: for values of a normal
-// distribution this estimates its standard deviation, and up to half of the
-// values may be wild without moving it far.
+// Scaled median absolute deviation: 1.4826 times the median distance from the
+// median. For normally distributed values it estimates the standard deviation,
+// and up to half of the values may be outliers without affecting it much.
 double robust_spread(std::span<const double> values);
 
 struct Summary {

@@ -1,5 +1,5 @@
 #pragma once
-// How long something has taken.
+// Elapsed time on the steady clock.
 
 #include <chrono>
 #include <cstdint>
@@ -15,12 +15,12 @@ inline std::int64_t now_ns() noexcept {
 
 class Stopwatch {
  public:
-  // Milliseconds since the last lap, or since it was made.
+  // Milliseconds since the last lap(), or since construction.
   double ms() const {
     return std::chrono::duration<double, std::milli>(Clock::now() - start_)
         .count();
   }
-  // The same, and a new lap begins.
+  // Same, and starts a new lap.
   double lap() {
     const double time = ms();
     start_ = Clock::now();

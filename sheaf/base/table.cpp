@@ -16,7 +16,7 @@ std::string padded(const std::string& text, std::size_t width, Align align) {
   return align == Align::kLeft ? text + space : space + text;
 }
 
-// A line of text; no white space at its end, whatever the last column.
+// Prints the fields as one line of text, without trailing spaces.
 void print_line(std::ostream& out, std::span<const std::string> fields) {
   const std::string line = join(fields, "  ");
   out << line.substr(0, line.find_last_not_of(' ') + 1) << '\n';

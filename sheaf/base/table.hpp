@@ -1,6 +1,6 @@
 #pragma once
-// The one way in which every command prints rows: aligned text for people,
-// CSV and JSON lines for programs.
+// Tables, printed the same way by every command: aligned text for people, CSV
+// and JSON lines for programs.
 
 #include <concepts>
 #include <cstdint>
@@ -18,18 +18,18 @@ TableFormat parse_table_format(std::string_view name);  // text, csv, json
 enum class Align { kLeft, kRight };
 
 struct Column {
-  std::string name = "";  // the heading in text: "time"
-  std::string unit = "";  // below it: "us"; may be empty
-  std::string key = "";   // in CSV and JSON: "time_us"; empty: the name
+  std::string name = "";  // heading in text output: "time"
+  std::string unit = "";  // printed below the heading: "us"; may be empty
+  std::string key = "";   // name in CSV and JSON: "time_us"; default: `name`
   Align align = Align::kRight;
-  int decimals = 2;     // of a floating-point number in text
-  int min_width = 0;    // in text; wider headings and, but for streams, wider
-                        // cells widen the column
-  bool in_text = true;  // false: for programs only
+  int decimals = 2;     // of floating-point numbers in text output
+  int min_width = 0;    // in text output; wider headings and, except when
+                        // streaming, wider cells widen the column
+  bool in_text = true;  // false: in CSV and JSON only
 };
 
-// Nothing, a text, a number or a truth value. Nothing, and a number that is
-// not finite, print as "-" (text), an empty field (CSV) and null (JSON).
+// A text, a number, a boolean or empty. An empty cell and a number that is not
+// finite print as "-" (text), an empty field (CSV) and null (JSON).
 class Cell {
  public:
   Cell() = default;
@@ -48,7 +48,7 @@ class Cell {
 
   bool is_empty() const noexcept;
   std::string as_text(int decimals) const;  // for people
-  std::string as_field() const;             // for CSV, quoted where needed
+  std::string as_field() const;             // for CSV, quoted if needed
   std::string as_json() const;
 
  private:
@@ -57,23 +57,23 @@ class Cell {
       value_;
 };
 
-// Rows are either kept and printed at the end with print(), or printed as they
-// come after stream_to(). Not for use by several threads at once.
+// Rows are either printed all at once by print(), or, after stream_to(), as
+// they are added. Not thread-safe.
 class Table {
  public:
-  // UsageError when two columns have the same key.
+  // Throws UsageError if two columns have the same key.
   explicit Table(std::vector<Column> columns);
 
-  // From now on each row is printed, and flushed, as it is added, the heading
-  // and the rows so far at once. A text column is as wide as its heading or
-  // min_width, so a wider cell shifts the rest of its row. `out` must outlive
-  // the table's last add_row().
+  // Prints the heading and the existing rows now, and every later row as it is
+  // added; each is flushed. A text column is as wide as its heading or
+  // min_width, so a wider cell shifts the rest of its row. `out` must stay
+  // valid until the last add_row().
   void stream_to(std::ostream& out, TableFormat format);
 
-  // One cell per column, else UsageError.
+  // Throws UsageError unless `cells` has one cell per column.
   void add_row(std::vector<Cell> cells);
 
-  // The whole table; JSON as one object per line.
+  // Prints the whole table; JSON has one object per line.
   void print(std::ostream& out, TableFormat format) const;
 
   const std::vector<Column>& columns() const noexcept { return columns_; }

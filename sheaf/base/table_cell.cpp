@@ -55,7 +55,7 @@ std::string Cell::as_json() const {
   return std::visit(
       Overloaded{[](std::monostate) { return std::string("null"); },
                  [](const auto& value) {
-                   // Bytes that are not UTF-8 are replaced, not thrown at.
+                   // Replace bytes that are not UTF-8 instead of throwing.
                    return nlohmann::json(value).dump(
                        -1, ' ', false,
                        nlohmann::json::error_handler_t::replace);

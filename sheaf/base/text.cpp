@@ -46,7 +46,8 @@ std::string join(std::span<const std::string_view> parts,
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // distance[i][j] is that of the first i letters of a and j letters of b.
+  // distance[i][j] is the distance between the first i characters of a and the
+  // first j characters of b.
   std::vector<std::vector<std::size_t>> distance(
       a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -70,11 +71,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest_word(std::string_view word,
                               std::span<const std::string_view> candidates) {
   std::string_view nearest;
-  // One wrong letter in three is still a slip; more is another word.
+  // Up to one wrong letter in three counts as a typo.
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
-    // As many changes as letters would turn any word into any other.
+    // With as many edits as letters, any word could become the candidate.
     if (distance >= best || distance >= candidate.size()) continue;
     best = distance;
     nearest = candidate;

@@ -13,7 +13,7 @@ namespace {
 
 std::string quoted(const std::string& text) { return Cell(text).as_json(); }
 
-// To the nanosecond.
+// Formats microseconds with a resolution of one nanosecond.
 std::string microseconds(double value) { return fmt::format("{:.3f}", value); }
 
 std::string line_of(const TraceEvent& event, int rank) {
@@ -36,7 +36,7 @@ std::string metadata_line(const char* what, int rank, int thread,
                      what, rank, thread, quoted(name));
 }
 
-// When trace_now_us() was 0, in nanoseconds since 1970.
+// Unix time, in nanoseconds, at which trace_now_us() was 0.
 std::int64_t base_time_ns() {
   const auto system = std::chrono::system_clock::now().time_since_epoch();
   const auto steady = std::chrono::steady_clock::now().time_since_epoch();

@@ -1,6 +1,7 @@
 #pragma once
-// Trace events in Chrome's JSON format, which Perfetto opens. docs/trace.md
-// describes the schema; every part of Sheaf that traces writes through this.
+// Writes trace events in Chrome's JSON format, which Perfetto opens. See
+// docs/reference/trace.md for the schema. All traces of Sheaf are written by
+// this module.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,67 +15,66 @@
 
 namespace sheaf {
 
-// Microseconds of the host's steady clock: it never goes back, and the ranks of
-// a host agree on it. (Since 1970 would cost precision: a double of that size
-// has steps of a quarter of a microsecond.)
+// Microseconds of the host's steady clock, which is monotonic and shared by all
+// ranks of a host. (Microseconds since 1970 would lose precision: a double of
+// that magnitude has a resolution of a quarter of a microsecond.)
 double trace_now_us() noexcept;
 
-// Something that took from `start_us` for `duration_us`. The rank is the
-// writer's.
+// An event of `duration_us` that began at `start_us`. The rank is the writer's.
 struct TraceEvent {
-  std::string name;      // what: "all_reduce"
-  std::string category;  // which part of Sheaf: "comm"
-  int thread = 0;        // a row of the picture
-  double start_us = 0;   // by trace_now_us()
+  std::string name;      // operation: "all_reduce"
+  std::string category;  // part of Sheaf: "comm"
+  int thread = 0;        // row in the trace viewer
+  double start_us = 0;   // from trace_now_us()
   double duration_us = 0;
   std::vector<std::pair<std::string, Cell>> args = {};
 };
 
 struct TraceOptions {
   int rank = 0;
-  // Later events are counted but not kept, so memory stays bounded (about
-  // 200 bytes each).
+  // Further events are counted but dropped, which bounds the memory (about
+  // 200 bytes per event).
   std::size_t max_events = 1'000'000;
 };
 
-// Keeps events in memory. The file is complete JSON whenever it exists: flush()
-// and the destructor write it under another name and rename it. Any thread may
-// call any function.
+// Keeps events in memory until flush() or the destructor writes them. The file
+// is replaced atomically, so it is valid JSON at any time. Thread-safe.
 class TraceWriter {
  public:
-  // Writes no file before open().
+  // Writes no file until open() is called.
   explicit TraceWriter(const TraceOptions& options);
-  // The same, opened.
+  // Same, and calls open(path).
   explicit TraceWriter(const std::filesystem::path& path,
                        const TraceOptions& options = {});
-  // Flushes; an error is logged.
+  // Flushes; errors are logged.
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Writes the file at once, so a wrong path is an IoError here.
+  // Writes the file immediately, so that a wrong path throws IoError here.
   void open(const std::filesystem::path& path);
   void add(const TraceEvent& event);
-  // The heading of the rows with this thread number.
+  // Sets the title of the row with this thread number.
   void name_thread(int thread, const std::string& name);
-  // Writes all events so far, to the file that was opened; IoError names it.
+  // Writes all events so far to the opened file, if any. Throws IoError, which
+  // names the file.
   void flush();
 
  private:
   void add_line(std::string line);
-  void write(const std::filesystem::path& path);  // under the mutex
+  void write(const std::filesystem::path& path);  // requires the mutex
 
   const TraceOptions options_;
   const std::int64_t base_time_ns_;
   std::mutex mutex_;
-  std::filesystem::path path_;  // empty: not opened
+  std::filesystem::path path_;  // empty until open()
   std::vector<std::string> lines_;
   std::size_t dropped_events_ = 0;
   bool is_flushed_ = false;
 };
 
-// Adds an event that begins with the constructor and ends with the destructor.
-// A null writer makes it do nothing.
+// Adds an event that lasts from the constructor to the destructor. Does nothing
+// if the writer is null; otherwise the writer must outlive the span.
 class TraceSpan {
  public:
   TraceSpan(TraceWriter* writer, std::string name, std::string category,

@@ -17,10 +17,11 @@ namespace {
 
 struct Quantity {
   double number;
-  std::string unit;  // in small letters
+  std::string unit;  // in lower case
 };
 
-// Throws UsageError with `hint` unless `text` is a number >= 0 and letters.
+// Parses a number >= 0 and an optional unit. Throws UsageError with `hint` if
+// there is no such number.
 Quantity parse_quantity(std::string_view text, std::string_view hint) {
   const std::string_view body = trim(text);
   double number = 0;
@@ -38,7 +39,7 @@ constexpr std::string_view kBytesHint =
     "a size in bytes; write it like 8, 64K, 1.5M, 128MiB or 1G (K = 1024)";
 constexpr std::string_view kByteUnits = "kmgtp";
 
-// The power of 1024 that "k", "kb" or "kib" stands for; -1 if it is no unit.
+// Exponent of 1024 for a unit such as "k", "kb" or "kib"; -1 if unknown.
 int power_of(std::string_view unit) {
   if (unit.empty() || unit == "b") return 0;
   const std::string_view rest = unit.substr(1);
@@ -87,7 +88,7 @@ std::string format_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   auto scaled = static_cast<double>(bytes) / 1024;
   std::size_t power = 0;
-  // 1023.995 would be written as 1024.
+  // With two decimals, 1023.995 would be printed as 1024.
   for (; scaled >= 1023.995 && power + 1 < kByteUnits.size(); ++power)
     scaled /= 1024;
   std::string number = fmt::format("{:.2f}", scaled);
@@ -119,7 +120,8 @@ std::string format_duration(std::chrono::nanoseconds duration) {
   if (duration < std::chrono::nanoseconds::zero())
     return "-" + format_duration(-duration);
   const auto ns = static_cast<double>(duration.count());
-  // Three digits; 999.5 already rounds to 1000 of the smaller unit.
+  // Three significant digits. 999.5 would round to 1000, so it is printed in
+  // the next larger unit.
   const auto with_unit = [](double value, std::string_view unit) {
     const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
     return fmt::format("{:.{}f} {}", value, decimals, unit);

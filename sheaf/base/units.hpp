@@ -1,5 +1,5 @@
 #pragma once
-// Sizes and durations, read from people and written for people.
+// Parses and formats sizes and durations in human-readable form.
 
 #include <chrono>
 #include <cstdint>
@@ -8,20 +8,22 @@
 
 namespace sheaf {
 
-// "8", "8B", "64K", "1M", "128MiB", "1.5G": bytes, in powers of 1024 as in
-// nccl-tests; K, KB and KiB mean the same, capital or not. UsageError for
-// anything else, and for what is no whole number of bytes.
+// Parses a size in bytes such as "8", "8B", "64K", "1M", "128MiB" or "1.5G".
+// Units are powers of 1024, as in nccl-tests: K, KB and KiB are equivalent, in
+// upper or lower case. Throws UsageError for anything else, and if the result
+// is not a whole number of bytes.
 std::uint64_t parse_bytes(std::string_view text);
 
-// "8 B", "64 KiB", "1.5 MiB": at most two digits after the point.
+// "8 B", "64 KiB", "1.5 MiB": at most two decimals.
 std::string format_bytes(std::uint64_t bytes);
 
-// The shortest text that parse_bytes() reads back as the same number:
-// "64K", "1M", "1000".
+// Formats the size with a unit only if it is exact, so that parse_bytes()
+// returns the same number: "64K", "1M", "1000".
 std::string format_bytes_exactly(std::uint64_t bytes);
 
-// "500ms", "30s", "5m" (or "5min"), "1.5h", "20us", "100ns". A number without
-// a unit is an error, except 0.
+// Parses a duration such as "500ms", "30s", "5m" (or "5min"), "1.5h", "20us" or
+// "100ns". Throws UsageError for anything else, including a number without a
+// unit other than 0.
 std::chrono::nanoseconds parse_duration(std::string_view text);
 
 // "640 ns", "12.3 us", "4.56 ms", "30.0 s", "2 min 05 s", "3 h 07 min".

@@ -1,4 +1,4 @@
-// sheaf bench: starts itself on several ranks, measures, prints.
+// sheaf bench: starts itself on several ranks, measures, and prints the result.
 #include <algorithm>
 #include <memory>
 
@@ -20,12 +20,13 @@ namespace {
 
 constexpr int kDefaultRanks = 2;
 
-// Said once here rather than by every rank.
+// Called before the launch too, so that a mistake is reported once and not by
+// every rank.
 void check_ranks(const BenchArgs& args, const BenchPlan& plan, int ranks) {
-  SHEAF_CHECK(args.root < ranks, "--root is ", args.root, ", and there are ",
-              ranks, " ranks");
+  SHEAF_CHECK(args.root < ranks, "--root is ", args.root,
+              ", but there are only ", ranks, " ranks");
   SHEAF_CHECK(plan.subject != Subject::kIdle || ranks > 1,
-              "one rank has nobody to wait for; give -n 2");
+              "idle needs at least two ranks; pass -n 2");
   if (plan.options.dims) topo::check_fits(*plan.options.dims, ranks);
 }
 
@@ -81,8 +82,8 @@ void be_a_rank(const LaunchOptions& launch, const BenchJob& job) {
   {
     const comm::World world = comm::init(job.plan.options);
     SHEAF_CHECK(launch.ranks == 0 || launch.ranks == world.size(), "-n is ",
-                launch.ranks, ", but the launcher has started ", world.size(),
-                " ranks; leave -n out under mpirun");
+                launch.ranks, ", but the launcher started ", world.size(),
+                " ranks; omit -n under mpirun");
     check_ranks(job.args, job.plan, world.size());
     ending = measure(world, job);
   }
@@ -99,17 +100,17 @@ void run_bench(const CLI::App& command, BenchArguments& arguments) {
   be_a_rank(arguments.launch, job);
 }
 
-// On one device, by the program that has libtorch.
+// `sheaf bench cast` runs on one device, in sheaf-torch.
 void add_cast_subcommand(CLI::App& bench) {
   struct CastOptions {
     std::string device = "cpu", machine, format = "text";
   };
   auto options = std::make_shared<CastOptions>();
   CLI::App* command = bench.add_subcommand(
-      "cast", "Measure casts between types of numbers on a device");
+      "cast", "Measure casts between element types on a device");
   command->add_option("--device", options->device, "cpu or cuda");
   command->add_option("--machine", options->machine,
-                      "machine.json that gets the result; others stay in it");
+                      "machine.json to update with the result");
   command->add_option("--format", options->format, "text, csv or json");
   command->callback([options] {
     std::vector<std::string> words{"cast", "--device", options->device,
@@ -125,7 +126,7 @@ void add_cast_subcommand(CLI::App& bench) {
 void add_bench_command(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command = app.add_subcommand(
-      "bench", "Measure collectives, and compare with MPI and Gloo");
+      "bench", "Benchmark collectives, and compare with MPI and Gloo");
   add_bench_options(*command, *arguments);
   add_cast_subcommand(*command);
   command->callback([arguments, command] {

@@ -1,4 +1,4 @@
-// sheaf data: passed on to the program that has libtorch.
+// sheaf data: forwarded to sheaf-torch.
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/torch_program.hpp"
 
@@ -8,7 +8,7 @@ void add_data_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("data", "List, find, fetch and check datasets");
   command->prefix_command();
-  command->set_help_flag();  // the other program has the help
+  command->set_help_flag();  // sheaf-torch prints the help
   command->callback([command] {
     std::vector<std::string> words{"data"};
     for (const std::string& word : command->remaining()) words.push_back(word);

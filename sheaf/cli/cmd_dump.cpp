@@ -1,4 +1,4 @@
-// sheaf dump show: what a failed check has written.
+// sheaf dump show: prints the dump files that a failed check wrote.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,13 +34,14 @@ struct DumpArgs {
 
 std::string text_of(double value) { return fmt::format("{:.9g}", value); }
 
-// For people nine digits, for programs the number; JSON has no infinities.
+// Text output has nine digits, JSON the full number. Values that JSON cannot
+// represent (NaN, infinity) are strings.
 Cell number(double value, TableFormat format) {
   if (format == TableFormat::kJson && std::isfinite(value)) return value;
   return text_of(value);
 }
 
-// "12" of "sheaf.dump.3.12": what the dumps of one call have in common.
+// ".12" for "sheaf.dump.3.12": the part that all dumps of one call share.
 std::string call_part(const fs::path& path) {
   const std::string name = path.filename().string();
   if (!name.starts_with(kPrefix)) return "";
@@ -48,7 +49,7 @@ std::string call_part(const fs::path& path) {
   return dot == std::string::npos ? "" : name.substr(dot);
 }
 
-// The dumps of the same call beside the file, it first.
+// The dump in `path`, then the dumps of the same call in the same folder.
 std::vector<Dump> with_siblings(const fs::path& path) {
   std::vector<Dump> dumps{comm::read_dump(path)};
   const std::string part = call_part(path);
@@ -81,7 +82,7 @@ std::vector<Dump> read_all(const DumpArgs& args) {
 
 void print_call(const Dump& dump) {
   std::cout << fmt::format(
-      "{} in group {}, iteration {}, as rank {} of {} has it\n",
+      "{} in group {}, iteration {}, as seen by rank {} of {}\n",
       describe(dump.call), dump.group, dump.iteration, dump.rank, dump.size());
   if (dump.counts.size() > 1)
     std::cout << "buffers of "
@@ -93,13 +94,13 @@ void print_call(const Dump& dump) {
     std::cout << fmt::format("host {}: ranks {}\n", host.name,
                              fmt::join(host.ranks, ", "));
   std::cout << fmt::format(
-      "check {}: {} of {} elements are wrong on this rank; the worst of all "
-      "is element {} on rank {}: {}\n",
+      "check {}: {} of {} elements are wrong on this rank; the largest error "
+      "is at element {} on rank {}: {}\n",
       dump.check, dump.verdict.wrong, dump.verdict.checked, dump.worst.element,
       dump.worst_rank, describe(dump.worst));
   if (dump.verdict.nan_inputs)
     std::cout << fmt::format(
-        "{} elements have NaN among their inputs, the first is {}\n",
+        "{} elements have a NaN input; the first is element {}\n",
         dump.verdict.nan_inputs, dump.verdict.first_nan_input);
 }
 
@@ -190,8 +191,8 @@ void print_extent(const Dump& dump, const comm::Replay& replay) {
     return;
   }
   std::cout << fmt::format(
-      "\nReplay of the elements {} to {} around the worst; for all of them "
-      "give the dumps of all {} ranks:\n",
+      "\nReplay of elements {} to {}, around the largest error; to replay all "
+      "elements, pass the dumps of all {} ranks:\n",
       replay.first, replay.first + replay.count - 1, dump.size());
 }
 
@@ -218,18 +219,19 @@ void show(const DumpArgs& args) {
 void add_dump_command(CLI::App& app) {
   auto args = std::make_shared<DumpArgs>();
   CLI::App* command =
-      app.add_subcommand("dump", "Show what a failed check has written");
+      app.add_subcommand("dump", "Show the dump files of a failed check");
   command->require_subcommand(1);
-  CLI::App* show_command = command->add_subcommand(
-      "show", "Print a dump, and reduce its inputs again");
+  CLI::App* show_command =
+      command->add_subcommand("show", "Print a dump and replay its reduction");
   show_command
       ->add_option("files", args->files,
-                   "sheaf.dump.<rank>.<iteration>; with one file, those of "
-                   "the other ranks are looked for beside it")
+                   "Dump files, sheaf.dump.<rank>.<iteration>; given one "
+                   "file, the other ranks' files are searched in its folder")
       ->required();
   show_command->add_option("--elements", args->elements,
-                           "How many wrong elements to show");
-  show_command->add_flag("--json", args->as_json, "One JSON object per row");
+                           "Number of wrong elements to show");
+  show_command->add_flag("--json", args->as_json,
+                         "Print one JSON object per row");
   show_command->callback([args] { show(*args); });
 }
 

@@ -1,4 +1,4 @@
-// sheaf plot: pictures and a table that compare the times of runs.
+// sheaf plot: figures and a table that compare the times of runs.
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -30,7 +30,7 @@ struct PlotArgs {
   bool as_json = false;
 };
 
-// What the names of the files begin with: "out/" or "out/prefix_".
+// The prefix of the output files' names: "out/" or "out/prefix_".
 std::string stem_of(const std::string& output) {
   if (output.empty()) return "";
   const fs::path path(output);
@@ -39,12 +39,13 @@ std::string stem_of(const std::string& output) {
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error)
-    throw IoError(concat("cannot make the folder ", folder.string(), ": ",
+    throw IoError(concat("cannot create the folder ", folder.string(), ": ",
                          error.message()));
   return is_folder ? (path / "").string() : output + "_";
 }
 
-// Keys come from files, and may hold anything.
+// Replaces characters that a file name cannot contain; keys come from log files
+// and may contain any character.
 std::string file_name_of(std::string key) {
   for (char& letter : key)
     if (letter == '/' || letter == '\0') letter = '-';
@@ -65,8 +66,8 @@ std::vector<std::string> write_pictures(
     if (has_png) written.push_back(name + ".png");
   }
   if (!has_png)
-    std::cerr << "sheaf plot: no PNG files, for which rsvg-convert is missing; "
-                 "install the package librsvg2-bin\n";
+    std::cerr << "sheaf plot: no PNG files were written, because rsvg-convert "
+                 "is missing; install the package librsvg2-bin\n";
   return written;
 }
 
@@ -106,25 +107,24 @@ void plot(const PlotArgs& args) {
 void add_plot_command(CLI::App& app) {
   auto args = std::make_shared<PlotArgs>();
   CLI::App* command =
-      app.add_subcommand("plot", "Compare the times of runs in pictures");
+      app.add_subcommand("plot", "Plot and compare the times of runs");
   command->footer(kPlotFooter);
-  command->add_option("--paths,paths", args->runs, "Folders of runs")
-      ->required();
+  command->add_option("--paths,paths", args->runs, "Run folders")->required();
   command->add_option("--keys", args->compare.keys,
-                      "Numbers of the batch rows in log.jsonl; "
-                      "batch_duration unless given");
+                      "Keys of the batch rows in log.jsonl to plot (default: "
+                      "batch_duration)");
   command->add_option("--label", args->labels,
-                      "Names in the legend, one per run; else the last part "
-                      "of the folder's name, parted by _");
+                      "Legend labels, one per run (default: the part of the "
+                      "folder's name after the last _)");
   command
       ->add_option("--warm-up", args->compare.warm_up,
-                   "So many first batches do not count")
+                   "Number of initial batches to ignore")
       ->capture_default_str();
   command->add_flag("--skip-missing", args->compare.skip_missing,
-                    "Draw a key without the runs that lack it");
+                    "Omit runs that lack a key instead of failing");
   command->add_option("-o,--output", args->output,
-                      "FOLDER/ or FOLDER/PREFIX of the files; this folder "
-                      "unless given");
+                      "FOLDER/ or FOLDER/PREFIX of the output files (default: "
+                      "the current folder)");
   command->add_flag("--json", args->as_json, "Print the table as JSON lines");
   command->callback([args] { plot(*args); });
 }

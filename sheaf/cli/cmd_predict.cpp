@@ -1,4 +1,5 @@
-// sheaf predict: what a recorded step takes when it happens again.
+// sheaf predict: replays recorded steps and predicts their time, also under
+// another plan, batch, device or number of workers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,10 +21,11 @@ namespace {
 
 constexpr const char* kPredictFooter =
     "Examples:\n"
-    "  sheaf predict trace.json.gz           each step, replayed\n"
-    "  sheaf predict trace.json --from 4     all steps, out of ProfilerStep#4\n"
+    "  sheaf predict trace.json.gz           replay each step\n"
+    "  sheaf predict trace.json --from 4     predict all steps from "
+    "ProfilerStep#4\n"
     "  sheaf predict rank0.json rank1.json --together\n"
-    "Traces are those of torch.profiler, plain or compressed by gzip.";
+    "Reads traces of sheaf trace and torch.profiler, plain or gzip-compressed.";
 
 struct PredictArguments {
   PlanInputs inputs;
@@ -46,7 +48,8 @@ std::size_t step_named(const plan::Trace& trace, const std::string& name) {
     if (label == name || label.ends_with("#" + name)) return i;
     known += (i ? ", " : "") + label;
   }
-  throw UsageError(concat("the trace has no step ", name, "; it has ", known));
+  throw UsageError(
+      concat("the trace has no step ", name, "; its steps are ", known));
 }
 
 void describe(const plan::Trace& trace, const std::string& file,
@@ -60,7 +63,7 @@ void describe(const plan::Trace& trace, const std::string& file,
     fmt::print("{}, ", trace.header.device_name);
   const std::size_t all = map.backward + map.accumulated;
   fmt::print(
-      "{} events, {} steps. Of {}: {} operators, {} kernels, {} of {} "
+      "{} events, {} steps. {}: {} operators, {} kernels, {} of {} "
       "backward functions matched.\n",
       trace.header.events, trace.steps.size(), step.label,
       step.operators.size(), step.kernels.size(), all - map.unmatched.size(),
@@ -71,7 +74,7 @@ void describe(const plan::Trace& trace, const std::string& file,
     for (const std::int64_t bytes : plan::bucket_bytes(gradients))
       buckets += (buckets.empty() ? "" : ", ") +
                  format_bytes(static_cast<std::uint64_t>(bytes));
-    fmt::print("{} gradients, in DDP's buckets: {}\n", gradients.size(),
+    fmt::print("{} gradients, sizes of DDP's buckets: {}\n", gradients.size(),
                buckets);
   }
   if (!shows_unmatched) return;
@@ -100,7 +103,7 @@ void add_rows(const plan::Trace& trace, const PredictArguments& arguments,
   }
 }
 
-// Traces of the ranks of one run.
+// Replays the traces of all ranks of one run together.
 void add_rows_together(const std::vector<plan::Trace>& traces,
                        const PredictArguments& arguments, Table& table) {
   std::size_t count = traces[0].steps.size();
@@ -145,8 +148,8 @@ plan::PrecisionPlan plan_for(const PredictArguments& arguments,
   return plan;
 }
 
-// What a worker's messages are made of: whole buffers of all-reduces, and the
-// blocks of all workers that are gathered.
+// Data exchanged in a step: the whole buffers of all-reduces, and the blocks of
+// all workers in all-gathers.
 double exchanged_mib(const plan::Cluster& cluster,
                      const std::vector<plan::PrecisionPlan>& plans) {
   if (cluster.workers() == 1) return 0;
@@ -162,17 +165,17 @@ void tell_what_is_estimated(const PredictArguments& arguments,
   if (arguments.change.compute != 1 || arguments.change.memory != 1 ||
       arguments.inputs.batch > 0 || !arguments.inputs.devices.empty())
     fmt::print(stderr,
-               "sheaf: scaled by rule, not measured: layers by computing, "
-               "the rest by memory\n");
+               "sheaf: times are scaled by rule, not measured: layers by "
+               "compute speed, the rest by memory bandwidth\n");
   const plan::ExchangePlan& ways = cluster.exchange.ways;
   if (cluster.workers() > 1 &&
       plan::to_string(ways).find("rank-dad") != std::string::npos)
     fmt::print(stderr,
-               "sheaf: what making factors of low rank takes is estimated "
-               "from the products in the trace\n");
+               "sheaf: the time to compute low-rank factors is estimated from "
+               "the matrix products in the trace\n");
 }
 
-// One step that was not recorded.
+// Predicts a step under conditions that were not recorded.
 void predict_what_if(const PredictArguments& arguments) {
   const TableFormat format = parse_table_format(arguments.format);
   std::deque<plan::Recorded> recorded;
@@ -207,14 +210,14 @@ void predict_what_if(const PredictArguments& arguments) {
 
 void predict(const PredictArguments& arguments) {
   if (asks_what_if(arguments)) return predict_what_if(arguments);
-  SHEAF_CHECK(!arguments.inputs.traces.empty(), "give one trace or more");
+  SHEAF_CHECK(!arguments.inputs.traces.empty(), "pass at least one trace");
   const TableFormat format = parse_table_format(arguments.format);
   Table table({{.name = "trace", .align = Align::kLeft},
                {.name = "step", .align = Align::kLeft},
                {.name = "measured", .unit = "ms", .key = "measured_ms"},
                {.name = "predicted", .unit = "ms", .key = "predicted_ms"},
-               {.name = "off by", .unit = "%", .key = "error_percent"},
-               {.name = "left to do", .unit = "ms", .key = "backlog_ms"}});
+               {.name = "error", .unit = "%", .key = "error_percent"},
+               {.name = "backlog", .unit = "ms", .key = "backlog_ms"}});
   std::vector<plan::Trace> traces;
   for (const std::string& file : arguments.inputs.traces) {
     plan::Trace trace = plan::read_steps(file);
@@ -234,29 +237,30 @@ void predict(const PredictArguments& arguments) {
 void add_predict_command(CLI::App& app) {
   auto arguments = std::make_shared<PredictArguments>();
   CLI::App* command = app.add_subcommand(
-      "predict", "replay the steps of a recorded trace and say what they take");
+      "predict", "Replay the steps of a trace and predict their time");
   command->footer(kPredictFooter);
   arguments->inputs.add_to(*command);
-  command->add_option("--plan", arguments->plan, "under this plan.json");
+  command->add_option("--plan", arguments->plan,
+                      "Predict the step under this plan.json");
   command->add_option("--precision", arguments->precision,
-                      "with all layers in this precision");
+                      "Predict the step with all layers in this precision");
   command
       ->add_option("--compute", arguments->change.compute,
-                   "on a device that computes so many times as fast")
+                   "Factor on the compute speed of the device")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--bandwidth", arguments->change.memory,
-                   "with memory so many times as fast")
+                   "Factor on the memory bandwidth of the device")
       ->check(CLI::PositiveNumber);
   command->add_option("--from", arguments->from,
-                      "predict every step out of this one");
+                      "Predict every step from this one");
   command->add_option("--format", arguments->format, "text, csv or json");
   command->add_flag("--unmatched", arguments->shows_unmatched,
-                    "list what could not be matched, with the reason");
+                    "List the events that could not be matched, with reasons");
   command
       ->add_flag("--together", arguments->is_together,
-                 "traces of the ranks of one run: collectives begin when the "
-                 "last rank is there")
+                 "The traces are of the ranks of one run: a collective begins "
+                 "when the last rank arrives")
       ->excludes("--from");
   command->callback([arguments] { predict(*arguments); });
 }

@@ -15,7 +15,7 @@ void add_rank_exec_command(CLI::App& app) {
   auto arguments = std::make_shared<RankExecArguments>();
   CLI::App* command = app.add_subcommand(
       "rank-exec", "Run the program of one rank; `sheaf run` starts it");
-  command->group("");  // not in the help: it is no command for people
+  command->group("");  // internal command: hidden from the help
   command->prefix_command();
   command->add_option("--token", arguments->options.token);
   command->add_option("--grace-ms", arguments->grace_ms);

@@ -1,4 +1,4 @@
-// sheaf report: one page about one or several runs.
+// sheaf report: writes an HTML page about one or several runs.
 #include <iostream>
 #include <memory>
 
@@ -37,18 +37,18 @@ void write_report(const ReportArgs& args) {
 void add_report_command(CLI::App& app) {
   auto args = std::make_shared<ReportArgs>();
   CLI::App* command =
-      app.add_subcommand("report", "Write a page with charts of runs");
+      app.add_subcommand("report", "Write an HTML report of runs, with charts");
   command->footer(kReportFooter);
-  command->add_option("runs", args->runs, "Folders of runs")->required();
-  command->add_option("-o,--output", args->output, "The page")
+  command->add_option("runs", args->runs, "Run folders")->required();
+  command->add_option("-o,--output", args->output, "File to write")
       ->capture_default_str();
   command->add_option("--label", args->labels,
-                      "Names of the runs, one for each; else the last part of "
-                      "the folder's name, parted by _");
-  command->add_option("--title", args->page.title, "The heading");
+                      "Labels of the runs, one each (default: the part of the "
+                      "folder's name after the last _)");
+  command->add_option("--title", args->page.title, "Title of the page");
   command
       ->add_option("--warm-up", args->page.warm_up,
-                   "So many first batches do not count in means")
+                   "Number of initial batches to exclude from means")
       ->capture_default_str();
   command->callback([args] { write_report(*args); });
 }

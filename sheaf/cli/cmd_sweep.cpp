@@ -1,4 +1,4 @@
-// sheaf sweep: many runs of `sheaf train` that differ in some settings.
+// sheaf sweep: runs `sheaf train` for many combinations of settings.
 #include <algorithm>
 #include <memory>
 
@@ -13,9 +13,10 @@ constexpr const char* kSweepFooter =
     "Examples:\n"
     "  sheaf sweep examples/dad_sweep.yaml --dry-run\n"
     "  sheaf sweep examples/dad_sweep.yaml\n"
-    "Jobs that have finished are not run again, others go on where they were.\n"
-    "Exit code: 0 when every job has finished; 1 when one failed; 128+n after\n"
-    "signal n; 2 for a mistake. docs/sweep.md describes the file.";
+    "Finished jobs are not run again; interrupted jobs resume from their\n"
+    "latest checkpoint. Exit code: 0 if every job finished; 1 if one failed;\n"
+    "128+n after signal n; 2 for an invalid command line or jobs file.\n"
+    "docs/reference/sweep.md documents the jobs file.";
 
 struct SweepArguments {
   std::string file;
@@ -26,17 +27,17 @@ struct SweepArguments {
 };
 
 void add_options(CLI::App& command, SweepArguments& arguments) {
-  command
-      .add_option("JOBS", arguments.file, "Description of the jobs, in YAML")
-      ->required();
+  command.add_option("JOBS", arguments.file, "Jobs file, in YAML")->required();
   command.add_option("--output", arguments.output,
-                     "Folder of the jobs' folders, in place of the file's");
+                     "Parent folder of the jobs' folders; overrides the "
+                     "file's `output`");
   auto* dry = command.add_flag("--dry-run", arguments.is_dry,
-                               "List the jobs and do nothing");
-  command.add_flag("--json", arguments.as_json, "List one JSON object per row")
+                               "List the jobs without running them");
+  command
+      .add_flag("--json", arguments.as_json, "Print one JSON object per row")
       ->needs(dry);
   command.add_flag("--stop-on-error", arguments.run.stops_on_error,
-                   "Do not go on when a job has failed");
+                   "Stop after the first job that fails");
 }
 
 bool has_command(const CLI::App& app, const std::string& name) {

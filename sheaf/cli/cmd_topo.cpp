@@ -1,4 +1,4 @@
-// sheaf topo: what this host is; rank files checked and made.
+// sheaf topo: shows the hardware of this host; checks and writes rank files.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -32,7 +32,7 @@ struct TopoArgs {
   }
 };
 
-// For people "2 MiB", for programs the number.
+// "2 MiB" in text output, the number of bytes in JSON.
 Cell bytes_cell(std::int64_t bytes, bool as_json) {
   if (as_json) return bytes;
   if (bytes == 0) return {};
@@ -65,8 +65,9 @@ std::vector<std::string> listed_hosts(const TopoArgs& args) {
   return names;
 }
 
-// Without a list, the hosts that the file itself names; relative ones cannot
-// be looked up then, and nothing is said about any.
+// The hosts that the rank file names. Relative hosts ("+n0") cannot be resolved
+// without a host list; if there is one, the result is empty and hosts are not
+// checked.
 std::vector<std::string> named_hosts(const topo::RankFile& file) {
   std::vector<std::string> names;
   for (const topo::RankEntry& entry : file.entries) {
@@ -81,13 +82,14 @@ std::vector<std::string> named_hosts(const topo::RankFile& file) {
 std::vector<int> parse_cores(const std::string& text) {
   const topo::Dims dims = topo::parse_dims(text);
   SHEAF_CHECK(dims.sizes.size() <= 2, "--cores is '", text,
-              "'; write the cores of a host, as 20, or its sockets and the "
-              "cores of each, as 2x10");
+              "'; write the number of cores of a host, such as 20, or sockets "
+              "x cores per socket, such as 2x10");
   if (dims.sizes.size() == 1) return dims.sizes;
   return std::vector<int>(dims.sizes[0], dims.sizes[1]);
 }
 
-// Cores are known where they are given, and of this host.
+// The cores of a host are known if --cores is given or if it is this host;
+// otherwise the list of sockets is empty.
 topo::HostShape shape_of(const std::string& name, const TopoArgs& args,
                          const topo::HostInfo& here) {
   if (!args.cores.empty()) return {name, parse_cores(args.cores)};
@@ -176,7 +178,7 @@ void run_topo(const TopoArgs& args) {
 
 void add_rankfile_options(CLI::App& command, TopoArgs& args) {
   auto* lint = command.add_option(
-      "--lint", args.lint, "Check this rank file; exit 2 when it is bad");
+      "--lint", args.lint, "Check this rank file; exit with 2 on errors");
   auto* make = command.add_option(
       "--make", args.make, "Write a rank file for a topology such as 4x3");
   make->excludes(lint);
@@ -186,14 +188,14 @@ void add_rankfile_options(CLI::App& command, TopoArgs& args) {
       command.add_option("--hostfile", args.hostfile, "Hosts, one per line");
   hostfile->excludes(hosts);
   command.add_option("--cores", args.cores,
-                     "Cores of each host, as 20 or 2x10 (sockets x cores); "
-                     "else those of this host");
-  command.add_option("-n,--ranks", args.ranks, "Ranks that will be started")
+                     "Cores per host, such as 20 or 2x10 (sockets x cores) "
+                     "(default: those of this host)");
+  command.add_option("-n,--ranks", args.ranks, "Number of ranks to start")
       ->needs(lint)
       ->check(CLI::PositiveNumber);
   command
       .add_option("--topology", args.topology,
-                  "Topology that will be used, such as 4x3")
+                  "Topology to check against, such as 4x3")
       ->needs(lint);
   command.add_option("-o,--output", args.output, "File to write")->needs(make);
 }
@@ -203,9 +205,9 @@ void add_rankfile_options(CLI::App& command, TopoArgs& args) {
 void add_topo_command(CLI::App& app) {
   auto args = std::make_shared<TopoArgs>();
   CLI::App* command = app.add_subcommand(
-      "topo", "Show what this host is; check or make a rank file");
+      "topo", "Show the hardware of this host; check or write a rank file");
   add_rankfile_options(*command, *args);
-  command->add_flag("--json", args->as_json, "One JSON object per row");
+  command->add_flag("--json", args->as_json, "Print one JSON object per row");
   command->callback([args] { run_topo(*args); });
 }
 

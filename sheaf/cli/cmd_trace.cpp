@@ -1,4 +1,4 @@
-// sheaf trace: starts sheaf-torch on several ranks, which record some steps.
+// sheaf trace: starts sheaf-torch on several ranks to record training steps.
 #include <memory>
 
 #include "sheaf/cli/command/commands.hpp"
@@ -15,9 +15,9 @@ constexpr const char* kTraceFooter =
     "a.rank1.json\n"
     "  sheaf trace a.yaml --precision bf16 -o bf16.json.gz\n"
     "  sheaf trace a.yaml --curvature 100 -o f32.json.gz\n"
-    "Each rank writes what it did in the steps after the warm-up: operators,\n"
-    "kernels, exchanges, allocations, and statistics of the layers. sheaf\n"
-    "predict reads it, and so does Perfetto. docs/trace.md describes the file.";
+    "Each rank records the steps after the warm-up: operators, kernels,\n"
+    "exchanges, allocations, and statistics of the layers. sheaf predict and\n"
+    "Perfetto read the file. docs/reference/trace.md documents its format.";
 
 struct TraceArguments {
   LaunchOptions launch;
@@ -33,38 +33,37 @@ struct TraceArguments {
 void add_tracing_options(CLI::App& command, TraceArguments& arguments) {
   command
       .add_option("CONFIG", arguments.config,
-                  "Description of the run, in YAML, as for sheaf train")
+                  "Config of the run, in YAML, as for sheaf train")
       ->required();
   command
       .add_option("--set", arguments.sets,
-                  "key=value in place of the file's; may be given many times")
+                  "key=value, overrides the config; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   command
       .add_option("-o,--output", arguments.output,
-                  "The trace, .json or .json.gz; of several ranks each has its "
-                  "own, such as a.rank1.json.gz")
+                  "Trace file, .json or .json.gz; with several ranks, each "
+                  "writes its own, such as a.rank1.json.gz")
       ->required();
   CLI::Option* plan = command.add_option(
-      "--plan", arguments.plan, "Under this plan, as sheaf plan writes it");
+      "--plan", arguments.plan, "Train under this plan, written by sheaf plan");
   command
       .add_option("--precision", arguments.plan,
-                  "With all layers in f32 (which is the default), tf32, bf16, "
-                  "f16 or int8")
+                  "Precision of all layers: f32 (default), tf32, bf16, f16 or "
+                  "int8")
       ->excludes(plan)
       ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16", "int8"}));
   command
-      .add_option("--warmup", arguments.warmup,
-                  "Steps before those that are recorded")
+      .add_option("--warmup", arguments.warmup, "Steps to run before recording")
       ->capture_default_str();
   command.add_option("--steps", arguments.steps, "Steps to record")
       ->capture_default_str();
   command
       .add_option("--curvature", arguments.curvature,
-                  "Also estimate, by so many samples, how curved the loss is "
-                  "in each layer's weight, for sheaf plan --indicator hessian; "
-                  "0: do not")
+                  "Number of samples to estimate the curvature of the loss in "
+                  "each layer's weight, for sheaf plan --indicator hessian; "
+                  "0: no estimate")
       ->capture_default_str();
 }
 
@@ -99,7 +98,7 @@ void trace(TraceArguments& arguments) {
 void add_trace_command(CLI::App& app) {
   auto arguments = std::make_shared<TraceArguments>();
   CLI::App* command = app.add_subcommand(
-      "trace", "Record some training steps, for sheaf predict and Perfetto");
+      "trace", "Record training steps, for sheaf predict and Perfetto");
   command->footer(kTraceFooter);
   add_tracing_options(*command, *arguments);
   add_host_options(*command, arguments->launch, /*ranks=*/1);

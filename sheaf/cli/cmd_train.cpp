@@ -9,7 +9,8 @@
 namespace sheaf::cli {
 namespace {
 
-// What ranks have to finish their step and save, before they are ended.
+// Time that ranks have to finish their step and save a checkpoint after a stop
+// signal; then they are stopped.
 constexpr std::chrono::seconds kStopTime{60};
 
 constexpr const char* kTrainFooter =
@@ -18,10 +19,10 @@ constexpr const char* kTrainFooter =
     "  sheaf train a.yaml -n 2 --set optimizer.learning_rate=0.1\n"
     "  sheaf train a.yaml -n 2 --plan plan.json\n"
     "  sheaf train a.yaml -n 4 --resume --output runs/a-001\n"
-    "SIGTERM and Ctrl-C save a checkpoint first. Exit code: that of the rank\n"
-    "that failed first; 128+n after signal n; 2 for a mistake in the command\n"
-    "line or the configuration; 6 when a loss or gradient is not finite.\n"
-    "docs/train.md documents every key of the configuration.";
+    "On SIGTERM or Ctrl-C the run saves a checkpoint and stops. Exit code:\n"
+    "that of the rank that failed first; 128+n after signal n; 2 for an\n"
+    "invalid command line or config; 6 if a loss or gradient is not finite.\n"
+    "docs/reference/config.md documents every config key.";
 
 struct TrainArguments {
   LaunchOptions launch;
@@ -36,32 +37,30 @@ struct TrainArguments {
 };
 
 void add_training_options(CLI::App& command, TrainArguments& arguments) {
-  command
-      .add_option("CONFIG", arguments.config,
-                  "Configuration of the run, in YAML")
+  command.add_option("CONFIG", arguments.config, "Config of the run, in YAML")
       ->required();
   command
       .add_option("--set", arguments.sets,
-                  "key=value in place of the file's, such as epochs=3; may be "
-                  "given many times")
+                  "key=value, overrides the config, such as epochs=3; may be "
+                  "repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   command.add_option("--output", arguments.output,
-                     "Folder of the run; else output.folder, or "
-                     "runs/<name>-<number>");
+                     "Folder of the run (default: output.folder of the config, "
+                     "or runs/<name>-<number>)");
   command.add_option("--plan", arguments.plan,
-                     "File with the precision of each layer, as sheaf plan "
-                     "writes it; overrides the configuration's plan");
+                     "Plan file, written by sheaf plan: precision and exchange "
+                     "of each layer; overrides the config's plan");
   command.add_flag("--resume", arguments.is_resumed,
-                   "Go on from the folder's latest checkpoint");
+                   "Resume from the latest checkpoint in the folder");
   command.add_flag("--accept-changes", arguments.accepts_changes,
-                   "With --resume: accept settings that differ from those "
-                   "the run began with and change the result");
+                   "With --resume: accept changed settings even if they "
+                   "change the result");
   command.add_flag("--print-config", arguments.prints_config,
-                   "Print the complete configuration, with defaults");
+                   "Print the complete config, including defaults");
   command.add_flag("--explain", arguments.explains,
-                   "Make one step and print what it exchanges, by layer");
+                   "Run one step and print the data it exchanges, by layer");
 }
 
 std::vector<std::string> rank_words(const TrainArguments& arguments) {
@@ -101,7 +100,7 @@ void train(TrainArguments& arguments) {
 void add_train_command(CLI::App& app) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand(
-      "train", "Train a network as a file describes, on several ranks");
+      "train", "Train a network from a config file, on several ranks");
   command->footer(kTrainFooter);
   add_training_options(*command, *arguments);
   add_host_options(*command, arguments->launch, /*ranks=*/1);

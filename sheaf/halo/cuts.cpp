@@ -18,18 +18,18 @@ std::string joined(const std::vector<std::int64_t>& positions) {
 
 Cuts::Cuts(std::vector<std::int64_t> positions)
     : positions_(std::move(positions)) {
-  SHEAF_CHECK(positions_.size() >= 2, "an axis of P parts has P + 1 cuts, ",
+  SHEAF_CHECK(positions_.size() >= 2, "an axis of P parts has P + 1 cuts, but ",
               positions_.size(), " are given; give at least 0 and its size");
   SHEAF_CHECK(positions_.front() == 0, "the cuts ", text(), " begin at ",
-              positions_.front(), "; the first cut of an axis is 0");
+              positions_.front(), "; the first cut must be 0");
   SHEAF_CHECK(std::is_sorted(positions_.begin(), positions_.end()), "the cuts ",
-              text(), " do not ascend; sort them");
+              text(), " are not in ascending order; sort them");
 }
 
 Cuts Cuts::balanced(std::int64_t size, int parts) {
   SHEAF_CHECK(size >= 0 && parts >= 1, "an axis of ", size,
-              " positions cannot be cut in ", parts,
-              " parts; both must be whole, and one part is the least");
+              " positions cannot be cut into ", parts,
+              " parts; the size must be at least 0, the parts at least 1");
   std::vector<std::int64_t> positions{0};
   for (int part = 0; part < parts; ++part)
     positions.push_back(positions.back() + size / parts +

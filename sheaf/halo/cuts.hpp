@@ -1,6 +1,6 @@
 #pragma once
-// Where an axis is cut: part p of P has the positions from cut p to cut p + 1.
-// Parts may be of any size, none included.
+// The partition of an axis: part p of P has the positions from cut p to cut
+// p + 1. Parts may be empty.
 
 #include <string>
 #include <vector>
@@ -11,11 +11,12 @@ namespace sheaf::halo {
 
 class Cuts {
  public:
-  // One part of no size.
+  // One empty part.
   Cuts() : positions_{0, 0} {}
-  // P + 1 ascending positions, the first of them 0; UsageError otherwise.
+  // P + 1 positions in ascending order, the first one 0; throws UsageError
+  // otherwise.
   explicit Cuts(std::vector<std::int64_t> positions);
-  // Parts whose sizes differ by one at most, the larger ones first.
+  // Parts whose sizes differ by at most one, larger parts first.
   static Cuts balanced(std::int64_t size, int parts);
 
   std::int64_t size() const { return positions_.back(); }
@@ -26,10 +27,11 @@ class Cuts {
   }
   const std::vector<std::int64_t>& positions() const { return positions_; }
 
-  // The part that has the position; UsageError when the axis has it not.
+  // The part that contains the position. Throws UsageError if it is outside of
+  // the axis.
   int owner(std::int64_t position) const;
-  // The first part that has something of the interval, and the one after the
-  // last; parts of no size may lie between.
+  // The range of parts that overlap the interval: the first part and one past
+  // the last. It may include empty parts.
   std::pair<int, int> owners(const Interval& interval) const;
 
   std::string text() const;  // "0|14|28"

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks laid out over the axes of an image: "2x3" is two rows of three.
+// A grid of ranks over the axes of an image: "2x3" is two rows of three ranks.
 
 #include <array>
 #include <cstdint>
@@ -10,20 +10,21 @@
 namespace sheaf::halo {
 
 inline constexpr int kMaxAxes = 3;
-using Coordinates = std::array<int, kMaxAxes>;  // 0 on axes that are not there
+using Coordinates = std::array<int, kMaxAxes>;  // 0 on unused axes
 
 class Grid {
  public:
   Grid() = default;  // "1"
   // One to three sizes of at least 1 joined by 'x', the first axis first.
-  // UsageError says what is wrong with others.
+  // Throws UsageError for any other text.
   static Grid parse(std::string_view text);
 
   int axes() const { return axes_; }
   int size(int axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
   int ranks() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
 
-  // The last axis runs fastest.
+  // Ranks are numbered in row-major order: the last axis varies fastest. Throw
+  // UsageError if the rank or the coordinates are outside of the grid.
   Coordinates coordinates(int rank) const;
   int rank(const Coordinates& coordinates) const;
 
@@ -39,7 +40,8 @@ inline std::ostream& operator<<(std::ostream& out, const Grid& grid) {
   return out << grid.text();
 }
 
-// UsageError when the grid has not `ranks` ranks; it names both numbers.
+// Throws UsageError, which names both numbers, unless the grid has `ranks`
+// ranks.
 void check_fits(const Grid& grid, int ranks);
 
 }  // namespace sheaf::halo

@@ -1,6 +1,5 @@
 #pragma once
-// The exchanges of a group, each made once and used again for the same layout,
-// needs and type of elements.
+// Caches the halo exchanges of a group by layout, needs and element type.
 
 #include <memory>
 #include <span>
@@ -10,21 +9,25 @@
 
 namespace sheaf::halo {
 
+// Not thread-safe.
 class HaloCache {
  public:
-  // With a thread that moves messages between hosts on while ranks compute.
+  // The exchanges share a thread, which advances messages between hosts during
+  // computation; see Pump.
   explicit HaloCache(const comm::Group& group);
 
-  // All ranks of the group ask for the same in the same order. The exchange
-  // lives as long as the cache.
+  // All ranks of the group must make the same calls in the same order. The
+  // cache owns the exchange. Throws UsageError if the layout's grid does not
+  // have as many ranks as the group.
   HaloExchange& get(const Layout& owners, std::span<const Box> needs,
                     DType dtype);
 
-  // Of all exchanges together.
+  // The sum over all exchanges.
   HaloCounters counters() const;
 
  private:
-  // Not the plan: two that are the same on this rank may differ on others.
+  // Keyed by layout and needs rather than by plan, since plans that are equal
+  // on this rank may differ on others.
   struct Entry {
     Layout owners;
     std::vector<Box> needs;

@@ -1,11 +1,11 @@
-// The arena of a sender holds one block: a count of those who use it, then per
-// line its counters and its two places. The receiver learns of the block by a
-// card, sent once. Whoever leaves last gives the block back, so that nobody
-// has to wait for others to end.
+// The arena of a sender holds one block: a reference count, then for each line
+// its counters and its two places. A "card", a message sent once, contains the
+// address of the block. The last user frees the block, so no rank has to wait
+// for others in the destructor.
 //
 // `sent` counts rounds and is written by the sender, `taken` by the receiver.
-// Place round % 2 is free for packing when round - 2 was taken. What is read
-// in place lies elsewhere in the arena; its strides stand beside the counter.
+// Place round % 2 is free for packing when round - 2 was taken. Data read in
+// place is elsewhere in the arena; its strides are stored next to the counter.
 
 #include "sheaf/halo/halo_channels.hpp"
 
@@ -18,8 +18,8 @@ namespace sheaf::halo {
 
 std::uint32_t Lines::begin(std::int64_t planes) {
   SHEAF_CHECK(open_rounds() < 2, "rank ", group_.rank(),
-              ": two halo exchanges of this plan are under way already; finish "
-              "the first before a third is started");
+              ": two halo exchanges of this plan are in progress; finish the "
+              "first one before starting a third");
   SHEAF_ASSERT(planes <= capacity_, planes, " planes");
   ++begun_;
   for (Receiver& receiver : receivers_)
@@ -135,7 +135,7 @@ ConstView Lines::wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
     throw MismatchError(concat("rank ", group_.rank(), " exchanges halos of ",
                                view.planes(), " planes, rank ", receiver.peer,
                                " of ", content.planes,
-                               "; samples times channels must agree"));
+                               "; samples times channels must be equal"));
   view.data = receiver.places[round % 2];
   if (!content.is_packed) {
     view.data = receiver.heap + content.offset;
@@ -147,7 +147,8 @@ ConstView Lines::wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
 
 void Lines::end(std::uint32_t round) {
   SHEAF_CHECK(round == ended_ + 1, "rank ", group_.rank(),
-              ": halo exchanges of one plan are finished in the order started");
+              ": halo exchanges of a plan must be finished in the order "
+              "started");
   ended_ = round;
   for (Receiver& receiver : receivers_)
     if (receiver.state)

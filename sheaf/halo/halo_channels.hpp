@@ -1,10 +1,11 @@
 #pragma once
-// Messages between the same ranks again and again. A line leads from one rank
-// to another. Inside a host its sender packs into its own arena and the
-// receiver reads there, or reads what lies in the arena already where it lies;
-// between hosts the message travels, packed. Each line has two places, used in
-// turn, and counters in place of barriers: a sender that packs waits only for
-// a receiver that is two rounds behind.
+// Persistent channels for repeated messages between the same ranks. A line is a
+// channel from one rank to another. Within a host the receiver reads from the
+// sender's arena: either a packed message, or in place if the data is in the
+// arena already. Between hosts, packed messages are sent. Each line has two
+// message buffers ("places"), used alternately, and counters instead of
+// barriers: a sender that packs waits only for a receiver that is two rounds
+// behind.
 
 #include <atomic>
 #include <memory>
@@ -21,14 +22,14 @@ class Pump;
 
 struct LineEnd {
   int peer = 0;
-  std::size_t plane_bytes = 0;  // of a message, for each plane
+  std::size_t plane_bytes = 0;  // message bytes per plane
 };
 
 class Lines {
  public:
-  // All ranks of the group make theirs in the same order, with ends that
-  // agree. `planes` is the most that a round will carry. The pump, if any, is
-  // given what travels between hosts.
+  // All ranks of the group construct their Lines in the same order, with
+  // matching ends. `planes` is the maximum per round. The pump, if any,
+  // advances the messages between hosts.
   Lines(const comm::Group& group, const std::vector<LineEnd>& out,
         const std::vector<LineEnd>& in, std::int64_t planes,
         std::shared_ptr<Pump> pump = nullptr);
@@ -39,33 +40,36 @@ class Lines {
   std::int64_t capacity() const { return capacity_; }
   int open_rounds() const { return static_cast<int>(begun_ - ended_); }
 
-  // The next round, for so many planes. At most two are open, and they end in
-  // the order begun.
+  // Begins the next round, with `planes` planes, and returns its number. At
+  // most two rounds are open; they must end in the order begun. Throws
+  // UsageError for a third one.
   std::uint32_t begin(std::int64_t planes);
-  // Whether receivers of this host can read the memory of a view.
+  // Whether receivers on this host can read the memory of a view.
   bool is_shared(const ConstView& view, std::size_t element_bytes) const;
   bool is_inside_host(std::size_t line) const;
 
-  // Where the message of a line is to be packed; then send() it.
+  // Returns the buffer to pack the message of a line into, once it is free;
+  // call send() afterwards.
   std::byte* place(HaloWatch& watch, std::uint32_t round, std::size_t line);
   void send(std::uint32_t round, std::size_t line, std::int64_t planes);
-  // Instead, inside a host: lets the receiver read a part of shared memory,
-  // which stays unchanged until wait_read().
+  // The alternative within a host: the receiver reads a part of shared memory,
+  // which must not change until wait_read() returns.
   void send_in_place(HaloWatch& watch, std::uint32_t round, std::size_t line,
                      const ConstView& part);
 
-  // After the sends of a round: lets them move on by themselves.
+  // After the sends of a round: passes the messages between hosts to the pump.
   void pump(std::uint32_t round);
 
-  // Whether a message is here; lets messages move on.
+  // Whether a message has arrived; advances messages between hosts.
   bool is_here(std::uint32_t round, std::size_t line);
-  // The message, planes of a box, once it is here. It may be read until the
-  // round ends.
+  // Waits for a message and returns a view of it: the planes of a box. The view
+  // is valid until the round ends. Throws MismatchError if the sender uses a
+  // different number of planes.
   ConstView wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
                  std::array<std::int64_t, 2> outer, const Box& box);
   void end(std::uint32_t round);
-  // After end(): whether others of this host have read what was sent, or
-  // returns when they have.
+  // After end(): tests or waits until the receivers on this host have read the
+  // messages.
   bool is_read(std::uint32_t round) const;
   void wait_read(HaloWatch& watch, std::uint32_t round);
 

@@ -1,4 +1,4 @@
-// The making and the end of lines.
+// Setup and teardown of Lines.
 
 #include <mutex>
 #include <new>
@@ -17,7 +17,7 @@ std::size_t round_up(std::size_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
-// Below all tags of users.
+// A negative tag, which user messages do not have.
 int next_tag(comm::GroupCore& core) {
   return -1 - static_cast<int>(core.next_channel() & 0x3fffffff);
 }
@@ -95,7 +95,7 @@ void Lines::meet_peers(const std::vector<LineEnd>& in) {
     if (!sender.state) continue;
     const Card card{memory.offset(block_), memory.offset(sender.state),
                     sender.plane_bytes, capacity_};
-    // Small enough to be copied into the letter.
+    // Small enough that isend() copies it, so `card` need not stay alive.
     std::ignore =
         isend(group_, bytes_of(&card, sizeof card), sender.peer, {.tag = tag_});
   }
@@ -118,11 +118,11 @@ void Lines::meet_peers(const std::vector<LineEnd>& in) {
   }
 }
 
-// Whether the card has come; it is read once.
+// Whether the card has arrived; it is read once.
 bool Lines::connect(Receiver& receiver) {
   if (receiver.state) return true;
   if (!receiver.card_work.test()) return false;
-  receiver.card_work.wait();  // for its error
+  receiver.card_work.wait();  // rethrows its error
   const Card& card = *receiver.card;
   std::byte* heap =
       group_.core().runtime().memory().base(world_local(receiver.peer));
@@ -136,8 +136,8 @@ bool Lines::connect(Receiver& receiver) {
   if (card.plane_bytes != receiver.plane_bytes)
     throw MismatchError(concat(
         "rank ", group_.rank(), " expects halos of ", receiver.plane_bytes,
-        " bytes a plane from rank ", receiver.peer, ", which sends ",
-        card.plane_bytes, "; give all ranks the same layout and needs"));
+        " bytes per plane from rank ", receiver.peer, ", which sends ",
+        card.plane_bytes, "; all ranks must use the same layout and needs"));
   return true;
 }
 
@@ -154,14 +154,14 @@ void Lines::leave(Block* block, int owner_local) {
             static_cast<std::uint64_t>(at - memory.base(owner_local)));
 }
 
-// What travels is read until it has left; if it cannot leave any more, its
-// memory stays.
+// Waits until the sender's messages have been sent. If that is no longer
+// possible, their memory is leaked, since it may still be read.
 void Lines::let_leave(Sender& sender) noexcept {
   try {
     group_.core().throw_if_failed();
     for (comm::Work& work : sender.works) work.wait();
   } catch (const std::exception& error) {
-    log_debug("a halo for rank {} has not left: {}", sender.peer, error.what());
+    log_debug("a halo for rank {} was not sent: {}", sender.peer, error.what());
     keep_for_ever(std::move(sender.own));
   }
 }
@@ -175,7 +175,7 @@ Lines::~Lines() {
     try {
       connect(receiver);
     } catch (const std::exception&) {
-      // Without a card the block stays taken until the run ends.
+      // Without a card the block stays allocated until the end of the run.
     }
     if (receiver.block) leave(receiver.block, world_local(receiver.peer));
   }

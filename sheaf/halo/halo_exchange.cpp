@@ -1,7 +1,7 @@
-// A message holds the planes of a box one after the other, packed. Forward it
-// is a piece of the sender's tile, in the adjoint a piece of the gradient of
-// its wanted box; so the lines of the adjoint are those of the forward
-// exchange, turned round.
+// A message contains the packed planes of a box: in the forward exchange a part
+// of the sender's tile, in the adjoint a part of the gradient of its wanted
+// box. Thus the adjoint uses the lines of the forward exchange in the reverse
+// direction.
 
 #include "sheaf/halo/halo_exchange.hpp"
 
@@ -48,12 +48,12 @@ void HaloExchange::check_view(const ConstView& view, const Box& box,
   for (std::size_t axis = 0; axis < kMaxAxes; ++axis)
     SHEAF_CHECK(view.size[axis] == box.axes[axis].size(), "rank ", plan_.rank,
                 ": the view of the ", what, " has ", view.size[axis],
-                " positions on axis ", axis, ", the plan says ",
+                " positions on axis ", axis, ", but the plan has ",
                 box.axes[axis].size());
 }
 
-// Lines are made at first use, and anew where they are too small: then on all
-// ranks, for all give as many planes.
+// Lines are created at first use and again when they are too small. That
+// happens on all ranks at once, since all use the same number of planes.
 HaloExchange::Handle HaloExchange::begin(std::shared_ptr<Lines>& lines,
                                          bool is_adjoint,
                                          const ConstView& view) {
@@ -100,8 +100,9 @@ void HaloExchange::post(Handle& handle, const Box& whole,
   lines.pump(handle.round_);
 }
 
-// In the order of ranks. Forward, where the order changes nothing, what is
-// here already could go first; but a copy is short beside a wait.
+// Processes messages in rank order. In the forward exchange, where the order
+// does not matter, messages that have arrived could be processed first; but a
+// copy is short compared to a wait.
 template <class Consume>
 void HaloExchange::collect(const Handle& handle,
                            const std::vector<HaloMessage>& in,
@@ -155,7 +156,7 @@ void HaloExchange::finish(Handle handle, const View& wanted, Part part) {
 void HaloExchange::finish(Handle handle, std::span<const Patch> patches,
                           Part part) {
   SHEAF_CHECK(handle.lines_ && !handle.is_adjoint_,
-              "finish() wants the handle of start()");
+              "finish() needs a handle from start()");
   const ConstView& tile = handle.view_;
   for (const Patch& patch : patches) {
     SHEAF_CHECK(plan_.wanted.contains(patch.box), "rank ", plan_.rank,
@@ -199,7 +200,7 @@ HaloExchange::Handle HaloExchange::start_adjoint(const ConstView& wanted,
 
 void HaloExchange::finish_adjoint(Handle handle, const View& tile, Part part) {
   SHEAF_CHECK(handle.lines_ && handle.is_adjoint_,
-              "finish_adjoint() wants the handle of start_adjoint()");
+              "finish_adjoint() needs a handle from start_adjoint()");
   check_view(tile, plan_.tile, "tile");
   check_outer(tile, handle.view_);
   if (part == Part::kAll) start_sum(handle, tile);

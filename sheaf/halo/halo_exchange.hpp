@@ -1,8 +1,8 @@
 #pragma once
-// Carries out a plan on tensors' memory. Forward, each rank gets the box that
-// it wants out of all tiles; the adjoint takes the gradient of that box back
-// to the owners of the tiles, who add. No barriers: ranks wait for the
-// neighbours that they need something of, and for nobody else.
+// Executes a halo plan on the memory of tensors. The forward exchange brings
+// each rank its wanted box from all tiles; the adjoint sends the gradient of
+// that box back to the owners of the tiles, which add it. There are no
+// barriers: a rank waits only for the neighbors whose data it needs.
 
 #include <memory>
 #include <span>
@@ -17,46 +17,48 @@ namespace sheaf::halo {
 class Lines;
 class Pump;
 
-// Of one rank, since the exchange was made.
+// Counters of one rank since the construction of the exchange.
 struct HaloCounters {
-  std::int64_t exchanges = 0;  // forward and adjoint, finished
+  std::int64_t exchanges = 0;  // finished, forward and adjoint
   std::int64_t messages = 0;   // sent to other ranks
   std::int64_t bytes_sent = 0;
-  std::int64_t bytes_in_place = 0;  // of them, read where they lay
-  std::int64_t bytes_read = 0;      // of what others sent
-  std::int64_t wait_ns = 0;         // until it was here
+  std::int64_t bytes_in_place = 0;  // part of bytes_sent that is read in place
+  std::int64_t bytes_read = 0;      // received from other ranks
+  std::int64_t wait_ns = 0;         // time spent waiting for messages
 };
 
-// A part of the wanted box and where it is to go.
+// A part of the wanted box and its destination.
 struct Patch {
-  Box box{};  // of the image
+  Box box{};  // in image coordinates
   View view{};
 };
 
-// What is written: all, or only what comes from other ranks, where the rank's
-// own part is in its place already or not wanted.
+// The data that finish() writes: everything, or only the data from other ranks,
+// if the rank's own part is already in place or not needed.
 enum class Part { kAll, kHalo };
 
-// Where others read a tile in place: whether finish() waits until they have, or
-// its caller will.
+// If other ranks read the tile in place: finish() waits until they have read it
+// (kAwaited), or the caller waits later (kLater).
 enum class Reads { kAwaited, kLater };
 
 class HaloExchange {
  public:
-  // The plan is this rank's; all ranks of the group make exchanges in the same
-  // order, of plans for the same layout and needs. Nothing is sent. With a
-  // pump, messages between hosts move on by themselves.
+  // `plan` is the plan of this rank. All ranks of the group construct their
+  // exchanges in the same order, with plans for the same layout and needs.
+  // Sends nothing. With a pump, messages between hosts advance in the
+  // background.
   HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype,
                std::shared_ptr<Pump> pump = nullptr);
 
-  // An exchange under way. Must be finished, by the exchange it comes from.
+  // An exchange in progress. It must be finished by the HaloExchange that
+  // started it.
   class Handle {
    public:
     Handle() = default;
 
-    // Of what was sent: so much is read where it lies.
+    // Bytes of the tile that other ranks read in place.
     std::int64_t bytes_in_place() const { return bytes_in_place_; }
-    // Whether the others have read that.
+    // Whether the other ranks have read them.
     bool is_read() const;
 
    private:
@@ -69,32 +71,35 @@ class HaloExchange {
     std::int64_t bytes_in_place_ = 0;
   };
 
-  // Sends what others want of the tile: packed, but a tile in the arena (see
-  // Group::allocate) is read by the others of the host where it lies. All ranks
-  // of the group start the same exchanges in the same order, with as many
-  // samples and channels. The tile stays alive and unchanged until finish(), or
-  // with kLater until the handle is_read(). Of one direction two exchanges may
-  // be under way; they are finished in the order started.
+  // Sends the parts of the tile that other ranks need. Messages are packed,
+  // except that ranks on the same host read a tile in the arena (see
+  // Group::allocate) in place. All ranks of the group start the same exchanges
+  // in the same order, with the same number of samples and channels. The tile
+  // must stay alive and unchanged until finish(), or with kLater until the
+  // handle is_read(). Two exchanges per direction may be in progress; they must
+  // be finished in the order started. Throws UsageError if these rules are
+  // violated; a failed peer is a CommError or TimeoutError.
   Handle start(const ConstView& tile, Reads reads = Reads::kAwaited);
-  // Brings what others sent, and this rank's own part, to the view of the
-  // wanted box; or to some parts of it, which may overlap. Where the tile is
-  // read in place, returns when those who want some of it have read it; ranks
-  // then finish their exchanges in the same order.
+  // Writes the received data and this rank's own part to the view of the wanted
+  // box, or to parts of it, which may overlap. If the tile is read in place and
+  // reads are awaited, returns when all receivers have read it; ranks must then
+  // finish their exchanges in the same order.
   void finish(Handle handle, const View& wanted, Part part = Part::kAll);
   void finish(Handle handle, std::span<const Patch> patches,
               Part part = Part::kAll);
 
   // The adjoint: sends the halos of a gradient of the wanted box to their
-  // owners. As for start().
+  // owners. The rules of start() apply.
   Handle start_adjoint(const ConstView& wanted, Reads reads = Reads::kAwaited);
-  // The gradient of the tile: what this rank has of it itself, then the others'
-  // added in the order of ranks; zero where nobody wanted it. With kHalo the
-  // others' are added to what is there. f64, f32, f16, bf16.
+  // Computes the gradient of the tile: this rank's own contribution, plus those
+  // of the other ranks in rank order; zero where no rank needed the tile. With
+  // kHalo, the other ranks' contributions are added to the content of `tile`.
+  // Types: f64, f32, f16, bf16.
   void finish_adjoint(Handle handle, const View& tile, Part part = Part::kAll);
 
-  // Lets messages between hosts move on; whether all are here.
+  // Advances messages between hosts; returns whether all have arrived.
   bool poll(const Handle& handle);
-  // Of a finished exchange: returns when the others have read in place.
+  // After finish(): waits until all receivers have read the tile in place.
   void wait_read(const Handle& handle);
 
   const HaloPlan& plan() const { return plan_; }

@@ -17,18 +17,18 @@ std::int64_t volume_of(const std::vector<HaloMessage>& messages) {
 void check_needs(const Layout& owners, std::span<const Box> needs, int rank) {
   SHEAF_CHECK(static_cast<int>(needs.size()) == owners.ranks(), "the layout ",
               owners.grid(), " has ", owners.ranks(),
-              " ranks, needs are given ", "for ", needs.size(),
+              " ranks, but needs are given ", "for ", needs.size(),
               "; give one box for each rank");
   SHEAF_CHECK(rank >= 0 && rank < owners.ranks(), "rank ", rank,
               " is not in the grid ", owners.grid());
   const Box whole = owners.whole();
   for (std::size_t i = 0; i < needs.size(); ++i)
     SHEAF_CHECK(whole.contains(needs[i]), "rank ", i, " needs ", needs[i],
-                ", which is not all in the image ", whole,
-                "; cut the padding off with clamp()");
+                ", which is not inside of the image ", whole,
+                "; remove the padding with clamp()");
 }
 
-// Only the owners that the box meets are looked at.
+// Visits only the owners whose tiles overlap the box.
 std::vector<HaloMessage> receives_of(const Layout& owners, const Box& wanted,
                                      int rank) {
   std::vector<HaloMessage> receives;

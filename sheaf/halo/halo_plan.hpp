@@ -1,7 +1,7 @@
 #pragma once
-// Who sends what to whom, so that each rank gets the box that it needs out of
-// what all ranks own. Every rank knows all needs and computes its own part of
-// the plan; nobody has to be asked.
+// The messages that bring each rank the box it needs from the tiles of all
+// ranks. Every rank knows all needs and computes its part of the plan without
+// communication.
 
 #include <span>
 #include <vector>
@@ -12,32 +12,31 @@ namespace sheaf::halo {
 
 struct HaloMessage {
   int peer = 0;
-  Box box{};  // of the image; relative_to(box, tile or wanted) says where
+  Box box{};  // in image coordinates; relative_to() converts to a tile or box
 
   bool operator==(const HaloMessage&) const = default;
 };
 
 struct HaloPlan {
   int rank = 0;
-  Box tile{};    // what this rank owns
-  Box wanted{};  // what it needs
-  Box local{};   // what it has of that itself
-  // By peers, ascending, none of them this rank, none of no volume.
+  Box tile{};    // the box that this rank owns
+  Box wanted{};  // the box that it needs
+  Box local{};   // the intersection of both
+  // Sorted by peer; without this rank and without empty messages.
   std::vector<HaloMessage> sends{};
   std::vector<HaloMessage> receives{};
 
-  // Of one channel; the bytes of an exchange are these, times the channels and
-  // samples, times the size of an element.
+  // Elements per plane. The bytes of an exchange are this number times samples,
+  // channels and element size.
   std::int64_t sent_volume() const;
   std::int64_t received_volume() const;
 
   bool operator==(const HaloPlan&) const = default;
 };
 
-// The plan of `rank`. `needs` holds the box that each rank needs, within the
-// image or empty; UsageError otherwise. A box is made of parts of all tiles
-// that it meets: it may be smaller than the rank's own tile, lie elsewhere, or
-// reach beyond the nearest neighbours.
+// The plan of `rank`. `needs` has one box per rank, which must be inside of the
+// image or empty; throws UsageError otherwise. A box may be smaller than the
+// rank's own tile, be elsewhere, or reach beyond the nearest neighbors.
 HaloPlan make_plan(const Layout& owners, std::span<const Box> needs, int rank);
 
 }  // namespace sheaf::halo

@@ -1,6 +1,6 @@
 #pragma once
-// Waits for neighbours as other operations wait: deaths, alarms and timeouts
-// become errors, and the group remembers them.
+// Waits for neighbors like other operations do: failed ranks, aborts and
+// timeouts become errors, which the group records.
 
 #include "sheaf/comm/group/peer_wait.hpp"
 #include "sheaf/comm/group/perform.hpp"
@@ -16,7 +16,7 @@ class HaloWatch final : public comm::Watch {
                .sequence = round},
               std::chrono::milliseconds(0)) {}
 
-  // The rank that is waited for, for messages of errors.
+  // The rank that is waited for, for error messages.
   void set_awaited(int rank) { awaited_ = rank; }
   void end() { note_end(); }
 
@@ -27,8 +27,8 @@ class HaloWatch final : public comm::Watch {
   int awaited_ = -1;
 };
 
-// Runs a part of an exchange; what it throws breaks the group, for neighbours
-// no longer agree on what comes next.
+// Runs a part of an exchange. An exception marks the group as failed, since the
+// neighbors no longer agree on the next message.
 template <class Body>
 void watch_halo(comm::GroupCore& group, DType dtype, std::uint32_t round,
                 Body body) {

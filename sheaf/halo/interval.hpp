@@ -1,6 +1,6 @@
 #pragma once
-// Whole numbers from `begin` up to, not including, `end`. One whose end is not
-// above its begin is empty, wherever it lies.
+// The half-open interval [begin, end) of integers. It is empty if `end` is not
+// greater than `begin`.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,14 +17,14 @@ struct Interval {
   bool contains(std::int64_t position) const {
     return begin <= position && position < end;
   }
-  // An empty one lies in every other.
+  // An empty interval is contained in every other.
   bool contains(const Interval& other) const {
     return other.is_empty() || (begin <= other.begin && other.end <= end);
   }
   bool operator==(const Interval&) const = default;
 };
 
-// What both have; of no size, but never of a negative one, if that is nothing.
+// The common part. If it is empty, its `end` equals its `begin`.
 inline Interval intersect(const Interval& a, const Interval& b) {
   const std::int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

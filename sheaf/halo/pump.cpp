@@ -5,8 +5,8 @@
 namespace sheaf::halo {
 namespace {
 
-// Seldom enough not to disturb the threads that compute; a message of some
-// kilobytes takes as long on a link of 1 Gbit/s.
+// Rare enough not to disturb the computing threads; about the time that a
+// message of some kilobytes takes on a 1 Gbit/s link.
 constexpr auto kNap = std::chrono::microseconds(100);
 
 }  // namespace

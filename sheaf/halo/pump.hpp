@@ -1,7 +1,7 @@
 #pragma once
-// A thread that lets messages between hosts move on while this rank computes:
-// a large one does not leave before its receiver has been polled. It sleeps
-// while there is none.
+// A thread that advances messages between hosts while this rank computes: a
+// large message is not sent before its receiver has been polled. The thread
+// sleeps while there are no messages.
 
 #include <condition_variable>
 #include <list>
@@ -20,9 +20,10 @@ class Pump {
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
 
-  // Polls the works until they end; whoever waits for one sees its error.
+  // Polls the works until they complete. Errors are reported by wait() on the
+  // work. Thread-safe.
   void add(const void* owner, const std::vector<comm::Work>& works);
-  // Lets go of an owner's works; on return none of them is polled any more.
+  // Drops an owner's works; after return none of them is polled. Thread-safe.
   void remove(const void* owner);
 
  private:
@@ -36,7 +37,7 @@ class Pump {
   std::condition_variable changed_;
   std::list<Entry> entries_;
   bool is_closing_ = false;
-  std::thread thread_;  // from the first work on
+  std::thread thread_;  // started by the first add()
 };
 
 }  // namespace sheaf::halo

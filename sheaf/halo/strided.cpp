@@ -1,6 +1,6 @@
-// Five loops, of which those that lie without gaps in both views become one.
-// What is contiguous in both at the end is a run: copied at once, and as a
-// word where it is as short as a halo of few columns is.
+// Five nested loops; adjacent loops without gaps in both views are merged. An
+// innermost loop that is contiguous in both views is a run, copied by one
+// memcpy; the short runs of halos of few columns are copied with a fixed size.
 
 #include "sheaf/halo/strided.hpp"
 
@@ -13,14 +13,14 @@ namespace sheaf::halo {
 namespace {
 
 constexpr int kLoops = 5;
-// Columns of a tile touch a new cache line, mostly a new page, with each row:
-// too far apart for the hardware to foresee.
+// Each row of a tile's column is in another cache line, mostly in another page:
+// too far apart for the hardware prefetcher.
 constexpr std::int64_t kPrefetchRows = 64;
 constexpr std::int64_t kPrefetchStride = 256;
 
 struct Loop {
   std::int64_t count;
-  std::int64_t from;  // strides in bytes
+  std::int64_t from;  // stride in bytes, as `to`
   std::int64_t to;
 };
 
@@ -44,7 +44,8 @@ struct Loops {
     else
       loops[static_cast<std::size_t>(size++)] = loop;
   }
-  // Takes the innermost loop away; once, if there is none.
+  // Removes and returns the innermost loop; a loop of one iteration if there is
+  // none.
   Loop pop() {
     if (size == 0) return {1, 0, 0};
     return loops[static_cast<std::size_t>(--size)];
@@ -109,7 +110,7 @@ void copy_all_words(const Loops& loops, const Loop& rows, const std::byte* from,
   });
 }
 
-// The bytes that lie together in both; takes their loop away.
+// The size in bytes of a run, contiguous in both views; removes its loop.
 std::size_t take_run(Loops& loops, std::size_t element_bytes) {
   const auto bytes = static_cast<std::int64_t>(element_bytes);
   if (loops.size == 0 || loops.back().from != bytes || loops.back().to != bytes)

@@ -18,7 +18,7 @@ Box intersect(const Box& a, const Box& b) {
   return both;
 }
 
-// Below and above the part, axis by axis.
+// The boxes below and above the part, axis by axis.
 std::vector<Box> boxes_around(const Box& whole, const Box& part) {
   if (whole.is_empty()) return {};
   if (part.is_empty()) return {whole};
@@ -54,7 +54,7 @@ Layout::Layout(const Grid& grid, std::vector<Cuts> cuts)
   for (int axis = 0; axis < axes(); ++axis)
     SHEAF_CHECK(this->cuts(axis).parts() == grid.size(axis), "axis ", axis,
                 " of the grid ", grid, " has ", grid.size(axis),
-                " places, its cuts ", this->cuts(axis).text(), " make ",
+                " ranks, but the cuts ", this->cuts(axis).text(), " make ",
                 this->cuts(axis).parts(), " parts");
 }
 
@@ -62,7 +62,7 @@ Layout Layout::balanced(const Grid& grid,
                         const std::vector<std::int64_t>& shape) {
   SHEAF_CHECK(static_cast<int>(shape.size()) == grid.axes(), "the grid ", grid,
               " cuts ", grid.axes(), " axes, the image has ", shape.size(),
-              "; give the grid a size for each axis, 1 where it is not cut");
+              "; give the grid a size for each axis, 1 for uncut axes");
   std::vector<Cuts> cuts;
   for (int axis = 0; axis < grid.axes(); ++axis)
     cuts.push_back(

@@ -1,5 +1,5 @@
 #pragma once
-// Which rank owns which part of an image: a grid of ranks, and cuts per axis.
+// The partition of an image among ranks: a grid of ranks and cuts per axis.
 
 #include <array>
 #include <ostream>
@@ -10,7 +10,7 @@
 
 namespace sheaf::halo {
 
-// A product of intervals. Axes that are not there have one position, 0.
+// A product of intervals. Unused axes have one position, 0.
 struct Box {
   std::array<Interval, kMaxAxes> axes{Interval{0, 1}, Interval{0, 1},
                                       Interval{0, 1}};
@@ -30,20 +30,20 @@ struct Box {
 };
 
 Box intersect(const Box& a, const Box& b);
-// What is left of `whole` without `part` of it, in boxes that have nothing in
-// common: all of it for an empty part.
+// Disjoint boxes that cover `whole` without `part`, which must be inside of it.
+// For an empty part: `whole`.
 std::vector<Box> boxes_around(const Box& whole, const Box& part);
-// The box as seen from the low corner of `origin`.
+// The box in coordinates relative to the low corner of `origin`.
 Box relative_to(const Box& box, const Box& origin);
 std::ostream& operator<<(std::ostream& out, const Box& box);
 
 class Layout {
  public:
-  Layout() = default;  // one rank, nothing to own
-  // Cuts for each axis of the grid, of as many parts as it has places there;
-  // UsageError otherwise.
+  Layout() = default;  // one rank that owns nothing
+  // Cuts for each axis of the grid, with as many parts as the grid has ranks
+  // along that axis; throws UsageError otherwise.
   Layout(const Grid& grid, std::vector<Cuts> cuts);
-  // The axes' sizes cut evenly.
+  // Each axis is cut into parts of equal size, up to one position.
   static Layout balanced(const Grid& grid,
                          const std::vector<std::int64_t>& shape);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Memory of a tile: samples and channels, and up to three axes of an image,
-// with any strides. A view does not own its memory.
+// A non-owning view of a tile's memory: samples, channels and up to three image
+// axes, with any strides.
 
 #include <array>
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace sheaf::halo {
 
 template <class Byte>
 struct BasicView {
-  Byte* data = nullptr;  // the element at place 0 of all
-  // Samples and channels, or whatever else there is of planes.
+  Byte* data = nullptr;  // the element at index 0 of all axes
+  // Samples and channels, or any other two axes of planes.
   std::array<std::int64_t, 2> outer{1, 1};
-  std::array<std::int64_t, 2> outer_stride{0, 0};  // in elements, all of them
+  std::array<std::int64_t, 2> outer_stride{0, 0};  // all strides in elements
   std::array<std::int64_t, kMaxAxes> size{1, 1, 1};
   std::array<std::int64_t, kMaxAxes> stride{0, 0, 0};
 
-  // A view that may be written can be read.
+  // A mutable view converts to a read-only one.
   operator BasicView<const Byte>() const requires(!std::is_const_v<Byte>) {
     return {data, outer, outer_stride, size, stride};
   }
@@ -29,8 +29,8 @@ struct BasicView {
 using View = BasicView<std::byte>;
 using ConstView = BasicView<const std::byte>;
 
-// Planes of a box one after the other, the last axis running fastest: what
-// packed messages are, and fresh tensors.
+// A contiguous view of the planes of a box in row-major order, the layout of
+// packed messages and new tensors.
 template <class Byte>
 BasicView<Byte> contiguous_view(Byte* data, std::array<std::int64_t, 2> outer,
                                 const Box& box) {
@@ -43,7 +43,7 @@ BasicView<Byte> contiguous_view(Byte* data, std::array<std::int64_t, 2> outer,
           {plane, row, 1}};
 }
 
-// The part of a view of `whole` that is `part`, which lies in it.
+// The part `part` of a view of `whole`; `part` must be inside of `whole`.
 template <class Byte>
 BasicView<Byte> part_of(BasicView<Byte> view, const Box& whole, const Box& part,
                         std::size_t element_bytes) {

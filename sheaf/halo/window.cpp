@@ -16,17 +16,17 @@ void check(const Window& window) {
   SHEAF_CHECK(window.kernel >= 1 && window.stride >= 1 && window.dilation >= 1,
               "a window of kernel ", window.kernel, ", stride ", window.stride,
               " and dilation ", window.dilation,
-              " makes no sense; each is at least 1");
+              " is invalid; each must be at least 1");
   SHEAF_CHECK(window.pad_low >= 0 && window.pad_high >= 0, "paddings of ",
               window.pad_low, " and ", window.pad_high,
-              " make no sense; 0 is the least");
+              " are invalid; they must be at least 0");
 }
 
-// What is left of the centre of a window.
+// The number of positions before the center of a window.
 std::int64_t half(const Window& window) { return (window.extent() - 1) / 2; }
 
-// Cuts of `count` outputs; `first_of(position)` is the first of them that goes
-// with that input or a later one. Parts of no size at the ends get nothing.
+// Cuts of `count` outputs; `first_of(position)` is the first output that
+// belongs to that input or a later one. Empty parts at the ends stay empty.
 template <class FirstOf>
 Cuts cuts_by(const Cuts& inputs, std::int64_t count, FirstOf first_of) {
   std::vector<std::int64_t> positions;
@@ -36,7 +36,7 @@ Cuts cuts_by(const Cuts& inputs, std::int64_t count, FirstOf first_of) {
         : position == inputs.size()
             ? count
             : std::clamp<std::int64_t>(first_of(position), 0, count));
-  positions.back() = count;  // also where the axis has no inputs
+  positions.back() = count;  // also if the axis has no inputs
   return Cuts(std::move(positions));
 }
 
@@ -46,13 +46,13 @@ std::int64_t output_size(const Window& window, std::int64_t inputs) {
   check(window);
   const std::int64_t room =
       inputs + window.pad_low + window.pad_high - window.extent();
-  // Rounded up, a window that lacks less than a stride fits once.
+  // In ceil mode a window that is too large by less than a stride fits once.
   const bool fits = room >= 0 || (window.ceil_mode && room > -window.stride);
   SHEAF_CHECK(inputs >= 0 && fits, "a window of ", window.extent(),
               " inputs (kernel ", window.kernel, ", dilation ", window.dilation,
               ") does not fit ", inputs, " inputs and paddings of ",
               window.pad_low, " and ", window.pad_high,
-              "; take a smaller kernel or more padding");
+              "; use a smaller kernel or more padding");
   if (!window.ceil_mode) return room / window.stride + 1;
   const std::int64_t count = ceil_div(room, window.stride) + 1;
   const bool is_beyond = (count - 1) * window.stride >= inputs + window.pad_low;
@@ -114,9 +114,9 @@ std::int64_t transposed_size(const Window& window, std::int64_t inputs,
                             window.pad_high + window.extent() + output_padding;
   SHEAF_CHECK(inputs >= 1 && size >= 0 && output_padding >= 0,
               "a transposed window of kernel ", window.kernel, " makes ", size,
-              " outputs of ", inputs, " inputs with paddings of ",
+              " outputs from ", inputs, " inputs with paddings of ",
               window.pad_low, " and ", window.pad_high,
-              "; take less padding or a larger kernel");
+              "; use less padding or a larger kernel");
   return size;
 }
 

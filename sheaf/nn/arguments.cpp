@@ -35,8 +35,8 @@ Arguments::Arguments(std::string owner, std::vector<ArgumentSpec> specs,
     const bool is_known =
         std::find(names.begin(), names.end(), name) != names.end();
     SHEAF_CHECK(is_known, owner_, " has no argument '", name, "'",
-                did_you_mean(name, names), "; it takes ",
-                names.empty() ? "none" : join(names, ", "));
+                did_you_mean(name, names),
+                "; allowed: ", names.empty() ? "none" : join(names, ", "));
   }
   for (const ArgumentSpec& spec : specs) {
     const auto found = given.find(std::string(spec.name));
@@ -58,7 +58,7 @@ std::int64_t Arguments::integer(std::string_view name,
                                 std::int64_t least) const {
   const auto value = parse<std::int64_t>(text(name));
   if (!value || *value < least)
-    refuse(name, concat("a whole number of at least ", least));
+    refuse(name, concat("an integer of at least ", least));
   return *value;
 }
 
@@ -99,7 +99,7 @@ std::vector<std::int64_t> Arguments::integers(std::string_view name,
   for (const std::string_view piece : split(list, ',')) {
     const auto value = parse<std::int64_t>(piece);
     if (!value || *value < least)
-      refuse(name, concat("whole numbers of at least ", least,
+      refuse(name, concat("a list of integers of at least ", least,
                           ", such as 784-256-10 or 28x28"));
     values.push_back(*value);
   }
@@ -112,7 +112,7 @@ std::vector<std::int64_t> Arguments::axes(std::string_view name,
   auto values = integers(name, least);
   if (values.size() == 1) values.resize(count, values[0]);
   if (values.size() != count)
-    refuse(name, concat("one number, or ", count, " such as 3x5"));
+    refuse(name, concat("one number or ", count, " numbers, such as 3x5"));
   return values;
 }
 

@@ -6,11 +6,11 @@
 #include "sheaf/nn/kinds.hpp"
 
 // BERT for classification: token ids [batch, length] in, logits [batch,
-// classes] out. Embeddings of token, place and kind; `layers` times attention
-// and two linear layers, each with a shortcut and a LayerNorm behind it; the
-// first token's vector through a tanh layer to the classifier. Tokens equal to
-// `pad` are not attended to. Names as in Hugging Face's
-// BertForSequenceClassification.
+// classes] out. Token, position and segment embeddings; `layers` blocks of
+// self-attention and a two-layer feed-forward network, each followed by a
+// residual connection and a LayerNorm; a tanh pooler on the first token; a
+// linear classifier. Tokens equal to `pad` are masked. Parameter names are
+// those of Hugging Face's BertForSequenceClassification.
 namespace sheaf::nn {
 namespace {
 
@@ -46,7 +46,7 @@ class Embeddings : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& tokens) {
     const auto places = torch::arange(tokens.size(1), tokens.options());
-    // One text, so that all tokens are of kind 0.
+    // The input is a single segment: all tokens are of type 0.
     const auto kind = kinds_->weight[0];
     return dropout_(norm_(words_(tokens) + positions_(places) + kind));
   }
@@ -89,7 +89,7 @@ class SelfAttention : public torch::nn::Module {
   Dropout dropout_{nullptr};
 };
 
-// A linear layer, and the shortcut round what came before it.
+// A linear layer, a residual connection and a LayerNorm.
 class Output : public torch::nn::Module {
  public:
   Output(std::int64_t in, const Sizes& sizes) {
@@ -125,7 +125,7 @@ class Attention : public torch::nn::Module {
   std::shared_ptr<Output> output_;
 };
 
-// One linear layer under a name of its own: "intermediate.dense".
+// A linear layer inside a named module: "intermediate.dense".
 class Dense : public torch::nn::Module {
  public:
   Dense(std::int64_t in, std::int64_t out) {
@@ -193,8 +193,8 @@ class Backbone : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& tokens) {
     const auto embedded = embeddings_->forward(tokens);
-    // The first token is always seen: a row of nothing but padding would have
-    // nothing to weigh.
+    // The first token is never masked: softmax over a fully masked row would be
+    // NaN.
     auto is_hidden = tokens.eq(pad_);
     is_hidden.select(1, 0).fill_(false);
     const auto mask = torch::zeros(tokens.sizes(), embedded.options())
@@ -224,13 +224,13 @@ class Bert : public Network {
 
   at::Tensor forward(at::Tensor input) override {
     SHEAF_CHECK(input.dim() == 2 && !input.is_floating_point(),
-                "bert takes whole numbers below ", vocabulary_,
-                " in the shape [batch, length], but got ", input.sizes(),
+                "bert takes integers below ", vocabulary_,
+                " of shape [batch, length], but got ", input.sizes(),
                 " of type ", input.dtype().name());
     SHEAF_CHECK(input.size(1) >= 1 && input.size(1) <= positions_,
-                "bert was made for texts of 1 to ", positions_,
+                "bert accepts sequences of 1 to ", positions_,
                 " tokens, but got ", input.size(1),
-                "; cut them or raise the argument 'positions'");
+                "; truncate them or raise the argument 'positions'");
     return classifier_(dropout_(bert_->forward(input.to(torch::kLong))));
   }
 

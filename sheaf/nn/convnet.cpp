@@ -3,9 +3,9 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/nn/kinds.hpp"
 
-// Two convolutions of 5x5 with 20 and 50 maps, each pooled by 2, then layers of
-// 500 numbers and of `classes`. The convolutions have no activation: the
-// maximum of pooling is all that bends.
+// Two 5x5 convolutions with 20 and 50 channels, each followed by 2x2 max
+// pooling, then linear layers of 500 and `classes` outputs. The convolutions
+// have no activation; their only nonlinearity is the max pooling.
 namespace sheaf::nn {
 namespace {
 

@@ -5,10 +5,10 @@
 #include "sheaf/nn/local_contrast.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 
-// A stack of sparse auto-encoders. Each stage has filters that are not shared,
-// pooling by length and local contrast normalisation; a linear classifier sees
-// what comes out of the last. After Le et al., "Building high-level features
-// using large scale unsupervised learning" (2012).
+// A stack of sparse autoencoders. Each stage has a locally connected layer, L2
+// pooling and local contrast normalization; a linear classifier follows the
+// last stage. After Le et al., "Building high-level features using large scale
+// unsupervised learning" (2012).
 namespace sheaf::nn {
 namespace {
 
@@ -57,7 +57,7 @@ class Gb : public Network, public Pretrainable {
   }
 
  private:
-  // Gives the size of the image that comes out.
+  // Returns the size of the output image.
   Pair add_stage(const Arguments& arguments, std::int64_t channels,
                  const Pair& image, std::int64_t kernel) {
     LocallyConnectedOptions options{

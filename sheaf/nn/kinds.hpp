@@ -1,5 +1,5 @@
 #pragma once
-// The networks that have names, each in a file of its own.
+// The predefined networks; each is implemented in a separate file.
 
 #include <functional>
 #include <string_view>
@@ -25,11 +25,13 @@ std::vector<NetworkKind> resnet_kinds();
 std::vector<NetworkKind> vgg_kinds();
 NetworkKind bert_kind();
 
-// The weights of convolutions with the channels innermost, which tensor cores
-// want; they stay so when the module moves to another device.
+// Converts the weights of convolutions to channels-last memory format, which
+// tensor cores prefer. The format is kept when the module moves to another
+// device.
 void use_channels_last(torch::nn::Module& module);
 
-// A network out of layers; `input` is the shape of one sample, "1x28x28".
+// A network from a list of layers. Its argument `input` is the shape of one
+// sample, "1x28x28".
 std::vector<ArgumentSpec> layered_arguments();
 std::shared_ptr<Network> make_layered(const std::vector<LayerSpec>& layers,
                                       const Arguments& arguments);

@@ -1,5 +1,5 @@
 #pragma once
-// The layers that networks are listed of.
+// The layer types for networks defined as a list of layers.
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -14,32 +14,33 @@
 
 namespace sheaf::nn {
 
-// The shape of one sample, without the batch, as far as it is known.
+// The shape of one sample, without the batch axis; nullopt: unknown.
 using SampleShape = std::optional<std::vector<std::int64_t>>;
 
 struct Layer {
-  std::shared_ptr<torch::nn::Module> module;  // null: it has no state
+  std::shared_ptr<torch::nn::Module> module;  // null: the layer has no state
   std::function<at::Tensor(const at::Tensor&)> forward;
 };
 
 struct LayerKind {
   std::string_view name;
   std::vector<ArgumentSpec> arguments;
-  // `input` is the shape of what comes in.
+  // `input` is the shape of an input sample.
   std::function<Layer(const Arguments&, const SampleShape& input)> make;
 };
 
-// The kinds by what they do, each in a file of its own.
+// The layer types by category; each category is in a separate file.
 std::vector<LayerKind> weighted_layers();
 std::vector<LayerKind> norm_layers();
 std::vector<LayerKind> plain_layers();
 
-// The argument if it was given, else the length of axis `axis` of a sample
-// (negative: from the end). UsageError tells to give the one or the other.
+// The argument if given, otherwise the size of axis `axis` of a sample
+// (negative: counted from the end). Throws UsageError if neither the argument
+// nor the sample shape is given.
 std::int64_t inferred_size(const Arguments& arguments, std::string_view name,
                            const SampleShape& input, std::int64_t axis);
 
-// A Layer out of a module holder of torch's.
+// Wraps a torch module holder as a Layer.
 template <class Holder>
 Layer layer_of(Holder module) {
   return {module.ptr(),

@@ -37,7 +37,8 @@ std::string module_text(const torch::nn::Module& module) {
   return text.rfind(space, 0) == 0 ? text.substr(space.size()) : text;
 }
 
-// The layers by the memory of their parameters, of which operators see views.
+// Finds layers by the memory of their parameters, since operators may receive
+// views of them.
 class LayerNames {
  public:
   explicit LayerNames(const Network& network) {
@@ -49,7 +50,7 @@ class LayerNames {
                               module_text(*item.value()), ")"));
   }
 
-  // Empty where the tensor is no parameter.
+  // Empty if the tensor is not a parameter.
   std::string name_of(const at::Tensor& tensor) const {
     const void* storage = storage_of(tensor);
     const auto found = names_.find(storage);
@@ -65,8 +66,8 @@ class LayerNames {
   std::unordered_map<const void*, std::string> names_;
 };
 
-// The outermost operator with a parameter is the layer; without any, the
-// outermost of all, after the layer before it.
+// The failed layer is the outermost failed operator with a parameter. If there
+// is none, reports the outermost operator and the layer that preceded it.
 std::string describe_failure(const std::vector<OperatorCall>& failed,
                              const LayerNames& names, const std::string& before,
                              const std::exception& error) {
@@ -87,7 +88,7 @@ std::string describe_failure(const std::vector<OperatorCall>& failed,
   return text;
 }
 
-// Not for want of memory or a broken device.
+// False for out-of-memory and device errors.
 bool is_about_arguments(const c10::Error& error) {
   const std::string text = error.what();
   return !dynamic_cast<const c10::OutOfMemoryError*>(&error) &&

@@ -1,5 +1,5 @@
 #pragma once
-// Errors of a network that does not fit its data.
+// Readable errors for a network whose layers do not fit its input.
 
 #include <memory>
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace sheaf::nn {
 
-// Runs a network. Where libtorch refuses an operator because of its arguments,
-// UsageError says in one line which layer it is, what it is made for and what
-// came to it. The layers are watched when samples of a new shape come, so that
-// other calls cost nothing.
+// Runs a network. If libtorch rejects the arguments of an operator, throws a
+// one-line UsageError with the layer, its configuration and the shape of its
+// input. Layers are observed only for the first batch of a new sample shape;
+// other calls have no overhead.
 class LayerErrors {
  public:
   explicit LayerErrors(std::shared_ptr<Network> network);
@@ -22,7 +22,7 @@ class LayerErrors {
   at::Tensor watched_forward(const at::Tensor& input);
 
   std::shared_ptr<Network> network_;
-  // Of the last input that fit.
+  // Sample shape of the last accepted input.
   std::optional<std::vector<std::int64_t>> sample_shape_;
 };
 

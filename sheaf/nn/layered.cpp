@@ -8,10 +8,10 @@
 #include "sheaf/nn/layer.hpp"
 #include "sheaf/tensor/groups/error_text.hpp"
 
-// Networks out of a list of layers. Each layer is built for the shape that
-// comes out of those before it, which is found by sending one sample of zeros
-// through them. `add` and `concat` join an earlier layer's output to that of
-// the last one: shortcuts.
+// Networks from a list of layers. Each layer is built for the output shape of
+// the layers before it, which is found by running one sample of zeros through
+// them. `add` and `concat` are shortcuts: they combine the output of an earlier
+// layer with that of the previous one.
 namespace sheaf::nn {
 namespace {
 
@@ -40,14 +40,14 @@ const LayerKind& layer_kind_of(const std::string& type,
     if (kind.name == type) return kind;
     names.push_back(kind.name);
   }
-  throw UsageError(concat(where, "there is no layer '", type, "'",
-                          did_you_mean(type, names), "; there are ",
-                          join(names, ", ")));
+  throw UsageError(concat(where, "unknown layer '", type, "'",
+                          did_you_mean(type, names),
+                          "; allowed: ", join(names, ", ")));
 }
 
 struct Step {
-  Layer layer;                       // no function: a shortcut
-  std::optional<std::size_t> other;  // the step whose output is joined
+  Layer layer;                       // empty for a shortcut
+  std::optional<std::size_t> other;  // shortcut: the step to combine with
   bool is_concat = false;
 };
 
@@ -86,7 +86,7 @@ class Layered : public Network {
     follow(arguments, spec.type == "embedding");
   }
 
-  // `from`: the index of a layer, or negative: how many layers back.
+  // `from` is the index of a layer; negative: relative to this one.
   Step shortcut(std::size_t index, const Arguments& arguments, bool is_concat) {
     const auto from =
         arguments.integer("from", -static_cast<std::int64_t>(index));
@@ -108,7 +108,7 @@ class Layered : public Network {
     return step.is_concat ? torch::cat({other, input}, 1) : input + other;
   }
 
-  // Sends the sample of zeros through the last step.
+  // Runs the sample of zeros through the last step.
   void follow(const Arguments& arguments, bool is_of_tokens) {
     if (!shape_) {
       outputs_.emplace_back();
@@ -120,7 +120,7 @@ class Layered : public Network {
     const auto zeros =
         torch::zeros(shape, is_of_tokens ? torch::kLong : torch::kFloat);
     Step& step = steps_.back();
-    // Statistics of the sample must not be kept.
+    // In eval mode, so that the sample does not change running statistics.
     if (step.layer.module) step.layer.module->eval();
     try {
       outputs_.push_back(apply(step, zeros, outputs_));
@@ -134,9 +134,9 @@ class Layered : public Network {
   }
 
   std::vector<Step> steps_;
-  std::set<std::size_t> is_joined_;  // steps whose outputs are used again
-  SampleShape shape_;                // while it is being built
-  std::vector<at::Tensor> outputs_;  // of the sample of zeros
+  std::set<std::size_t> is_joined_;  // steps whose outputs shortcuts use
+  SampleShape shape_;                // output shape so far, during construction
+  std::vector<at::Tensor> outputs_;  // for the sample of zeros
 };
 
 }  // namespace
@@ -146,7 +146,7 @@ std::int64_t inferred_size(const Arguments& arguments, std::string_view name,
   if (const auto given = arguments.inferred(name)) return *given;
   SHEAF_CHECK(input, arguments.owner(), " needs '", name,
               "', or the network's argument 'input', the shape of a sample "
-              "such as 1x28x28, to find it");
+              "such as 1x28x28, to infer it");
   const auto count = static_cast<std::int64_t>(input->size());
   const std::int64_t place = axis < 0 ? count + axis : axis;
   SHEAF_CHECK(place >= 0 && place < count, arguments.owner(),

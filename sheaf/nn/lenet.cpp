@@ -3,16 +3,17 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/nn/kinds.hpp"
 
-// The LeNet of the PyTorch tutorial: two convolutions of 5x5 with 6 and 16
-// maps, each pooled by 2, and layers of 120, 84 and `classes` numbers. Images
-// of 28x28 get a border of 2, which makes the 32x32 that it is made for.
+// The LeNet of the PyTorch tutorial: two 5x5 convolutions with 6 and 16
+// channels, each followed by 2x2 max pooling, then linear layers of 120, 84 and
+// `classes` outputs. 28x28 images are padded by 2 to 32x32, the size that the
+// network was designed for.
 namespace sheaf::nn {
 namespace {
 
 constexpr std::int64_t kKernel = 5;
 constexpr std::int64_t kBorder28 = 2;
 
-// The side of the maps after a convolution and a pooling.
+// The image size after a convolution and a pooling.
 std::int64_t after_pooling(std::int64_t size) {
   return (size - kKernel + 1) / 2;
 }

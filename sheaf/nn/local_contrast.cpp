@@ -34,10 +34,10 @@ Tensor l2_pool2d(const Tensor& x, const L2PoolOptions& options) {
 LocalContrastNormImpl::LocalContrastNormImpl(
     const LocalContrastNormOptions& options)
     : options_(options) {
-  SHEAF_CHECK(options.kernel % 2 == 1, "local contrast normalisation has a ",
-              "window of ", options.kernel, "; make it odd");
-  SHEAF_CHECK(options.floor >= 0, "local contrast normalisation has a floor ",
-              "of ", options.floor, "; make it 0 or more");
+  SHEAF_CHECK(options.kernel % 2 == 1, "local contrast normalization has a ",
+              "window of ", options.kernel, "; the size must be odd");
+  SHEAF_CHECK(options.floor >= 0, "local contrast normalization has a floor ",
+              "of ", options.floor, "; it must be at least 0");
   window_ = register_buffer("window",
                             gaussian_window(options.kernel, options.channels));
 }
@@ -50,7 +50,7 @@ Tensor LocalContrastNormImpl::around(const Tensor& x) const {
 Tensor LocalContrastNormImpl::forward(const Tensor& x) {
   const Tensor centred = x - around(x);
   Tensor variance = around(centred.mul(centred));
-  // Before the root, whose slope at 0 is infinite.
+  // Clamped before the square root, whose derivative at 0 is infinite.
   variance = options_.floor > 0
                  ? variance.clamp_min(options_.floor * options_.floor)
                  : variance.masked_fill(variance.le(0), 1);

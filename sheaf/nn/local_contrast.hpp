@@ -1,6 +1,6 @@
 #pragma once
-// What follows filters in stacks of sparse coding: pooling by length, and
-// normalisation by what is around.
+// L2 pooling and local contrast normalization, used after the filters of sparse
+// coding networks.
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -14,35 +14,35 @@ struct L2PoolOptions {
   std::int64_t kernel = 3;
   std::int64_t stride = 1;
   std::int64_t padding = 0;
-  double eps = 1e-8;  // keeps the gradient finite where all is 0
+  double eps = 1e-8;  // keeps the gradient finite if a window is all zeros
 };
 
-// sqrt(eps + the sum of squares in each window), channel by channel.
+// sqrt(eps + sum of squares) of each window, per channel.
 at::Tensor l2_pool2d(const at::Tensor& x, const L2PoolOptions& options = {});
 
 struct LocalContrastNormOptions {
   std::int64_t channels = 1;
   std::int64_t kernel = 3;  // odd
-  // The least deviation to divide by: what varies less is noise, and stays
-  // small. 0 divides by any but 0 itself.
+  // Lower bound of the standard deviation that is divided by, so that noise is
+  // not amplified. 0: no lower bound; a deviation of 0 divides by 1.
   double floor = 0.01;
 };
 
-// Takes the mean around each place away, and divides by the deviation around
-// it. G is a Gaussian window, its deviation a third of its radius, with a sum
-// of 1 over all channels; beyond the border are zeros:
+// Subtracts the local mean and divides by the local standard deviation. G is a
+// Gaussian window whose standard deviation is a third of its radius and whose
+// sum over all channels is 1; the image is zero-padded:
 //   m = G * sum of x over channels,  v = x - m,
 //   S^2 = G * sum of v^2 over channels,  y = v / max(S, floor).
-// The window goes over maps of one channel only.
+// Since channels are summed first, the convolution has a single channel.
 class LocalContrastNormImpl : public torch::nn::Module {
  public:
-  // UsageError where the kernel is even.
+  // Throws UsageError if the kernel is even or the floor is negative.
   explicit LocalContrastNormImpl(const LocalContrastNormOptions& options);
 
   at::Tensor forward(const at::Tensor& x);
 
  private:
-  // Of the sum over channels.
+  // G * sum of x over channels.
   at::Tensor around(const at::Tensor& x) const;
 
   LocalContrastNormOptions options_;

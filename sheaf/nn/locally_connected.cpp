@@ -32,7 +32,7 @@ LocallyConnected2dImpl::LocallyConnected2dImpl(LocallyConnectedOptions options)
               IntArrayRef(options_.kernel), " does not fit images of ",
               IntArrayRef(options_.image), " with padding ",
               IntArrayRef(options_.padding),
-              "; make it smaller, or the padding larger");
+              "; use a smaller kernel or more padding");
   const std::int64_t window =
       options_.in_channels * options_.kernel[0] * options_.kernel[1];
   const double bound = 1 / std::sqrt(static_cast<double>(window));

@@ -1,6 +1,6 @@
 #pragma once
-// Convolution with filters that are not shared: each output position has its
-// own. Also the transposed operation, which is a decoder with tied weights.
+// Locally connected layer: a convolution with a separate filter for each output
+// position. Also the transposed operation, a decoder with tied weights.
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -17,52 +17,53 @@ using Pair = std::vector<std::int64_t>;
 struct LocallyConnectedOptions {
   std::int64_t in_channels = 1;
   std::int64_t out_channels = 1;
-  Pair image;  // that comes in
+  Pair image;  // size of the input image
   Pair kernel;
   Pair stride = {1, 1};
   Pair padding = {0, 0};
-  bool bias = false;  // of each output number
+  bool bias = false;  // one per output element
 };
 
 // y[b, o, p] = sum over k of weight[o, k, p] * window of x at p [b, k], for
 // images x [batch, channels, rows, columns] and weights [out channels, channels
-// * kernel rows * kernel columns, output rows, output columns]. In libtorch's
-// dispatcher it is the operation sheaf::locally_connected2d, with gradients.
+// * kernel rows * kernel columns, output rows, output columns]. Registered in
+// libtorch's dispatcher as sheaf::locally_connected2d, with autograd support.
 at::Tensor locally_connected2d(const at::Tensor& x, const at::Tensor& weight,
                                at::IntArrayRef kernel, at::IntArrayRef stride,
                                at::IntArrayRef padding);
 
-// Its exact adjoint in x: overlapping windows add up in an image of that many
-// rows and columns. sheaf::locally_connected2d_transposed in the dispatcher.
+// The exact adjoint in x: overlapping windows are added in an image of size
+// `image`. Registered as sheaf::locally_connected2d_transposed.
 at::Tensor locally_connected2d_transposed(
     const at::Tensor& y, const at::Tensor& weight, at::IntArrayRef kernel,
     at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef image);
 
-// Gives every filter, which is one of weight[o, :, p], the length 1; those of
-// zeros stay.
+// Scales every filter weight[o, :, p] to length 1, in place. Zero filters are
+// unchanged.
 void normalise_filters_(const at::Tensor& weight);
 
 class LocallyConnected2dImpl : public torch::nn::Module {
  public:
-  // Weights are drawn as a convolution's. UsageError where the kernel is larger
-  // than the image with its padding.
+  // Initializes the weights like a convolution's. Throws UsageError if the
+  // kernel is larger than the padded image.
   explicit LocallyConnected2dImpl(LocallyConnectedOptions options);
 
   at::Tensor forward(const at::Tensor& x);
 
-  // Without bias, with `weights` in the place of its own.
+  // The operation and its transpose with `weights` instead of this layer's, and
+  // without bias.
   at::Tensor encode(const at::Tensor& x, const at::Tensor& weights) const;
   at::Tensor decode(const at::Tensor& y, const at::Tensor& weights) const;
 
-  // How many windows each pixel of the image is in, [1, 1, rows, columns]: so
-  // many terms of each filter add up in decode().
+  // The number of windows that contain each pixel, [1, 1, rows, columns]. This
+  // is the number of terms per map that decode() adds at a pixel.
   at::Tensor coverage() const;
 
   const LocallyConnectedOptions& options() const { return options_; }
   Pair output_image() const;
 
   at::Tensor weight;
-  at::Tensor bias;  // undefined: none
+  at::Tensor bias;  // undefined if the layer has none
 
  private:
   LocallyConnectedOptions options_;

@@ -3,10 +3,11 @@
 
 #include "sheaf/nn/locally_connected.hpp"
 
-// Windows become columns of a matrix for each position, with the rows of the
-// batch side by side, so that numbers move in runs; then one batched product
-// takes all positions. Gradients take the windows anew rather than keep them:
-// they are as large as the image times the size of a filter.
+// The windows are copied into one matrix per position, with the batch as the
+// innermost axis, so that copies are contiguous; then one batched product
+// computes all positions. The backward pass extracts the windows again instead
+// of saving them, since they need the memory of the image times the filter
+// size.
 namespace sheaf::nn {
 namespace {
 
@@ -15,7 +16,7 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// How the windows lie.
+// The geometry of the windows.
 struct Windows {
   Pair kernel, stride, padding;
 };
@@ -34,8 +35,8 @@ Tensor windows_of(const Tensor& x, const Windows& how) {
                 x.size(1) * how.kernel[0] * how.kernel[1], x.size(0)});
 }
 
-// The adjoint of windows_of(): windows of [rows, columns, channels, kernel
-// rows, kernel columns, batch] add up.
+// The adjoint of windows_of(): adds the windows [rows, columns, channels,
+// kernel rows, kernel columns, batch] where they overlap.
 Tensor overlap(const Tensor& windows, const Windows& how, IntArrayRef image) {
   const auto part = [&](const Tensor& canvas, int axis, std::int64_t first) {
     const auto last = first + how.stride[axis] * (windows.size(axis) - 1) + 1;
@@ -81,7 +82,7 @@ Tensor transposed_whole(const Tensor& y, const Tensor& weight,
                  how, image);
 }
 
-// Of <connect(x, weight), y> in the weight.
+// The gradient of <connect(x, weight), y> with respect to the weight.
 Tensor weight_gradient(const Tensor& x, const Tensor& y, const Windows& how) {
   const Tensor windows = windows_of(x, how);
   return at::bmm(batch_last(y), windows.transpose(1, 2))
@@ -117,7 +118,7 @@ class Connect : public torch::autograd::Function<Connect> {
                                 const variable_list& gradients) {
     const Windows how = kept(context);
     const auto saved = context->get_saved_variables();
-    // Under autocast what comes out is narrower than the weights.
+    // Under autocast the output has a narrower type than the weights.
     const Tensor y = gradients[0].to(saved[1].scalar_type());
     Tensor x, weight;
     if (context->needs_input_grad(0))
@@ -176,7 +177,7 @@ Tensor connect_transposed(const Tensor& y, const Tensor& weight,
 
 }  // namespace
 
-// A fragment: layers above may add operations of their own.
+// A fragment, since other parts of Sheaf may register operations too.
 TORCH_LIBRARY_FRAGMENT(sheaf, library) {
   library.def(
       "locally_connected2d(Tensor x, Tensor weight, int[2] kernel, "

@@ -28,18 +28,18 @@ const NetworkKind& kind_of(const std::string& name) {
     if (kind.name == name) return kind;
     names.push_back(kind.name);
   }
-  throw UsageError(concat("there is no network '", name, "'",
-                          did_you_mean(name, names), "; there are ",
-                          join(names, ", "), ", or give a list of layers"));
+  throw UsageError(
+      concat("unknown network '", name, "'", did_you_mean(name, names),
+             "; allowed: ", join(names, ", "), ", or a list of layers"));
 }
 
 }  // namespace
 
 std::shared_ptr<Network> make_network(const NetworkSpec& spec) {
   if (!spec.layers.empty()) {
-    SHEAF_CHECK(spec.name.empty(), "the network '", spec.name, "' has ",
-                spec.layers.size(),
-                " layers listed too; give a name or layers");
+    SHEAF_CHECK(spec.name.empty(), "the network has both the name '", spec.name,
+                "' and a list of ", spec.layers.size(),
+                " layers; give a name or layers");
     return make_layered(
         spec.layers,
         Arguments("a network of layers", layered_arguments(), spec.arguments));

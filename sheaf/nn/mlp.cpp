@@ -5,9 +5,9 @@
 namespace sheaf::nn {
 namespace {
 
-// Linear layers with an activation between them. Names are those of Python's
-// nn.Sequential(Linear, ReLU, Linear, ...), with dropout after each activation
-// where it is wanted.
+// Linear layers with activations between them. Names are those of Python's
+// nn.Sequential(Linear, ReLU, Linear, ...), with an optional dropout after each
+// activation.
 class Mlp : public Network {
  public:
   explicit Mlp(const Arguments& arguments)
@@ -15,7 +15,7 @@ class Mlp : public Network {
                                      {"relu", "tanh", "sigmoid", "gelu"})) {
     const auto sizes = arguments.integers("sizes");
     if (sizes.size() < 2)
-      arguments.refuse("sizes", "two numbers at least, such as 784-10");
+      arguments.refuse("sizes", "at least two numbers, such as 784-10");
     const double dropout = arguments.probability("dropout");
     const std::size_t step = dropout > 0 ? 3 : 2;
     for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-// Networks by name and arguments, or from a list of layers. docs/networks.md
-// tells the names, the arguments and their defaults.
+// Creates networks by name and arguments, or from a list of layers.
+// docs/reference/networks.md documents the names, arguments and defaults.
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -12,7 +12,7 @@
 
 namespace sheaf::nn {
 
-// What every network here is: one tensor in, one tensor out.
+// Base class of all networks: one input tensor, one output tensor.
 class Network : public torch::nn::Module {
  public:
   virtual at::Tensor forward(at::Tensor input) = 0;
@@ -24,27 +24,28 @@ struct LayerSpec {
 };
 
 struct NetworkSpec {
-  std::string name;  // "" with layers
+  std::string name;  // empty if `layers` is used
   std::map<std::string, std::string> arguments = {};
   std::vector<LayerSpec> layers = {};
 };
 
-// The network on the CPU, with fresh weights from torch's generator, in
-// training mode. Parameters are called as torchvision's (BERT: Hugging Face's)
-// are, so that weights from Python load. UsageError for unknown names,
-// arguments and values tells what is allowed and the nearest valid name.
+// Creates the network on the CPU in training mode, with weights from torch's
+// default random generator. Parameters have the names of torchvision (BERT: of
+// Hugging Face), so that weights from Python can be loaded. Throws UsageError
+// for unknown names, arguments and invalid values; the message lists the
+// allowed values and the closest name.
 std::shared_ptr<Network> make_network(const NetworkSpec& spec);
 
 std::vector<std::string> network_names();
 std::vector<std::string> layer_names();
 
-// Every argument of a network with its default, to print a run description
-// complete. UsageError for unknown names. Those of `layer_defaults` that say
-// "required" or "inferred" have none.
+// Every argument with its default, used to print a complete config. Throws
+// UsageError for unknown names. The values "required" and "inferred" from
+// `layer_defaults` mean that the argument has no default.
 std::map<std::string, std::string> network_defaults(const std::string& name);
 std::map<std::string, std::string> layer_defaults(const std::string& type);
 
-// How many numbers a module learns.
+// The number of elements of all parameters of a module.
 std::int64_t count_parameters(const torch::nn::Module& module);
 
 }  // namespace sheaf::nn

@@ -15,13 +15,14 @@ Layer make_batchnorm_of(const Arguments& a, std::int64_t features) {
                              .affine(a.flag("affine"))));
 }
 
-// Of vectors and sequences, or of images, as the samples are.
+// BatchNorm1d for vectors and sequences, BatchNorm2d for images, depending on
+// the sample shape.
 Layer make_batchnorm(const Arguments& a, const SampleShape& input) {
   const auto features = inferred_size(a, "features", input, 0);
   if (a.text("axes") == kInferred && !input)
     a.refuse("axes",
-             "given, nor is the network's 'input'; say axes: 0 for "
-             "vectors, 1 for sequences, 2 for images");
+             "given, nor is the network's 'input'; set axes to 0 for "
+             "vectors, 1 for sequences or 2 for images");
   const std::int64_t axes = a.text("axes") == kInferred
                                 ? static_cast<std::int64_t>(input->size()) - 1
                                 : a.integer("axes", 0);

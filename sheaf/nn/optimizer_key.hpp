@@ -1,6 +1,6 @@
 #pragma once
-// The key of a parameter in Optimizer::state(): old versions of libtorch use
-// its address as text, new ones the address.
+// The key of a parameter in Optimizer::state(): its address, which old versions
+// of libtorch store as text.
 
 #include <torch/optim/optimizer.h>
 

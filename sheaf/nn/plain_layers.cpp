@@ -15,7 +15,7 @@ LayerKind without_arguments(std::string_view name, Function function) {
           }};
 }
 
-// Pooling windows follow each other unless a stride is given.
+// The default stride of pooling is the kernel size.
 std::vector<std::int64_t> stride_of(const Arguments& a) {
   return a.text("stride") == "kernel" ? a.axes("kernel", 2)
                                       : a.axes("stride", 2);

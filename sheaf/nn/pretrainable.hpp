@@ -1,6 +1,6 @@
 #pragma once
-// Networks whose layers of filters can be trained one after the other without
-// labels, before the whole is trained with them.
+// Networks whose filter layers can be pretrained one after another without
+// labels, before supervised training of the whole network.
 
 #include <torch/types.h>
 
@@ -11,27 +11,28 @@
 
 namespace sheaf::nn {
 
-// A stack of stages and a classifier on top. Filters are the first layer of
-// their stage. A network is this beside being a module; dynamic_cast finds out.
+// A stack of stages with a classifier on top. The filters are the first layer
+// of each stage. Networks implement this in addition to Network; test for it
+// with dynamic_cast.
 class Pretrainable {
  public:
   virtual ~Pretrainable() = default;
 
   virtual std::size_t stages() const = 0;
 
-  // What the filters of stage `stage`, counted from 0, get to see; with as many
-  // as there are stages, what the classifier sees.
+  // The input of the filters of stage `stage`, counted from 0; for
+  // stage == stages(), the input of the classifier.
   virtual at::Tensor run_to(std::size_t stage, at::Tensor images) = 0;
   virtual LocallyConnected2d filters(std::size_t stage) = 0;
-  // The part of the stage, after its filters, whose sum is to be small.
+  // The pooling after the filters, whose sum is the sparsity penalty.
   virtual at::Tensor pool(std::size_t stage, const at::Tensor& filtered) = 0;
 
-  // While it is on, forward() makes no gradients but the classifier's.
+  // While on, forward() computes gradients only for the classifier.
   virtual void train_classifier_alone(bool is_on) = 0;
   virtual std::vector<at::Tensor> classifier_parameters() const = 0;
 };
 
-// Every filter to length 1.
+// Scales every filter of every stage to length 1.
 void normalise_filters(Pretrainable& network);
 
 }  // namespace sheaf::nn

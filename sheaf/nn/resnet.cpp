@@ -2,9 +2,9 @@
 
 #include "sheaf/nn/kinds.hpp"
 
-// Residual networks, with the names and the start of torchvision's. Those for
-// ImageNet begin with a 7x7 convolution and a pooling, and have four stages;
-// those for CIFAR begin with a 3x3 convolution, and have three.
+// Residual networks with the parameter names and initialization of torchvision.
+// ImageNet variants begin with a 7x7 convolution and max pooling and have four
+// stages; CIFAR variants begin with a 3x3 convolution and have three.
 namespace sheaf::nn {
 namespace {
 
@@ -13,7 +13,7 @@ using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 
 struct Shape {
-  std::vector<int> blocks;  // of each stage
+  std::vector<int> blocks;  // number of blocks per stage
   bool is_bottleneck = false;
   bool is_for_cifar = false;
 };
@@ -31,8 +31,9 @@ struct BlockShape {
   bool is_bottleneck;
 };
 
-// Two convolutions of 3x3, or a bottleneck of 1x1, 3x3 and 1x1, beside a
-// shortcut. As in torchvision the stride of a bottleneck is in its 3x3.
+// Two 3x3 convolutions, or a bottleneck of 1x1, 3x3 and 1x1, with a residual
+// connection. As in torchvision, the 3x3 convolution of a bottleneck has the
+// stride.
 class ResidualBlock : public torch::nn::Module {
  public:
   explicit ResidualBlock(const BlockShape& shape) {

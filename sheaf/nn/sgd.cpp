@@ -64,7 +64,7 @@ void Sgd::step_together(OptimizerParamGroup& group) {
 
 at::Tensor Sgd::step(LossClosure closure) {
   auto& groups = param_groups();
-  // The first step makes the buffers.
+  // SGD::step() creates the momentum buffers in the first step.
   if (!std::all_of(groups.begin(), groups.end(),
                    [this](auto& group) { return can_step_together(group); }))
     return SGD::step(std::move(closure));

@@ -1,7 +1,7 @@
 #pragma once
-// torch::optim::SGD, whose step on a GPU takes a few kernels for all
-// parameters together rather than a few for each. The same numbers, state and
-// options.
+// torch::optim::SGD with a fused step: on a GPU it launches a few kernels for
+// all parameters instead of a few per parameter. Results, state and options are
+// those of torch::optim::SGD.
 
 #include <torch/optim/sgd.h>
 
@@ -14,8 +14,8 @@ class Sgd final : public torch::optim::SGD {
   at::Tensor step(LossClosure closure = nullptr) override;
 
  private:
-  // Whether step_together() can do it: dense gradients on one GPU, and all
-  // momentum buffers there.
+  // Whether step_together() applies: dense gradients on a single GPU, and all
+  // momentum buffers exist.
   bool can_step_together(torch::optim::OptimizerParamGroup& group);
   void step_together(torch::optim::OptimizerParamGroup& group);
   at::Tensor momentum_of(const at::Tensor& parameter);

@@ -5,10 +5,11 @@
 #include "sheaf/nn/kinds.hpp"
 
 // A U-Net after Ronneberger et al. (2015): stages of two 3x3 convolutions,
-// `depth` times down by 2 and up again, with `width` maps at the full size and
-// twice as many at each step down. On the way up, a stage also sees what the
-// stage of its size gave on the way down. Borders are padded, so there are
-// logits for each pixel; images may have any size from 2^depth on.
+// `depth` downsampling steps by 2 and as many upsampling steps, with `width`
+// channels at full resolution and twice as many after each downsampling. Skip
+// connections concatenate the output of the encoder stage of the same size.
+// Convolutions are padded, so each pixel has logits; the image size must be at
+// least 2^depth.
 namespace sheaf::nn {
 namespace {
 
@@ -36,7 +37,8 @@ Sequential make_stage(std::int64_t in, std::int64_t out,
   return stage;
 }
 
-// Of an odd size, the half is a pixel short when it is doubled.
+// Concatenates the upsampled tensor with the skip connection. After an odd size
+// was halved and doubled, one pixel is missing and padded with zeros.
 at::Tensor skip_to(at::Tensor doubled, const at::Tensor& seen) {
   const std::int64_t rows = seen.size(2) - doubled.size(2);
   const std::int64_t columns = seen.size(3) - doubled.size(3);

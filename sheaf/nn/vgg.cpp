@@ -2,12 +2,13 @@
 
 #include "sheaf/nn/kinds.hpp"
 
-// VGG: stages of 3x3 convolutions, each stage pooled by 2, then two wide
-// layers. Names and start as torchvision's.
+// VGG: stages of 3x3 convolutions, each followed by 2x2 max pooling, then two
+// hidden linear layers and the output layer. Parameter names and initialization
+// are those of torchvision.
 namespace sheaf::nn {
 namespace {
 
-using Stages = std::vector<int>;  // how many convolutions each has
+using Stages = std::vector<int>;  // number of convolutions per stage
 
 class Vgg : public Network {
  public:
@@ -29,7 +30,7 @@ class Vgg : public Network {
   }
 
  private:
-  // Widths double from stage to stage, up to eight times the first.
+  // The width doubles with each stage, up to eight times the first.
   std::int64_t add_features(const Stages& stages, const Arguments& arguments) {
     std::int64_t in = arguments.integer("in_channels");
     const std::int64_t width = arguments.integer("width");

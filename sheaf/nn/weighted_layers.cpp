@@ -62,7 +62,8 @@ Layer make_embedding(const Arguments& a, const SampleShape&) {
   return layer_of(torch::nn::Embedding(a.integer("count"), a.integer("size")));
 }
 
-// Sequences [batch, length, features] in and out, or the last output only.
+// Input [batch, length, features]; returns the outputs of all steps, or only of
+// the last one.
 template <class Holder, class Options>
 Layer make_recurrent(const Arguments& a, const SampleShape& input) {
   Holder module(

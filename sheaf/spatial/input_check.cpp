@@ -8,10 +8,10 @@
 namespace sheaf::spatial {
 namespace {
 
-// Of two kinds of differences, as numbers that are compared.
+// Checksums for the two kinds of differences.
 struct Digest {
   std::uint64_t form = 0x9e3779b97f4a7c15u;   // types and sizes
-  std::uint64_t bytes = 0x9e3779b97f4a7c15u;  // and contents
+  std::uint64_t bytes = 0x9e3779b97f4a7c15u;  // types, sizes and contents
 };
 
 void add(std::uint64_t& digest, std::uint64_t number) {
@@ -62,10 +62,10 @@ void check_same_inputs(const InputCheck& check,
                        check.first_rank + static_cast<int>(rank));
   }
   SHEAF_CHECK(others.empty(), "rank ", check.first_rank + grid.rank(),
-              ": ranks of a grid have tiles of the same images, and ",
+              ": all ranks of a grid must be given the same images, but ",
               is_form ? "types or sizes" : "contents",
               " of those given on rank ", others, " differ from rank ",
-              check.first_rank, "'s (here ", text_of(inputs), "); ",
+              check.first_rank, "'s (this rank has ", text_of(inputs), "); ",
               check.advice);
 }
 

@@ -19,12 +19,12 @@ int check_samples(const comm::Group& group, const halo::Grid& grid,
       grid.text(),
       samples > 0 ? concat(" for ", samples, " samples") : std::string(),
       " does not fit ", group.size(),
-      " ranks; their number must be that of the grid's places, times "
-      "the groups of samples");
+      " ranks; the number of ranks must be the number of tiles of the grid "
+      "times the number of sample groups");
   return wanted;
 }
 
-// Halos are copied from and to memory of the host.
+// Halos are copied from and to host memory.
 void check_module_on_host(const torch::nn::Module& module) {
   for (const auto& item : module.named_parameters())
     check_on_host("the parameter " + item.key(), item.value().device());
@@ -37,7 +37,8 @@ bool has_places(const SpatialOptions& options) {
   return options.owns_filters && halo::Grid::parse(options.grid).ranks() > 1;
 }
 
-// Checks what the base must not begin with, first what ranks differ in.
+// Runs the checks that must come before the base class is constructed, first
+// those that compare ranks.
 parallel::DataParallelOptions with_kept(
     const std::shared_ptr<torch::nn::Module>& module, const comm::Group& group,
     const SpatialOptions& options) {
@@ -84,7 +85,7 @@ void SpatialParallelCore::check_inputs(
   check_same_inputs(
       {.grid = tiles_->group(),
        .first_rank = sample_group_ * tiles_->group().size(),
-       .advice = "give the loader the group of samples, "
+       .advice = "pass the group of samples to the loader, "
                  "data::Loader(dataset, model.samples(), options), or tiles to "
                  "from_part()"},
       inputs);

@@ -1,6 +1,7 @@
 #pragma once
-// One image over many ranks: each has a tile of it, and of every layer's
-// result. For any module, unmodified; see docs/spatial.md.
+// Splits each image over several ranks: each rank has a tile of the image and
+// of every layer's result. Works with any unmodified module; see
+// docs/explanation/spatial.md.
 //
 //   sheaf::SpatialParallel model(net, world, {.grid = "2x2"});
 //   sheaf::data::Loader loader(images, model.samples(), {.batch_size = 8});
@@ -9,8 +10,8 @@
 //     optimizer.step();  // all ranks take the same step
 //   }
 //
-// Ranks of a grid hold the same samples; with more ranks than the grid has
-// places, groups of ranks hold different samples.
+// The ranks of a grid hold the same samples. If there are more ranks than
+// tiles, there are several grids, which hold different samples.
 
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -28,78 +29,85 @@
 
 namespace sheaf::spatial {
 
-// Which calls of forward() compare the images that ranks of a grid were given:
-// the first one in training and the first one in evaluation, all, or none. It
-// takes a checksum of the images and one small message.
+// Which calls of forward() compare the images of the ranks of a grid: the first
+// one in training and the first one in evaluation, all, or none. The check
+// costs a checksum of the images and one small message.
 enum class CheckInputs { kFirst, kEvery, kNever };
 
 struct SpatialOptions {
   std::string grid = "1x1";
-  int samples = 0;     // groups of ranks with samples of their own; 0: as fit
-  int first_axis = 2;  // that is cut
+  // Number of grids with different samples; 0: as many as fit.
+  int samples = 0;
+  int first_axis = 2;  // first axis that is cut
   parallel::DataParallelOptions data = {};
-  // Filters that are not shared are trained by the rank of their place alone,
-  // and their gradients not exchanged between the ranks of a grid. A rank then
-  // has other places as they were before, until gather_weights().
+  // Filters that are not shared are trained only by the rank that owns their
+  // position, and their gradients are not exchanged between the ranks of a
+  // grid. The values at other positions are outdated on a rank until
+  // gather_weights().
   bool owns_filters = false;
   CheckInputs check_inputs = CheckInputs::kFirst;
 };
 
-// What SpatialParallel does, for any kind of module. Weights' gradients are
-// averaged over all ranks, tiles and samples alike (parts.hpp says why that is
-// their gradient); filters of places may be an exception. Not thread-safe.
+// The part of SpatialParallel that does not depend on the module's type. The
+// gradients of weights are averaged over all ranks, both tiles and samples
+// (halo_autograd.hpp explains why this is their gradient), except for filters
+// that ranks own. Not thread-safe. All ranks of the group must create it
+// together. Throws UsageError if the grid does not fit the group, or if the
+// module is not on the CPU.
 class SpatialParallelCore : public parallel::DataParallelCore {
  public:
   SpatialParallelCore(std::shared_ptr<torch::nn::Module> module,
                       const comm::Group& group, const SpatialOptions& options);
 
-  // The tile of this rank of what the ranks of its grid all have.
+  // Cuts a tensor that all ranks of the grid have; returns this rank's tile as
+  // a split tensor.
   at::Tensor cut(const at::Tensor& whole) const {
     return spatial::cut(whole, tiles_, first_axis_);
   }
-  // The same with this rank's tile at hand, of an image of `sizes`.
+  // The same, given only this rank's tile of an image of `sizes`.
   at::Tensor from_part(const at::Tensor& part,
                        std::vector<std::int64_t> sizes) const {
     return spatial::from_part(part, tiles_, std::move(sizes), first_axis_);
   }
 
-  // UsageError on all ranks of the grid, naming those that differ, unless they
-  // give the same tensors: in type, sizes and bytes; of split ones in type and
-  // sizes. All ranks of the grid call it. forward() does, by default in the
-  // first step.
+  // Throws UsageError on all ranks of the grid, with the ranks that differ,
+  // unless all have the same tensors: whole tensors in type, sizes and bytes,
+  // split tensors in type and sizes. All ranks of the grid must call it.
+  // forward() calls it, by default in the first step.
   void check_inputs(const std::vector<at::Tensor>& inputs) const;
 
-  // With owns_filters: all weights on all ranks, for files and other uses than
-  // forward(). All ranks call these; without it they do nothing more than
-  // others would.
+  // With owns_filters: collects all weights on all ranks, for files and for
+  // uses other than forward(). All ranks must call these functions; without
+  // owns_filters, gather_weights() does nothing and the others behave as in
+  // data parallelism.
   void gather_weights();
-  // A tensor of the sizes of a parameter, such as an optimiser's, of which
-  // each rank has its places.
+  // Gathers a tensor with the sizes of a parameter, such as optimizer state, of
+  // which each rank has its own positions.
   at::Tensor gather(const at::Tensor& parameter, const at::Tensor& own) const;
-  // parallel::clip_gradients(), by the norm over all places.
+  // parallel::clip_gradients() with the norm over all positions.
   double clip_gradients(double max_norm);
   void check_weights() const override;
 
   const std::shared_ptr<Tiles>& tiles() const { return tiles_; }
-  // Which of the groups with samples of their own this rank is in.
+  // The index of this rank's grid, among grids with different samples.
   int sample_group() const { return sample_group_; }
-  // For loaders: the ranks with this rank's place in their grids, one of each
-  // group of samples, so that all ranks of a grid get the same samples.
+  // For loaders: the ranks at this rank's position of each grid, so that all
+  // ranks of a grid get the same samples.
   const comm::Group& samples() const { return samples_; }
 
  protected:
-  // What forward() does with its tensors before the first operation.
+  // Checks the arguments of forward() before the first operation.
   void before_inputs(const std::vector<at::Tensor>& inputs);
 
  private:
   std::shared_ptr<torch::nn::Module> wrapped_;
   std::shared_ptr<Tiles> tiles_;
-  std::unique_ptr<PlacedFilters> placed_;  // null: none
+  std::unique_ptr<PlacedFilters> placed_;  // null if there are none
   int first_axis_;
   int sample_group_;
   comm::Group samples_;
   CheckInputs check_inputs_;
-  std::array<bool, 2> is_checked_{};  // by whether the module is training
+  std::array<bool, 2> is_checked_{};  // by module.is_training()
 };
 
 template <class Module>
@@ -113,9 +121,10 @@ class SpatialParallel : public SpatialParallelCore {
                   const comm::Group& group, const SpatialOptions& options)
       : SpatialParallel(module.ptr(), group, options) {}
 
-  // Images are whole, the same on all ranks of a grid, or split, and so are
-  // tensors among the rest, in tuples and lists, too. What comes out is split
-  // where the network's result is an image, else whole.
+  // `images` is a whole tensor, equal on all ranks of a grid, or a split
+  // tensor; the same applies to tensors in `rest`, including tuples and lists.
+  // The result is split if the network returns an image, otherwise whole. All
+  // ranks must call it.
   template <class... Rest>
   auto forward(const at::Tensor& images, Rest&&... rest) {
     before_forward();

@@ -1,20 +1,20 @@
 #pragma once
-// The names of what is done and of how it is done.
+// Names of collectives and of algorithms.
 
 #include <cstdint>
 #include <string_view>
 
 namespace sheaf::topo {
 
-// The ways to do a collective; docs/topology.md has their costs.
+// Algorithms for collectives; see docs/explanation/costs.md for their costs.
 enum class Algorithm : std::uint8_t {
   kAuto,          // the fastest by predicted time
   kShared,        // shared memory; all ranks on one host
-  kRing,          // neighbours on a ring
+  kRing,          // neighbors on a ring
   kHalving,       // recursive halving and doubling
   kTree,          // binomial tree
   kHierarchical,  // tier by tier over declared dimensions
-  kMpi,           // the MPI library's own
+  kMpi,           // functions of the MPI library
 };
 inline constexpr int kAlgorithmCount = 7;
 
@@ -38,7 +38,7 @@ inline constexpr int kCollectiveCount = 9;
 // "barrier", "broadcast", "reduce", "all_reduce", "gather", "all_gather",
 // "scatter", "reduce_scatter", "all_to_all".
 std::string_view name_of(Collective collective) noexcept;
-// Underscores may be missing, as in "allreduce". UsageError lists the names.
+// Underscores may be omitted, as in "allreduce". UsageError lists the names.
 Collective parse_collective(std::string_view name);
 
 }  // namespace sheaf::topo

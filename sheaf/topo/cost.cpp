@@ -120,7 +120,7 @@ double tier_bound_us(const Dims& dims, const std::vector<Link>& links,
                      double bytes) {
   SHEAF_CHECK(links.size() == dims.sizes.size(), "topology ", dims.text(),
               " has ", dims.sizes.size(), " tiers, but ", links.size(),
-              " links are given; give one for each");
+              " links are given; pass one per tier");
   double bound = 0;
   for (std::size_t i = 0; i < links.size(); ++i)
     bound = std::max(bound, time_us(2 * others_share(dims.sizes[i], bytes),

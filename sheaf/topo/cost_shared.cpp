@@ -1,4 +1,4 @@
-// Cost of collectives in shared memory; the table stands in cost.hpp.
+// Cost of collectives in shared memory; see the table in cost.hpp.
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@ namespace {
 struct Work {
   double added;    // bytes that one rank adds
   double copied;   // bytes that one rank copies
-  double traffic;  // bytes that all ranks together move
+  double traffic;  // bytes moved by all ranks together
 };
 
 Work arena_work(Collective collective, double ranks, double bytes) {

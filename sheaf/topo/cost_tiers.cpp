@@ -1,4 +1,4 @@
-// Cost of the hierarchical all-reduce; the formulas stand in cost.hpp.
+// Cost of the hierarchical all-reduce; see cost.hpp for the formulas.
 
 #include <algorithm>
 #include <map>
@@ -41,8 +41,8 @@ double busiest_fabric_us(const std::vector<Tier>& tiers,
   return largest;
 }
 
-// The memory of a host limits its ranks together: 2 p S/M is what a ring of p
-// ranks with an egress of M (p-1)/p^2 takes.
+// The memory bandwidth of a host limits all its ranks together. The bound
+// 2 p S/M is the time of a ring of p ranks with an egress of M (p-1)/p^2.
 Link inner_link(const Machine& machine, int ranks) {
   Link link = machine.shm;
   if (ranks > 1)

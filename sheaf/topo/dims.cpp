@@ -16,8 +16,8 @@ int parse_size(std::string_view piece, std::size_t index,
   SHEAF_CHECK(size, "topology '", whole, "': dimension ", index, " is '", piece,
               "', not a whole number; write sizes joined by x, such as 4x3");
   SHEAF_CHECK(*size >= 1, "topology '", whole, "': dimension ", index,
-              " is 0; every dimension is at least 1 (1 fills a tier that is "
-              "not there)");
+              " is 0; every dimension must be at least 1 (write 1 for an "
+              "unused tier)");
   return *size;
 }
 
@@ -30,7 +30,7 @@ void check_product(const Dims& dims) {
   }
 }
 
-// Keeps the ranks per host where they divide the ranks.
+// Keeps the number of ranks per host if it divides the number of ranks.
 std::string fitting_example(const Dims& dims, int ranks) {
   const int inner = dims.sizes.empty() ? 1 : dims.sizes[0];
   if (ranks < inner || ranks % inner != 0) return concat(ranks);

@@ -1,5 +1,5 @@
 #pragma once
-// A declared topology such as 4x3: four ranks on a host, three hosts.
+// A declared topology such as 4x3: four ranks on each of three hosts.
 
 #include <string>
 #include <string_view>
@@ -9,22 +9,22 @@ namespace sheaf::topo {
 
 inline constexpr int kMaxDims = 4;
 
-// The sizes of the tiers from the inside out: ranks per host, hosts per rack,
-// racks per aisle, aisles. They are logical: on a flat network another
-// factorisation than the physical one may be faster.
+// Sizes of the tiers, innermost first: ranks per host, hosts per rack, racks
+// per aisle, aisles. They are logical: on a flat network, a factorization other
+// than the physical one may be faster.
 struct Dims {
   std::vector<int> sizes;
 
-  int product() const;       // the number of ranks; 1 when there are no sizes
+  int product() const;       // the number of ranks; 1 if there are no sizes
   std::string text() const;  // "4x3"
   bool operator==(const Dims&) const = default;
 };
 
-// Reads one to four sizes >= 1 joined by 'x'. UsageError says which size is
-// wrong and why.
+// Parses one to four sizes >= 1 joined by 'x'. Throws UsageError, which names
+// the invalid size.
 Dims parse_dims(std::string_view text);
 
-// UsageError when the product is not `ranks`; it names both numbers.
+// Throws UsageError, which names both numbers, if the product is not `ranks`.
 void check_fits(const Dims& dims, int ranks);
 
 }  // namespace sheaf::topo

@@ -1,8 +1,8 @@
-// Robust least squares. The first line is the one, among those through two of
-// the sizes' median times, with the smallest sum of |log(measured / fitted)|:
-// a wild time, high or low, adds no more for a line near it than for others.
-// Samples too far from that line are dropped, and least squares relative to
-// the fitted times of the rest is the answer.
+// Robust least squares. Among the lines through two of the median times per
+// size, the first line is the one with the smallest sum of
+// |log(measured / fitted)|, which limits the influence of outliers in either
+// direction. Samples too far from that line are dropped, and the remaining ones
+// are fitted by least squares with errors relative to the fitted times.
 #include "sheaf/topo/fit.hpp"
 
 #include <algorithm>
@@ -15,20 +15,22 @@
 namespace sheaf::topo {
 namespace {
 
-// In robust deviations of the first line.
+// Samples beyond this number of robust deviations from the first line are
+// dropped.
 constexpr double kCutoff = 4;
-// The median absolute deviation of a normal distribution, inverted.
+// Factor from the median absolute deviation to the standard deviation of a
+// normal distribution.
 constexpr double kMadToDeviation = 1.4826;
-// Errors below are agreement, not noise: nothing is dropped for them.
+// Relative deviations below this value count as agreement, not as noise.
 constexpr double kAgreement = 0.01;
-// The weights follow from the line and the line from the weights.
+// Number of iterations: the weights depend on the line and vice versa.
 constexpr int kRefinements = 5;
 
 struct Line {
   double start_us = 0;
   double us_per_byte = 0;
 
-  // Never 0, also where no bytes meet no latency: it stands in quotients.
+  // Never 0, even for 0 bytes without latency, since it is used as a divisor.
   double at(double bytes) const {
     return std::max(start_us + us_per_byte * bytes, 1e-6);
   }
@@ -53,8 +55,8 @@ std::vector<Sample> median_by_size(const std::vector<Sample>& samples) {
   return medians;
 }
 
-// Through both samples, or, where that would begin below zero, from zero
-// through the second.
+// The line through both samples or, if that has a negative latency, from zero
+// through the second sample.
 Line line_through(const Sample& a, const Sample& b) {
   const double slope = (b.time_us - a.time_us) / (b.bytes - a.bytes);
   const double start = a.time_us - slope * a.bytes;
@@ -113,8 +115,8 @@ struct Moments {
   }
 };
 
-// Least squares with each error taken relative to `line`. The same line where
-// the samples left do not determine a better one.
+// Least squares with errors relative to `line`. Returns `line` unchanged if the
+// samples do not determine a better one.
 Line refined(const std::vector<Sample>& samples, const Line& line) {
   Moments sums;
   for (const Sample& sample : samples) {

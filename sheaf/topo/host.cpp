@@ -24,10 +24,10 @@ using Topology =
 Topology load_topology() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0)
-    throw IoError("hwloc cannot look at this host: init failed");
+    throw IoError("hwloc cannot inspect this host: init failed");
   Topology topology(raw);
   if (hwloc_topology_load(raw) != 0)
-    throw IoError("hwloc cannot look at this host: load failed");
+    throw IoError("hwloc cannot inspect this host: load failed");
   return topology;
 }
 
@@ -43,7 +43,8 @@ Cache cache_of(const Topology& topology, hwloc_obj_type_t type) {
           static_cast<std::int64_t>(first->attr->cache.size)};
 }
 
-// Some virtual machines show neither sockets nor cores; their threads serve.
+// Some virtual machines show neither sockets nor cores; then hardware threads
+// count as cores.
 hwloc_obj_type_t core_type(const Topology& topology) {
   return count(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What this host is, and lists of hosts.
+// Hardware of this host.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@ namespace sheaf::topo {
 
 struct Cache {
   int count = 0;
-  std::int64_t bytes = 0;  // of one; 0: there is none
+  std::int64_t bytes = 0;  // size of one cache; 0: there is none
 };
 
 struct HostInfo {
@@ -27,10 +27,11 @@ struct HostInfo {
   int sockets() const { return static_cast<int>(socket_cores.size()); }
 };
 
-// Asks hwloc. Counts what this process may use, so that a container or a
-// cgroup that allows two cores has two. IoError when hwloc cannot look.
+// Detects the hardware with hwloc. Counts only resources that this process may
+// use: in a container or cgroup limited to two cores, the result is two. Throws
+// IoError if hwloc fails.
 HostInfo detect_host();
 
-std::string processor_name();  // as the system says it, or "unknown"
+std::string processor_name();  // from /proc/cpuinfo, or "unknown"
 
 }  // namespace sheaf::topo

@@ -8,7 +8,7 @@
 namespace sheaf::topo {
 namespace {
 
-// A name as hosts have it; brackets and colons are those of IPv6 addresses.
+// Checks a host name; brackets and colons are allowed for IPv6 addresses.
 void check_name(std::string_view name, const std::string& where) {
   SHEAF_CHECK(!name.empty(), where,
               "a host name is missing; write host or "
@@ -55,8 +55,8 @@ HostSlots parse_line(std::string_view line, const std::string& where) {
     const bool has_value = equals != std::string_view::npos;
     SHEAF_CHECK(has_value && (key == "slots" || key == "max_slots" ||
                               key == "max-slots"),
-                where, "'", items[i], "' is not understood after host '",
-                host.name, "'; write slots=N");
+                where, "'", items[i], "' is not valid after host '", host.name,
+                "'; write slots=N");
     const int slots =
         parse_slots(items[i].substr(equals + 1), host.name, where);
     if (key == "slots") host.slots = slots;

@@ -13,11 +13,12 @@ struct HostSlots {
   bool operator==(const HostSlots&) const = default;
 };
 
-// "a:2,b:2"; one slot where none is said. UsageError names the faulty item.
+// Parses "a:2,b:2"; the default is one slot. Throws UsageError, which names the
+// invalid item.
 std::vector<HostSlots> parse_host_list(std::string_view text);
 
-// One host per line, as "a", "a:2" or "a slots=2"; '#' begins a comment, and
-// max_slots=N is read over. `file` stands in errors, with the line's number.
+// Parses one host per line: "a", "a:2" or "a slots=2". '#' begins a comment,
+// and max_slots=N is ignored. Errors name `file` and the line number.
 std::vector<HostSlots> parse_host_file(std::string_view text,
                                        const std::string& file);
 std::vector<HostSlots> read_host_file(const std::string& path);

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// One JSON object and where it stands, so that every error names the key.
+// A JSON object and its path in the file, so that every error names the key.
 class Reader {
  public:
   Reader(const Json& object, std::string file, std::string path)
@@ -27,13 +27,13 @@ class Reader {
       bool is_known = false;
       for (const std::string_view known : keys) is_known |= known == key;
       check(is_known, name_of_key(key),
-            concat("is not known here; known are ", join(keys, ", ")));
+            concat("is unknown; use one of ", join(keys, ", ")));
     }
   }
 
   void read(const char* key, std::string& value) const {
     if (!object_.contains(key)) return;
-    check(object_[key].is_string(), name_of_key(key), "must be a text");
+    check(object_[key].is_string(), name_of_key(key), "must be a string");
     value = object_[key].get<std::string>();
   }
 
@@ -91,8 +91,8 @@ class Reader {
   }
   void check(bool holds, std::string_view key, std::string_view what) const {
     SHEAF_CHECK(holds, file_, ": ",
-                key.empty() ? "the description" : concat("key '", key, "'"),
-                " ", what);
+                key.empty() ? "the content" : concat("key '", key, "'"), " ",
+                what);
   }
 
   const Json& object_;
@@ -234,13 +234,13 @@ std::string text_of(const Machine& machine) {
       {"reduce_gbs", machine.reduce_gbs},
       {"message_us", machine.message_us},
       {"contention", json_of(machine.contention)}};
-  // A name that is not UTF-8 must not lose the measurement.
+  // A name that is not UTF-8 must not cause the measurement to be lost.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void save_machine(const Machine& machine, const std::string& path) {
   const std::string text = text_of(machine);
-  parse_machine(text, path);  // what could not be read is not written
+  parse_machine(text, path);  // throws instead of writing an invalid file
   write_file_atomically(path, text);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The machine description: machine.json, written by `sheaf bench --fit` and
-// read by the selection of algorithms and by the planner.
+// used by the selection of algorithms and by the planner.
 
 #include <cstdint>
 #include <string>
@@ -17,18 +17,18 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-// Time of one message of that many bytes, in microseconds.
+// Time of one message of `bytes` bytes, in microseconds.
 double message_time_us(const Link& link, double bytes) noexcept;
 
 struct MachineHost {
   std::string name;
   int sockets = 1;
   int cores = 1;
-  std::int64_t memory_bytes = 0;  // 0: not known
+  std::int64_t memory_bytes = 0;  // 0: unknown
   bool operator==(const MachineHost&) const = default;
 };
 
-// Turning n numbers of one type into another takes ns_per_element * n + ns.
+// Casting n elements takes ns_per_element * n + ns nanoseconds.
 struct MachineCast {
   std::string from;  // "f32"
   std::string to;
@@ -41,13 +41,13 @@ struct MachineDevice {
   std::string name;
   std::string kind = "cpu";  // or "cuda"
   std::string host;
-  std::int64_t memory_bytes = 0;     // 0: not known
-  std::vector<MachineCast> casts{};  // by `sheaf bench cast`
+  std::int64_t memory_bytes = 0;     // 0: unknown
+  std::vector<MachineCast> casts{};  // measured by `sheaf bench cast`
   bool operator==(const MachineDevice&) const = default;
 };
 
-// Ranks of a host with a core each share caches and memory: work that goes
-// through `bytes` of memory takes so many times as long while `ranks` do it.
+// Ranks of a host with one core each share caches and memory: work on `bytes`
+// of memory takes `slowdown` times as long while `ranks` ranks do it.
 struct Contention {
   int ranks = 1;
   std::int64_t bytes = 0;
@@ -55,30 +55,29 @@ struct Contention {
   bool operator==(const Contention&) const = default;
 };
 
-// The defaults describe a common server with 10 Gbit/s Ethernet, for use
-// until something is measured.
+// The defaults describe a common server with 10 Gbit/s Ethernet and are used
+// until the machine is measured.
 struct Machine {
   std::string name = "default";
   std::vector<MachineHost> hosts;
   std::vector<MachineDevice> devices;
-  Link shm{0.3, 12};           // a flag, and a copy by one rank of a host
+  Link shm{0.3, 12};           // setting a flag, and a copy by one rank
   double shm_memory_gbs = 40;  // all ranks of a host together
   Link network{30, 1.1};       // between hosts; egress of a whole host
   double reduce_gbs = 16;      // input bytes that one core adds
-  double message_us = 0.5;     // a core busy with sending one message
-  Contention contention{};     // none is known
+  double message_us = 0.5;     // time of a core to send one message
+  Contention contention{};     // default: none
   bool operator==(const Machine&) const = default;
 };
 
-// Reads a description; keys that are missing keep their default. IoError when
-// the file cannot be read; UsageError names the file and the key that is
-// unknown, of the wrong type or out of range.
+// Reads a machine description; missing keys keep their defaults. Throws IoError
+// if the file cannot be read, and UsageError, which names the file and the key,
+// if a key is unknown, of the wrong type or out of range.
 Machine load_machine(const std::string& path);
 Machine parse_machine(std::string_view json, const std::string& path);
 
-// Writes to a temporary name, then renames: a reader sees the old or the new
-// file, never a part of one. IoError names the file; UsageError names a value
-// that load_machine would refuse.
+// Replaces the file atomically. Throws IoError, which names the file, and
+// UsageError, which names the key, if load_machine() would reject a value.
 void save_machine(const Machine& machine, const std::string& path);
 std::string text_of(const Machine& machine);  // as JSON
 

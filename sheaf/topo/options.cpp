@@ -51,7 +51,7 @@ int parse_timeout_ms(std::string_view value) {
       std::chrono::duration_cast<milliseconds>(parse_duration(value));
   SHEAF_CHECK(
       time.count() >= 1 && time.count() <= std::numeric_limits<int>::max(),
-      "option -timeout is '", value, "'; it must lie between 1ms and 596h");
+      "option -timeout is '", value, "'; it must be between 1ms and 596h");
   return static_cast<int>(time.count());
 }
 
@@ -87,16 +87,16 @@ const std::vector<Known>& known_options() {
   return known;
 }
 
-// DDL's two options about GPUs: understood, but there is nothing to do.
+// Rejects the two GPU options of DDL, which have no equivalent in Sheaf.
 void refuse_gpu_options(std::string_view name) {
   SHEAF_CHECK(name != "-dev_sync",
-              "option -dev_sync synchronises a GPU before communication; "
+              "option -dev_sync synchronizes a GPU before communication; "
               "buffers in host memory have no device to wait for, so it has "
-              "no counterpart here: leave it out");
+              "no equivalent here: omit it");
   SHEAF_CHECK(name != "-rebind_iter",
               "option -rebind_iter moves a slow learner to another GPU; a "
               "rank on CPU cores is moved by the system or bound by a rank "
-              "file, so it has no counterpart here: leave it out, and see "
+              "file, so it has no equivalent here: omit it, and see "
               "-dump_iter for the slowest rank");
 }
 
@@ -108,7 +108,7 @@ const Known& find_option(std::string_view name) {
   }
   refuse_gpu_options(name);
   throw UsageError(concat("unknown option '", name, "'",
-                          did_you_mean(name, names), "; known are ",
+                          did_you_mean(name, names), "; use one of ",
                           join(names, ", ")));
 }
 

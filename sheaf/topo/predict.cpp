@@ -1,6 +1,6 @@
-// Ranks are numbered host by host, so that a ring leaves each host once and a
-// tree crosses hosts with one rank of each, while in halving and in all-to-all
-// all ranks of a host send over its egress at once and share it.
+// Ranks are numbered host by host. So a ring leaves each host once, and a tree
+// crosses hosts through one rank of each, while in halving and in all-to-all
+// all ranks of a host share its egress at the same time.
 #include "sheaf/topo/predict.hpp"
 
 #include <algorithm>
@@ -21,9 +21,9 @@ struct Query {
   bool is_one_host() const { return placement.hosts <= 1; }
 };
 
-// A message inside a host: a flag and the handling of a message. It is copied
-// into shared memory and out of it, so that four times its bytes pass the
-// memory that `ranks` ranks share.
+// A message within a host costs setting a flag and handling the message. It is
+// copied into shared memory and out of it, so four times its bytes are
+// transferred by the memory that `ranks` ranks share.
 Flat inner_flat(const Machine& machine, int ranks) {
   const Link link{machine.shm.latency_us + machine.message_us,
                   std::min(machine.shm.bandwidth_gbs,
@@ -31,7 +31,7 @@ Flat inner_flat(const Machine& machine, int ranks) {
   return {ranks, link, machine.reduce_gbs, machine.message_us};
 }
 
-// All ranks on links of one kind; `sharers` ranks use a host's egress at once.
+// All ranks use the same kind of link; `sharers` ranks share a host's egress.
 Flat flat_of(const Query& query, int sharers) {
   const Placement& placement = query.placement;
   if (query.is_one_host()) return inner_flat(query.machine, placement.ranks);
@@ -101,8 +101,8 @@ double tree_of(Collective collective, const Flat& flat, double bytes) {
   }
 }
 
-// A tree over the hosts and a tree in each host. Gathered blocks of a host
-// are a part of what the root receives.
+// A tree over the hosts and a tree within each host. In a gather, the blocks of
+// one host are only a part of the bytes that the root receives.
 double tree_us(const Query& query) {
   const Placement& placement = query.placement;
   const Machine& machine = query.machine;
@@ -131,7 +131,7 @@ double hierarchical_us(const Query& query) {
                             query.machine.reduce_gbs);
 }
 
-// MPI picks among the algorithms by messages.
+// Assumes that MPI selects the best of the message-based algorithms.
 double mpi_us(const Query& query) {
   return std::min({ring_us(query), halving_us(query), tree_us(query)});
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Cost of a collective on a described machine, and the cheapest algorithm.
+// Predicted cost of a collective on a machine, and the cheapest algorithm.
 
 #include <optional>
 
@@ -7,33 +7,34 @@
 
 namespace sheaf::topo {
 
-// Where the ranks of a group are. Hosts may have unlike numbers of ranks.
+// Placement of the ranks of a group. Hosts may have different numbers of ranks.
 struct Placement {
   int ranks = 1;
   int hosts = 1;
   int ranks_per_host = 1;    // the largest number on one host
-  std::optional<Dims> dims;  // declared tiers; else {ranks_per_host, hosts}
+  std::optional<Dims> dims;  // declared tiers; default {ranks_per_host, hosts}
 };
 
-// The first dimension is the ranks per host.
+// The first dimension is the number of ranks per host.
 Placement placement_of(const Dims& dims);
 
 inline constexpr double kSegmentBytes = 1 << 20;
 
-// The cost in microseconds; infinity where the algorithm does not do that
-// collective or cannot serve the placement. kAuto costs what the cheapest
-// does. `bytes` as S in cost.hpp.
+// The cost in microseconds; infinity if the algorithm does not support the
+// collective or the placement. kAuto gives the cost of the cheapest algorithm.
+// `bytes` is S of cost.hpp.
 double predict_us(Collective collective, Algorithm algorithm,
                   const Machine& machine, const Placement& placement,
                   double bytes);
 
-// The algorithm with the smallest predict_us; never kAuto. Of equals the
-// first in the order of the enum wins, so that all ranks choose the same.
+// The algorithm with the smallest predict_us(); never kAuto. Ties are resolved
+// in enum order, so that all ranks choose the same algorithm.
 Algorithm cheapest(Collective collective, const Machine& machine,
                    const Placement& placement, double bytes);
 
-// What no all-reduce can beat on this machine: the larger of the hosts'
-// egress, 2(H-1)/H S/G for H hosts, and of the memory of the fullest host.
+// Lower bound for any all-reduce on this machine: the maximum of the bounds by
+// the hosts' egress, 2(H-1)/H S/G for H hosts, and by the memory of the host
+// with the most ranks.
 double all_reduce_bound_us(const Machine& machine, const Placement& placement,
                            double bytes);
 

@@ -34,7 +34,7 @@ CoreRange parse_range(std::string_view text, int socket) {
   return {socket, first, last};
 }
 
-// In "1:0,2" the 2 is of socket 1, too; ';' ends a socket's list.
+// In "1:0,2" both cores are of socket 1; ';' ends the list of a socket.
 std::vector<CoreRange> parse_slots(std::string_view text) {
   std::vector<CoreRange> slots;
   for (const std::string_view part : split(text, ';')) {
@@ -51,7 +51,7 @@ std::vector<CoreRange> parse_slots(std::string_view text) {
   return slots;
 }
 
-// Takes "word" and what blanks follow from the front of `text`.
+// Removes `word` and the blanks after it from the front of `text`.
 bool take(std::string_view& text, std::string_view word) {
   if (text.substr(0, word.size()) != word) return false;
   text = trim(text.substr(word.size()));
@@ -79,15 +79,14 @@ RankEntry parse_entry(std::string_view text, int line) {
   if (entry.host[0] == '+')
     SHEAF_CHECK(
         entry.host.substr(0, 2) == "+n" && parse_count(entry.host.substr(2)),
-        "relative host '", entry.host,
-        "' is not understood; write +n0, +n1 ...");
+        "relative host '", entry.host, "' is not valid; write +n0, +n1 ...");
   SHEAF_CHECK(take(text, "slot"), "the cores of rank ", rank, " are missing; ",
               kForm);
-  take(text, "s");  // "slots" means the same
+  take(text, "s");  // "slots" is equivalent
   SHEAF_CHECK(take(text, "="), "'=' is missing after slot; ", kForm);
   SHEAF_CHECK(!text.empty(),
               "the list of cores after slot= is empty; write "
-              "such as 0-3");
+              "for example 0-3");
   entry.slots = parse_slots(text);
   return entry;
 }
@@ -129,7 +128,7 @@ RankFile read_rankfile(const std::string& path) {
 std::string text_of(const std::vector<CoreRange>& slots) {
   std::string text;
   for (const CoreRange& range : slots) {
-    // Open MPI 4.1 reads what follows a socket's list only after ';'.
+    // After the list of a socket, Open MPI 4.1 requires ';'.
     if (!text.empty()) text += ';';
     if (range.socket != CoreRange::kWholeHost)
       text += concat(range.socket, ":");

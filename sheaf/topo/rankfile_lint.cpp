@@ -63,7 +63,7 @@ class Linter {
       check_cores(entry, *host);
     else if (!context_.hosts.empty())
       report(RankFault::kUnknownHost, entry.line, "unknown host '", entry.host,
-             "'; known are ", host_names(),
+             "'; use one of ", host_names(),
              entry.host.starts_with('+')
                  ? concat(" (+n0 to +n", context_.hosts.size() - 1, ")")
                  : "");
@@ -89,7 +89,7 @@ class Linter {
     const bool is_whole = range.socket == CoreRange::kWholeHost;
     const int cores =
         is_whole ? total_cores(host) : host.socket_cores[range.socket];
-    if (range.last < cores) return;  // kAllCores, too
+    if (range.last < cores) return;  // also true for kAllCores
     report(RankFault::kNoSuchCore, entry.line, "rank ", entry.rank,
            ": there is no core ", std::max(range.first, cores),
            is_whole ? "" : concat(" in socket ", range.socket), " of host ",
@@ -108,8 +108,7 @@ class Linter {
     }
   }
 
-  // How many ranks there should be; wider than an int, as a file may name
-  // any rank.
+  // Expected number of ranks; wider than int, since a file may name any rank.
   std::int64_t expected_ranks(const std::set<std::int64_t>& present) const {
     if (context_.ranks) return *context_.ranks;
     if (context_.dims) return context_.dims->product();
@@ -139,7 +138,7 @@ class Linter {
     report_gap(next, expected, expected);
   }
 
-  // Ranks `first` up to but without `end` have no line.
+  // Reports that ranks [first, end) have no line.
   void report_gap(std::int64_t first, std::int64_t end, std::int64_t expected) {
     if (first >= end) return;
     const int line = std::max(file_.lines, 1);

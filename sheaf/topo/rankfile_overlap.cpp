@@ -9,7 +9,8 @@
 namespace sheaf::topo {
 namespace {
 
-// Cores of the whole host where its shape is known, else of one socket.
+// A range of cores, numbered over the whole host if its shape is known,
+// otherwise within one socket.
 struct Span {
   int socket;
   long first;

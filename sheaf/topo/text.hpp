@@ -1,5 +1,5 @@
 #pragma once
-// What this layer's parsers need beside base's text helpers.
+// String utilities for the parsers of this layer.
 
 #include <optional>
 #include <string_view>
@@ -7,11 +7,11 @@
 
 namespace sheaf::topo {
 
-// The words between white space.
+// Splits at white space.
 std::vector<std::string_view> words(std::string_view text);
 
-// A number >= 0 made of digits only; nothing when it is anything else or
-// does not fit an int.
+// Parses a number >= 0 made of digits only; nullopt for anything else, or if it
+// does not fit into an int.
 std::optional<int> parse_count(std::string_view text) noexcept;
 
 }  // namespace sheaf::topo

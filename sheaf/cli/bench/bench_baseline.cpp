@@ -12,7 +12,8 @@
 namespace sheaf::cli {
 namespace {
 
-// A new folder that rank 0 makes, tells the others, and removes at the end.
+// A temporary folder for the rendezvous of all ranks. Rank 0 creates it,
+// broadcasts its path, and removes it in the destructor.
 class MeetingPlace {
  public:
   explicit MeetingPlace(const comm::Group& group) : group_(group) {
@@ -36,7 +37,7 @@ class MeetingPlace {
     const auto folder = std::filesystem::temp_directory_path();
     path_ = (folder / "sheaf-bench-XXXXXX").string();
     if (!::mkdtemp(path_.data()))
-      throw IoError(concat("cannot make a folder in '", folder.string(),
+      throw IoError(concat("cannot create a folder in '", folder.string(),
                            "': ", ::strerrordesc_np(errno)));
   }
 
@@ -56,7 +57,7 @@ std::unique_ptr<comm::BaselineLibrary> join_gloo(const comm::Group& group,
                                 .size = group.size(),
                                 .folder = place.path(),
                                 .interface = is_one_host ? "lo" : interface});
-  comm::barrier(group).wait();  // all have met: the folder may go
+  comm::barrier(group).wait();  // all have joined: the folder can be removed
   return library;
 }
 

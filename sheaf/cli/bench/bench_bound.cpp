@@ -7,7 +7,8 @@ namespace {
 
 using comm::Operation;
 
-// Bytes through the memory of a host with p of the P ranks, over S.
+// Bytes that pass through the memory of a host with p of the P ranks, divided
+// by the size S.
 double memory_share(Operation operation, double p, double P) {
   switch (operation) {
     case Operation::kBroadcast:
@@ -27,7 +28,8 @@ double memory_share(Operation operation, double p, double P) {
   }
 }
 
-// Bytes through the busier direction of a host's network, over S.
+// Bytes that pass through the busier direction of a host's network, divided by
+// the size S.
 double network_share(Operation operation, double p, double P) {
   switch (operation) {
     case Operation::kBroadcast:

@@ -14,8 +14,9 @@ using comm::Operation;
 constexpr std::size_t kChunk = 4096;  // elements compared at a time
 constexpr int kPoison = 0x5a;
 
-// Small whole numbers: bf16 holds those up to 256, which sums of 192 ranks do
-// not exceed, and products stay below f16's limit.
+// Small integers, so that results are exact: bf16 represents integers up to
+// 256, which sums over 192 ranks do not exceed, and products stay below the
+// limit of f16.
 unsigned small_number(const comm::BaselineCall& call, int rank,
                       std::size_t index) {
   const std::uint64_t mixed =
@@ -45,8 +46,8 @@ void fill(const comm::BaselineCall& call, int rank, std::size_t first,
     to[i] = element_of<T>(small_number(call, rank, first + i));
 }
 
-// A run of the result: the elements from `first` on of these ranks' inputs,
-// reduced when there are several.
+// A range of the result: `count` elements of these ranks' inputs, starting at
+// `first`, reduced if there are several ranks.
 struct Expected {
   std::size_t count;
   std::size_t first;
@@ -59,7 +60,7 @@ std::vector<int> all_ranks(int ranks) {
   return result;
 }
 
-// One run per rank, as they follow each other in the result.
+// One range per rank, in the order of the result.
 std::vector<Expected> expected_blocks(const Shape& shape, std::size_t first) {
   std::vector<Expected> runs;
   for (int rank = 0; rank < shape.ranks; ++rank)
@@ -98,7 +99,7 @@ std::vector<Expected> expected_of(const Shape& shape) {
   }
 }
 
-// Makes the elements `first` .. `first + count` of what is expected.
+// Computes elements of an expected range.
 class Reference {
  public:
   Reference(const Shape& shape, const Expected& expected)

@@ -6,14 +6,14 @@
 
 namespace sheaf::cli {
 
-// Elements `first` .. `first + count` of the input of `rank`.
+// Writes `count` elements of the input of `rank`, starting at element `first`.
 void fill_exact(const comm::BaselineCall& call, int rank, std::size_t first,
                 std::size_t count, void* elements);
 
-// Makes `slot` ready for a call whose result count_wrong() will look at.
+// Fills `slot` with the input of a call whose result count_wrong() checks.
 void prepare_slot(const Shape& shape, std::byte* slot);
 
-// How many elements of this rank's result are not what they must be.
+// The number of wrong elements in this rank's result.
 std::size_t count_wrong(const Shape& shape, const void* result);
 
 }  // namespace sheaf::cli

@@ -1,5 +1,5 @@
 #pragma once
-// The figures of a row, each with the key that programs know it by.
+// The values of a row with their keys, for machine-readable output.
 
 #include <string>
 #include <vector>
@@ -20,12 +20,12 @@ class Fields {
   std::vector<Cell> cells_;
 };
 
-// All of a row, compared with `rival`; with none its fields are empty. The
-// keys are the same for all rows.
+// All values of a row, compared with `rival`; if it is null, the `versus`
+// fields are empty. The keys are the same for all rows.
 Fields fields_of(const BenchRow& row, const RowContext& context,
                  const Rival* rival);
 
-// Where something does not apply the cell is empty.
+// Cells that do not apply are empty.
 Cell algbw_cell(const BenchRow& row);  // GB/s
 Cell busbw_cell(const BenchRow& row);  // GB/s
 Cell bound_cell(const BenchRow& row);  // fraction of the bound

@@ -1,4 +1,4 @@
-// sheaf bench --fit: measures a machine and writes its description.
+// sheaf bench --fit: measures a machine and writes machine.json.
 
 #include <array>
 #include <iostream>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kNameBytes = 64;
 
-// What a host tells about itself; travels as bytes.
+// The properties of a host, gathered as bytes.
 struct HostCard {
   std::array<char, kNameBytes> name{};
   std::int32_t sockets = 1;
@@ -87,7 +87,7 @@ class Fitter {
     table_.add_row({part, us, gbs, {}, {}, {}});
   }
 
-  // Every host measures; the first host's figures are written.
+  // Every host measures; the results of the first host are written.
   void fit_host(const comm::Group& host) {
     if (host.size() > 1) fit_shared_memory(host);
     machine_.shm_memory_gbs = probe_memory_gbs(host);
@@ -101,14 +101,14 @@ class Fitter {
     const comm::Group pair = host.new_group({0, 1});
     if (pair.is_member()) {
       topo::LinkFit fit = topo::fit_link(probe_shared_memory(pair));
-      fit.link.latency_us /= 2;  // a broadcast meets twice
+      fit.link.latency_us /= 2;  // a broadcast synchronizes twice
       machine_.shm = fit.link;
       add_fit("shared memory", fit);
     }
     comm::barrier(host).wait();
   }
 
-  // The first host with each of the others, one after the other.
+  // Measures the first host with each of the others in turn.
   void fit_network(const comm::Group& firsts) {
     std::vector<topo::Sample> samples;
     std::vector<double> streams;
@@ -125,14 +125,14 @@ class Fitter {
     if (firsts.rank() == 0) take_network(samples, streams);
   }
 
-  // Collectives send and receive at once, so that the stream's bandwidth
-  // counts, and of several links the median.
+  // Collectives send and receive at the same time, so the bandwidth is that of
+  // the bidirectional stream; the median over all links.
   void take_network(const std::vector<topo::Sample>& samples,
                     const std::vector<double>& streams) {
     const topo::LinkFit fit = topo::fit_link(samples);
     machine_.network = {fit.link.latency_us, median(streams)};
-    add_fit("network, one way", fit);
-    add_value("network, both ways", {}, machine_.network.bandwidth_gbs);
+    add_fit("network, unidirectional", fit);
+    add_value("network, bidirectional", {}, machine_.network.bandwidth_gbs);
     add_value("message", machine_.message_us, {});
   }
 

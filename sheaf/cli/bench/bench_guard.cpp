@@ -1,5 +1,5 @@
-// What the comparison of fingerprints costs: an all-reduce of 8 bytes with it
-// and without it, in turns.
+// Measures the cost of comparing fingerprints: an all-reduce of 8 bytes with
+// and without the comparison, interleaved.
 
 #include <iostream>
 
@@ -19,8 +19,9 @@ Contestant contestant(const comm::Group& group,
                       const comm::SharedArray<float>& data, bool has_guard) {
   return {.run =
               [&group, data, has_guard](std::size_t) {
-                // All ranks switch at the same call: before any of them is in
-                // the first all-reduce of a block, all are past the barrier.
+                // All ranks switch at the same call: a block begins with a
+                // barrier, so no rank is in the first all-reduce before all
+                // have passed it.
                 group.core().runtime().set_guard(has_guard);
                 comm::all_reduce(group, data).wait();
               },

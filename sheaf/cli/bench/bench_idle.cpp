@@ -1,5 +1,5 @@
-// What waiting costs. The last rank sleeps for a second before a barrier; the
-// processor time that the others use until it comes is printed.
+// Measures the cost of waiting. The last rank sleeps for a second before a
+// barrier; the CPU time that the others use until it arrives is printed.
 
 #include <sys/resource.h>
 
@@ -20,7 +20,7 @@ double milliseconds(const timeval& time) {
          static_cast<double>(time.tv_usec) / 1e3;
 }
 
-// Of all threads of this process, in the program and in the system.
+// User and system CPU time of all threads of this process.
 double processor_ms() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -34,7 +34,7 @@ struct Wait {
 
 std::vector<Wait> measure(const comm::Group& group,
                           const std::function<void()>& barrier) {
-  for (int i = 0; i < 3; ++i) barrier();  // connections and pages are there
+  for (int i = 0; i < 3; ++i) barrier();  // warm up connections and pages
   const auto start = std::chrono::steady_clock::now();
   const double before = processor_ms();
   if (group.rank() == group.size() - 1) std::this_thread::sleep_for(kLate);
@@ -50,7 +50,7 @@ std::vector<Wait> measure(const comm::Group& group,
   return waits;
 }
 
-// The ranks that waited; the last one slept, and is left out.
+// Adds the ranks that waited; the last rank, which slept, is omitted.
 void add_rows(Table& table, const std::string& library,
               const std::vector<Wait>& waits) {
   for (std::size_t rank = 0; rank + 1 < waits.size(); ++rank)

@@ -13,44 +13,51 @@ constexpr const char* kBenchFooter =
     "  sheaf bench allreduce -n 4 -b 64M -e 64M --buffer plain --json\n"
     "  sheaf bench --fit machine.json\n"
     "  sheaf bench idle -n 2 --versus mpi\n"
-    "docs/performance.md says how every column is derived. Under mpirun the\n"
-    "command is a rank itself and starts none.";
+    "docs/reference/bench.md explains how every column is derived. Under "
+    "mpirun\n"
+    "the command runs as one rank and does not start others.";
 
 void add_sizes(CLI::App& command, BenchArgs& args) {
-  command.add_option("what", args.what, "One of " + bench_subjects());
+  command.add_option("what", args.what,
+                     "Benchmark to run: " + bench_subjects());
   command.add_option("-b,--begin", args.begin, "Smallest size, such as 8")
       ->capture_default_str();
   command.add_option("-e,--end", args.end, "Largest size, such as 128M")
       ->capture_default_str();
-  command.add_option("-f,--factor", args.factor, "From one size to the next")
+  command
+      .add_option("-f,--factor", args.factor,
+                  "Ratio of one size to the previous one")
       ->capture_default_str();
   command.add_option("--dtype", args.dtype, "Element type")
       ->capture_default_str();
-  command.add_option("--op", args.op, "Reduction")->capture_default_str();
+  command.add_option("--op", args.op, "Reduction operation")
+      ->capture_default_str();
   command.add_option("--root", args.root, "Root of rooted operations")
       ->capture_default_str();
   command
       .add_option("--buffer", args.buffer,
-                  "arena (shared memory of Sheaf) or plain (malloc)")
+                  "arena (Sheaf's shared memory) or plain (malloc)")
       ->capture_default_str();
   command.add_flag("--in-place,!--out-of-place", args.in_place,
-                   "One buffer for input and output, or two");
+                   "Use one buffer for input and output, or two");
 }
 
 void add_method(CLI::App& command, BenchArgs& args) {
   command.add_option("--warmup", args.warmup, "Untimed iterations")
       ->capture_default_str();
   command.add_option("--iterations", args.iterations,
-                     "Iterations of a block; else what fits 0.2 s, at most "
-                     "1000");
+                     "Iterations per block (default: as many as fit in 0.2 s, "
+                     "at most 1000)");
   command.add_option("--blocks", args.blocks,
-                     "Blocks of iterations; else what fits 0.2 s, 11 to 101");
+                     "Number of blocks (default: as many as fit in 0.2 s, 11 "
+                     "to 101)");
   command.add_option("--rotate", args.rotate,
-                     "Buffers used in turn; else so many that they exceed the "
-                     "cache; 1: warm cache");
+                     "Number of buffers to cycle through (default: enough to "
+                     "exceed the cache); 1: warm cache");
   command.add_flag("--check,!--no-check", args.check,
-                   "Compare results bit by bit");
-  command.add_option("--algorithm", args.algorithm, "Algorithm to force");
+                   "Check results bit by bit");
+  command.add_option("--algorithm", args.algorithm,
+                     "Algorithm to use instead of the automatic choice");
   command.add_option("--mode", args.mode, "DDL's mode, such as r or b:2x2");
   command.add_option("--versus", args.versus,
                      "Compare with mpi, gloo, or mpi,gloo");
@@ -58,17 +65,18 @@ void add_method(CLI::App& command, BenchArgs& args) {
 
 void add_machine_and_output(CLI::App& command, BenchArgs& args) {
   command.add_option("--machine", args.machine,
-                     "Description of the machine, for bounds and algorithms");
+                     "machine.json, for bounds and the choice of algorithms");
   command.add_option("--link", args.link,
-                     "Speed of a host's network, such as 1gbit, for bounds");
+                     "Network speed of a host, such as 1gbit, for bounds");
   command.add_option("--interface", args.interface,
                      "Network interface between hosts, such as eth0");
   command.add_option("--fit", args.fit,
-                     "Measure the machine and write its description here");
+                     "Measure the machine and write the result to this "
+                     "machine.json");
   command.add_option("--record", args.record,
                      "Append rows, with machine and command, to this file");
-  command.add_flag("--json", args.json, "One JSON object per row");
-  command.add_flag("--csv", args.csv, "Comma-separated values");
+  command.add_flag("--json", args.json, "Print one JSON object per row");
+  command.add_flag("--csv", args.csv, "Print comma-separated values");
   command.add_option("--progress-place", args.progress)->group("");
   command.add_option("--command-line", args.command_line)->group("");
 }

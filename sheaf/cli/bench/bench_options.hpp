@@ -18,8 +18,8 @@ struct BenchArguments {
 // `arguments` must outlive the command.
 void add_bench_options(CLI::App& command, BenchArguments& arguments);
 
-// The words that give the options that were given, again; those that only
-// concern the start of ranks on request.
+// The command-line arguments that reproduce the given options; the options that
+// only concern the launch of ranks are included on request.
 std::vector<std::string> bench_words(const CLI::App& command,
                                      bool with_launch_options);
 

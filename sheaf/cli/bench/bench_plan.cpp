@@ -35,7 +35,8 @@ constexpr std::array kSubjects{
     Named{"idle", Subject::kIdle, Operation::kBarrier},
     Named{"guard", Subject::kGuard, Operation::kAllReduce}};
 
-// "all_reduce", "all-reduce" and "AllReduce" mean allreduce.
+// Normalizes a name: "all_reduce", "all-reduce" and "AllReduce" become
+// "allreduce".
 std::string plain_name(std::string_view text) {
   std::string name;
   for (const char letter : text)
@@ -94,7 +95,7 @@ topo::Machine read_machine(const BenchArgs& args,
 }
 
 void check_numbers(const BenchArgs& args) {
-  SHEAF_CHECK(args.root >= 0, "--root is ", args.root, "; ranks begin with 0");
+  SHEAF_CHECK(args.root >= 0, "--root is ", args.root, "; ranks start at 0");
   SHEAF_CHECK(args.warmup >= 0, "--warmup is ", args.warmup,
               "; it cannot be negative");
   SHEAF_CHECK(args.blocks >= 0 && args.iterations >= 0, "--blocks is ",
@@ -105,18 +106,18 @@ void check_numbers(const BenchArgs& args) {
   SHEAF_CHECK(args.buffer == "arena" || args.buffer == "plain", "--buffer is '",
               args.buffer, "'; use arena or plain");
   SHEAF_CHECK(!args.json || !args.csv,
-              "--json and --csv exclude each other; choose one");
+              "--json and --csv are mutually exclusive; choose one");
 }
 
 void plan_subject(const BenchArgs& args, BenchPlan& plan) {
   if (!args.fit.empty()) {
     SHEAF_CHECK(args.what.empty(), "--fit measures the machine, not '",
-                args.what, "'; leave one of them out");
+                args.what, "'; omit one of them");
     plan.subject = Subject::kFit;
     plan.name = "fit";
     return;
   }
-  SHEAF_CHECK(!args.what.empty(), "what is to be measured? choose one of ",
+  SHEAF_CHECK(!args.what.empty(), "choose what to measure: one of ",
               bench_subjects(), ", or --fit FILE");
   const Named& subject = find_subject(args.what);
   plan.subject = subject.subject;
@@ -138,7 +139,7 @@ std::vector<std::uint64_t> sweep_sizes(std::uint64_t begin, std::uint64_t end,
               end, " bytes; -b must be at least 1 and not above -e");
   SHEAF_CHECK(factor > 1, "-f is ", factor, "; it must be greater than 1");
   std::vector<std::uint64_t> sizes;
-  // A small factor needs the fractions to get on at all.
+  // Kept as a fraction: with a small factor, a rounded size would not grow.
   auto size = static_cast<double>(begin);
   while (size < static_cast<double>(end)) {
     const auto whole = static_cast<std::uint64_t>(size);

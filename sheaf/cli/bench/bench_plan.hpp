@@ -1,6 +1,5 @@
 #pragma once
-// What `sheaf bench` is asked to do: the words of the command line, and what
-// they mean.
+// The request to `sheaf bench`: the command-line options and their parsed form.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +15,7 @@ namespace sheaf::cli {
 
 enum class Subject { kCollective, kIdle, kGuard, kFit };
 
-// As given; the defaults are those that the help shows.
+// The options as given; the initializers are the defaults shown in the help.
 struct BenchArgs {
   std::string what{};
   std::string begin = "8";
@@ -42,9 +41,9 @@ struct BenchArgs {
   std::string record{};
   bool json = false;
   bool csv = false;
-  // From the process that started the ranks.
-  std::string progress{};      // "out:80" or "err:80": where, and how wide
-  std::string command_line{};  // what the user has typed
+  // Set by the process that started the ranks.
+  std::string progress{};      // "out:80" or "err:80": stream and width
+  std::string command_line{};  // as typed by the user
 };
 
 struct BenchPlan {
@@ -58,23 +57,23 @@ struct BenchPlan {
   bool in_arena = true;
   std::vector<std::string> versus;  // "mpi", "gloo"
   topo::Options options;            // for comm::init
-  topo::Machine machine;            // that bounds are computed from
+  topo::Machine machine;            // for the lower bounds
   TableFormat format = TableFormat::kText;
 };
 
-// UsageError names the option, what was given, and what is allowed; IoError
-// when the machine description cannot be read.
+// Throws UsageError with the option, its value and the allowed values, or
+// IoError if machine.json cannot be read.
 BenchPlan plan_bench(const BenchArgs& args);
 
-// "allreduce", "idle" ...: what can be measured.
+// The benchmarks, as a list: "allreduce, broadcast, ...".
 std::string bench_subjects();
 
-// From `begin` to `end`, each `factor` times the one before; `end` is always
-// the last.
+// Sizes from `begin` to `end`, each `factor` times the previous one; `end` is
+// always the last.
 std::vector<std::uint64_t> sweep_sizes(std::uint64_t begin, std::uint64_t end,
                                        double factor);
 
-// "1gbit", "10Gbit/s", "800mbit": GB/s.
+// Converts "1gbit", "10Gbit/s" or "800mbit" to GB/s.
 double parse_link_gbs(const std::string& text);
 
 }  // namespace sheaf::cli

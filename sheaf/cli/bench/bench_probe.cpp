@@ -24,14 +24,14 @@ constexpr RaceOptions kRace{.blocks = 7, .iterations = 0, .seconds = 0.1};
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Microseconds of one `run`, the median of some blocks.
+// Microseconds per call of `run`, the median over blocks.
 double time_us(const comm::Group& group, std::function<void()> run) {
   const std::vector<Contestant> one{
       {.run = [&](std::size_t) { run(); }, .warmup = 2}};
   return race(group, one, kRace)[0].us.median;
 }
 
-// From a few bytes to the largest, eight times more each time.
+// From 512 bytes up to at most kLargest, each four times the previous one.
 std::vector<std::size_t> probe_sizes() {
   std::vector<std::size_t> sizes;
   for (std::size_t size = 512; size <= kLargest; size *= 4)
@@ -43,7 +43,7 @@ comm::Buffer part(void* data, std::size_t bytes) {
   return {data, bytes, DType::kU8};
 }
 
-// Adds numbers to as many others.
+// Adds one array of floats to another.
 class Adder {
  public:
   explicit Adder(std::size_t bytes)

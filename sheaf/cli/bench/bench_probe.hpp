@@ -1,5 +1,5 @@
 #pragma once
-// Measurements of a machine's parts, which `sheaf bench --fit` fits.
+// Measurements of the memory, cores and network, for `sheaf bench --fit`.
 
 #include <vector>
 
@@ -9,30 +9,31 @@
 
 namespace sheaf::cli {
 
-// All ranks of the group call each of these and get the same result.
+// All ranks of the group must call each function; all get the same result.
 
-// Broadcasts between two ranks of a host by way of the arena: a copy of the
-// whole buffer by one rank, and two meetings of both.
+// Broadcasts between two ranks of a host through the arena: one rank copies the
+// whole buffer, and the ranks synchronize twice.
 std::vector<topo::Sample> probe_shared_memory(const comm::Group& pair);
 
-// Bytes read and written by all ranks of a host that copy at once, in GB/s.
+// Bytes read and written while all ranks of a host copy at the same time, in
+// GB/s.
 double probe_memory_gbs(const comm::Group& host);
 
-// Input bytes that one core adds, in GB/s; measured by the first rank.
+// Input bytes that one core reduces, in GB/s; measured by the first rank.
 double probe_reduce_gbs(const comm::Group& host);
 
-// Additions in a hundred megabytes by the first rank alone against those by as
-// many ranks of the host as it has cores, in turns, where nothing else
-// disturbs.
+// Slowdown of additions over about 100 MB when as many ranks run them as the
+// host has cores, compared with the first rank alone. Both are interleaved,
+// and the fastest block of each counts.
 topo::Contention probe_contention(const comm::Group& host);
 
-// Messages there and back between the first two ranks; half the time of both.
+// Half the round-trip time of messages between the two ranks, by size.
 std::vector<topo::Sample> probe_network(const comm::Group& pair);
 
-// Both ranks send and receive at once: what goes one way, in GB/s.
+// Bandwidth in one direction while both ranks send and receive, in GB/s.
 double probe_stream_gbs(const comm::Group& pair);
 
-// Time that a core is busy with handing over one small message.
+// Time that a core spends on starting the send of one small message.
 double probe_message_us(const comm::Group& pair);
 
 }  // namespace sheaf::cli

@@ -21,7 +21,7 @@ int iterations_for(const RaceOptions& options, double trial_us) {
                                      1.0, kMaxIterations * 1.0));
 }
 
-// More where blocks are short: a block that was disturbed counts for less.
+// More blocks if they are short, so that a disturbed block has less weight.
 int blocks_for(const RaceOptions& options, double block_us) {
   if (options.blocks > 0) return options.blocks;
   return static_cast<int>(
@@ -47,8 +47,8 @@ class Runner {
       contestant_.run(done_++);
   }
 
-  // The time of one iteration on the slowest rank, of some that take long
-  // enough to tell; the same on all ranks.
+  // The time of one iteration on the slowest rank, measured over enough
+  // iterations to be reliable; the same on all ranks.
   double trial() {
     for (int iterations = 1;; iterations *= 2) {
       const double one = largest(group_, {block(iterations)})[0];

@@ -71,7 +71,7 @@ const std::string& current_commit() {
 
 void check_appendable(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code ignored;  // opening the file tells what matters
+  std::error_code ignored;  // opening the file reports the error
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   append_text(path, "");
 }

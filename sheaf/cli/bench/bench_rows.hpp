@@ -23,11 +23,11 @@ struct BenchRow {
   std::string algorithm;
   Timing timing;
   std::optional<std::int64_t> wrong;  // none: not checked
-  double bound_us = 0;                // 0: there is none
+  double bound_us = 0;                // 0: no bound
   std::vector<Rival> rivals;
 };
 
-// What is the same for all rows.
+// The values that all rows share.
 struct RowContext {
   BenchPlan plan;
   int ranks = 1;
@@ -42,8 +42,8 @@ class RowPrinter {
  public:
   explicit RowPrinter(const RowContext& context);
 
-  // Prints it and appends it to the record. Text has one line per row; for
-  // programs there is one row per rival, or one without.
+  // Prints the row and appends it to the record. Text output has one line per
+  // row; CSV, JSON and the record have one per rival, or one without rivals.
   void print(const BenchRow& row);
 
  private:
@@ -51,7 +51,7 @@ class RowPrinter {
   void print_fields(const Fields& fields);
 
   RowContext context_;
-  std::optional<Table> table_;  // once there is a row
+  std::optional<Table> table_;  // set by the first row
 };
 
 }  // namespace sheaf::cli

@@ -1,5 +1,5 @@
 #pragma once
-// The measurements, as every rank runs them. Rank 0 prints.
+// The measurements. All ranks must call them; rank 0 prints the results.
 
 #include "sheaf/cli/bench/bench_plan.hpp"
 #include "sheaf/comm/group/group.hpp"
@@ -13,25 +13,26 @@ struct BenchJob {
   BenchPlan plan;
 };
 
-// What is left to do after the world has ended, so that a failure of one rank
-// does not look like its death to the others; may be empty.
+// Work to do after the world has been destroyed, so that the other ranks do not
+// treat an exception of one rank as its death; may be empty.
 using Ending = std::function<void()>;
 
-// A collective over all sizes, with those it is compared with. The ending
-// throws InternalError on rank 0 when results of ours were wrong.
+// Measures a collective over all sizes, with the libraries to compare. The
+// ending throws InternalError on rank 0 if Sheaf's results were wrong.
 Ending run_sweep(const comm::Group& group, const BenchJob& job);
 
-// One rank comes a second late to a barrier: the processor time of the others.
+// Measures the CPU time of ranks that wait one second in a barrier.
 Ending run_idle(const comm::Group& group, const BenchJob& job);
 
-// A small all-reduce with and without the comparison of fingerprints.
+// Measures a small all-reduce with and without the comparison of fingerprints.
 Ending run_guard(const comm::Group& group, const BenchJob& job);
 
-// Measures memory, processor and network, and writes the description of the
-// machine to `args.fit`.
+// Measures memory, processor and network, and writes machine.json to
+// `args.fit`.
 Ending run_fit(const comm::Group& group, const BenchJob& job);
 
-// The library called `name`, joined by all ranks of the world.
+// Initializes the library `name` ("mpi" or "gloo"). All ranks of the world must
+// call it.
 std::unique_ptr<comm::BaselineLibrary> join_baseline(
     const comm::Group& group, const std::string& name,
     const std::string& interface);

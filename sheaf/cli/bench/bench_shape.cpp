@@ -16,7 +16,8 @@ bool can_be_in_place(Operation operation) {
   return operation != Operation::kAllToAll && operation != Operation::kSend;
 }
 
-// Elements that this rank gives and gets, out of `block` and of all blocks.
+// Sets the number of input and output elements of this rank: one block, or the
+// blocks of all ranks.
 void set_counts(Shape& shape) {
   const std::size_t block = shape.call.count;
   const std::size_t all = block * static_cast<std::size_t>(shape.ranks);

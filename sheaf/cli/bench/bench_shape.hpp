@@ -1,5 +1,5 @@
 #pragma once
-// One call of a sweep: how many elements, and where input and output lie.
+// One call of a sweep: its element count and the layout of input and output.
 
 #include <cstddef>
 #include <vector>
@@ -15,19 +15,20 @@ struct ShapeRequest {
   DType dtype = DType::kF32;
   comm::ReduceOp op = comm::ReduceOp::kSum;
   int root = 0;
-  bool in_place = true;   // where the operation can be
-  std::size_t bytes = 0;  // S: see docs/performance.md, "size"
+  bool in_place = true;   // ignored if the operation cannot be in place
+  std::size_t bytes = 0;  // S: see docs/reference/bench.md, "size"
   int rank = 0;
   int ranks = 1;
 };
 
-// A slot is the memory of one call: input and output, or both in one.
+// A slot is the memory of one call: separate input and output, or one buffer
+// for both.
 struct Shape {
   comm::BaselineCall call;
   int rank = 0;
   int ranks = 1;
   std::size_t size_bytes = 0;  // after rounding to whole blocks
-  // In elements, from the start of the slot.
+  // Offsets and counts in elements, from the start of the slot.
   std::size_t input_at = 0;
   std::size_t input_count = 0;
   std::size_t output_at = 0;
@@ -40,10 +41,10 @@ struct Shape {
 
 Shape make_shape(const ShapeRequest& request);
 
-// busbw = algbw times this.
+// The factor in busbw = factor * algbw.
 double bus_factor(comm::Operation operation, int ranks);
 
-// The call once, by Sheaf.
+// Runs the call once with Sheaf.
 void run_ours(const comm::Group& group, const Shape& shape, std::byte* slot,
               const comm::CollectiveOptions& options);
 

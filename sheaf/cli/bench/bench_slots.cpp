@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kMaxSlots = 1024;
-constexpr std::size_t kMaxWorkingSet = std::size_t{256} << 20;  // of a host
+constexpr std::size_t kMaxWorkingSet = std::size_t{256} << 20;  // per host
 constexpr std::size_t kUnknownCache = std::size_t{32} << 20;
-// As a float of any width: between 0.0001 and 2.
+// Repeated, this byte is a float between 0.0001 and 2 in every width.
 constexpr int kNumberByte = 0x3f;
 
 std::size_t cache_bytes() {

@@ -1,6 +1,6 @@
 #pragma once
-// The memory that calls work on: many slots that are used in turn, so that
-// what a call reads is not still in the cache from the call before.
+// The memory of benchmark calls: many slots used in turn, so that the input of
+// a call is not in the cache from the previous call.
 
 #include <cstddef>
 #include <memory>
@@ -9,19 +9,19 @@
 
 namespace sheaf::cli {
 
-// How many slots of that size each of `ranks` ranks of a host should use.
-// `rotate` > 0 says it; else so many that all of them together are at least
-// twice the last-level cache, within limits.
+// The number of slots for each of the `ranks` ranks of a host: `rotate` if it
+// is positive, else enough that all slots together are at least twice the
+// last-level cache, within limits.
 std::size_t slots_for(const Shape& shape, int ranks, int rotate);
 
 class Slots {
  public:
-  // In the group's arena, or from malloc as any program's memory. All of it
-  // is touched, and holds harmless numbers of that type.
+  // Allocates in the group's arena or with malloc. All memory is written with
+  // valid numbers of the type, so its pages are mapped.
   Slots(const comm::Group& group, DType dtype, bool in_arena,
         std::size_t bytes);
 
-  // Slot `index` of those that hold `shape`.
+  // Slot `index` if the memory is divided into slots for `shape`.
   std::byte* at(const Shape& shape, std::size_t index) const;
 
   static std::size_t stride(const Shape& shape);

@@ -61,7 +61,7 @@ class Sweep {
     return slots_for(shape, group_.local_size(), job_.args.rotate);
   }
 
-  // Memory for all sizes at once; rivals get none in the arena.
+  // Allocates once for all sizes; rivals always use plain memory.
   void allocate() {
     std::size_t bytes = 0;
     for (const Shape& shape : shapes_)
@@ -104,7 +104,8 @@ class Sweep {
     return std::string(topo::name_of(options_.algorithm));
   }
 
-  // Ranks of a rooted operation have unlike slots; they must rotate alike.
+  // In a rooted operation the slots of ranks differ in size; all ranks use the
+  // smallest number of slots.
   std::size_t common_slots(const Shape& shape) {
     const auto mine = static_cast<double>(slot_count(shape));
     return static_cast<std::size_t>(-largest(group_, {-mine})[0]);
@@ -117,8 +118,8 @@ class Sweep {
                   run_ours(group_, shape, ours_->at(shape, iteration % slots),
                            options_);
                 },
-            // Each rank maps the pages of the others' slots when it first
-            // reads them; that is no part of the operation.
+            // A rank maps the pages of the others' slots at the first read,
+            // which is not part of the operation.
             .warmup = job_.plan.in_arena ? std::max(warmup, slots) : warmup};
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The progress line of ranks whose output goes through the launcher.
+// The progress line of ranks whose output is forwarded by the launcher.
 
 #include <optional>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace sheaf::cli {
 
-// Where a line can be drawn: "out:80" when standard output is a terminal,
-// "err:80" when only standard error is, with its width; else empty. Rows and
-// line share standard output where both can, so that they come in order.
+// The stream for the progress line and its width: "out:80" if standard output
+// is a terminal, "err:80" if only standard error is, else empty. Standard
+// output is preferred, so that rows and the progress line stay in order.
 std::string progress_place();
 
 class ProgressLine {
  public:
-  explicit ProgressLine(const std::string& place);  // of progress_place()
+  explicit ProgressLine(const std::string& place);  // from progress_place()
 
   void update(double fraction, std::string_view text);
   void clear();

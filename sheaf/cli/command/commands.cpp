@@ -13,11 +13,11 @@ namespace {
 
 constexpr int kUsageExitCode = 2;
 
-// Stands for "--" while CLI11 reads the command line, because CLI11 forgets
-// where it was.
+// Replaces "--" while CLI11 parses the command line: CLI11 drops "--", so its
+// position would be lost.
 const std::string kSeparator = "\x1f--";
 
-// The list is made by CMake from the files cmd_*.cpp that are there.
+// CMake generates the list from the cmd_*.cpp files in the source folder.
 void add_commands(CLI::App& app) {
 #define SHEAF_COMMAND(name) add_##name##_command(app);
 #include "sheaf_commands.inc"
@@ -47,7 +47,8 @@ void check_command(const CLI::App& app, const std::string& word) {
                           "; the commands are ", join(names, ", ")));
 }
 
-// "-paths" for "--paths", which CLI11 would read as five options of one letter.
+// Accepts "-paths" for "--paths": CLI11 would parse it as five one-letter
+// options.
 void accept_single_dashes(const CLI::App& command,
                           std::vector<std::string>& words) {
   const auto is_long = [&](const std::string& word) {
@@ -58,7 +59,7 @@ void accept_single_dashes(const CLI::App& command,
     if (is_long(word)) word.insert(0, 1, '-');
 }
 
-// In the order that CLI11 wants: the last word first.
+// The arguments in reverse order, as CLI11 expects them.
 std::vector<std::string> words_for(const CLI::App& app, int argc,
                                    const char* const* argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -104,7 +105,7 @@ int run_cli(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("sheaf ") + SHEAF_VERSION);
   app.require_subcommand(1);
   app.failure_message(failure_text);
-  app.footer("sheaf COMMAND --help tells more about a command.");
+  app.footer("Run sheaf COMMAND --help for the options of a command.");
   try {
     add_commands(app);
     return parse_and_run(app, argc, argv);

@@ -1,7 +1,8 @@
 #pragma once
 // The commands of `sheaf`. Each file cmd_<name>.cpp defines one function
 // add_<name>_command, which adds a subcommand and its callback to the program.
-// The callback throws on failure; ExitWith passes on a code of its own.
+// The callback throws on failure; it throws ExitWith to set the exit code
+// without printing a message.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -28,14 +29,14 @@ struct ExitWith {
   int code;
 };
 
-// What follows the options of a command that has prefix_command(): a program
-// and its arguments, with or without "--" in front. UsageError when the first
-// word looks like an option.
+// Returns the program and its arguments that follow the options of a command
+// with prefix_command(). A leading "--" is optional and is removed. Throws
+// UsageError if the first word looks like an option.
 std::vector<std::string> program_of(const CLI::App& command);
 
-// Reads the command line, runs the command, and gives the exit code: that of
-// sheaf::exit_code for exceptions, whose message goes to standard error, and
-// 2 for a command line that cannot be understood.
+// Parses the command line, runs the command, and returns the exit code. An
+// exception is printed to standard error and mapped by sheaf::exit_code; an
+// invalid command line returns 2.
 int run_cli(int argc, const char* const* argv);
 
 }  // namespace sheaf::cli

@@ -8,7 +8,7 @@ namespace sheaf::cli {
 namespace {
 
 constexpr const char* kShape =
-    "wanted is a list \"operators\" of {name: mine::product, backward: "
+    "expected a list \"operators\" of {name: mine::product, backward: "
     "[MineBackward], may_change: true}";
 
 plan::CustomOperator operator_of(const YAML::Node& node,
@@ -17,13 +17,14 @@ plan::CustomOperator operator_of(const YAML::Node& node,
     SHEAF_CHECK(holds, path, ", line ", at.Mark().line + 1, ": ", what, "; ",
                 kShape);
   };
-  check(node.IsMap(), node, "this is no operator");
+  check(node.IsMap(), node, "this entry is not an operator");
   for (const auto& entry : node) {
     const auto key = entry.first.as<std::string>();
     check(key == "name" || key == "backward" || key == "may_change",
-          entry.first, "this key is not known");
+          entry.first, "unknown key");
   }
-  check(node["name"] && node["name"].IsScalar(), node, "it has no name");
+  check(node["name"] && node["name"].IsScalar(), node,
+        "the operator has no name");
   plan::CustomOperator one;
   one.name = node["name"].as<std::string>();
   if (const YAML::Node backward = node["backward"]) {

@@ -6,11 +6,15 @@
 
 namespace sheaf::cli {
 
-// operators:
-//   - name: mine::product
-//     backward: [MineBackward]
-//     may_change: true
-// UsageError names the file, the line and what is wrong there.
+// Reads a YAML file that declares operators unknown to PyTorch:
+//
+//   operators:
+//     - name: mine::product
+//       backward: [MineBackward]
+//       may_change: true
+//
+// Throws UsageError with the file, the line and the problem, or IoError if
+// the file cannot be read.
 plan::CustomOperators read_custom_operators(const std::string& path);
 
 }  // namespace sheaf::cli

@@ -15,8 +15,8 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
-// By its first argument: mpirun's own command line has the word further back,
-// and so has its child until it becomes a wrapper.
+// Whether the first argument is "rank-exec". The command lines of mpirun, and
+// of its child before exec, contain the word too, but further back.
 bool is_wrapper(pid_t pid) {
   std::ifstream in(proc(pid) + "/cmdline");
   std::string word;

@@ -1,5 +1,5 @@
 #pragma once
-// The ranks' wrappers that run on this host.
+// Finds the rank wrappers that run on this host.
 
 #include <sys/types.h>
 
@@ -7,7 +7,8 @@
 
 namespace sheaf::cli {
 
-// Those below the process `launcher`, which is mpirun or one of its like.
+// The wrappers among the descendants of the process `launcher`, which is mpirun
+// or mpiexec.
 std::vector<pid_t> wrappers_below(pid_t launcher);
 
 }  // namespace sheaf::cli

@@ -8,7 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 
-// A frame is: kMark token kind ' ' rank ' ' length kMark payload kMark.
+// Layout of a frame: kMark token kind ' ' rank ' ' length kMark payload kMark.
 namespace sheaf::cli {
 namespace {
 
@@ -65,8 +65,8 @@ void FrameParser::emit_plain(std::size_t count) {
   held_.erase(0, count);
 }
 
-// One step: plain bytes up to the next mark, a whole frame, or a mark that
-// turns out to be plain. False when more bytes are needed to go on.
+// Consumes the plain bytes up to the next mark, a whole frame, or a mark that
+// does not begin a frame. Returns false if it needs more bytes.
 bool FrameParser::take_one() {
   const std::size_t mark = held_.find(kMark);
   if (mark != 0) {
@@ -92,7 +92,7 @@ bool FrameParser::take_frame() {
   }
   const std::size_t total = end + 1 + header.length + 1;
   if (held_.size() < total) return false;
-  if (held_[total - 1] != kMark) {  // torn by another rank's bytes
+  if (held_[total - 1] != kMark) {  // interleaved with another rank's bytes
     emit_plain(1);
     return true;
   }

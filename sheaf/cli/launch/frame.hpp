@@ -1,8 +1,8 @@
 #pragma once
-// Messages from a rank's wrapper to the launcher. They travel in the standard
-// error that mpirun collects from all hosts, among the program's own bytes,
-// since that way is open wherever ranks can be started at all. A token that
-// is drawn for each run tells them from anything else.
+// Messages from a rank's wrapper to the launcher. They are embedded in the
+// standard error that mpirun collects from all hosts, because this channel
+// exists wherever ranks can be started. A random token per run distinguishes
+// them from the program's own bytes.
 
 #include <functional>
 #include <string>
@@ -11,9 +11,9 @@
 namespace sheaf::cli {
 
 enum class FrameKind : char {
-  kReport = 'x',  // how the program ended, see report.hpp
-  kOutput = 'o',  // bytes of its standard output
-  kError = 'e',   // bytes of its standard error
+  kReport = 'x',  // how the program ended, see rank_report.hpp
+  kOutput = 'o',  // bytes of the program's standard output
+  kError = 'e',   // bytes of the program's standard error
 };
 
 struct Frame {
@@ -23,7 +23,7 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 
-// Open MPI forwards pieces of at most 4096 bytes; a frame must fit one.
+// Open MPI forwards pieces of at most 4096 bytes; a frame must fit in one.
 inline constexpr std::size_t kMaxFrameBytes = 4096;
 inline constexpr std::size_t kMaxPayloadBytes = 3900;
 
@@ -32,9 +32,9 @@ std::string new_token();
 // The payload must not be longer than kMaxPayloadBytes.
 std::string encode_frame(std::string_view token, const Frame& frame);
 
-// Takes a stream apart again. All bytes that are not part of a frame go to
-// `on_plain`, in order and at once: only what may be the beginning of a frame
-// is held back.
+// Splits a stream into frames and plain bytes. Bytes outside frames are passed
+// to `on_plain` in order and without delay; only a possible beginning of a
+// frame is held back.
 class FrameParser {
  public:
   using PlainHandler = std::function<void(std::string_view)>;
@@ -44,14 +44,14 @@ class FrameParser {
               FrameHandler on_frame);
 
   void feed(std::string_view bytes);
-  void finish();  // the stream has ended: what is held back is plain
+  void finish();  // end of the stream: bytes held back are plain
 
  private:
   bool take_one();
   bool take_frame();
   void emit_plain(std::size_t count);
 
-  std::string start_;  // what every frame of this run begins with
+  std::string start_;  // prefix of every frame of this run
   PlainHandler on_plain_;
   FrameHandler on_frame_;
   std::string held_;

@@ -11,7 +11,7 @@
 namespace sheaf::cli {
 namespace {
 
-// Somebody may read our output page by page.
+// Generous, because the user may read the output through a pager.
 constexpr std::chrono::minutes kDrainLimit{1};
 
 bool is_empty(int fd) {

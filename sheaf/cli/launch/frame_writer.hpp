@@ -1,5 +1,5 @@
 #pragma once
-// The wrapper's end of the way that frames take to the launcher.
+// Writes frames from the wrapper to the launcher.
 
 #include <chrono>
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace sheaf::cli {
 
-// Writes frames to standard error. A frame that is written when the pipe is
-// empty is forwarded in one piece, which the bytes of other ranks cannot tear.
+// Writes frames to standard error. A frame written while the pipe is empty is
+// forwarded in one piece, so bytes of other ranks cannot split it.
 class FrameWriter {
  public:
   FrameWriter(std::string token, int rank);
 
-  // Whether mpirun's daemon has taken all that was written to standard error.
+  // Whether mpirun's daemon has read everything written to standard error.
   bool is_drained() const;
   static constexpr std::chrono::microseconds kDrainStep{200};
 
   void send(FrameKind kind, std::string payload) const;
 
-  // Waits until the program's output and errors are taken, but not for ever,
-  // and then sends: the launcher has them before it has the frame.
+  // Waits, at most a minute, until the program's output and errors have been
+  // read, then sends. So the launcher receives them before the frame.
   void send_last(FrameKind kind, std::string payload) const;
 
  private:

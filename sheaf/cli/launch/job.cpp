@@ -28,9 +28,9 @@ class Job {
  public:
   explicit Job(const JobOptions& options)
       : options_(options),
-        // On a terminal mpirun must be in our process group to read it. Then
-        // it gets Ctrl-C by itself, and Ctrl-Z works as well. Ranks that stop
-        // by themselves must not lose mpirun to Ctrl-C.
+        // To read from a terminal, mpirun must be in our process group. Then it
+        // receives Ctrl-C directly, and Ctrl-Z works. If ranks have time to
+        // stop by themselves, Ctrl-C must not stop mpirun first.
         shares_group_(::isatty(STDIN_FILENO) == 1 && !options.stop_time),
         signals_({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}),
         output_(options.token,
@@ -40,7 +40,7 @@ class Job {
     start();
     while (!has_ended_) step();
     for (Fd* pipe :
-         {&mpirun_.out, &mpirun_.err})  // what mpirun has left in them
+         {&mpirun_.out, &mpirun_.err})  // output that mpirun left in the pipes
       while (pipe->is_open() && pass_on(*pipe)) {
       }
     output_.finish();
@@ -70,9 +70,9 @@ class Job {
   MpirunProcess mpirun_;
   bool has_ended_ = false;
   int status_ = 0;
-  int stop_signal_ = 0;  // that told us to end
+  int stop_signal_ = 0;  // first stop signal received; 0: none
   bool is_timed_out_ = false;
-  bool is_ending_ = false;  // mpirun has been told to end
+  bool is_ending_ = false;  // mpirun has received a stop signal
   Clock::time_point timeout_at_ = Clock::time_point::max();
   Clock::time_point end_at_ = Clock::time_point::max();
   Clock::time_point kill_at_ = Clock::time_point::max();
@@ -116,14 +116,14 @@ void Job::handle_signal(const SignalQueue::Signal& signal) {
   } else if (signal.number == SIGUSR1 || signal.number == SIGUSR2) {
     signal_ranks(signal.number);
   } else if (stop_signal_ != 0) {
-    kill_at_ = Clock::now();  // the second time: no more patience
+    kill_at_ = Clock::now();  // a second stop signal kills at once
   } else if (options_.stop_time) {
     stop_signal_ = signal.number;
     signal_ranks(SIGUSR1);
     end_by(Clock::now() + *options_.stop_time);
   } else {
     stop_signal_ = signal.number;
-    // mpirun takes a second signal for impatience and leaves ranks behind.
+    // On a second signal mpirun would exit at once and leave ranks behind.
     const bool has_it = shares_group_ && signal.is_from_kernel;
     if (has_it) is_ending_ = true;
     kill_at_ = Clock::now() + kKillAfter;
@@ -131,8 +131,9 @@ void Job::handle_signal(const SignalQueue::Signal& signal) {
   }
 }
 
-// Not through mpirun where there is another way: Open MPI's says so among the
-// program's own lines, and that of some packages (4.1.6) drops the signal.
+// Signals the wrappers directly if they run on this host. mpirun is only used
+// otherwise: Open MPI's prints a message among the program's output, and some
+// packaged versions (4.1.6) drop the signal.
 void Job::signal_ranks(int signal) {
   const std::vector<pid_t> wrappers =
       options_.is_local ? wrappers_below(mpirun_.pid) : std::vector<pid_t>{};
@@ -149,8 +150,8 @@ void Job::take_report(const RankReport& report) {
   if (reports_.count() == options_.ranks) finish_early();
 }
 
-// All ranks have ended and their output is here or in the pipe; mpirun can
-// only add what we say better.
+// All ranks have ended and their output is here or in the pipe. Messages of
+// mpirun would only repeat ours, so they are muted.
 void Job::finish_early() {
   const bool is_mpich = options_.mpi == MpiKind::kMpich;
   if (is_mpich) {
@@ -159,9 +160,9 @@ void Job::finish_early() {
   }
   output_.mute({.output = is_mpich, .error = true});
   if (!reports_.has_failure() || is_ending_) return;
-  // Those that wait out their grace need not, for nobody is left to notice.
-  // Open MPI would take a second to pass SIGTERM on; MPICH takes wrappers that
-  // end at SIGUSR1 for crashed.
+  // Wrappers in their grace period need not wait: all ranks have ended. Open
+  // MPI would take a second to forward SIGTERM; MPICH would report wrappers
+  // that exit after SIGUSR1 as crashed.
   if (is_mpich)
     ::kill(mpirun_.pid, SIGTERM);
   else
@@ -177,7 +178,7 @@ void Job::check_deadlines() {
   }
   if (now >= end_at_) end_now();
   if (now >= kill_at_) {
-    // The wrappers see that mpirun is gone and kill their programs.
+    // The wrappers notice that mpirun is gone and kill their programs.
     ::kill(mpirun_.pid, SIGKILL);
     kill_at_ = Clock::time_point::max();
   }
@@ -194,12 +195,12 @@ void Job::end_now() {
 int Job::conclude() {
   if (stop_signal_ != 0) return 128 + stop_signal_;
   if (is_timed_out_)
-    throw TimeoutError(concat("the time of ",
+    throw TimeoutError(concat("timed out after ",
                               format_duration(*options_.timeout),
-                              " is over and the ranks were ended; give more "
-                              "with --timeout"));
+                              "; the ranks were stopped; allow more time with "
+                              "--timeout"));
   if (const RankReport* first = reports_.first_failure()) {
-    // A mistake in the command or its files is reported once.
+    // The program has already printed a usage error (code 2).
     const bool repeats = !first->error.empty() && first->code != 2;
     output_.say(fmt::format("rank {} failed first; exit code {}{}{}",
                             first->rank, first->code, repeats ? ": " : "",
@@ -209,7 +210,7 @@ int Job::conclude() {
   const std::string name =
       std::filesystem::path(options_.command[0]).filename().string();
   if (const int code = code_of_wait_status(status_)) {
-    output_.say(fmt::format("{} ended with code {}", name, code));
+    output_.say(fmt::format("{} exited with code {}", name, code));
     return code;
   }
   const RankReport* asked = reports_.first_asked();

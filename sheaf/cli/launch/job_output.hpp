@@ -1,6 +1,6 @@
 #pragma once
-// What comes out of mpirun's pipes: the programs' bytes, which go on to our
-// own standard output and error, and the wrappers' reports.
+// Splits the output of mpirun into the programs' bytes, which are forwarded to
+// our standard output and error, and the wrappers' reports.
 
 #include <functional>
 #include <string_view>
@@ -21,14 +21,14 @@ class JobOutput {
   void feed_error(std::string_view bytes);
   void finish();
 
-  // From now on bytes outside frames are not passed on.
+  // Stops forwarding bytes outside frames.
   struct Muted {
     bool output = false;
     bool error = false;
   };
   void mute(const Muted& muted) { muted_ = muted; }
 
-  // A whole line of our own on standard error.
+  // Prints a message of the launcher as a line on standard error.
   void say(std::string_view line);
 
  private:

@@ -22,8 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kDefaultGrace{3000};
-// The wrapper's own grace is longer by this: usually the launcher ends the
-// run, which is quieter than mpirun's reaction to a failing rank.
+// The wrapper's grace period is longer than the launcher's by this, so that the
+// launcher usually stops the run; mpirun's reaction to a failed rank prints
+// more.
 constexpr milliseconds kWrapperReserve{2000};
 
 std::string variable(const char* name) {
@@ -42,7 +43,7 @@ milliseconds grace_from_environment() {
   return milliseconds(static_cast<long long>(seconds * 1000));
 }
 
-// What the user has set stays; the dimensions are those of --topology.
+// The user's SHEAF_OPTIONS with the dimensions of --topology.
 std::string merged_options(const topo::Dims& dims) {
   topo::Options options = topo::options_from_environment();
   options.dims = dims;
@@ -88,22 +89,22 @@ std::string command_text(const LaunchPlan& plan) {
   return text + shell_quote(plan.command);
 }
 
-// Under srun each task would start all ranks.
+// Throws UsageError under srun, where each task would start all ranks.
 void check_started_once() {
   const auto task = comm::slurm_task();
   SHEAF_CHECK(
       !task || task->tasks == 1 || comm::is_meant_to_be_alone(),
       "srun has started ", task ? task->tasks : 0,
-      " tasks, and each of them would start all ranks; call this command once, "
+      " tasks, each of which would start all ranks; run this command once, "
       "without srun, in the batch script or in the shell of salloc, or set "
-      "RANK=0 and WORLD_SIZE=1 if each task is to be alone");
+      "RANK=0 and WORLD_SIZE=1 to run each task on its own");
 }
 
 }  // namespace
 
 LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
   SHEAF_CHECK(!options.command.empty(),
-              "no program to run; write it last, such as sheaf run -n 2 -- "
+              "no program to run; put it last, as in sheaf run -n 2 -- "
               "./program");
   LaunchPlan plan;
   const Placement place = place_ranks(options);

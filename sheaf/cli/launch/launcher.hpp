@@ -1,6 +1,6 @@
 #pragma once
-// Starts the ranks of a program; `sheaf run` and the commands that start
-// themselves on several ranks use it.
+// Starts the ranks of a program, for `sheaf run` and for the commands that run
+// on several ranks.
 
 #include <chrono>
 #include <optional>
@@ -13,33 +13,33 @@ namespace sheaf::cli {
 
 struct LaunchOptions {
   std::vector<std::string> command;  // the program and its arguments
-  int ranks = 0;      // 0: as many as hosts, rank file or Slurm give, or 1
-  std::string hosts;  // "a:2,b:2"; at most one of these three
+  int ranks = 0;      // 0: from the hosts, the rank file or Slurm, else 1
+  std::string hosts;  // "a:2,b:2"; not together with hostfile
   std::string hostfile;
   std::string rankfile;
-  std::string topology;  // "4x3"; goes to the ranks in SHEAF_OPTIONS
-  bool prefix = false;   // lines of output begin with "[rank] "
-  bool verbose = false;  // prints the line of mpirun first
-  bool dry_run = false;  // prints it, and does nothing else
+  std::string topology;  // "4x3"; passed to the ranks in SHEAF_OPTIONS
+  bool prefix = false;   // prefix lines of output with "[rank] "
+  bool verbose = false;  // print the mpirun command line first
+  bool dry_run = false;  // only print the mpirun command line
   std::optional<std::chrono::milliseconds> timeout;
-  // When this process is told to end, the ranks get SIGUSR1 first, and so long
-  // to end by themselves. Not given: they are ended at once.
+  // After a stop signal the ranks get SIGUSR1 and this much time to end by
+  // themselves. Not set: they are stopped at once.
   std::optional<std::chrono::milliseconds> stop_time;
-  std::string agent;  // else SHEAF_MPIRUN_AGENT
+  std::string agent;  // empty: SHEAF_MPIRUN_AGENT
   std::string interface;
   std::vector<std::string> mpi_args;
-  std::string executable;  // that has `rank-exec`; empty: the running one
+  std::string executable;  // program with `rank-exec`; empty: this program
 };
 
-// Runs the command on all ranks and gives the exit code of the rank that
-// failed first, or 0; what failed is said on standard error. 128 + n when
-// signal n ended it (SIGINT, SIGTERM, SIGHUP). Standard input goes to rank 0.
-// UsageError before anything starts; TimeoutError when the time is over. No
-// process of the run is left in any case, not even when this one is killed.
-// It must be called from the main thread, which blocks meanwhile.
+// Runs the command on all ranks and returns the exit code of the rank that
+// failed first, or 0; failures are reported on standard error. Returns 128 + n
+// if signal n (SIGINT, SIGTERM, SIGHUP) stopped the run. Standard input goes to
+// rank 0. Throws UsageError before anything starts, and TimeoutError after the
+// timeout. No process of the run is left behind, even if this process is
+// killed. Must be called from the main thread; it blocks until the run ends.
 int launch(const LaunchOptions& options);
 
-// What launch would do, without doing it.
+// The command that launch() would run.
 struct LaunchPlan {
   MpiRequest request;
   std::vector<std::string> command;      // mpirun, its arguments, the program

@@ -20,9 +20,9 @@ std::string host_text(const std::vector<topo::HostSlots>& hosts) {
   return text;
 }
 
-// Each rank of a host gets an equal share of its cores, so that a program
-// with threads has room for them. With more ranks than cores, and where we do
-// not know the cores, the system places the ranks better than we could.
+// Each rank of a host gets an equal share of its cores, so that a program with
+// threads has cores for them. Returns 0 (no binding) if there are more ranks
+// than cores or the cores are unknown.
 int cores_per_rank(const MpiRequest& request) {
   return request.is_local ? request.cores / request.ranks : 0;
 }
@@ -36,7 +36,7 @@ void add_open_mpi_placement(Words& words, const MpiRequest& request) {
   if (request.has_scheduler) return;
   const int share = cores_per_rank(request);
   if (request.is_local && share == 0) add(words, {"--oversubscribe"});
-  // By slot: host by host, as a topology 4x3 has them.
+  // By slot: fill one host after the other, as a topology 4x3 expects.
   if (share > 0)
     add(words, {"--map-by", concat("slot:PE=", share), "--bind-to", "core"});
   else
@@ -61,7 +61,7 @@ Words open_mpi_command(const MpiInstall& mpi, const MpiRequest& request) {
 Words mpich_command(const MpiInstall& mpi, const MpiRequest& request) {
   SHEAF_CHECK(request.rankfile.empty(), "rank files need Open MPI, and ",
               mpi.path, " is ", mpi.name(),
-              "; use --hosts, or set SHEAF_MPIEXEC to Open MPI's mpirun");
+              "; use --hosts, or set SHEAF_MPIEXEC to the mpirun of Open MPI");
   Words words{mpi.path};
   if (!request.hosts.empty()) add(words, {"-hosts", host_text(request.hosts)});
   const int share = cores_per_rank(request);
@@ -69,7 +69,7 @@ Words mpich_command(const MpiInstall& mpi, const MpiRequest& request) {
     add(words, {"-bind-to", concat("core:", share)});
   if (!request.agent.empty()) add(words, {"-launcher-exec", request.agent});
   if (!request.interface.empty()) add(words, {"-iface", request.interface});
-  add(words, {"-genvall"});  // all variables, so no names are needed
+  add(words, {"-genvall"});  // exports all variables, so no names are needed
   words.insert(words.end(), request.extra.begin(), request.extra.end());
   add(words, {"-n", concat(request.ranks)});
   return words;

@@ -33,7 +33,7 @@ std::string choose_mpiexec() {
   for (const char* name : {SHEAF_BUILT_WITH_MPIEXEC, "mpirun", "mpiexec"})
     if (std::string path = find_executable(name); !path.empty()) return path;
   throw UsageError(
-      "there is no mpirun; install Open MPI (openmpi-bin) or MPICH (mpich), or "
+      "mpirun not found; install Open MPI (openmpi-bin) or MPICH (mpich), or "
       "set SHEAF_MPIEXEC to the path of an mpirun");
 }
 
@@ -72,13 +72,13 @@ MpiInstall parse_mpi_version(const std::string& path, std::string_view output) {
       text.find("OpenRTE") != std::string::npos)
     return {path, MpiKind::kOpenMpi,
             first_match(text, R"(\((?:Open MPI|OpenRTE)\) ([0-9][^\s]*))")};
-  // Hydra is the launcher of MPICH and of those made from it.
+  // Hydra is the launcher of MPICH and its derivatives.
   if (text.find("HYDRA") != std::string::npos ||
       text.find("Intel(R) MPI") != std::string::npos)
     return {path, MpiKind::kMpich,
             first_match(text, R"(Version:?\s+([0-9][^\s]*))")};
-  throw UsageError(concat("'", path, " --version' says neither Open MPI nor ",
-                          "MPICH; set SHEAF_MPIEXEC to an mpirun of one"));
+  throw UsageError(concat("'", path, " --version' names neither Open MPI nor ",
+                          "MPICH; set SHEAF_MPIEXEC to the mpirun of one"));
 }
 
 std::string find_executable(const std::string& program) {

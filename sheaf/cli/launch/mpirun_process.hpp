@@ -1,5 +1,5 @@
 #pragma once
-// mpirun as a child process that cannot outlive this one.
+// mpirun as a child process that does not outlive this process.
 
 #include <sys/types.h>
 
@@ -12,17 +12,18 @@ namespace sheaf::cli {
 
 struct MpirunProcess {
   pid_t pid = -1;
-  Fd out;  // its standard output and error, to be read without blocking
+  Fd out;  // its standard output and error, nonblocking
   Fd err;
 };
 
 struct MpirunOptions {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // "NAME=value"
-  bool shares_group = false;  // else it leads a process group of its own
+  bool shares_group = false;  // stay in our process group instead of a new one
 };
 
-// Standard input is ours. SIGTERM comes to it when this process dies.
+// Starts mpirun. It inherits standard input, and gets SIGTERM when this process
+// dies.
 MpirunProcess start_mpirun(const MpirunOptions& options,
                            const SignalQueue& signals);
 

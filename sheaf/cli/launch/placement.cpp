@@ -26,7 +26,7 @@ Hosts read_hosts(const LaunchOptions& options) {
   return {};
 }
 
-// "+n1" is host number 1 of the list.
+// Resolves a relative host: "+n1" is host number 1 of the list.
 std::string host_of(const topo::RankEntry& entry, const Hosts& hosts,
                     const std::string& file) {
   if (entry.host.rfind("+n", 0) != 0) return entry.host;
@@ -34,11 +34,12 @@ std::string host_of(const topo::RankEntry& entry, const Hosts& hosts,
   SHEAF_CHECK(index && *index < static_cast<int>(hosts.size()), file, ":",
               entry.line, ": host ", entry.host, " of rank ", entry.rank,
               " needs a list of more than ", index.value_or(0),
-              " hosts, and there are ", hosts.size(), "; give --hosts");
+              " hosts, but there are ", hosts.size(), "; pass --hosts");
   return hosts[static_cast<std::size_t>(*index)].name;
 }
 
-// Open MPI must be told the hosts of a rank file, with room for its ranks.
+// Open MPI also needs the hosts of a rank file as a host list, with enough
+// slots for its ranks.
 Hosts hosts_of_rankfile(const topo::RankFile& file, const Hosts& given) {
   Hosts hosts = given;
   for (topo::HostSlots& host : hosts) host.slots = 0;
@@ -71,8 +72,8 @@ int slurm_tasks() {
 void check_slots(const MpiRequest& request) {
   const int slots = topo::total_slots(request.hosts);
   SHEAF_CHECK(request.hosts.empty() || request.ranks <= slots, "-n asks for ",
-              request.ranks, " ranks, the hosts have ", slots,
-              " slots; give more with host:slots, or lower -n");
+              request.ranks, " ranks, but the hosts have ", slots,
+              " slots; add slots with host:slots, or lower -n");
 }
 
 void place_by_rankfile(const LaunchOptions& options, const topo::HostInfo& here,

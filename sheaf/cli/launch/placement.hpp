@@ -1,5 +1,5 @@
 #pragma once
-// How many ranks a run has, and on which hosts.
+// Determines the number of ranks of a run and their hosts.
 
 #include <optional>
 
@@ -9,12 +9,13 @@
 namespace sheaf::cli {
 
 struct Placement {
-  MpiRequest request;  // ranks, hosts, rank file, cores; the rest is open
+  MpiRequest request;  // only ranks, hosts, rank file and cores are set
   std::optional<topo::Dims> dims;
 };
 
-// Reads host lists, host files and rank files, and checks that all fits:
-// UsageError names the two numbers that do not, or the faults of a rank file.
+// Reads host lists, host files and rank files, and checks that they fit the
+// number of ranks. Throws UsageError with the two conflicting numbers, or with
+// the faults of the rank file.
 Placement place_ranks(const LaunchOptions& options);
 
 }  // namespace sheaf::cli

@@ -33,7 +33,7 @@ void Fd::reset() {
 Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw IoError(concat("cannot make a pipe: ", ::strerrordesc_np(errno)));
+    throw IoError(concat("cannot create a pipe: ", ::strerrordesc_np(errno)));
   return {Fd(ends[0]), Fd(ends[1])};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Small pieces of POSIX that the launcher and the ranks' wrapper share.
+// POSIX helpers that the launcher and the rank wrapper share.
 
 #include <sys/types.h>
 
@@ -12,7 +12,7 @@ namespace sheaf::cli {
 
 using Clock = std::chrono::steady_clock;
 
-// A file descriptor that is closed with its owner.
+// Owns a file descriptor and closes it in the destructor.
 class Fd {
  public:
   Fd() = default;
@@ -36,7 +36,8 @@ struct Pipe {
 };
 Pipe make_pipe();  // both ends close on exec
 
-// Blocks signals while it lives, so that they are read from fd() instead.
+// Blocks signals during its lifetime; they are read with next() instead, and
+// fd() can be polled.
 class SignalQueue {
  public:
   explicit SignalQueue(const std::vector<int>& signals);
@@ -45,13 +46,13 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
 
   struct Signal {
-    int number = 0;               // 0: none is waiting
+    int number = 0;               // 0: none pending
     bool is_from_kernel = false;  // such as Ctrl-C on a terminal
   };
   Signal next();
   int fd() const { return fd_.get(); }
 
-  // For a child between fork and exec: the signals as they were before.
+  // Restores the previous signal mask, for a child between fork and exec.
   void restore_in_child() const;
 
  private:
@@ -59,23 +60,23 @@ class SignalQueue {
   sigset_t before_;
 };
 
-// Replaces this process; comes back, with errno set, only when it cannot.
+// Replaces this process; returns, with errno set, only on failure.
 void exec_command(const std::vector<std::string>& command);
 
-// Writes all of it, also to a descriptor that does not block. False when the
-// other end is closed.
+// Writes all bytes; waits if the descriptor is nonblocking. Returns false on an
+// error, such as a closed reader.
 bool write_all(int fd, std::string_view bytes);
 
-// What is there to read, at most `limit` bytes; closes `fd` at its end.
+// Reads the available bytes, at most `limit`; closes `fd` at end of file.
 std::string read_some(Fd& fd, std::size_t limit);
 
-// Milliseconds until `deadline` for poll(), rounded up; 0 when it is past.
+// Milliseconds until `deadline` for poll(), rounded up; 0 if it has passed.
 int poll_timeout_ms(Clock::time_point deadline);
 
-// 128 + n for signal n, as shells do.
+// The exit code, or 128 + n for signal n, as in shells.
 int code_of_wait_status(int status);
 
-// The command line as a shell would need it.
+// The command line, quoted for a shell.
 std::string shell_quote(const std::vector<std::string>& command);
 
 }  // namespace sheaf::cli

@@ -19,7 +19,8 @@ namespace {
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_BLOCK, &all, nullptr);
-  // Only the line is ours; mpirun waits for the end of the others.
+  // The guard keeps only the line open: mpirun waits until all other
+  // descriptors are closed.
   ::dup2(line, STDIN_FILENO);
   ::close_range(STDIN_FILENO + 1, ~0u, 0);
   char byte;
@@ -32,9 +33,9 @@ namespace {
 struct ChildSetup {
   pid_t parent;
   pid_t group;
-  int out = -1;  // -1: the wrapper's own
+  int out = -1;  // -1: inherit the wrapper's
   int err = -1;
-  int problem;  // errno goes there when exec fails
+  int problem;  // receives errno if exec fails
 };
 
 [[noreturn]] void become_program(const RankChildOptions& options,
@@ -72,15 +73,16 @@ RankChild::RankChild(const RankChildOptions& options,
   start_program(options, signals);
 }
 
-// The line's other end is with us and, until exec, with the program. So the
-// guard cannot miss a program whose wrapper dies while it starts.
+// The write end of the line is held by the wrapper and, until exec, by the
+// program. So the guard also kills a program whose wrapper dies while the
+// program starts.
 void RankChild::start_guard() {
   Pipe line = make_pipe();
   guard_ = ::fork();
   if (guard_ < 0)
     throw IoError(concat("cannot fork: ", ::strerrordesc_np(errno)));
   if (guard_ == 0) guard_group(line.read.get());
-  ::setpgid(guard_, guard_);  // also done by itself: either may come first
+  ::setpgid(guard_, guard_);  // the guard does it too: either may come first
   guard_line_ = std::move(line.write);
 }
 

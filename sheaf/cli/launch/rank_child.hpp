@@ -1,5 +1,5 @@
 #pragma once
-// The program of one rank as a child process that cannot outlive its wrapper.
+// The program of one rank as a child process that does not outlive its wrapper.
 
 #include <sys/types.h>
 
@@ -12,17 +12,17 @@ namespace sheaf::cli {
 
 struct RankChildOptions {
   std::vector<std::string> command;
-  bool relay = false;     // its output is read from out() and err()
-  bool has_input = true;  // false: its standard input is empty
+  bool relay = false;     // the output is read from out() and err()
+  bool has_input = true;  // false: standard input is empty
 };
 
-// A guard, a process that does nothing but wait for the wrapper's end, leads a
-// process group, and the program runs in it. When the wrapper dies, in
-// whatever way, the guard kills the group: the program and all it has started.
+// The program runs in a process group led by a guard, a process that only waits
+// for the end of the wrapper. When the wrapper dies for any reason, the guard
+// kills the group: the program and all processes it started.
 class RankChild {
  public:
-  // Starts the command. When it cannot be, start_errno() says why, and the
-  // child is one that ends at once.
+  // Starts the command. If that fails, start_errno() is the reason, and the
+  // child exits at once.
   RankChild(const RankChildOptions& options, const SignalQueue& signals);
   ~RankChild();
   RankChild(const RankChild&) = delete;
@@ -33,10 +33,10 @@ class RankChild {
   Fd& err() { return err_; }
   int start_errno() const { return start_errno_; }
 
-  bool has_ended() const;  // leaves it as a zombie, so its number stays taken
-  void signal_group(int signal) const;  // the guard heeds only SIGKILL
+  bool has_ended() const;  // does not reap it, so its pid is not reused
+  void signal_group(int signal) const;  // the guard reacts only to SIGKILL
 
-  // Kills what is left of the group, then gives the program's wait status.
+  // Kills the remaining group and returns the program's wait status.
   int reap();
 
  private:

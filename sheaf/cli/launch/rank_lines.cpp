@@ -5,7 +5,7 @@
 namespace sheaf::cli {
 namespace {
 
-// Output without line ends must not fill the memory.
+// Limits the memory for output without line breaks.
 constexpr std::size_t kMaxLineBytes = 16 << 20;
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Puts the pieces of many ranks' output together to whole lines, each with
-// its rank in front.
+// Assembles the output of many ranks into whole lines, each prefixed with its
+// rank.
 
 #include <functional>
 #include <map>
@@ -13,11 +13,11 @@ class RankLines {
  public:
   using LineHandler = std::function<void(std::string_view)>;
 
-  // `on_line` gets each line once it is whole, as "[rank] text\n".
+  // `on_line` is called with each complete line, as "[rank] text\n".
   explicit RankLines(LineHandler on_line) : on_line_(std::move(on_line)) {}
 
   void feed(int rank, std::string_view bytes);
-  void finish(int rank);  // a last line without its end gets one
+  void finish(int rank);  // emits a last line without a line break
   void finish_all();
 
  private:

@@ -20,7 +20,7 @@ std::string ending(const RankReport& report) {
                      name ? fmt::format("SIG{}", name) : "real-time");
 }
 
-// Whether `one`, whose report came after that of `other`, failed before it.
+// Whether `one` failed before `other`, although its report arrived later.
 bool is_before(const RankReport& one, const RankReport& other) {
   if (one.is_consequence != other.is_consequence) return other.is_consequence;
   return one.host == other.host && one.time_ns < other.time_ns;

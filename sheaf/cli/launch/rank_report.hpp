@@ -13,12 +13,12 @@ struct RankReport {
   std::string host;
   int pid = 0;
   int code = 0;              // exit code; 128 + n when killed by signal n
-  int signal = 0;            // 0: it exited by itself
-  bool was_asked = false;    // it had been told to end, so it is not to blame
-  std::int64_t time_ns = 0;  // of its host's clock
-  std::string start_error;   // why it could not be started; empty: it was
-  bool is_consequence = false;  // it failed because of another rank
-  std::string error;            // what it has said of its failure, one line
+  int signal = 0;            // 0: the program exited by itself
+  bool was_asked = false;    // stopped on request, so not a failure
+  std::int64_t time_ns = 0;  // end of the program, by its host's clock
+  std::string start_error;   // why it could not be started; empty: it started
+  bool is_consequence = false;  // it failed because another rank did
+  std::string error;            // its error message, one line
 
   bool is_failure() const { return code != 0 && !was_asked; }
   bool operator==(const RankReport&) const = default;
@@ -26,28 +26,30 @@ struct RankReport {
 
 std::string encode_report(const RankReport& report);
 
-// Reads what encode_report wrote for `rank`; InternalError on other text.
+// Parses the result of encode_report for `rank`; throws InternalError if the
+// text is malformed.
 RankReport parse_report(int rank, std::string_view text);
 
 // "rank 2 (host b, pid 1234) was killed by signal 9 (SIGKILL)".
 std::string describe(const RankReport& report);
 
-// Reports in the order in which they came; one per rank counts.
+// Collects reports in the order of arrival; only the first of each rank counts.
 class ReportBook {
  public:
-  // False when the rank has reported before.
+  // Returns false if the rank has already reported.
   bool add(const RankReport& report);
 
   int count() const { return static_cast<int>(reports_.size()); }
   bool has(int rank) const;
   bool has_failure() const { return first_failure() != nullptr; }
 
-  // The failure that came first, of those that are not another rank's
-  // consequence, if there are such; among those of its host, which share a
-  // clock, the one with the earliest time. Null when nothing failed.
+  // The first failure to arrive, or an earlier one (by time) of the same host,
+  // whose ranks share a clock. Failures caused by another rank are considered
+  // only if there are no others. Null if nothing failed.
   const RankReport* first_failure() const;
 
-  // The first that ended with a code other than 0 after it was told to end.
+  // The first report with a nonzero code of a rank that was asked to stop; null
+  // if there is none.
   const RankReport* first_asked() const;
 
  private:

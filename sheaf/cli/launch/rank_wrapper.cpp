@@ -28,9 +28,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kKillRankAfter{2000};  // from SIGTERM to SIGKILL
-constexpr milliseconds kLookAfter{1000};      // at the parent, if all is quiet
+constexpr milliseconds kLookAfter{1000};      // between checks of the parent
 
-// SIGTERM can come from anywhere; this one only from the kernel.
+// The signal at the death of the parent. SIGTERM could come from any process;
+// this one is sent only by the kernel.
 int parent_signal() { return SIGRTMIN + 7; }
 
 constexpr std::array kForwarded{SIGTERM, SIGINT,  SIGHUP,
@@ -56,24 +57,24 @@ class Wrapper {
   }
 
   ~Wrapper() {
-    // The code is settled: a signal that comes now must not change it.
+    // The exit code is fixed: a late signal must not change it.
     for (const int signal : kForwarded) ::signal(signal, SIG_IGN);
   }
 
   int run() {
     RankChild child({.command = options_.command,
                      .relay = options_.relay,
-                     // MPICH leaves that of the others open for ever.
+                     // MPICH never closes the input of the other ranks.
                      .has_input = rank_ == 0},
                     signals_);
     while (!child.has_ended()) step(child);
-    child.signal_group(SIGKILL);  // what the program has left running
+    child.signal_group(SIGKILL);  // processes that the program left running
     while (options_.relay && relay_rest(child)) {
     }
     const RankReport report = make_report(child);
     send_report(report);
-    // A program that ends well after it has lost peers does not finalize MPI,
-    // which mpirun takes for a crash.
+    // A program that exits with 0 after losing peers does not finalize MPI,
+    // which mpirun treats as a crash.
     const bool has_waiting_peers = report.is_failure() || notes_.last();
     return has_waiting_peers ? wait_for_grace(report) : report.code;
   }
@@ -99,7 +100,8 @@ class Wrapper {
   Clock::time_point kill_at_ = Clock::time_point::max();
 };
 
-// While the pipe is not empty there is no event to wait for, only time.
+// There is no event for "the pipe is drained", so it is polled at short
+// intervals.
 void Wrapper::wait(std::span<pollfd> ready, bool can_send) const {
   const auto end = std::min(kill_at_, Clock::now() + kLookAfter);
   const timespec brief{
@@ -137,8 +139,9 @@ void Wrapper::relay(Fd& from, FrameKind kind) {
   if (!bytes.empty()) writer_.send(kind, bytes);
 }
 
-// Forwards a piece of what is left in the pipes. False when they are empty:
-// a process that left the group may hold them open for ever.
+// Forwards a piece of the output left in the pipes. Returns false if they are
+// empty; it does not wait for end of file, because a process that left the
+// group may keep them open forever.
 bool Wrapper::relay_rest(RankChild& child) {
   std::array<pollfd, 2> ready{
       {{child.out().get(), POLLIN, 0}, {child.err().get(), POLLIN, 0}}};
@@ -164,7 +167,8 @@ RankReport Wrapper::make_report(RankChild& child) const {
   report.host = host_name();
   report.pid = child.pid();
   report.was_asked = was_asked_;
-  // Before others can see that it is gone, and fail because of that.
+  // Taken before the child is reaped: then other ranks can notice its end and
+  // fail because of it.
   report.time_ns = wall_clock_ns();
   const int status = child.reap();
   report.code = code_of_wait_status(status);
@@ -172,7 +176,7 @@ RankReport Wrapper::make_report(RankChild& child) const {
   if (const auto note = notes_.last(); note && report.code != 0) {
     report.is_consequence = note->cause == FailureCause::kOther;
     report.error = note->text;
-    // It had failed by itself before it was asked to stop.
+    // The program failed by itself before it was asked to stop.
     if (!report.is_consequence) report.was_asked = false;
   }
   if (child.start_errno() != 0) {
@@ -204,7 +208,7 @@ int Wrapper::wait_for_grace(const RankReport& report) {
         return report.code;
     }
   }
-  send_report(report);  // once more, should the first have been torn
+  send_report(report);  // again, in case the first one was damaged
   return report.code;
 }
 
@@ -217,8 +221,8 @@ int rank_from_environment() {
   return 0;
 }
 
-// Ranks of a host share its cores; libraries with threads of their own would
-// take all of them for each rank.
+// Sets OMP_NUM_THREADS to each rank's share of the host's cores, unless it is
+// set. By default libraries would start one thread per core in each rank.
 void share_cores() {
   int ranks = 0;
   for (const char* name :

@@ -1,16 +1,16 @@
 #pragma once
-// The program that has the commands that need libtorch.
+// Finds and runs sheaf-torch, the program with the commands that need libtorch.
 
 #include <string>
 #include <vector>
 
 namespace sheaf::cli {
 
-// sheaf-torch, in the folder of this program. UsageError where it is not
-// there: built without libtorch.
+// The path of sheaf-torch, in the folder of this program. Throws UsageError if
+// it does not exist, because Sheaf was built without libtorch.
 std::string torch_program();
 
-// Becomes that program; does not come back. IoError when it cannot.
+// Replaces this process with sheaf-torch. Throws IoError if that fails.
 [[noreturn]] void become_torch_program(const std::vector<std::string>& words);
 
 }  // namespace sheaf::cli

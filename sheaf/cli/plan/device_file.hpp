@@ -6,13 +6,17 @@
 
 namespace sheaf::cli {
 
-// name: Tesla T4
-// tflops: {f32: 8.1, f16: 65, int8: 130}
-// memory_gbs: 320
-// memory: 15G           # may be left out, as the next two
-// launch_us: 4
-// host_time: 1.2
-// UsageError names the file, the line and what is wrong there.
+// Reads a device description from a YAML file:
+//
+//   name: Tesla T4
+//   tflops: {f32: 8.1, f16: 65, int8: 130}
+//   memory_gbs: 320
+//   memory: 15G           # optional, as are the next two
+//   launch_us: 4
+//   host_time: 1.2
+//
+// Throws UsageError with the file, the line and the problem, or IoError if
+// the file cannot be read.
 plan::DeviceProfile read_device(const std::string& path);
 
 }  // namespace sheaf::cli

@@ -10,7 +10,7 @@ namespace {
 using At = std::size_t;
 using report::PlanWork;
 
-// A shorter pause is not seen.
+// Bars of one slot that are separated by at most this are merged.
 constexpr std::int64_t kPauseNs = 10'000;
 
 double bar_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
@@ -21,7 +21,7 @@ std::string numbered(const char* what, At number) {
 
 }  // namespace
 
-// Bars of one lane, which come in the order of time.
+// The bars of one lane. Spans must be added in order of time.
 class NamedStep::Lane {
  public:
   Lane(std::vector<report::PlanBar>& bars, At number, std::int64_t begin_ns)
@@ -116,7 +116,7 @@ NamedStep::Label NamedStep::label_of_mark(At thread, At mark) const {
   const std::int32_t side = sides_[thread][mark];
   if (side == plan::kNone)
     return backward_end_ns_ > 0 && times_.marks[thread][mark] > backward_end_ns_
-               ? Label{"optimiser", PlanWork::kOptimizer}
+               ? Label{"optimizer", PlanWork::kOptimizer}
                : Label{"other", PlanWork::kOther};
   const std::string& name = graph_.slots[static_cast<At>(side / 2)].name;
   if (is_cast_[thread][mark]) return {name + ", cast", PlanWork::kCast};
@@ -138,7 +138,7 @@ std::string NamedStep::thread_name(At thread) const {
 
 std::string NamedStep::stream_name(At stream) const {
   bool is_exchange = false;
-  At before = 0;  // streams that compute
+  At before = 0;  // number of compute streams before this one
   std::set<std::uint32_t> computing;
   for (const plan::KernelTask& task : step_.kernels) {
     if (task.collective == plan::kNone) computing.insert(task.stream);
@@ -150,7 +150,7 @@ std::string NamedStep::stream_name(At stream) const {
   return numbered("stream", before);
 }
 
-// Waiting is left blank.
+// Waiting time has no bar.
 void NamedStep::add_thread(At thread, Lane& lane) const {
   std::int64_t before = times_.step.begin_ns;
   for (At i = 0; i < times_.marks[thread].size(); ++i) {

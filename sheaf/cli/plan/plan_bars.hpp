@@ -1,5 +1,5 @@
 #pragma once
-// A step's threads and streams as bars for a page.
+// Draws the threads and streams of a step as bars of a timeline.
 
 #include <set>
 #include <string>
@@ -11,16 +11,19 @@
 
 namespace sheaf::cli {
 
-// A step whose marks and kernels are known by their slots.
+// A step in which each mark and kernel is labeled with its slot of the model
+// graph.
 class NamedStep {
  public:
-  // `sides` are those of marks, by thread: 2 * slot, and one more backward.
+  // The side of each mark, by thread: 2 * slot for forward, 2 * slot + 1 for
+  // backward, plan::kNone outside the model.
   using Sides = std::vector<std::vector<std::int32_t>>;
   NamedStep(const plan::StepGraph& step, const plan::ReplayTimes& times,
             const plan::ModelGraph& graph, Sides sides,
             plan::MarkFlags is_cast);
 
-  // Of a predicted step, and of a recorded one.
+  // Label a predicted step, and a recorded one. The arguments must outlive the
+  // result.
   static NamedStep predicted(const plan::Recorded& recorded,
                              const plan::StepGraph& step,
                              const plan::ReplayTimes& times);
@@ -33,16 +36,16 @@ class NamedStep {
   };
   Label label_of_mark(std::size_t thread, std::size_t mark) const;
   Label label_of_kernel(std::size_t kernel) const;
-  // "thread", "thread 2", "stream", "exchange".
+  // Lane names: "thread", "thread 2", "stream", "exchange".
   std::string thread_name(std::size_t thread) const;
   std::string stream_name(std::size_t stream) const;
 
-  // Numbers on the critical path.
+  // Marks (thread, mark) and kernels on the critical path.
   std::set<std::pair<std::size_t, std::size_t>> critical_marks;
   std::set<std::size_t> critical_kernels;
 
-  // Adds lanes and bars, with times since `begin_ns`. What one slot does
-  // without a pause is one bar.
+  // Adds lanes and bars, with times relative to `begin_ns`. Work of one slot
+  // without a pause becomes one bar.
   void add_to(report::PlanTimeline& timeline, const std::string& prefix,
               std::int64_t begin_ns) const;
 
@@ -56,8 +59,9 @@ class NamedStep {
   const plan::ModelGraph& graph_;
   Sides sides_;
   plan::MarkFlags is_cast_;
-  std::vector<std::pair<std::size_t, std::size_t>> launch_;  // by kernel
-  std::int64_t backward_end_ns_ = 0;  // of the threads' backward work
+  // By kernel: the mark (thread, mark) that launched it.
+  std::vector<std::pair<std::size_t, std::size_t>> launch_;
+  std::int64_t backward_end_ns_ = 0;  // last backward mark of any thread
 };
 
 }  // namespace sheaf::cli

@@ -34,7 +34,7 @@ std::int64_t measured_peak(const plan::StepProfile& profile) {
   return peak;
 }
 
-// Operators whose time was foretold worst, by how much they move the step.
+// Adds the operators with the largest absolute prediction error.
 void add_operators(const plan::StepProfile& measured,
                    const std::vector<double>& predicted, std::size_t most,
                    Table& table) {
@@ -58,7 +58,7 @@ void compare(const CompareArguments& arguments) {
   plan::Cluster cluster = make_cluster(arguments.inputs, recorded);
   use_exchange_of(arguments.plan, arguments.inputs, cluster);
   SHEAF_CHECK(recorded.size() == 1, "traces of ", recorded.size(),
-              " devices were given; compare wants those of one");
+              " devices were given; compare needs traces of one device");
   const auto plan =
       plan::read_precision_plan(arguments.plan, recorded[0].base().device_name);
   recorded[0].check_layers(plan);
@@ -69,7 +69,7 @@ void compare(const CompareArguments& arguments) {
                {.name = "unit", .align = Align::kLeft},
                {.name = "predicted"},
                {.name = "measured"},
-               {.name = "off by", .unit = "%", .key = "error_percent"}});
+               {.name = "error", .unit = "%", .key = "error_percent"}});
   const auto add = [&](const char* what, const char* unit, double predicted,
                        double taken) {
     table.add_row(
@@ -93,15 +93,15 @@ void compare(const CompareArguments& arguments) {
 void add_compare_command(CLI::App& app) {
   auto arguments = std::make_shared<CompareArguments>();
   CLI::App* command = app.add_subcommand(
-      "compare", "what was predicted for a plan against a trace of its run");
+      "compare", "Compare the prediction for a plan with a trace of its run");
   command->add_option("--plan", arguments->plan, "plan.json")->required();
   command
       ->add_option("--measured", arguments->measured,
-                   "a trace of the plan: sheaf trace CONFIG --plan plan.json")
+                   "Trace of the run: sheaf trace CONFIG --plan plan.json")
       ->required();
   arguments->inputs.add_to(*command);
   command->add_option("--rows", arguments->most_rows,
-                      "operators to list, the worst first");
+                      "Number of operators to list, largest error first");
   command->add_option("--format", arguments->format, "text, csv or json");
   command->callback([arguments] { compare(*arguments); });
 }

@@ -4,7 +4,7 @@
 
 namespace sheaf::cli {
 
-// sheaf plan compare: what was predicted against what a run then took.
+// sheaf plan compare: compares the predicted step with a measured one.
 void add_compare_command(CLI::App& app);
 
 }  // namespace sheaf::cli

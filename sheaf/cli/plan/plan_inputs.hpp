@@ -1,5 +1,6 @@
 #pragma once
-// What commands that look ahead have in common: traces, machines, workers.
+// The inputs that `sheaf plan` and `sheaf predict` share: traces, machines and
+// workers.
 
 #include <CLI/CLI.hpp>
 #include <deque>
@@ -12,16 +13,16 @@ namespace sheaf::cli {
 
 struct PlanInputs {
   std::vector<std::string> traces;
-  std::string machine;       // a file
-  std::vector<int> workers;  // of each kind of device; none: one
+  std::string machine;       // path of machine.json
+  std::vector<int> workers;  // per kind of device; empty: one of each
   std::string topology;      // "4x3"
   std::string bucket;        // bytes
-  std::string exchange;      // "gradients,fc1=dad"; "": not told
-  std::string operators;     // a file of custom ones
+  std::string exchange;      // "gradients,fc1=dad"; "": not specified
+  std::string operators;     // path of the custom operators' file
   std::int64_t batch = 0;    // samples; 0: as recorded
-  // Files of devices that the traces are scaled to; none: those of the traces.
+  // Files of the devices to scale the traces to; empty: no scaling.
   std::vector<std::string> devices;
-  std::string traced_on;  // the file of the traces' device
+  std::string traced_on;  // file of the device the traces were recorded on
 
   void add_to(CLI::App& command);
   bool describes_workers() const {
@@ -30,15 +31,17 @@ struct PlanInputs {
   }
 };
 
-// "Tesla T4", with a word where it was not traced.
+// The name of the device, such as "Tesla T4", with a note if its times were
+// scaled from another device.
 std::string device_label(const plan::WorkerKind& kind);
 
-// The traces by device, and the workers; `recorded` holds what was read.
+// Reads the traces and builds the cluster. The cluster points into `recorded`,
+// which must outlive it.
 plan::Cluster make_cluster(const PlanInputs& inputs,
                            std::deque<plan::Recorded>& recorded);
 
-// What workers exchange under a plan.json, where the inputs do not tell it and
-// the plan does.
+// Sets the exchange methods from a plan.json, if the plan has them and the
+// inputs do not specify --exchange.
 void use_exchange_of(const std::string& plan, const PlanInputs& inputs,
                      plan::Cluster& cluster);
 

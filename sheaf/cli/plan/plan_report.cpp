@@ -64,7 +64,7 @@ class ReportMaker {
     std::int64_t peak = 0;
     for (const plan::PhaseMemory& one : chosen_.step.memory)
       peak = std::max(peak, one.peak());
-    if (peak == 0) page_.notes.push_back("the traces do not tell memory");
+    if (peak == 0) page_.notes.push_back("the traces do not record memory use");
   }
 
   void find_measured_kind() {
@@ -108,7 +108,7 @@ class ReportMaker {
     page_.steps.push_back(std::move(row));
   }
 
-  // Any trace of the model will do that has them.
+  // The first trace of the model that has layer statistics.
   const plan::TracedModel& statistics() const {
     for (const plan::WorkerKind& kind : cluster_.kinds)
       for (const plan::Precision one : kind.recorded->precisions())
@@ -117,7 +117,7 @@ class ReportMaker {
     return cluster_.kinds[0].recorded->model();
   }
 
-  // A layer that is called more than once is one row.
+  // A layer that is called several times has one row.
   void add_layers(At kind) {
     const plan::Recorded& recorded = *cluster_.kinds[kind].recorded;
     const plan::SideWork work(recorded);
@@ -194,14 +194,14 @@ class ReportMaker {
     page_.timelines.push_back(std::move(timeline));
   }
 
-  // Pieces of one thing are one row; the longest come first.
+  // Adds one row per label and lane on the critical path, longest first.
   void add_path(const plan::ClusterTimeline& predicted,
                 std::vector<NamedStep>& steps) {
     std::map<std::tuple<std::string, std::string, report::PlanWork>, double>
         sums;
     for (const plan::PathPiece& one : predicted.path) {
       NamedStep& step = steps[one.rank];
-      NamedStep::Label label{"left from the step before"};
+      NamedStep::Label label{"left over from the previous step"};
       std::string where;
       if (one.kernel != plan::kNone) {
         const auto kernel = static_cast<At>(one.kernel);

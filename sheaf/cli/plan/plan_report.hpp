@@ -1,5 +1,5 @@
 #pragma once
-// The page about a plan: `sheaf plan … --report plan.html`.
+// The HTML report of a plan: `sheaf plan … --report plan.html`.
 
 #include <string>
 
@@ -8,19 +8,20 @@
 
 namespace sheaf::cli {
 
-// Said where a plan has no indicators.
+// Shown if a plan has no indicators.
 inline constexpr const char* kNoStatistics =
     "the traces have no statistics of layers, which sheaf trace records: "
-    "indicators are left out, and layers are raised in no order";
+    "indicators are omitted, and layers are raised in arbitrary order";
 
 struct PlanReport {
   const plan::Cluster* cluster = nullptr;
   const plan::ChosenPlan* chosen = nullptr;
   plan::IndicatorKind indicator = plan::IndicatorKind::kVariance;
-  std::string measured{};  // a trace of the plan; "": none
+  std::string measured{};  // trace of a run under the plan; "": none
 };
 
-// UsageError where the trace is of another model; IoError as read_profile().
+// Throws UsageError if the measured trace is of another model, and the errors
+// of read_profile().
 report::PlanPage plan_report(const PlanReport& report);
 
 }  // namespace sheaf::cli

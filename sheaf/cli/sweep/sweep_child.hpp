@@ -13,20 +13,20 @@ namespace sheaf::cli {
 
 struct ChildOptions {
   std::vector<std::string> command;
-  // Its output goes behind what is in this file; empty: to where ours goes.
+  // File to append standard output and error to; empty: inherit ours.
   std::filesystem::path log;
-  std::function<void()> tick;  // called now and then, if there is one
+  std::function<void()> tick;  // if set, called every 250 ms or sooner
 };
 
 struct ChildEnd {
   int code = 0;         // 128 + n for signal n
-  int stop_signal = 0;  // that we got meanwhile and passed on; 0: none
+  int stop_signal = 0;  // stop signal that was forwarded as SIGTERM; 0: none
 };
 
-// Runs it to its end. It leads a process group of its own: Ctrl-C reaches it
-// once, through us, as SIGTERM; a second one does too, which ends it at once.
-// It gets SIGTERM when this process dies. `signals` must hold SIGCHLD and
-// those that stop.
+// Runs the command and waits for it. The child leads its own process group, so
+// Ctrl-C reaches it only through this process, as SIGTERM; a second Ctrl-C
+// sends a second SIGTERM, which stops it at once. The child gets SIGTERM when
+// this process dies. `signals` must contain SIGCHLD and the stop signals.
 ChildEnd run_child(const ChildOptions& options, SignalQueue& signals);
 
 // The last lines of a text file, at most `count`.

@@ -19,7 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-// Its standard error is ours.
+// The standard output of a command; standard error is inherited. Throws
+// ExitWith if the command fails.
 std::string output_of(const std::vector<std::string>& command) {
   FILE* in = ::popen((shell_quote(command) + " </dev/null").c_str(), "r");
   if (!in) throw IoError(concat("cannot start ", command[0]));
@@ -42,7 +43,7 @@ std::string_view name_of(JobState state) {
     case JobState::kFinished:
       return "finished";
     case JobState::kBegun:
-      return "to go on with";
+      return "to resume";
     case JobState::kOther:
       return "to run again";
     default:
@@ -50,8 +51,8 @@ std::string_view name_of(JobState state) {
   }
 }
 
-// A run's own files say with which settings it was begun, but not on how many
-// ranks.
+// A run's files record its settings but not its number of ranks, which is
+// compared with sweep.json. A begun run with another number starts again.
 void check_ranks(SweepPlan& plan) {
   SweepRecord record(plan.output / "sweep.json");
   for (SweepJob& job : plan.jobs) {
@@ -84,7 +85,7 @@ std::vector<std::string> train_words(const SweepPlan& plan,
                                  std::to_string(job.ranks)};
   for (const std::string& one : job.settings)
     words.insert(words.end(), {"--set", one});
-  // A folder without a checkpoint is begun from the first step.
+  // With --resume, a folder without a checkpoint starts from the first step.
   words.insert(words.end(), {"--output", job.folder.string(), "--resume"});
   return words;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The jobs of a sweep, as sheaf-torch reads them from their file.
+// The jobs of a sweep, read from the jobs file by sheaf-torch.
 
 #include <filesystem>
 #include <string>
@@ -10,9 +10,9 @@ namespace sheaf::cli {
 
 enum class JobState {
   kNew,
-  kBegun,     // goes on from its latest checkpoint
-  kFinished,  // with these very settings
-  kOther,     // its folder holds something else, such as other settings
+  kBegun,     // resumes from its latest checkpoint
+  kFinished,  // finished with the same settings
+  kOther,     // its folder holds another run, such as one with other settings
 };
 
 struct SweepJob {
@@ -24,22 +24,22 @@ struct SweepJob {
 };
 
 struct SweepPlan {
-  std::filesystem::path base;  // the run description that all jobs begin with
+  std::filesystem::path base;  // config that all jobs start from
   std::filesystem::path output;
   std::vector<SweepJob> jobs;
 };
 
-// Every job is checked as `sheaf train` would check it. `output` takes the
-// place of the file's, unless it is empty. ExitWith after a mistake, which is
-// told on standard error.
+// Reads the jobs file and checks every job as `sheaf train` would. `output`
+// overrides the file's `output` unless it is empty. Errors are printed to
+// standard error, then ExitWith is thrown.
 SweepPlan plan_sweep(const std::string& file, const std::string& output);
 
-// The arguments of this program that run the job, or go on with it. Its folder
-// must be there.
+// The arguments of `sheaf` that run or resume the job. The job's folder must
+// exist.
 std::vector<std::string> train_words(const SweepPlan& plan,
                                      const SweepJob& job);
 
-// A row per job, for --dry-run.
+// Prints one row per job, for --dry-run.
 void print_sweep(const SweepPlan& plan, bool as_json);
 
 }  // namespace sheaf::cli

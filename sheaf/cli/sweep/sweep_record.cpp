@@ -31,7 +31,7 @@ std::map<std::string, JobRecord> read_records(const fs::path& file) {
     for (const Json& job : whole.at("jobs"))
       records[job.at("name")] = record_from(job);
   } catch (const Json::exception&) {
-    records.clear();  // the runs' own files say what matters
+    records.clear();  // not essential: the runs' files have their state
   }
   return records;
 }
@@ -77,16 +77,16 @@ Fd lock_folder(const std::filesystem::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   const fs::path file = folder / "sweep.lock";
-  // Not closed by exec: jobs hold it too.
+  // No O_CLOEXEC: jobs inherit the lock.
   Fd lock(::open(file.c_str(), O_RDWR | O_CREAT, 0666));
   if (!lock.is_open())
     throw IoError(concat("cannot write ", file.string(), ": ",
                          ::strerrordesc_np(errno),
-                         "; name another folder with --output"));
+                         "; choose another folder with --output"));
   SHEAF_CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0,
-              "another sheaf sweep, or a job that it has left, is at work in ",
+              "another sheaf sweep, or a job that it started, is running in ",
               folder.string(),
-              "; wait for its end, or name another folder with --output");
+              "; wait until it ends, or choose another folder with --output");
   return lock;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep keeps beside its runs: sweep.json, and the lock of its folder.
+// The state of a sweep on disk: sweep.json, and the lock of its folder.
 
 #include <filesystem>
 #include <map>
@@ -21,13 +21,15 @@ struct JobRecord {
 
 class SweepRecord {
  public:
-  // What an earlier call has left, if it can be read.
+  // Loads the records of an earlier sweep; starts empty if there are none or
+  // they cannot be parsed.
   explicit SweepRecord(std::filesystem::path file);
 
   JobRecord& of(const SweepJob& job);
-  // Of the plan's jobs, in their order. IoError names the file.
+  // Writes the records of the plan's jobs, in their order. Throws IoError with
+  // the file's name.
   void save(const SweepPlan& plan) const;
-  // Mean of the jobs that have finished; 0 where none has.
+  // Mean time of the finished jobs; 0 if there are none.
   double mean_seconds() const;
 
  private:
@@ -35,9 +37,9 @@ class SweepRecord {
   std::map<std::string, JobRecord> records_;
 };
 
-// No other sweep works in `folder`, which is made, while the result lives or
-// any process does that has inherited it: a job that an ended sweep has left
-// is still at work. UsageError otherwise.
+// Creates `folder` and locks it against other sweeps. The lock lasts while the
+// result or any process that inherited it exists, so a job that outlives its
+// sweep still holds it. Throws UsageError if the folder is locked.
 Fd lock_folder(const std::filesystem::path& folder);
 
 }  // namespace sheaf::cli

@@ -96,7 +96,7 @@ void SweepRun::look_at_jobs() {
   record_.save(plan_);
   finished_before_ = count_of(plan_, JobState::kFinished);
   if (finished_before_ > 0)
-    say(fmt::format("{} of {} jobs have finished before", finished_before_,
+    say(fmt::format("{} of {} jobs were already finished", finished_before_,
                     plan_.jobs.size()));
   progress_.start_at(static_cast<double>(finished_before_) /
                      static_cast<double>(plan_.jobs.size()));
@@ -113,7 +113,7 @@ void SweepRun::run_job(std::size_t index) {
   if (!is_terminal_)
     say(fmt::format("job {} of {}: {}{}", index + 1, plan_.jobs.size(),
                     job.name,
-                    job.state == JobState::kBegun ? ", going on" : ""));
+                    job.state == JobState::kBegun ? ", resuming" : ""));
   JobRecord& record = record_.of(job);
   record.state = "running";
   ++record.attempts;
@@ -128,11 +128,12 @@ void SweepRun::prepare_folder(SweepJob& job) {
   std::error_code error;
   fs::create_directories(job.folder, error);
   if (error)
-    throw IoError(concat("cannot make the folder ", job.folder.string(), ": ",
+    throw IoError(concat("cannot create the folder ", job.folder.string(), ": ",
                          error.message()));
 }
 
-// Nobody loses a run by a change in the jobs file.
+// Keeps a run with other settings, so that a change of the jobs file does not
+// delete results.
 void SweepRun::move_aside(const SweepJob& job) {
   const fs::path place = plan_.output / "replaced";
   fs::create_directories(place);
@@ -143,8 +144,8 @@ void SweepRun::move_aside(const SweepJob& job) {
   while (fs::exists(path())) ++number;
   fs::rename(job.folder, path());
   say(
-      fmt::format("job {}: what its folder held was made with other settings, "
-                  "and is now in {}",
+      fmt::format("job {}: its folder held a run with other settings, which "
+                  "was moved to {}",
                   job.name, path().string()));
 }
 
@@ -161,7 +162,8 @@ ChildEnd SweepRun::train(std::size_t index) {
   return run_child(child, signals_);
 }
 
-// The part of the current job that is done is reckoned from the others' mean.
+// The progress of the current job is estimated from the mean time of finished
+// jobs.
 void SweepRun::draw(std::size_t index, Clock::time_point start) {
   const double mean = record_.mean_seconds();
   const double part =
@@ -173,7 +175,8 @@ void SweepRun::draw(std::size_t index, Clock::time_point start) {
                                plan_.jobs[index].name));
 }
 
-// As the run itself says: a code of 0 may also mean that somebody stopped it.
+// Reads the run's summary, because exit code 0 may also mean that the run was
+// stopped.
 bool SweepRun::has_finished(const SweepJob& job) const {
   std::ifstream in(job.folder / "summary.json");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -207,10 +210,10 @@ void SweepRun::conclude_job(std::size_t index, const ChildEnd& end,
 int SweepRun::conclude() {
   const std::size_t finished = count_of(plan_, JobState::kFinished);
   say(fmt::format(
-      "{} of {} jobs have finished{}", finished, plan_.jobs.size(),
+      "{} of {} jobs finished{}", finished, plan_.jobs.size(),
       failed_.empty() ? "" : fmt::format(", {} failed", failed_.size())));
   if (!failed_.empty()) tell_failures();
-  if (finished < plan_.jobs.size()) say("go on with: " + options_.again);
+  if (finished < plan_.jobs.size()) say("to resume: " + options_.again);
   if (stop_signal_ != 0) return 128 + stop_signal_;
   const int code = finished > 0 ? make_report() : 0;
   return failed_.empty() ? code : 1;
@@ -230,7 +233,7 @@ void SweepRun::tell_failures() const {
 
 int SweepRun::make_report() {
   if (!options_.has_report) {
-    say("no report was made: this sheaf has no command `report`");
+    say("no report was written: this sheaf has no command `report`");
     return 0;
   }
   ChildOptions child;

@@ -8,15 +8,15 @@
 namespace sheaf::cli {
 
 struct SweepOptions {
-  std::string again;        // the command line that goes on with it, for people
-  bool has_report = false;  // this program has the command `report`
+  std::string again;        // command line that resumes the sweep, to print
+  bool has_report = false;  // whether this program has the command `report`
   bool stops_on_error = false;
 };
 
-// Runs what has not finished, tells how it went on standard output, and makes
-// the report of what has finished. 0 when every job has; 1 when one failed;
-// 128 + n after signal n, which ends the current job first. It must be called
-// from the main thread.
+// Runs the unfinished jobs, prints their outcome to standard output, and writes
+// a report of the finished ones. Returns 0 if every job finished, 1 if one
+// failed, and 128 + n after signal n, which stops the current job first. Must
+// be called from the main thread.
 int run_sweep(SweepPlan plan, const SweepOptions& options);
 
 }  // namespace sheaf::cli

@@ -1,4 +1,4 @@
-// sheaf bench cast: what turning numbers of one type into another takes on a
+// sheaf bench cast: measures the time of casts between element types on a
 // device, for machine.json.
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -35,7 +35,8 @@ struct CastArguments {
   std::string format = "text";
 };
 
-// One size after the other, so that what else happens hits all of them.
+// Repeats are interleaved over all sizes and types, so that disturbances affect
+// all of them.
 constexpr int kRepeats = 9;
 constexpr int kWarmUps = 3;
 constexpr Precision kTypes[] = {Precision::kF32, Precision::kBf16,
@@ -79,7 +80,7 @@ void make_casts(const std::vector<OneCast>& casts,
   }
 }
 
-// The file that the run leaves, gone at the end.
+// A temporary trace file, removed by the destructor.
 class ScratchTrace {
  public:
   ScratchTrace()
@@ -115,7 +116,8 @@ plan::Trace record_casts(const std::vector<OneCast>& casts, bool is_gpu) {
   return plan::read_steps(file.path());
 }
 
-// Of the device if it did something in this time, else of the thread.
+// Time of the kernels launched within the span, or the span itself if there
+// are none (CPU).
 double ns_within(const plan::StepTrace& step, const plan::Span& span) {
   double device = 0;
   for (const plan::TracedCall& call : step.calls) {
@@ -164,7 +166,7 @@ void bench_cast(const CastArguments& arguments) {
               "--device is cpu or cuda, not ", arguments.device);
   const bool is_gpu = arguments.device == "cuda";
   SHEAF_CHECK(!is_gpu || torch::cuda::is_available(),
-              "there is no GPU that libtorch can use; give --device cpu");
+              "libtorch finds no usable GPU; pass --device cpu");
   if (fs::exists(arguments.machine)) topo::load_machine(arguments.machine);
   if (!is_gpu) torch::set_num_threads(1);
   const std::vector<OneCast> casts = casts_to_make(is_gpu);

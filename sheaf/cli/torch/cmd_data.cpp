@@ -1,4 +1,4 @@
-// sheaf data: which datasets there are, where they are, and getting them.
+// sheaf data: lists datasets and their folders, and fetches them.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -57,18 +57,18 @@ void get_dataset(const DataArgs& args) {
   if (args.as_json) return;
   const data::CatalogEntry& entry = data::catalog_entry(args.name);
   std::cout << fmt::format(
-      "{}: {} training and {} test examples, {}, {} classes; whole\n",
+      "{}: {} training and {} test examples, {}, {} classes; complete\n",
       entry.name, entry.train, entry.test, shape_text(entry), entry.classes);
 }
 
 void add_get(CLI::App& command, const std::shared_ptr<DataArgs>& args) {
   CLI::App* get = command.add_subcommand(
-      "get", "Find or fetch a dataset, and check that it is whole");
+      "get", "Find or fetch a dataset, and check that it is complete");
   get->add_option("NAME", args->name, "mnist, fashion-mnist, cifar10, cifar100")
       ->required();
-  get->add_option("--to", args->get.to, "Put its files in this folder");
-  get->add_option("--from", args->get.from, "Look in this folder only");
-  get->add_flag("--json", args->as_json, "One JSON object per row");
+  get->add_option("--to", args->get.to, "Folder to store the files in");
+  get->add_option("--from", args->get.from, "Search only this folder");
+  get->add_flag("--json", args->as_json, "Print one JSON object per row");
   get->callback([args] { get_dataset(*args); });
 }
 
@@ -80,8 +80,8 @@ void add_data_command(CLI::App& app) {
       app.add_subcommand("data", "List, find, fetch and check datasets");
   command->require_subcommand(1);
   CLI::App* list = command->add_subcommand(
-      "list", "Which datasets there are, and where they are");
-  list->add_flag("--json", args->as_json, "One JSON object per row");
+      "list", "List the known datasets and their folders");
+  list->add_flag("--json", args->as_json, "Print one JSON object per row");
   list->callback([args] { list_datasets(*args); });
   add_get(*command, args);
 }

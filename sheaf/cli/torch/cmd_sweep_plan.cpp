@@ -1,6 +1,6 @@
-// Reads the jobs of `sheaf sweep`, checks every one of them and looks what
-// there is of it already. Prints JSON for the command, which does without
-// libtorch and without YAML; see sweep_plan.hpp.
+// Reads the jobs of `sheaf sweep`, checks each of them and finds out how far it
+// has been run. Prints JSON for the command, which is built without libtorch;
+// see sweep_plan.hpp.
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,14 +23,14 @@ struct SweepPlanArguments {
   std::string output;
 };
 
-// All that decides about a run but its folder.
+// The complete config of a run except its folder, as text to compare.
 std::string settings_text(train::RunConfig config) {
   config.output.folder.clear();
   return train::print_config(train::complete(config));
 }
 
-// The place in the jobs file instead of "--set key=value: ", which nobody has
-// written.
+// Replaces the prefix "--set key=value: ", which the user did not write, with
+// the line of the jobs file.
 std::string with_place(const GridJob& job, const std::string& message) {
   for (const Setting& one : job.settings) {
     const std::string given = concat("--set ", one.key, "=", one.value, ": ");
@@ -48,8 +48,8 @@ std::string settings_of(const GridJob& job, const fs::path& base) {
   }
 }
 
-// Read anew, so that a key that has come since, with its default, makes no
-// difference.
+// Whether the run in `folder` has these settings. Its config is parsed and
+// printed again, so that keys added to Sheaf since then get their defaults.
 bool has_settings(const fs::path& folder, const std::string& settings) {
   try {
     const fs::path file = folder / "config.yaml";
@@ -69,7 +69,7 @@ bool has_ended(const fs::path& folder, int ranks) {
          (ending == "finished" || ending == "stopped early");
 }
 
-// "new", "begun", "finished", or "other" for what is no run of this job.
+// "new", "begun", "finished", or "other" if the folder holds something else.
 std::string state_of(const fs::path& folder, const GridJob& job,
                      const std::string& settings) {
   if (!fs::exists(folder) || fs::is_empty(folder)) return "new";

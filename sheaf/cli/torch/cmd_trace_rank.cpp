@@ -1,4 +1,4 @@
-// sheaf trace, as one of its ranks.
+// sheaf trace: the command that each rank runs.
 #include <iostream>
 #include <memory>
 
@@ -20,7 +20,8 @@ struct TraceRankArguments {
   std::string plan;
 };
 
-// Rank 0 reads the file, so that other hosts need not have it.
+// Rank 0 reads the config and sends it, so that other hosts do not need the
+// file.
 train::RunConfig read_traced(const comm::Group& group,
                              const TraceRankArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
@@ -46,7 +47,8 @@ void trace_rank(const TraceRankArguments& arguments) {
 
 void add_trace_rank_command(CLI::App& app) {
   auto arguments = std::make_shared<TraceRankArguments>();
-  CLI::App* command = app.add_subcommand("trace", "Be a rank of sheaf trace");
+  CLI::App* command =
+      app.add_subcommand("trace", "Run one rank of sheaf trace");
   command->add_option("CONFIG", arguments->config)->required();
   command->add_option("--set", arguments->sets)
       ->expected(1)

@@ -1,4 +1,4 @@
-// sheaf train, as one of its ranks.
+// sheaf train: the command that each rank runs.
 #include <iostream>
 #include <memory>
 
@@ -37,7 +37,8 @@ train::RunConfig read(const TrainRankArguments& arguments) {
   return config;
 }
 
-// Rank 0 reads the file, so that other hosts need not have it.
+// Rank 0 reads the config and sends it, so that other hosts do not need the
+// file.
 train::RunConfig read_for_all(const comm::Group& group,
                               const TrainRankArguments& arguments) {
   train::RunConfig mine;
@@ -48,7 +49,8 @@ train::RunConfig read_for_all(const comm::Group& group,
   return group.rank() == 0 ? mine : train::parse_config(text, "rank 0's text");
 }
 
-// "out:80" or "err:80": where the launcher says that a line can be drawn.
+// `place` is "out:80" or "err:80": the stream that the launcher chose for the
+// progress line, and its width. Null if empty.
 std::unique_ptr<Progress> make_progress(const std::string& place) {
   if (place.size() < 5) return nullptr;
   ProgressOptions options;
@@ -87,7 +89,7 @@ void run_rank(const TrainRankArguments& arguments) {
     const comm::World world = comm::init();
     ending = train_on(world, arguments);
   }
-  // Launchers take a rank's code other than 0 for a crash.
+  // MPI launchers treat a nonzero exit code of a rank as a crash.
   const bool was_stopped = ending == train::Ending::kStoppedBySignal;
   if (was_stopped && !comm::is_under_mpi_launcher())
     throw ExitWith{128 + train::last_stop_signal()};
@@ -97,7 +99,8 @@ void run_rank(const TrainRankArguments& arguments) {
 
 void add_train_rank_command(CLI::App& app) {
   auto arguments = std::make_shared<TrainRankArguments>();
-  CLI::App* command = app.add_subcommand("train", "Be a rank of sheaf train");
+  CLI::App* command =
+      app.add_subcommand("train", "Run one rank of sheaf train");
   command->add_option("CONFIG", arguments->config)->required();
   command->add_option("--set", arguments->sets)
       ->expected(1)

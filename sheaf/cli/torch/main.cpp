@@ -1,5 +1,6 @@
-// sheaf-torch: the commands that need libtorch, as one rank of several or
-// alone. Messages begin with "sheaf", as those of the command that starts it.
+// sheaf-torch: the commands that need libtorch, run as one rank of several or
+// as a single process. Messages begin with "sheaf", like those of the command
+// that starts it.
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
@@ -25,7 +26,8 @@ int run(CLI::App& app, int argc, char** argv) {
   } catch (const sheaf::train::FailedOnRoot& failure) {
     return failure.code();
   } catch (const std::exception& error) {
-    // Sheaf's own errors may list ranks, one a line.
+    // Sheaf's errors may list ranks, one per line; other errors are cut to one
+    // line.
     const bool is_ours = dynamic_cast<const sheaf::Error*>(&error) != nullptr;
     const std::string text =
         is_ours ? error.what() : sheaf::tensor::one_line(error);

@@ -4,8 +4,8 @@
 
 namespace sheaf::cli {
 
-// As --set has it. Quoted, for the value is YAML and the name of a file may be
-// anything.
+// The plan's file name as an argument of --set. It is quoted, because the value
+// is YAML and a file name may contain any character.
 inline std::string plan_setting(const std::string& file) {
   std::string quoted;
   for (const char c : file) quoted += c == '\'' ? "''" : std::string(1, c);

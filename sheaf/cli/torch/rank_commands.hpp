@@ -1,5 +1,5 @@
 #pragma once
-// The commands of sheaf-torch. `sheaf` starts it; people need not.
+// The commands of sheaf-torch, which `sheaf` starts; users do not call it.
 
 #include <CLI/CLI.hpp>
 

@@ -94,8 +94,8 @@ void SweepReader::walk(const YAML::Node& node, const std::string& path,
 void SweepReader::check_mapping(std::string_view what,
                                 const YAML::Node& node) const {
   SHEAF_CHECK(node.IsMap() && node.size() > 0, reader_.at(node), what,
-              " must be a mapping of the run description's keys to values, "
-              "such as {global_batch: [16, 64]}");
+              " must be a mapping of config keys to values, such as "
+              "{global_batch: [16, 64]}");
 }
 
 Axis SweepReader::read_ranks(const YAML::Node& node) const {
@@ -142,7 +142,7 @@ Axis SweepReader::read_cases(const YAML::Node& node) const {
   return axis;
 }
 
-// An empty case is one too: the description as it is.
+// An empty case is valid: the base config without changes.
 Choice SweepReader::read_case(const std::string& name,
                               const YAML::Node& node) const {
   Choice choice{name, {}};
@@ -158,7 +158,7 @@ void SweepReader::add_axes(SweepFile& result, int repeats) {
   Axis repeat{"repeat", {}};
   for (int i = 1; i <= repeats && repeats > 1; ++i)
     repeat.choices.push_back({concat("r", i), {}});
-  // The slowest axis: a sweep that is stopped has then a whole round.
+  // The slowest axis, so that a stopped sweep has completed whole rounds.
   if (repeats > 1) result.axes.push_back(repeat);
   result.axes.push_back(read_ranks(reader_.find("ranks")));
   if (const YAML::Node set = reader_.find("set")) {
@@ -178,11 +178,11 @@ void SweepReader::check_keys(const SweepFile& result) const {
       for (const Setting& one : choice.settings) {
         SHEAF_CHECK(one.key != "output.folder" && one.key != "output",
                     one.place, one.key,
-                    " cannot be swept: each job has a folder of its own in "
+                    " cannot be swept: each job has its own folder in "
                     "`output`; set keys such as output.log_every");
         const Axis* owner = owners.emplace(one.key, &axis).first->second;
         SHEAF_CHECK(owner == &axis, one.place, one.key,
-                    " is given twice; it may be in `set` once, or in `cases`");
+                    " is given twice; put it once in `set`, or in `cases`");
       }
 }
 
@@ -223,8 +223,8 @@ SweepFile SweepReader::read() {
   reader_.finish();
   check_keys(result);
   SHEAF_CHECK(!base.empty(), file_.string(),
-              ": there is no `base`; name the run description that the jobs "
-              "change, such as base: mlp.yaml");
+              ": there is no `base`; name the config that the jobs change, "
+              "such as base: mlp.yaml");
   result.base = file_.parent_path() / base;
   result.output = output.empty() ? "runs" / file_.stem() : fs::path(output);
   result.name_place = origins_["name"];

@@ -1,5 +1,5 @@
 #pragma once
-// The file that `sheaf sweep` reads: which settings to combine.
+// The jobs file of `sheaf sweep`: the settings to combine.
 
 #include <filesystem>
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace sheaf::cli {
 
-// A key of the run description and its value, as YAML on one line.
+// A config key and its value, as YAML on one line.
 struct Setting {
   std::string key;
   std::string value;
   std::string place;  // "jobs.yaml:7: ", for error messages
 };
 
-// One value of an axis: usually one setting; those of a case may be many, and
-// a number of ranks is none.
+// One value of an axis: usually one setting, any number for a case, none for
+// `ranks` and `repeat`.
 struct Choice {
   std::string label;
   std::vector<Setting> settings;
@@ -26,11 +26,11 @@ struct Axis {
   std::vector<Choice> choices;
 };
 
-// Combinations to leave out: those that agree with every entry.
+// Combinations to skip: those that match every entry.
 struct Skip {
   struct Entry {
     std::string key;
-    std::vector<std::string> values;  // any of them
+    std::vector<std::string> values;  // matches any of these
     std::string place;
   };
   std::vector<Entry> entries;
@@ -39,14 +39,14 @@ struct Skip {
 struct SweepFile {
   std::filesystem::path base;    // relative to the file's folder, or absolute
   std::filesystem::path output;  // relative to the working folder
-  std::string name;              // pattern; empty: none was given
+  std::string name;              // pattern of job names; empty: default
   std::string name_place;
-  std::vector<Axis> axes;  // the last changes fastest; always one of "ranks"
+  std::vector<Axis> axes;  // the last changes fastest; "ranks" is always there
   std::vector<Skip> skips;
 };
 
-// UsageError names file, line and the nearest valid key; IoError when the file
-// is unreadable.
+// Throws UsageError with the file, the line and the nearest valid key, or
+// IoError if the file cannot be read.
 SweepFile read_sweep_file(const std::filesystem::path& file);
 
 }  // namespace sheaf::cli

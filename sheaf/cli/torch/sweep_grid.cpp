@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostJobs = 100000;
 
-// One choice of every axis, in their order.
+// One choice per axis, in the order of the axes.
 using Point = std::vector<const Choice*>;
 
 std::vector<Point> all_points(const std::vector<Axis>& axes) {
@@ -24,14 +24,14 @@ std::vector<Point> all_points(const std::vector<Axis>& axes) {
         longer.back().push_back(&choice);
       }
     SHEAF_CHECK(longer.size() <= kMostJobs, "the sweep has more than ",
-                kMostJobs, " combinations; leave some values out");
+                kMostJobs, " combinations; remove some values");
     points = std::move(longer);
   }
   return points;
 }
 
-// What a point says of each axis and of each key; labels before values, for
-// the two are the same but for cases.
+// The value of each axis and of each key at a point. For axes other than cases
+// the label and the value are the same.
 std::map<std::string, std::string> values_of(const std::vector<Axis>& axes,
                                              const Point& point) {
   std::map<std::string, std::string> values;
@@ -75,7 +75,7 @@ void check_skip_keys(const SweepFile& file) {
           std::find(names.begin(), names.end(), entry.key) != names.end(),
           entry.place, "skip has the key '", entry.key,
           "', which the jobs do not vary", did_you_mean(entry.key, views),
-          "; they vary ", join(names, ", "));
+          "; the jobs vary ", join(names, ", "));
 }
 
 std::vector<Point> without_skipped(const SweepFile& file,
@@ -87,14 +87,15 @@ std::vector<Point> without_skipped(const SweepFile& file,
           return agrees(skip, values_of(file.axes, point));
         });
     SHEAF_CHECK(end != points.end(), skip.entries[0].place,
-                "this entry of skip leaves nothing out; compare its values "
-                "with those of the jobs, or remove it");
+                "this entry of skip matches no job; compare its values with "
+                "those of the jobs, or remove it");
     points.erase(end, points.end());
   }
   return points;
 }
 
-// "ranks", "optimizer.learning_rate", or its end: "learning_rate", "rate".
+// The axis with this name, such as "ranks" or "optimizer.learning_rate", or
+// with this suffix, such as "learning_rate" or "rate".
 std::string axis_named(const SweepFile& file, const std::string& word) {
   std::vector<std::string> matches;
   std::vector<std::string_view> names;
@@ -104,11 +105,11 @@ std::string axis_named(const SweepFile& file, const std::string& word) {
     if (axis.name.ends_with("." + word) || axis.name.ends_with("_" + word))
       matches.push_back(axis.name);
   }
-  SHEAF_CHECK(matches.size() == 1, file.name_place, "name has {", word, "}",
-              matches.empty() ? did_you_mean(word, names) : "",
-              matches.empty() ? "; it can have "
-                              : ", which can be any of several; write one of ",
-              join(names, ", "));
+  SHEAF_CHECK(
+      matches.size() == 1, file.name_place, "name has {", word, "}",
+      matches.empty() ? did_you_mean(word, names) : "",
+      matches.empty() ? "; use one of " : ", which is ambiguous; use one of ",
+      join(names, ", "));
   return matches[0];
 }
 
@@ -117,8 +118,8 @@ bool is_plain(char c) {
          std::string_view(".+=-").find(c) != std::string_view::npos;
 }
 
-// What is left of a value in a folder's name. No "_": what follows the last
-// one is the name of a run in pictures.
+// A value reduced to the characters allowed in a folder name. "_" is not
+// allowed: plots label a run with the part of its name after the last "_".
 std::string safe(const std::string& text) {
   std::string result;
   for (const char c : text)
@@ -132,7 +133,7 @@ std::string safe(const std::string& text) {
 
 std::string default_pattern(const std::vector<Axis>& axes) {
   std::vector<std::string> parts;
-  std::string last;  // the most telling one
+  std::string last;  // the strategy is the most informative part
   for (const Axis& axis : axes) {
     const std::string part = concat("{", axis.name, "}");
     if (axis.choices.size() < 2) continue;
@@ -157,7 +158,7 @@ std::string expand(const SweepFile& file, const std::string& pattern,
     }
     const std::size_t end = pattern.find('}', at);
     SHEAF_CHECK(end != pattern.npos, file.name_place, "name '", pattern,
-                "' has a { without }; write it as {ranks}_{global_batch}");
+                "' has a { without }; write {ranks}_{global_batch}");
     const std::string axis =
         axis_named(file, pattern.substr(at + 1, end - at - 1));
     name += safe(values.at(axis));
@@ -168,8 +169,8 @@ std::string expand(const SweepFile& file, const std::string& pattern,
 
 void check_name(const SweepFile& file, const std::string& name) {
   SHEAF_CHECK(!name.empty() && name[0] != '.' && name != "replaced",
-              file.name_place, "a job cannot be called '", name,
-              "'; let `name` begin with a letter, such as job-{ranks}");
+              file.name_place, "invalid job name '", name,
+              "'; begin `name` with a letter, such as job-{ranks}");
 }
 
 }  // namespace
@@ -192,7 +193,7 @@ std::vector<GridJob> make_grid(const SweepFile& file) {
     check_name(file, job.name);
     SHEAF_CHECK(++seen[job.name] == 1, file.name_place, "name '", pattern,
                 "' gives two jobs the folder '", job.name,
-                "'; put every part that varies into it, such as ",
+                "'; include every axis that varies, such as ",
                 default_pattern(file.axes));
     job.ranks = std::stoi(values.at("ranks"));
     for (const Choice* choice : point)
@@ -201,7 +202,7 @@ std::vector<GridJob> make_grid(const SweepFile& file) {
     jobs.push_back(std::move(job));
   }
   SHEAF_CHECK(!jobs.empty(), file.skips.back().entries[0].place,
-              "skip leaves no job at all; remove some of its entries");
+              "skip excludes all jobs; remove some of its entries");
   return jobs;
 }
 

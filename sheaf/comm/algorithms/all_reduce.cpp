@@ -24,8 +24,8 @@ struct ReduceJob {
   std::size_t bytes() const { return count * size_of(reduction.dtype); }
 };
 
-// All ranks' data came with their arrival: each reduces it for itself, in the
-// order of ranks.
+// The data of all ranks was passed on arrival: each rank reduces it itself, in
+// rank order.
 void reduce_small(Call& call, const ReduceJob& job) {
   const int size = call.local().size();
   std::array<const void*, 64> few;
@@ -46,14 +46,14 @@ void run_mpi(Call& call, const ReduceJob& job) {
   GroupCore& group = call.group();
   Transport& transport = group.runtime().transport();
   SHEAF_CHECK(group.size() == transport.size(),
-              "mode m and algorithm mpi serve the world only, group ",
+              "mode m and algorithm mpi support the world group only; group ",
               group.id(), " has ", group.size(), " of ", transport.size(),
               " ranks");
   const auto by_mpi = [&](void* data, DType dtype) {
     SHEAF_CHECK(
         transport.baseline_all_reduce(Baseline::kReduceScatterAllGather, data,
                                       job.count, dtype, job.reduction.op),
-        "mode m and algorithm mpi need MPI; this world runs on ",
+        "mode m and algorithm mpi need MPI; this world uses the transport ",
         transport.name());
   };
   if (has_wide_partials(job.reduction)) {
@@ -72,7 +72,7 @@ void run_mpi(Call& call, const ReduceJob& job) {
     reduce(job.reduction, sources, outputs, job.count);
 }
 
-// For those who want to know how long it took.
+// Passes the times to the tuner and the statistics, if they need them.
 void observe(GroupCore& group, const Choice& choice, const ReduceJob& job,
              CallTimes& times) {
   times.end_ns = now_ns();
@@ -179,7 +179,8 @@ Work all_reduce_n(const Group& group, std::span<const Buffer> buffers,
   return group.core().submit(
       options.async, [=, &core = group.core(), list = std::move(list),
                       reduction = reduction_for(group, dtype, options.op)] {
-        // Fused in the arena: one pass in, one reduction, one pass out.
+        // The buffers are copied into one block of the arena, reduced at once,
+        // and copied back.
         const std::size_t bytes = count * size_of(dtype);
         Heap& heap = core.runtime().memory().heap();
         const std::unique_ptr<std::byte, std::function<void(std::byte*)>> fused(

@@ -1,12 +1,12 @@
-// Gather, all-gather and scatter: blocks that are only moved. Members of a
-// host read each other's blocks in shared memory; between hosts every block
-// goes once, straight from its owner. For an all-gather the receivers of a
-// host share the blocks of the others among them: member l takes those of the
-// members l, l + p, l + 2p .. of another host.
+// Gather, all-gather and scatter: blocks are moved without reduction. Members
+// of a host read each other's blocks in shared memory; between hosts every
+// block is sent once, directly from its owner. In an all-gather, the p members
+// of a host divide the blocks of each other host among them: member l receives
+// the blocks of its members l, l + p, l + 2p ..
 //
-// Where the root alone knows the sizes of the blocks, every rank's own size, 8
-// bytes, is exchanged first and compared with the root's before any block is
-// moved.
+// If only the root knows the sizes of the blocks, the size of every rank's
+// block, 8 bytes, is exchanged first and compared with the root's before any
+// block is moved.
 
 #include <cstring>
 
@@ -44,10 +44,11 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 // Published on arrival, for the members of the host.
 struct BlockOffer {
   Offer offer;
-  std::uint64_t bytes = 0;  // of the own block
+  std::uint64_t bytes = 0;  // size of this rank's block
 };
 
-// One block per member of the host, `ranks[member]` (-1: none), into `output`.
+// Copies one block per member of the host to `output`: the block of rank
+// `ranks[member]`, or none if that is -1.
 void share_blocks(Call& call, const Blocks& blocks,
                   const std::vector<int>& ranks, const std::byte* mine,
                   std::byte* output, bool in_place) {
@@ -88,7 +89,8 @@ void all_gather_remote(Call& call, const Blocks& blocks, const std::byte* input,
   messages.wait();
 }
 
-// The blocks of another host, that its members' delegates hold here.
+// Shares the blocks of other hosts, which the delegates on this host have
+// received.
 void share_remote(Call& call, const Blocks& blocks, std::byte* output) {
   const Layout& layout = call.layout();
   const int here = layout.local_count();
@@ -108,7 +110,7 @@ void share_remote(Call& call, const Blocks& blocks, std::byte* output) {
   }
 }
 
-// One call: the blocks of all ranks, and what this rank gave.
+// One call: the blocks of all ranks, and the arguments of this rank.
 struct Move {
   Blocks blocks;
   const std::byte* input;
@@ -159,7 +161,7 @@ void run_gather(GroupCore& group, const Move& move) {
   });
 }
 
-// The root's host takes its blocks out of the root's buffer.
+// Members of the root's host copy their blocks from the root's buffer.
 void scatter_local(Call& call, const Move& move) {
   const Layout& layout = call.layout();
   const std::size_t mine = move.blocks.start(layout.rank);
@@ -201,11 +203,12 @@ void run_scatter(GroupCore& group, const Move& move) {
   call.disagree(concat(operation, ": the block of ",
                        call.group().rank_text(rank), " has ", theirs,
                        " bytes, but the root has ", at_root,
-                       " bytes for it; the root's counts must be those of the "
-                       "ranks"));
+                       " bytes for it; the root's counts must match those of "
+                       "the ranks"));
 }
 
-// The sizes that the members of this host gave on arrival, at their ranks.
+// Stores the block sizes that the members of this host passed on arrival, by
+// rank.
 void take_local_sizes(Call& call, Blocks& blocks) {
   for (int member = 0; member < call.local().size(); ++member) {
     BlockOffer offer;
@@ -216,7 +219,7 @@ void take_local_sizes(Call& call, Blocks& blocks) {
   }
 }
 
-// On the root: what the ranks give must be what it has room for.
+// On the root: the block sizes of the ranks must match the root's counts.
 void compare_sizes(Call& call, const Move& move) {
   Blocks given = move.blocks;
   take_local_sizes(call, given);
@@ -253,7 +256,7 @@ void run_gatherv(GroupCore& group, const Move& move) {
         messages.receive(rank, move.output + move.blocks.start(rank),
                          move.blocks.size(rank));
     if (layout.is_local(move.root)) {
-      Blocks blocks = move.blocks;  // elsewhere than on the root: to be filled
+      Blocks blocks = move.blocks;  // incomplete except on the root
       take_local_sizes(call, blocks);
       share_blocks(call, blocks, layout.local_ranks(), move.input,
                    is_root ? move.output : nullptr, /*in_place=*/true);
@@ -266,7 +269,7 @@ void run_gatherv(GroupCore& group, const Move& move) {
   perform(group, move.fingerprint, move.timeout, &offer, sizeof offer, body);
 }
 
-// The root's table of starts, for the members of its host.
+// Copies the root's table of start offsets to the members of its host.
 std::vector<std::size_t> share_starts(Call& call, const Move& move,
                                       std::size_t root) {
   std::vector<std::size_t> starts = move.blocks.starts;
@@ -325,7 +328,7 @@ void run_scatterv(GroupCore& group, const Move& move) {
   run(group, move, is_root ? move.blocks.starts.back() : 0, body);
 }
 
-// Unequal sizes are part of the fingerprint: all ranks must give the same.
+// Unequal sizes are part of the fingerprint, so all ranks must pass the same.
 Fingerprint with_counts(Fingerprint fingerprint, Counts counts) {
   for (const std::size_t count : counts)
     fingerprint.name_hash =
@@ -333,8 +336,8 @@ Fingerprint with_counts(Fingerprint fingerprint, Counts counts) {
   return fingerprint;
 }
 
-// Every rank has one block; all of them, one after the other, are the root's,
-// or every rank's in an all-gather.
+// Every rank has one block. The buffer of all blocks, in rank order, is on the
+// root or, in an all-gather, on every rank.
 Move prepare(const Group& group, Operation operation, const ConstBuffer& input,
              const Buffer& output, const CollectiveOptions& options,
              Counts counts) {
@@ -360,8 +363,8 @@ Move prepare(const Group& group, Operation operation, const ConstBuffer& input,
           .timeout = options.timeout};
 }
 
-// Blocks whose sizes the root alone knows. Elsewhere the own one is all there
-// is; the fingerprint counts none.
+// For blocks whose sizes only the root knows. Other ranks know only the size of
+// their own block, and the fingerprint has no count.
 Move prepare_uneven(const Group& group, Operation operation,
                     const ConstBuffer& input, const Buffer& output,
                     const CollectiveOptions& options, Counts counts) {
@@ -374,7 +377,7 @@ Move prepare_uneven(const Group& group, Operation operation,
   if (group.rank() == options.root) {
     SHEAF_CHECK(!counts.empty(), "rank ", group.rank(), ": ",
                 name_of(operation),
-                ": the root must give the size of every rank's block");
+                ": the root must pass the size of every rank's block");
     sizes = block_counts(group, operation, counts, /*each=*/0);
     check_same_type(group, operation, input, output);
     check_count(group, operation, is_scatter ? "input" : "output", all.count,

@@ -1,9 +1,10 @@
 // Recursive halving and doubling (Rabenseifner). Halving: partners at distance
-// P/2, P/4 .. 1 exchange halves of what they still hold and add. Doubling: the
-// way back, copying.
+// P/2, P/4 .. 1 exchange halves of their current range and add. Doubling: the
+// same exchanges in reverse order, with copies instead of additions.
 // Cost: 2 log2 P messages, 2(P-1)/P of the range sent per place.
-// Where P is not a power of two, the places above it first hand all they have
-// to a partner below and get the result from it at the end.
+// If P is not a power of two, the places above the largest power of two first
+// send their whole range to a partner below it, and receive the result from it
+// at the end.
 
 #include <bit>
 #include <numeric>
@@ -13,7 +14,7 @@
 namespace sheaf::comm {
 namespace {
 
-// The range that member `me` holds after each halving, the whole one first.
+// The range that member `me` holds before the first halving and after each.
 std::vector<Range> held_ranges(int size, int me, Range range) {
   std::vector<Range> held{range};
   for (int distance = size / 2; distance >= 1; distance /= 2)

@@ -30,8 +30,8 @@ class Staged {
         base_(call.group().pieces()) {}
 
   void offer(std::size_t window, Range range) {
-    // Counts over the life of the group: an earlier exchange of the same call
-    // may still be read.
+    // The count continues over the lifetime of the group: a member may still be
+    // reading an earlier exchange of the same call.
     call_.wait_all(taken, count_at(window + 1) - kStageSlots);
     const auto me = static_cast<std::size_t>(local_.me());
     const Range part = overlap(range, 0, streams_.bytes[me]);
@@ -124,7 +124,7 @@ void exchange(Call& call, const Streams& streams, const Consume& consume) {
       staging.take(window, range(window), consume);
     }
   }
-  // Counters that were not used keep up, for their distance counts.
+  // Unused counters must advance, too, since they are compared by distance.
   call.group().add_pieces(static_cast<std::uint32_t>(windows));
   Progress& mine = local.progress(local.me());
   for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})

@@ -50,8 +50,8 @@ void LaneTask::add(const Step& step) {
   Reduction how = reduction_;
   if (!step.finishes) how.divisor = 1;
   std::byte* mine = partial_at(step.received);
-  // The order of the two does not matter to the result's bits, but NaNs: the
-  // range that came from before on the path goes first.
+  // The order of the two operands affects only the bits of NaN results. The
+  // received range, from earlier on the path, comes first.
   const void* sources[] = {incoming_.data(), mine};
   if (partials_ && step.finishes)
     return reduce_partials(how, sources, at(step.received),

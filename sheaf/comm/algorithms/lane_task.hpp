@@ -1,5 +1,5 @@
 #pragma once
-// Carries out a schedule between hosts, without blocking.
+// Executes a schedule between hosts, without blocking.
 
 #include <memory>
 #include <vector>
@@ -12,10 +12,10 @@ namespace sheaf::comm {
 
 class LaneTask {
  public:
-  // `peers[place]` is a rank of the transport. `data` is where element 0 of
-  // the schedule's ranges lies; it stays alive until the task has ended. With
-  // `partials` the input is there, and sums that are not finished stay and
-  // travel in f32; otherwise it is in `data`.
+  // `peers[place]` is a rank of the transport. `data` points to element 0 of
+  // the schedule's ranges and must stay alive until the task has ended. If
+  // `partials` is given, it holds the input, and unfinished sums are kept and
+  // sent in f32; otherwise `data` holds the input.
   LaneTask(Transport& transport, const std::vector<int>& peers, Tag tag,
            Schedule schedule, std::byte* data, const Reduction& reduction,
            std::unique_ptr<float[]> partials = nullptr);
@@ -25,7 +25,7 @@ class LaneTask {
 
   bool has_ended() const { return next_ == schedule_.size(); }
   int tier() const { return schedule_[next_].tier; }  // before the end
-  // Does what can be done now; whether anything was.
+  // Makes all possible progress. Returns whether there was any.
   bool advance();
 
  private:

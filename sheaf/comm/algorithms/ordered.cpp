@@ -1,10 +1,11 @@
-// Reproducible reductions across hosts. The buffer is taken in segments, a
-// segment cut into one part per rank. Everyone sends each part to its owner,
-// who sums what came in the order of ranks; then owners send the sums to all,
-// or to the root. A reduce-scatter has its owners by definition.
-// Cost per rank and segment: P-1 messages and (P-1)/P of the buffer for the
-// sums, and as much again to hand them out (to a root: 1 message, 1/P). Hosts
-// with p ranks send p times what the tiers would.
+// Reproducible reductions across hosts. The buffer is processed in segments,
+// each divided into one part per rank, its owner. Every rank sends each part to
+// its owner, which sums the parts in rank order; then the owners send the sums
+// to all ranks or to the root. In a reduce-scatter, the owner of a block is the
+// rank that receives it.
+// Cost per rank and segment: P-1 messages and (P-1)/P of the segment for the
+// sums, and the same again to distribute them (to a root: 1 message, 1/P).
+// Hosts with p ranks send p times as many bytes as the tiered algorithms.
 
 #include "sheaf/comm/algorithms/ordered.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;
 
-// Sums the part of this rank; parts[r] are the elements of rank r.
+// Sums the part of this rank; parts[r] is the part owned by rank r.
 class PartSum {
  public:
   PartSum(Call& call, const Reduction& reduction)
@@ -29,8 +30,8 @@ class PartSum {
         me_(call.layout().rank),
         element_(size_of(reduction.dtype)) {}
 
-  // All of this rank's messages have left when it returns, so that the input
-  // may be written.
+  // On return all messages of this rank have been sent, so the input may be
+  // overwritten.
   void sum(const std::byte* input, const std::vector<Range>& parts,
            std::byte* output) {
     const Range mine = parts[static_cast<std::size_t>(me_)];
@@ -127,8 +128,8 @@ void ordered_reduce(Call& call, const std::byte* input, std::byte* output,
   });
 }
 
-// Segments take as much of every block. The sums are kept until the input has
-// been read to its end, for the output may lie in it.
+// Each segment takes an equal share of every block. The sums are kept until the
+// whole input has been read, since the output may overlap it.
 void ordered_reduce_scatter(Call& call, const std::byte* input,
                             std::byte* output, const std::vector<Range>& blocks,
                             const Reduction& reduction) {

@@ -1,6 +1,7 @@
 #pragma once
-// Reductions across hosts whose bits depend on nothing but the ranks' inputs:
-// each element is summed over the ranks 0, 1, 2 .. in this order, at one rank.
+// Reductions across hosts whose result, bit for bit, depends only on the ranks'
+// inputs: each element is summed on one rank, over the ranks 0, 1, 2 .. in this
+// order.
 
 #include "sheaf/comm/algorithms/schedule.hpp"
 #include "sheaf/comm/group/collective_call.hpp"
@@ -11,11 +12,11 @@ namespace sheaf::comm {
 void ordered_all_reduce(Call& call, const std::byte* input, std::byte* output,
                         std::size_t count, const Reduction& reduction);
 
-// `output` matters on the root alone.
+// `output` is used on the root only.
 void ordered_reduce(Call& call, const std::byte* input, std::byte* output,
                     std::size_t count, const Reduction& reduction, int root);
 
-// Rank r gets the elements blocks[r] of the input's reduction.
+// Rank r gets the elements blocks[r] of the reduction.
 void ordered_reduce_scatter(Call& call, const std::byte* input,
                             std::byte* output, const std::vector<Range>& blocks,
                             const Reduction& reduction);

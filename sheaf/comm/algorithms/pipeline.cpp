@@ -1,27 +1,28 @@
-// Words. A *lane* is a rank's share of the host's traffic with other hosts; a
-// host has as many lanes as its fullest peer has ranks, and lane l belongs to
-// member l modulo the host's size. The buffer is cut into *pieces*, a piece
-// into one range per lane.
+// Terms. A *lane* is a share of a host's traffic with other hosts. There are as
+// many lanes as the largest host has ranks (or one), and lane l belongs to
+// member l modulo the host's size. The buffer is divided into *pieces*, and a
+// piece into one range per lane.
 //
-// Each piece goes through five stages, and several pieces are under way at
-// once, so that hosts compute while others' bytes travel:
-//   stage    copy the input into the own place in shared memory
-//   collect  a lane's owner reduces its range over the members of the host
-//   exchange the lane's owners on all hosts run a schedule between them
-//   deliver  the owner writes the range into the place of every member
+// Each piece passes through five stages. Several pieces are in progress at
+// once, so that hosts compute while data is in transit:
+//   stage    copy the input to this rank's place in shared memory
+//   collect  the owner of a lane reduces its range over the host's members
+//   exchange the owners of the lane on all hosts run a schedule
+//   deliver  the owner writes the range to the place of every member
 //   take     members copy their place to their output
-// Buffers in the arena are their own places: nothing is staged or taken.
+// Buffers in the arena serve as places: nothing is staged or taken.
 //
-// The result goes where the input was, because those cache lines have just
-// come to the owner: a place of its own for the result would have to be taken
-// away from its readers' caches first, and measured half as fast.
+// The result overwrites the input, because those cache lines have just been
+// loaded by the owner. Separate places for the result would first have to be
+// evicted from the caches of their readers, which was half as fast in
+// measurements.
 //
 // Sums, averages and products of 16-bit floats stay in f32 from collect until
-// the exchange finishes them, and are rounded once, there: a sum of some ranks
-// may leave f16's range, or cancel, where the result does not.
+// the end of the exchange, where they are rounded once: a partial sum may
+// exceed the range of f16, or cancel, even if the result does not.
 //
-// Members follow each other by counters. A broadcast has one source and
-// nothing to add, a reduce one target.
+// Members synchronize by counters. A broadcast has one source and no
+// reduction; a reduce has one target.
 //
 // Bytes inside a host, per rank and S bytes of buffer: in the arena S read and
 // S written; otherwise 2(1 - 1/p) S more, through places that stay in cache.
@@ -114,8 +115,8 @@ void Pipeline::find_buffers() {
 bool Pipeline::needs_staging() const {
   if (size_ == 1) return false;
   HostMemory& memory = call_.group().runtime().memory();
-  // All members must come to the same answer, so this rank's own buffers
-  // count as its peers see them.
+  // All members must get the same answer, so this rank's own buffers are
+  // treated as its peers see them.
   const auto mine =
       whereabouts(memory, job_.input, job_.output, job_.count * element_);
   for (int member = 0; member < size_; ++member) {
@@ -136,14 +137,14 @@ PipelineTimes Pipeline::run() {
     if (step()) {
       call_.progress();
     } else if (next_collect_ > next_deliver_) {
-      call_.idle();  // bytes travel: the transport wants to be polled
+      call_.idle();  // messages are in transit: the transport must be polled
     } else {
       wait_for_local();
     }
   }
-  // Nobody may touch a buffer in the arena before all have done their part.
+  // A buffer in the arena must not be accessed before all members are done.
   if (!is_staged_ && size_ > 1) wait_for_others(ready, count_at(pieces_));
-  // Counters that this call did not use keep up, for their distance counts.
+  // Unused counters must advance, too, since they are compared by distance.
   Progress& mine = progress(me_);
   for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})
     counter->value.store(count_at(pieces_), std::memory_order_release);
@@ -151,7 +152,7 @@ PipelineTimes Pipeline::run() {
   return times_;
 }
 
-// One round: moves every stage that can be moved.
+// One round: advances every stage that can make progress.
 bool Pipeline::step() {
   bool has_moved = false;
   if (can_stage()) {
@@ -174,7 +175,7 @@ bool Pipeline::step() {
   return has_moved;
 }
 
-// Nothing can be done before another member of the host moves: sleep on it.
+// Sleeps until another member of the host makes progress.
 void Pipeline::wait_for_local() {
   if (next_collect_ < next_stage_)
     wait_for_others(staged, count_at(next_collect_ + 1));
@@ -182,8 +183,8 @@ void Pipeline::wait_for_local() {
     wait_for_others(ready, count_at(next_take_ + 1));
 }
 
-// A place is free when its last result was taken: then all owners are ready,
-// so that nobody reads the last input any more either.
+// A place is free when its last result was taken. Then all owners are ready, so
+// no member reads the last input any more.
 bool Pipeline::can_stage() const {
   return next_stage_ < pieces_ &&
          (!is_staged_ || next_stage_ < next_take_ + kWindow);

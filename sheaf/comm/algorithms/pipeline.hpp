@@ -1,6 +1,6 @@
 #pragma once
-// All-reduce, reduce and broadcast in one: what they have in common is
-// collect, exchange, deliver.
+// The common implementation of all-reduce, reduce and broadcast: collect,
+// exchange, deliver.
 
 #include <array>
 #include <bitset>
@@ -16,14 +16,14 @@ namespace sheaf::comm {
 struct PipelineJob {
   Flow flow = Flow::kAllReduce;
   int root = 0;                      // of reduce and broadcast
-  const std::byte* input = nullptr;  // where this rank has one
-  std::byte* output = nullptr;       // where this rank gets one; a broadcast's
-                                     // root gives its buffer as both
+  const std::byte* input = nullptr;  // null if this rank has none
+  std::byte* output = nullptr;       // null if this rank has none; the root of
+                                     // a broadcast passes its buffer as both
   std::size_t count = 0;
   Reduction reduction;  // with the divisor of the whole average
 };
 
-// Where a rank's buffers are: offsets in its heap. Told on arrival.
+// The offsets of a rank's buffers in its heap. Published on arrival.
 struct Whereabouts {
   static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
   std::uint64_t input = kNotShared;
@@ -34,12 +34,12 @@ Whereabouts whereabouts(HostMemory& memory, const void* input,
 
 class Pipeline {
  public:
-  // All ranks have arrived with their Whereabouts.
+  // All ranks must have arrived with their Whereabouts.
   Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan);
   PipelineTimes run();
 
  private:
-  static constexpr std::size_t kWindow = kStageSlots;  // pieces under way
+  static constexpr std::size_t kWindow = kStageSlots;  // pieces in progress
 
   struct Piece {
     std::vector<LaneTask> tasks;
@@ -97,7 +97,7 @@ class Pipeline {
   const std::uint32_t base_;
   bool is_staged_ = false;
   bool is_wide_ = false;  // sums between hosts are in f32 until finished
-  int root_member_ = -1;  // of this host, or -1
+  int root_member_ = -1;  // -1 if the root is on another host
   std::size_t pieces_ = 0;
   std::size_t piece_elements_ = 0;
   std::vector<const std::byte*> inputs_;

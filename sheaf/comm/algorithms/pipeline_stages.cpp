@@ -1,4 +1,4 @@
-// What a piece goes through: see pipeline.cpp for the words.
+// The stages of a piece; see pipeline.cpp for the terms.
 
 #include <algorithm>
 #include <cstring>
@@ -61,7 +61,7 @@ void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
                                         range.begin * element_
                                   : place_for(member, piece, range));
   }
-  if (sources.empty()) return;  // the exchange brings it
+  if (sources.empty()) return;  // the data arrives in the exchange
   if (partials)
     return reduce_to_partials(job_.reduction, sources, partials, range.count);
   std::vector<void*> outputs;
@@ -72,7 +72,7 @@ void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
   if (sources.size() == 1 && outputs.size() == 1 && sources[0] == outputs[0])
     return;  // the root of a broadcast
   Reduction how = job_.reduction;
-  if (has_network()) how.divisor = 1;  // the exchange finishes
+  if (has_network()) how.divisor = 1;  // the exchange divides
   reduce(how, sources, outputs, range.count);
 }
 
@@ -115,7 +115,7 @@ bool Pipeline::advance_tasks() {
   return has_moved;
 }
 
-// What was under way at the last look was so until now.
+// Assumes that tiers which were busy at the last call have been busy until now.
 void Pipeline::note_tiers() {
   const std::int64_t now = now_ns();
   if (busy_tiers_.any()) times_.network_ns += now - noted_ns_;
@@ -171,7 +171,7 @@ Range Pipeline::piece_range(std::size_t piece) const {
   return {begin, std::min(piece_elements_, job_.count - begin)};
 }
 
-// Whole cache lines, so that no line has two writers.
+// Ranges consist of whole cache lines, so that no line has two writers.
 Range Pipeline::lane_range(std::size_t piece, int lane) const {
   const Range whole = piece_range(piece);
   const std::size_t unit = kLine / element_;
@@ -184,7 +184,7 @@ Range Pipeline::lane_range(std::size_t piece, int lane) const {
   return {whole.begin + cut(lane), cut(lane + 1) - cut(lane)};
 }
 
-// Where an owner writes a member's part of the result.
+// The address to which an owner writes a range of the result for a member.
 std::byte* Pipeline::place_for(int member, std::size_t piece,
                                Range range) const {
   if (!is_staged_)

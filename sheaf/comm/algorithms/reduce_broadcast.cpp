@@ -51,7 +51,7 @@ Work barrier(const Group& group, const CollectiveOptions& options) {
       make_fingerprint(Operation::kBarrier, DType::kU8, 0, options);
   return group.core().submit(options.async, [=, &core = group.core()] {
     if (core.size() == 1) return;
-    // Arrival is a barrier inside a host; between hosts one byte goes round.
+    // Arrival is a barrier within a host; between hosts, one byte is reduced.
     std::byte token[1] = {};
     const Whereabouts where;
     perform(core, fingerprint, options.timeout, &where, sizeof where,

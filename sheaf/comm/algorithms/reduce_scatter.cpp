@@ -1,8 +1,8 @@
-// Reduce-scatter. Inside a host each member reduces its own block over the
-// members' inputs. With several hosts the members also share out the blocks of
-// ranks elsewhere: each block is reduced over the host by one of them and sent
-// to its owner, who adds the hosts' sums in the order of hosts. Sums of 16-bit
-// floats travel in f32, as in pipeline.cpp.
+// Reduce-scatter. Within a host, each member reduces its own block over the
+// inputs of all members. With several hosts, the members also divide the blocks
+// of ranks on other hosts among them: each block is reduced over the host by
+// one member and sent to its owner, which adds the sums in host order. Sums of
+// 16-bit floats are sent in f32, as in pipeline.cpp.
 // Bytes between hosts: a host sends the blocks of all others once.
 
 #include <cstring>
@@ -83,7 +83,7 @@ class ReduceScatter {
     return job_.size(rank) / job_.element() * sum_element();
   }
 
-  // Sums over the members of this host, for the blocks this member works on.
+  // Sums the blocks assigned to this member over the members of this host.
   void reduce_host() {
     Reduction how = job_.reduction;
     if (!is_one_host_) how.divisor = 1;

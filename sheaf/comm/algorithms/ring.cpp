@@ -1,6 +1,6 @@
-// Ring all-reduce. The range is cut into one part per place. Each part walks
-// the ring twice: P-1 steps adding, then P-1 steps copying. Part i begins at
-// place i+1 and is finished at place i.
+// Ring all-reduce. The range is divided into one part per place. Each part
+// travels around the ring twice: P-1 steps with additions, then P-1 steps with
+// copies. Part i starts at place i+1 and is finished at place i.
 // Cost: 2(P-1) messages, 2(P-1)/P of the range sent per place.
 
 #include <numeric>

@@ -1,9 +1,9 @@
 #pragma once
 // Algorithms between hosts are lists of steps. A step sends one range of the
-// buffer and receives another; the next one begins when both are done. One
-// file per algorithm makes the list; LaneTask carries it out.
+// buffer and receives another; the next step begins when both are done. The
+// list is made by one file per algorithm and executed by LaneTask.
 //
-// `places` are the participants 0 .. size-1; `me` is one of them; ranges count
+// Places are the participants 0 .. size-1; `me` is one of them; ranges are in
 // elements. Every element is finished (reduced for the last time) at exactly
 // one place, so that all places end with the same bits.
 
@@ -26,14 +26,15 @@ struct Step {
   int receive_from = -1;
   Range received{};
   bool adds = false;        // the received range is reduced into the buffer
-  bool finishes = false;    // and for the last time: an average is divided here
+  bool finishes = false;    // it is the last reduction: averages divide here
   bool is_partial = false;  // the sent range is not finished yet
-  int tier = 0;             // of tiers_schedule: for reports
+  int tier = 0;             // set by tiers_schedule(), for reports
 };
 
 using Schedule = std::vector<Step>;
 
-// The part `index` of `parts` of a range, equal up to one element.
+// Part `index` of a range divided into `parts` parts, which differ by at most
+// one element.
 Range part_of(Range range, int index, int parts);
 
 // All-reduce.
@@ -41,19 +42,20 @@ Schedule ring_schedule(int size, int me, Range range);
 Schedule halving_schedule(int size, int me, Range range);
 Schedule tree_schedule(int size, int me, Range range);
 
-// All-reduce tier by tier: reduce-scatter from the first tier to the last,
-// all-gather back. place = i0 + d0 * (i1 + d1 * ...). One algorithm per tier;
-// a tree can only be the last tier.
+// All-reduce tier by tier: reduce-scatter from the first tier to the last, then
+// all-gather in reverse order. place = i0 + d0 * (i1 + d1 * ...). One algorithm
+// per tier; a tree is possible in the last tier only.
 Schedule tiers_schedule(const std::vector<int>& dims,
                         const std::vector<TierAlgorithm>& algorithms, int me,
                         Range range);
 
-// Reduction to one place, and from one place to all, by a binomial tree.
+// Reduce to the root, and broadcast from the root, by a binomial tree.
 Schedule reduce_schedule(int size, int me, int root, Range range);
 Schedule broadcast_schedule(int size, int me, int root, Range range);
 
-// The halves of all-reduce, over `members` (places on the wire) of which this
-// is number `me`. Reduce-scatter leaves part `owned` finished here.
+// The two halves of an all-reduce over `members`, a list of places; `me` is the
+// index of this place in it. After the reduce-scatter, this place holds the
+// result of the range `owned`.
 struct Scattered {
   Schedule steps;
   Range owned;
@@ -61,7 +63,7 @@ struct Scattered {
 Scattered ring_reduce_scatter(const std::vector<int>& members, int me,
                               Range range, bool finishes);
 Schedule ring_all_gather(const std::vector<int>& members, int me, Range range);
-// Members must be a power of two.
+// The number of members must be a power of two.
 Scattered halving_reduce_scatter(const std::vector<int>& members, int me,
                                  Range range, bool finishes);
 Schedule doubling_all_gather(const std::vector<int>& members, int me,

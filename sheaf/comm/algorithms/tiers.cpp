@@ -1,7 +1,7 @@
-// All-reduce over declared tiers (DDL's multi-ring, BlueConnect): tier by tier
-// a reduce-scatter inside the tier's groups, then all-gathers back. In tier i
-// only 1/(d0 .. d(i-1)) of the range is left to each place, and the groups of
-// a tier work side by side.
+// All-reduce over declared tiers (DDL's multi-ring, BlueConnect): tier by tier,
+// a reduce-scatter within the groups of the tier; then all-gathers in reverse
+// order. In tier i each place holds only 1/(d0 .. d(i-1)) of the range, and the
+// groups of a tier work in parallel.
 // Cost with rings: sum over tiers of 2(d_i - 1) messages; the bytes sum to
 // 2(P-1)/P of the range per place, as for one ring, but the outer, slower tier
 // carries the smallest share.
@@ -38,7 +38,7 @@ void append(Schedule& steps, const Schedule& more, std::size_t tier) {
   }
 }
 
-// Halving and trees as a last tier are whole all-reduces of their own.
+// The schedule of the last tier: a complete all-reduce.
 Schedule last_tier(TierAlgorithm algorithm, const std::vector<int>& members,
                    int me, Range range) {
   const int size = static_cast<int>(members.size());
@@ -66,7 +66,7 @@ Schedule tiers_schedule(const std::vector<int>& dims,
                         const std::vector<TierAlgorithm>& algorithms, int me,
                         Range range) {
   SHEAF_ASSERT(dims.size() == algorithms.size(), dims.size(), " tiers");
-  // Tiers of one place do nothing; the last of the others finishes.
+  // Tiers of size 1 do nothing; the last of the other tiers finishes.
   std::size_t last = dims.size();
   for (std::size_t tier = 0; tier < dims.size(); ++tier)
     if (dims[tier] > 1) last = tier;

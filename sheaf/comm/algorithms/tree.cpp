@@ -1,6 +1,6 @@
-// Binomial tree, for small messages: up to the root adding, down copying.
-// With places counted from the root, place p's parent is p without its lowest
-// set bit; its children are p + 1, p + 2, p + 4 .. below that bit.
+// Binomial tree, for small messages: additions up to the root, copies down.
+// With places counted from the root, the parent of place p is p without its
+// lowest set bit; its children are p + 1, p + 2, p + 4 .. below that bit.
 // Cost: 2 log2 P messages on the longest path, the whole range in each.
 
 #include "sheaf/comm/algorithms/schedule.hpp"

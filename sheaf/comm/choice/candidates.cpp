@@ -9,9 +9,9 @@ namespace sheaf::comm {
 namespace {
 
 constexpr std::size_t kSmallestPiece = std::size_t{64} << 10;
-// Of each lane between hosts.
+// Piece sizes per lane between hosts.
 constexpr std::array kLanePieces{std::size_t{1} << 20, std::size_t{256} << 10};
-// A tree sends the whole buffer at each level: for latency only.
+// A tree sends the whole buffer at each level, so it suits small messages only.
 constexpr std::size_t kLargestTreeBytes = std::size_t{1} << 20;
 
 class List {
@@ -40,21 +40,21 @@ void add_pieces(List& list, const Layout& layout, std::size_t bytes) {
        piece *= 2) {
     choice.plan.piece_bytes = piece;
     list.add(choice);
-    if (piece >= bytes) break;  // larger ones are the same
+    if (piece >= bytes) break;  // larger pieces are equivalent
   }
 }
 
 std::vector<TierAlgorithm> algorithms_for(int size, bool is_last,
                                           std::size_t bytes) {
   std::vector<TierAlgorithm> algorithms{TierAlgorithm::kRing};
-  // With two, a ring is halving.
+  // With two members, a ring is the same as halving.
   if (size > 2) algorithms.push_back(TierAlgorithm::kHalving);
   if (size > 1 && is_last && bytes <= kLargestTreeBytes)
     algorithms.push_back(TierAlgorithm::kTree);
   return algorithms;
 }
 
-// Every combination of algorithms, tier by tier.
+// Adds every combination of algorithms, tier by tier.
 void add_tiers(List& list, Choice choice, std::size_t bytes) {
   auto& chosen = choice.plan.tier_algorithms;
   const std::size_t tier = chosen.size();
@@ -78,7 +78,8 @@ void add_hierarchies(List& list, const Layout& layout, const Choice& usual,
       choice.plan.outer_dims = {layout.host_count()};
       if (!usual.plan.is_flat && !usual.plan.outer_dims.empty())
         choice.plan.outer_dims = usual.plan.outer_dims;
-      // Where all fits into the smallest piece, the largest does the same.
+      // If the buffer fits into the smallest piece, all piece sizes are
+      // equivalent.
       const bool is_same =
           bytes <= kLanePieces.back() * static_cast<std::size_t>(lanes);
       if (!is_same || piece == kLanePieces.front())

@@ -1,5 +1,5 @@
 #pragma once
-// The ways that mode `p` tries.
+// The choices that mode `p` measures.
 
 #include <vector>
 
@@ -7,11 +7,11 @@
 
 namespace sheaf::comm {
 
-// The choices worth a try for messages of up to `bytes`, the same list on
-// every rank, without repetitions. `usual`, what mode `b` would take, is one
-// of them. On one host: the short path, and pieces of 64 KiB to 1 MiB. On
-// several: ring, halving or tree in each tier, through one rank of a host or
-// all. Everywhere: a flat ring.
+// The choices worth measuring for messages of up to `bytes`, without
+// duplicates; the same list on every rank. It contains `usual`, the choice of
+// mode `b`, and a flat ring. On one host it also contains the short path and
+// pieces of 64 KiB to 1 MiB; on several hosts, ring, halving or tree in each
+// tier, through one rank or all ranks of a host.
 std::vector<Choice> candidates(const Layout& layout, const Choice& usual,
                                std::size_t bytes);
 

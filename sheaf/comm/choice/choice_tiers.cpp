@@ -1,5 +1,6 @@
-// Bounds as in topo/cost.hpp: a host's memory must carry every input and every
-// output, 2pS/M; a tier of q groups must get 2(q-1)/q S in and out of each.
+// Lower bounds as in topo/cost.hpp. A host's memory must transfer every input
+// and every output: 2pS/M. In a tier of q groups, 2(q-1)/q S must enter and
+// leave each group.
 
 #include "sheaf/comm/choice/choice_tiers.hpp"
 
@@ -23,8 +24,8 @@ std::string tier_texts(const PipelinePlan& plan) {
   return join(texts, ",");
 }
 
-// Tier `index` of a plan in which every rank is on its own; `inside` ranks
-// were joined by the tiers before.
+// Bound of tier `index` of a flat plan. The tiers before it have combined
+// `inside` ranks.
 double flat_bound(const PipelinePlan& plan, std::size_t index, int inside,
                   const Layout& layout, const topo::Machine& machine) {
   const int size = plan.outer_dims[index];
@@ -34,7 +35,8 @@ double flat_bound(const PipelinePlan& plan, std::size_t index, int inside,
   const double egress = machine.network.bandwidth_gbs;
   if (inside >= local)
     return exchange_us_per_byte(size, egress) * local / inside;
-  // Across the border of hosts: they must at least get what others have.
+  // The tier crosses host boundaries: each host must at least receive the data
+  // of the others.
   return exchange_us_per_byte(layout.host_count(), egress);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A choice in words and tier by tier: what reports print, and the name under
-// which the tuner remembers it.
+// Describes a choice as text and tier by tier: for reports, and as the key
+// under which the tuner stores it.
 
 #include <string>
 #include <vector>
@@ -20,17 +20,17 @@ inline constexpr int kHostTier = -1;
 struct ChosenTier {
   std::string name;       // "host", "tier 1" ...
   int outer = kHostTier;  // index in the plan's outer_dims
-  int size = 1;           // how many take part
+  int size = 1;           // number of participants
   std::string algorithm;  // "shared", "ring" ...
-  // What no algorithm can beat in this tier, per byte of the buffer.
+  // Lower bound for any algorithm in this tier, per byte of the buffer.
   double bound_us_per_byte = 0;
 };
 
-// The tiers in which there is something to do, from the inside out.
+// The tiers with more than one participant, from the innermost outward.
 std::vector<ChosenTier> tiers_of(const Choice& choice, const Layout& layout,
                                  const topo::Machine& machine);
 
-// What no all-reduce of the group can beat, per byte of the buffer.
+// Lower bound for any all-reduce of the group, per byte of the buffer.
 double bound_us_per_byte(const Layout& layout, const topo::Machine& machine);
 
 }  // namespace sheaf::comm

@@ -1,6 +1,6 @@
 #pragma once
-// How a pipeline (pipeline.hpp) is to do its work, and how long it took: what
-// the choice of an algorithm, the tuner and reports have to know of it.
+// Configuration and timing of a pipeline (pipeline.hpp), as needed by the
+// choice of an algorithm, the tuner and reports.
 
 #include <array>
 #include <cstddef>
@@ -13,18 +13,18 @@ namespace sheaf::comm {
 
 enum class Flow { kAllReduce, kReduce, kBroadcast };
 
-// The algorithm of one of several tiers.
+// The algorithm of one tier.
 enum class TierAlgorithm { kRing, kHalving, kTree };
 
 struct PipelinePlan {
-  bool is_flat = false;         // every rank on its own: no shared memory
-  int lanes = 1;                // shares of a host's traffic
-  std::size_t piece_bytes = 0;  // what one round of the pipeline carries
+  bool is_flat = false;         // without shared memory: a host is one rank
+  int lanes = 1;                // ranks that share a host's network traffic
+  std::size_t piece_bytes = 0;  // bytes per round of the pipeline
   std::vector<int> outer_dims;  // tiers over the hosts; product = hosts
   std::vector<TierAlgorithm> tier_algorithms;
 };
 
-// When steps of one of the plan's outer tiers were under way.
+// The time in which steps of one outer tier of the plan were in progress.
 struct TierTime {
   std::int64_t first_ns = 0;
   std::int64_t last_ns = 0;
@@ -32,8 +32,8 @@ struct TierTime {
 };
 
 struct PipelineTimes {
-  std::int64_t local_ns = 0;    // own work in shared memory
-  std::int64_t network_ns = 0;  // something was under way between hosts
+  std::int64_t local_ns = 0;    // this rank's work in shared memory
+  std::int64_t network_ns = 0;  // time with messages between hosts in transit
   std::array<TierTime, topo::kMaxDims> tiers;
 };
 

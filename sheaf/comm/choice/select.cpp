@@ -9,20 +9,22 @@
 namespace sheaf::comm {
 namespace {
 
-// Below this a host's traffic goes through one rank: fewer messages count for
-// more than shared work.
+// Up to this size a host's traffic goes through one rank: fewer messages matter
+// more than sharing the work.
 constexpr std::size_t kOneLaneBytes = std::size_t{64} << 10;
 constexpr std::size_t kHostPieceBytes = std::size_t{256} << 10;
 
-// Everyone reads everyone's slot, so the limit falls with the ranks.
+// Every rank reads the slots of all ranks, so the limit decreases with the
+// number of ranks.
 std::size_t small_limit(int ranks) {
   return std::min(
       kSmallBytes,
       4 * kSmallBytes / static_cast<std::size_t>(std::max(1, ranks)));
 }
 
-// The tiers that are left to the network when shared memory does the first:
-// declared dimensions whose leading product is the size of every host.
+// The tiers between hosts, when shared memory serves the tiers within a host.
+// Null unless a leading product of the declared dimensions equals the number of
+// ranks on every host.
 std::optional<std::vector<int>> outer_dims(const GroupCore& group,
                                            const topo::Dims& dims) {
   if (!group.layout().is_uniform()) return std::nullopt;
@@ -42,7 +44,7 @@ TierAlgorithm fastest(const topo::Machine& machine, int size, double bytes,
                   .link = machine.network,
                   .reduce_gbs = machine.reduce_gbs,
                   .message_us = machine.message_us};
-  tier.link.bandwidth_gbs *= share;  // of the host's egress
+  tier.link.bandwidth_gbs *= share;  // share of the host's egress bandwidth
   const double ring = topo::ring_all_reduce_us(tier, bytes);
   const double halving = topo::halving_all_reduce_us(tier, bytes);
   const double tree = topo::tree_all_reduce_us(tier, bytes);
@@ -89,7 +91,7 @@ PipelinePlan flat_plan(std::vector<int> dims, TierAlgorithm algorithm) {
 
 std::optional<topo::Dims> declared(GroupCore& group) {
   const auto& dims = group.runtime().options().dims;
-  // Declared for the world; smaller groups follow their hosts.
+  // Dimensions are declared for the world; other groups use their hosts.
   if (!dims || dims->product() != group.size()) return std::nullopt;
   return dims;
 }
@@ -120,7 +122,7 @@ Choice forced(GroupCore& group, Algorithm algorithm, std::size_t bytes) {
   }
 }
 
-// Mode r, and n on processors: a ring in every declared dimension.
+// Mode r, and mode n on CPUs: a ring in every declared dimension.
 Choice rings(GroupCore& group) {
   const auto dims = declared(group);
   return {Route::kPipeline,
@@ -147,8 +149,8 @@ bool fits_slot(GroupCore& group, std::size_t bytes) {
   return group.layout().host_count() == 1 && bytes <= small_limit(group.size());
 }
 
-// Inside a host, shared memory adds in the order of ranks; no algorithm that
-// exchanges messages does.
+// Within a host, shared memory adds in rank order. None of the algorithms that
+// exchange messages do.
 Choice in_order(GroupCore& group, std::size_t bytes) {
   if (group.layout().host_count() > 1) return {Route::kOrdered, {}};
   if (fits_slot(group, bytes)) return {Route::kSmall, {}};

@@ -1,5 +1,5 @@
 #pragma once
-// Which algorithm serves a call: by force, by mode, or by predicted time.
+// Selects the algorithm of a call: forced, by mode, or by predicted time.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace sheaf::comm {
 enum class Route {
   kSmall,     // in the arrival slot
   kPipeline,  // collect, exchange, deliver; shared memory, tiers, or flat
-  kOrdered,   // ranks added 0, 1, 2 .. across hosts: see ordered.hpp
+  kOrdered,   // ranks added in order 0, 1, 2 .. across hosts: see ordered.hpp
   kMpi,       // MPI's reduce_scatter and allgatherv: mode m
 };
 
@@ -22,16 +22,18 @@ struct Choice {
   PipelinePlan plan;
 };
 
-// Whether bits may depend on nothing but the ranks' inputs: by the call or by
-// the world's options. It overrides the mode and a forced algorithm.
+// Whether the result must depend only on the ranks' inputs, bit for bit, as
+// requested by the call or by the world's options. Overrides the mode and a
+// forced algorithm.
 bool is_reproducible(GroupCore& group, const CollectiveOptions& options);
 
-// Every rank of the group comes to the same choice. UsageError when what is
-// forced cannot serve this group.
-// In mode `p` this is a step of the exploration: once per call, in its job.
+// Every rank of the group makes the same choice. Throws UsageError if a forced
+// algorithm does not support this group.
+// In mode `p` this is a step of the exploration: call it exactly once per
+// all-reduce, from within its job.
 Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
                          const CollectiveOptions& options);
-// Reduce and broadcast.
+// Same, for reduce and broadcast.
 Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
                      const CollectiveOptions& options);
 

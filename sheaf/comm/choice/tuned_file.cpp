@@ -21,18 +21,18 @@ Json empty_file() {
   return {{"schema", kSchema}, {"topologies", Json::object()}};
 }
 
-// A file of another version is replaced as well: times of other code say
-// little about this one.
+// A file of another version is treated as empty: times of other code are not
+// comparable.
 Json load(const fs::path& path) {
   if (path.empty() || !fs::exists(path)) return empty_file();
   try {
     Json file = Json::parse(read_file(path));
     SHEAF_CHECK(file.at("schema") == kSchema, "its schema is not ", kSchema);
     SHEAF_CHECK(file.at("topologies").is_object(),
-                "its topologies are no object");
+                "its topologies are not an object");
     return file;
   } catch (const std::exception& error) {
-    log_warn("{} is of no use, tuning starts anew: {}", path.string(),
+    log_warn("cannot use {}, tuning starts over: {}", path.string(),
              error.what());
     return empty_file();
   }
@@ -74,7 +74,7 @@ void remember(const fs::path& path, const TunedKey& key,
     if (path.has_parent_path()) fs::create_directories(path.parent_path());
     write_file_atomically(path, file.dump(2) + "\n");
   } catch (const std::exception& error) {
-    log_warn("what was tuned is not remembered: {}", error.what());
+    log_warn("cannot save the tuning results: {}", error.what());
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What mode `p` found, remembered on disk. docs/ddl.md describes the file.
+// The results of mode `p`, stored on disk. See docs/explanation/algorithms.md
+// for the format.
 
 #include <filesystem>
 #include <optional>
@@ -12,20 +13,20 @@ namespace sheaf::comm {
 struct TunedKey {
   std::string topology;  // hosts, ranks, declared dimensions
   DType dtype = DType::kF32;
-  std::size_t bytes = 0;  // the largest of its size class
+  std::size_t bytes = 0;  // the largest size of the size class
 };
 
-// SHEAF_TUNED_FILE, or sheaf/tuned.json in XDG_CACHE_HOME or in ~/.cache;
-// empty where there is no such place.
+// SHEAF_TUNED_FILE, or sheaf/tuned.json in XDG_CACHE_HOME or in ~/.cache; empty
+// if none of these variables nor HOME is set.
 std::filesystem::path tuned_path();
 
-// The choice that was the fastest, by its text. A file that cannot be
-// understood is reported in the log and taken for an empty one.
+// The text of the choice that was the fastest. A file that cannot be read is
+// reported in the log and treated as empty.
 std::optional<std::string> recall(const std::filesystem::path& path,
                                   const TunedKey& key);
 
-// Adds a choice to the file, or changes it; what else is in there stays. A
-// reader sees the old file or the new one. A failure is reported in the log.
+// Adds or replaces a choice in the file and keeps all other entries. The file
+// is replaced atomically. Failures are reported in the log.
 void remember(const std::filesystem::path& path, const TunedKey& key,
               const std::string& choice, double microseconds);
 

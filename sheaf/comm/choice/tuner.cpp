@@ -17,7 +17,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Which hosts, and how many ranks on each.
+// Hash of the host names and the number of ranks on each host.
 std::uint64_t hash_hosts(GroupCore& group) {
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a
   const auto add = [&](const std::string& text) {
@@ -69,7 +69,8 @@ void Tuner::open(Class& entry, const Choice& usual) {
     entry.best = 0;
     return;
   }
-  // One rank looks, or hosts with other files would choose otherwise.
+  // Only rank 0 reads the file: hosts with different files would otherwise
+  // choose differently.
   const std::vector<int> mine{group_.rank() == 0 ? recalled(entry) : -1};
   entry.best = tell_all(group_, "mode p: recall", mine)[0][0];
 }
@@ -92,8 +93,8 @@ void Tuner::note(std::size_t bytes, std::int64_t busy_ns) {
     decide(entry);
 }
 
-// A trial took as long as its slowest rank; of a candidate's trials the
-// fastest counts, the others were disturbed.
+// The time of a trial is that of its slowest rank. The time of a candidate is
+// that of its fastest trial, the one least disturbed by other load.
 void Tuner::decide(Class& entry) {
   const auto all = tell_all(group_, "mode p: times", entry.ns_per_byte);
   const std::size_t count = entry.candidates.size();
@@ -107,7 +108,7 @@ void Tuner::decide(Class& entry) {
   entry.best = static_cast<int>(fastest - best.begin());
   if (group_.rank() != 0) return;
   const double us = *fastest * static_cast<double>(entry.bytes) / 1e3;
-  log_info("group {}: {} of up to {} take {}: {:.1f} us", group_.id(),
+  log_info("group {}: {} up to {} uses {}: {:.1f} us", group_.id(),
            name_of(entry.dtype), format_bytes(entry.bytes),
            text(entry, entry.best), us);
   remember(tuned_path(), {topology_key(group_), entry.dtype, entry.bytes},

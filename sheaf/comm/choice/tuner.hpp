@@ -1,6 +1,6 @@
 #pragma once
-// Mode `p`: tries the candidates of a message size in turn, then keeps the
-// fastest, and remembers it on disk.
+// Mode `p`: measures the candidates of a message size in turn, then uses the
+// fastest and stores it on disk.
 
 #include <cstdint>
 #include <map>
@@ -12,10 +12,10 @@
 
 namespace sheaf::comm {
 
-// Times that each candidate is tried.
+// Number of trials of each candidate.
 inline constexpr int kTuningRounds = 4;
 
-// Used within the group's jobs only; all ranks make the same calls.
+// Used only from within the group's jobs; all ranks make the same calls.
 class Tuner : public GroupAttachment {
  public:
   static constexpr Slot kSlot = GroupAttachment::kTuner;
@@ -24,15 +24,17 @@ class Tuner : public GroupAttachment {
     return group.attachments().get<Tuner>(group);
   }
 
-  // The choice for a call: the best one of its size class, or the next
-  // candidate. `usual` is what mode `b` would take. The first call of a class
-  // asks rank 0 whether the class is known from an earlier run.
+  // The choice for a call: the best one of its size class if that is known,
+  // otherwise the next candidate. `usual` is the choice of mode `b`. In the
+  // first call of a class, rank 0 looks for the result of an earlier run and
+  // shares it with all ranks.
   Choice choose(DType dtype, std::size_t bytes, const Choice& usual);
 
-  // Whether the last choice is a trial, and its time is wanted.
+  // Whether the last choice is a trial, whose time must be passed to note().
   bool is_measuring() const { return measured_ != nullptr; }
-  // The time of the trial on this rank. With the last trial of a class the
-  // ranks agree on its best: the least time of the slowest rank.
+  // Records the time of the trial on this rank. After the last trial of a class
+  // the ranks agree on the best candidate: the one with the shortest time of
+  // its slowest rank.
   void note(std::size_t bytes, std::int64_t busy_ns);
 
  private:
@@ -40,7 +42,7 @@ class Tuner : public GroupAttachment {
     DType dtype = DType::kF32;
     std::size_t bytes = 0;
     std::vector<Choice> candidates;
-    std::vector<double> ns_per_byte;  // of this rank's trials, in turn
+    std::vector<double> ns_per_byte;  // this rank's trials, in order
     int best = -1;
   };
 
@@ -54,8 +56,8 @@ class Tuner : public GroupAttachment {
   Class* measured_ = nullptr;
 };
 
-// How a group's topology is named in the file: "mpi 4x2 <hash of the hosts'
-// names>", with the declared dimensions behind.
+// The key of a group's topology in the file: "mpi 4x2 <hash of the host
+// names>", followed by the declared dimensions.
 std::string topology_key(GroupCore& group);
 
 }  // namespace sheaf::comm

@@ -28,12 +28,12 @@ int failed(int code, const char* text) noexcept {
   try {
     last_error() = text;
   } catch (...) {
-    last_error().clear();  // no memory for the text: the code must do
+    last_error().clear();  // out of memory: only the code is returned
   }
   return code;
 }
 
-// Nothing that is thrown leaves a function of C.
+// Exceptions must not propagate into C code.
 template <class Body>
 int guarded(Body body) noexcept {
   try {
@@ -46,7 +46,7 @@ int guarded(Body body) noexcept {
   }
 }
 
-// -1 where there is no world.
+// Returns -1 before init().
 template <class Pick>
 int from_place(Pick pick) noexcept {
   int value = -1;
@@ -56,18 +56,18 @@ int from_place(Pick pick) noexcept {
 
 DType checked_type(sheaf_dtype dtype) {
   SHEAF_CHECK(dtype >= SHEAF_F64 && dtype <= SHEAF_BOOL, "sheaf_dtype ", dtype,
-              " is none of SHEAF_F64 .. SHEAF_BOOL");
+              " is not one of SHEAF_F64 .. SHEAF_BOOL");
   return static_cast<DType>(dtype);
 }
 
 ReduceOp checked_op(sheaf_op op) {
   SHEAF_CHECK(op >= SHEAF_SUM && op <= SHEAF_BIT_XOR, "sheaf_op ", op,
-              " is none of SHEAF_SUM .. SHEAF_BIT_XOR");
+              " is not one of SHEAF_SUM .. SHEAF_BIT_XOR");
   return static_cast<ReduceOp>(op);
 }
 
 Buffer output_of(void* data, std::size_t count, sheaf_dtype dtype) {
-  SHEAF_CHECK(data || count == 0, "NULL given for a buffer of ", count,
+  SHEAF_CHECK(data || count == 0, "NULL passed for a buffer of ", count,
               " elements");
   return {data, count, checked_type(dtype)};
 }
@@ -76,7 +76,7 @@ ConstBuffer input_of(const void* data, std::size_t count, sheaf_dtype dtype) {
   return output_of(const_cast<void*>(data), count, dtype);
 }
 
-// A buffer that only the root has.
+// Size of a buffer that only the root has.
 std::size_t at_root(const Group& group, int root, std::size_t count) {
   return group.rank() == root ? count : 0;
 }
@@ -85,7 +85,8 @@ std::size_t all_blocks(const Group& group, std::size_t count) {
   return count * static_cast<std::size_t>(group.size());
 }
 
-// Sum and average may go DDL's ways; the others are plain all-reduces.
+// Calls with options use the DDL functions, which support sum and average only;
+// all others are plain all-reduces.
 void reduce_to_all(std::vector<Buffer> buffers, ReduceOp op,
                    const sheaf_reduce_options& options, bool is_one) {
   const Group group = ddl::world();
@@ -146,7 +147,7 @@ const char* sheaf_last_error(void) { return last_error().c_str(); }
 int sheaf_malloc(void** memory, size_t alignment, size_t bytes) {
   return guarded([&] {
     SHEAF_CHECK(memory,
-                "sheaf_malloc: NULL given for where to put the address");
+                "sheaf_malloc: NULL passed for the address of the result");
     *memory = nullptr;
     *memory = ddl::allocate(bytes, alignment);
   });
@@ -192,7 +193,7 @@ int sheaf_all_reduce_n(void* const* data, const size_t* counts, size_t buffers,
   return guarded([&] {
     SHEAF_CHECK(
         (data && counts) || buffers == 0,
-        "sheaf_all_reduce_n: NULL given for the addresses or counts of ",
+        "sheaf_all_reduce_n: NULL passed for the addresses or counts of ",
         buffers, " buffers");
     std::vector<Buffer> list;
     for (size_t i = 0; i < buffers; ++i)

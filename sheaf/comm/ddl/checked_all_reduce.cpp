@@ -1,6 +1,7 @@
-// Each rank keeps its input, reduces, then looks at its own output: segment by
-// segment all ranks' inputs are gathered and reduced again in higher
-// precision. The verdicts are exchanged last, so that all ranks end alike.
+// Each rank keeps a copy of its input, reduces, and then verifies its own
+// output: segment by segment, the inputs of all ranks are gathered and reduced
+// again in higher precision. The verdicts are exchanged last, so that all ranks
+// reach the same result.
 
 #include "sheaf/comm/ddl/checked_all_reduce.hpp"
 
@@ -20,11 +21,11 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kGatherBytes = std::size_t{8} << 20;  // all ranks' share
+constexpr std::size_t kGatherBytes = std::size_t{8} << 20;  // of all ranks
 constexpr std::size_t kWindowElements = 1024;
 constexpr std::size_t kInputsNamed = 8;
 
-// All buffers, one behind the other.
+// Concatenates all buffers.
 Bytes joined(std::span<const Buffer> buffers) {
   Bytes bytes;
   for (const Buffer& buffer : buffers)
@@ -33,7 +34,7 @@ Bytes joined(std::span<const Buffer> buffers) {
   return bytes;
 }
 
-// The inputs of all ranks for some of the elements.
+// The inputs of all ranks for a range of elements.
 class GatheredInputs {
  public:
   GatheredInputs(const Group& group, const Bytes& mine, DType dtype)
@@ -43,7 +44,7 @@ class GatheredInputs {
     const std::size_t all = element_ * static_cast<std::size_t>(group_.size());
     return std::max<std::size_t>(1, kGatherBytes / all);
   }
-  // A collective: all ranks call it with the same elements.
+  // Collective: all ranks must call it with the same range.
   void gather(std::size_t first, std::size_t count) {
     const auto ranks = static_cast<std::size_t>(group_.size());
     const std::size_t bytes = count * element_;
@@ -113,7 +114,7 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
   for (const auto part : dump.counts) count += part;
   dump.call = make_fingerprint(call.operation, buffers.front().dtype, count,
                                {.op = call.op});
-  // As a job: others may be running on the group's thread.
+  // Read in a job, since other jobs may be running on the group's thread.
   core.submit(/*async=*/false,
               [&] {
                 dump.iteration = IterationStats::of(core).calls();
@@ -132,7 +133,7 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
   return dump;
 }
 
-// The worst element and its neighbours, of all ranks. A collective.
+// Adds the inputs of all ranks around the worst element. Collective.
 void add_window(Dump& dump, GatheredInputs& inputs) {
   const std::uint64_t count = std::min<std::uint64_t>(
       {kWindowElements, inputs.elements_at_once(), dump.call.count});
@@ -158,7 +159,7 @@ std::string inputs_text(const Dump& dump) {
   return text;
 }
 
-// The same on all ranks.
+// The text is the same on all ranks.
 std::string failure_text(const Group& group, const Dump& dump,
                          const std::vector<Verdict>& verdicts) {
   std::uint64_t wrong = 0;
@@ -181,7 +182,7 @@ void try_to_write(const Dump& dump) {
   try {
     write_dump(dump, dump_path(dump.world_rank, dump.iteration, dump.group));
   } catch (const IoError& error) {
-    log_error("no dump of the failed check: {}", error.what());
+    log_error("cannot write the dump of the failed check: {}", error.what());
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// An all-reduce that is checked against a reference: `check` of the DDL API.
+// All-reduce with a check against a reference: option `check` of the DDL API.
 
 #include <functional>
 #include <span>
@@ -17,13 +17,13 @@ struct CheckedCall {
   double check = 1;              // see CheckRule
 };
 
-// Calls `reduce`, which is to leave the reduction over all ranks in `buffers`
-// (of one type), and compares every rank's result with one in higher
-// precision. All ranks call it. Where a result is wrong on some rank, all ranks
-// throw the same CheckError, naming the worst element, and each writes its
-// dump (see dump.hpp); the group goes on working. NaN among the inputs is
-// reported in the log. Needs twice the buffers' memory, and sends all inputs to
-// all ranks.
+// Calls `reduce`, which must leave the reduction over all ranks in `buffers`
+// (of one element type), and compares the result of every rank with a reference
+// in higher precision. All ranks must call it. If the result is wrong on any
+// rank, all ranks throw the same CheckError, which names the worst element, and
+// each writes its dump (see dump.hpp); the group remains usable. NaN inputs are
+// reported in the log. Needs twice the memory of the buffers, and sends all
+// inputs to all ranks.
 void checked(const Group& group, std::span<const Buffer> buffers,
              const CheckedCall& call, const std::function<void()>& reduce);
 

@@ -27,7 +27,7 @@ struct Session {
 std::mutex session_mutex;
 
 // Never destroyed: a program that ends without finalize() may be in any state,
-// and the others must not wait for it.
+// and the other ranks must not wait for it.
 std::shared_ptr<Session>& the_session() {
   static auto* const session = new std::shared_ptr<Session>;
   return *session;
@@ -36,7 +36,7 @@ std::shared_ptr<Session>& the_session() {
 std::shared_ptr<Session> session() {
   const std::lock_guard lock(session_mutex);
   SHEAF_CHECK(the_session(),
-              "there is no world yet, or no more: call init() first");
+              "not initialized, or already finalized; call init() first");
   return the_session();
 }
 
@@ -51,11 +51,11 @@ Place place_of(const Group& group, int devices) {
 
 void check_op(ReduceOp op) {
   SHEAF_CHECK(op == ReduceOp::kSum || op == ReduceOp::kAvg,
-              "all_reduce of the DDL API knows sum and avg, not ", name_of(op),
-              "; sheaf::comm::all_reduce knows all");
+              "all_reduce of the DDL API supports sum and avg, not ",
+              name_of(op), "; use sheaf::comm::all_reduce");
 }
 
-// `reduce` does it; compared where that is wished.
+// Calls `reduce`, with a check if the options request one.
 template <class Reduce>
 void maybe_checked(const Group& group, std::span<const Buffer> buffers,
                    Operation operation, const ReduceOptions& options,
@@ -69,11 +69,11 @@ void maybe_checked(const Group& group, std::span<const Buffer> buffers,
 }  // namespace
 
 Place init(std::string_view options, int devices) {
-  SHEAF_CHECK(devices >= 0, "init: ", devices, " devices; give 0 or more");
+  SHEAF_CHECK(devices >= 0, "init: ", devices, " devices; pass 0 or more");
   const std::lock_guard lock(session_mutex);
   SHEAF_CHECK(!the_session(),
-              "init() was called before; call finalize() "
-              "first, or use the world that is there");
+              "init() was already called; call finalize() "
+              "first, or use the existing world");
   auto made = std::make_shared<Session>(
       comm::init(options.empty() ? topo::options_from_environment()
                                  : topo::parse_options(options)));
@@ -115,7 +115,7 @@ void free(void* memory) {
   const auto now = session();
   const std::lock_guard lock(now->mutex);
   SHEAF_CHECK(now->blocks.erase(memory) == 1, "free: ", memory,
-              " was not given by allocate(), or was freed before");
+              " was not returned by allocate(), or was already freed");
 }
 
 void bcast(Buffer data) { broadcast(world(), data, {.root = 0}).wait(); }

@@ -1,7 +1,8 @@
 #pragma once
-// The API in the shape of IBM's DDL: one world per process, reductions in
-// place, sum or average. docs/ddl.md compares the two. Everything else is in
-// collectives.hpp, for the group world().
+// API modeled on IBM's DDL: one world per process, reductions in place, sum or
+// average. docs/howto/from_ddl.md compares the two. For other operations, use
+// collectives.hpp with the group world(). Any thread may call these functions,
+// but all ranks must call collectives in the same order.
 
 #include <cstddef>
 #include <span>
@@ -19,41 +20,43 @@ struct Place {
   int local_rank = 0;  // among the ranks of this host
   int local_size = 1;
   int num_hosts = 1;
-  int device = -1;  // local_rank modulo the devices; -1: there are none
+  int device = -1;  // local_rank modulo the number of devices; -1: no devices
 };
 
-// Joins the other ranks. `options` as in topo/options.hpp; an empty string
-// takes SHEAF_OPTIONS. `devices` is their number on each host. UsageError when
-// called twice without finalize() between.
+// Joins the other ranks; every rank must call it. For `options` see
+// topo/options.hpp; if empty, SHEAF_OPTIONS is used. `devices` is the number of
+// devices per host. Throws UsageError if called again before finalize().
 Place init(std::string_view options = {}, int devices = 0);
 bool is_initialized();
-// Every rank's last call: waits for the others. Memory of allocate() is gone
-// afterwards. Without it the others hear that this rank died.
+// Must be the last call of every rank; waits for the other ranks. Memory from
+// allocate() is invalid afterwards. Throws UsageError before init().
 void finalize();
 
-// UsageError before init(), as for all that follows.
+// This and all functions below throw UsageError before init() and after
+// finalize(), except free(nullptr) and the overloads with a group.
 Place place();
 Group world();
 
-// Memory that all ranks of the host can read, so that reducing it copies
-// nothing. `alignment` is a power of two.
+// Allocates memory that all ranks of the host can read, so that reductions need
+// no copy. `alignment` must be a power of two. Not collective.
 void* allocate(std::size_t bytes, std::size_t alignment = 64);
 void free(void* memory);  // null is allowed
 
-// Rank 0's elements to all.
+// Copies the elements of rank 0 to all ranks.
 void bcast(Buffer data);
 
 struct ReduceOptions {
   ReduceOp op = ReduceOp::kSum;  // or kAvg
-  // Plain MPI_Allreduce, with nothing of ours around it: the baseline.
+  // Use plain MPI_Allreduce, as a baseline for comparisons.
   bool mpi = false;
-  // Above 0: compares the result with one in higher precision, see check.hpp;
-  // CheckError on all ranks when it is wrong on any.
+  // If above 0, compares the result with a reference in higher precision (see
+  // reference.hpp), and throws CheckError on all ranks if it is wrong on any.
   double check = 0;
 };
 
-// The reduction over all ranks to all, in place. The second form reduces
-// several buffers of one type at once. With a group: over its ranks.
+// Reduces over all ranks, in place; all ranks get the result. all_reduce_n()
+// reduces several buffers of one element type at once. The overloads with a
+// group reduce over its ranks.
 void all_reduce(Buffer data, const ReduceOptions& options = {});
 void all_reduce_n(std::span<const Buffer> buffers,
                   const ReduceOptions& options = {});

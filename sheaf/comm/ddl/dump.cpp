@@ -52,7 +52,7 @@ nlohmann::json section_of(const char* name,
           {"crc32", crc32(view_of(bytes))}};
 }
 
-// Walks through the file and knows where it is.
+// Reads the file sequentially and reports errors with their offset.
 class Reader {
  public:
   Reader(std::string_view bytes, const std::string& path)
@@ -65,7 +65,7 @@ class Reader {
   std::string_view take(std::size_t count, const std::string& what) {
     if (bytes_.size() - at_ < count)
       fail(at_, concat(what, " has ", count, " bytes, but the file ends at ",
-                       bytes_.size(), "; it is cut off"));
+                       bytes_.size(), "; it is truncated"));
     at_ += count;
     return bytes_.substr(at_ - count, count);
   }
@@ -99,7 +99,7 @@ class Reader {
 
 std::string_view take_header(Reader& reader) {
   if (reader.take(kMagic.size(), "the magic word") != kMagic)
-    reader.fail(0, concat("this is no dump: it does not begin with ", kMagic));
+    reader.fail(0, concat("not a dump file: it does not begin with ", kMagic));
   const std::uint32_t version = reader.take_u32("the version");
   if (version != kVersion)
     reader.fail(kMagic.size(), concat("this dump has version ", version,
@@ -179,7 +179,7 @@ Dump parse_dump(const std::string& bytes, const std::string& path) {
     return take_dump(reader);
   } catch (const IoError&) {
     throw;
-  } catch (const std::exception& error) {  // a header that says other things
+  } catch (const std::exception& error) {  // a header with unexpected content
     reader.fail(kPreambleBytes, concat("the header: ", error.what()));
   }
 }

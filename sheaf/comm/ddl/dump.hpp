@@ -1,6 +1,7 @@
 #pragma once
-// What a rank writes when a check fails: the call, its input and output, and a
-// few elements of every rank. docs/ddl.md describes the file.
+// The file that a rank writes when a check fails: the call, its input and
+// output, and a few elements of every rank. See docs/reference/ddl_files.md for
+// the format.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,34 +26,35 @@ struct Dump {
   int group = 0;
   std::uint64_t iteration = 0;  // number of the all-reduce in its group
   Fingerprint call;
-  std::vector<std::uint64_t> counts;  // of the buffers: one, or of all_reduce_n
+  std::vector<std::uint64_t> counts;  // element counts of the buffers
   double check = 0;
   std::vector<DumpHost> hosts;
   std::string options;
   std::string transport;
   Verdict verdict;     // of this rank's output
-  int worst_rank = 0;  // whose output is the worst
-  Finding worst;       // and where
+  int worst_rank = 0;  // rank with the worst output
+  Finding worst;       // its worst element
 
-  std::vector<std::byte> input;   // all buffers, one behind the other
-  std::vector<std::byte> output;  // in the same way
+  std::vector<std::byte> input;   // all buffers, concatenated
+  std::vector<std::byte> output;  // all buffers, concatenated
   // Elements [window_first, window_first + window_count) of every rank's
-  // input, rank by rank: the worst element and its neighbours.
+  // input, rank by rank: the worst element and its neighbors.
   std::uint64_t window_first = 0;
   std::uint64_t window_count = 0;
   std::vector<std::byte> window;
 
-  int size() const;  // ranks of the group
+  int size() const;  // number of ranks of the group
   CheckRule rule() const { return {call.dtype, call.op, check}; }
 };
 
-// sheaf.dump.<world rank>.<iteration>, with ".group<id>" behind for groups
+// sheaf.dump.<world rank>.<iteration>, followed by ".group<id>" for groups
 // other than the world, in SHEAF_DUMP_DIR or the working folder.
 std::filesystem::path dump_path(int world_rank, std::uint64_t iteration,
                                 int group);
 
-// The bytes of the file. parse_dump: IoError names `path` and the offset of
-// what is missing, damaged or of another version.
+// Convert between a dump and the bytes of its file. parse_dump() throws
+// IoError, which names `path` and the offset, if the bytes are truncated,
+// damaged or of another version.
 std::string format_dump(const Dump& dump);
 Dump parse_dump(const std::string& bytes, const std::string& path);
 

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// JSON has no infinities and no NaN: they are written as text.
+// JSON has no infinities and NaN; they are written as strings.
 Json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

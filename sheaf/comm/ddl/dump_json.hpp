@@ -1,5 +1,5 @@
 #pragma once
-// The part of a dump that is not elements, as JSON.
+// The header of a dump as JSON: everything except the elements.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -8,8 +8,8 @@
 namespace sheaf::comm {
 
 nlohmann::json dump_header(const Dump& dump);
-// Throws nlohmann::json::exception, or UsageError for an unknown name, when
-// something is missing or of the wrong type.
+// Throws nlohmann::json::exception if a value is missing or has the wrong type,
+// and UsageError for an unknown name.
 Dump dump_of(const nlohmann::json& header);
 
 }  // namespace sheaf::comm

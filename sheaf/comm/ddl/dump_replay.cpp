@@ -14,14 +14,14 @@ namespace {
 
 using Inputs = std::vector<const void*>;
 
-// The inputs of all ranks, or nothing when a rank is missing.
+// The inputs of all ranks, or empty if the dump of a rank is missing.
 Inputs whole_inputs(std::span<const Dump> dumps) {
   Inputs inputs(static_cast<std::size_t>(dumps[0].size()), nullptr);
   for (const Dump& dump : dumps) {
     SHEAF_CHECK(is_same_call(dumps[0], dump), "the dumps of rank ",
                 dumps[0].rank, " and rank ", dump.rank,
                 " are of different calls: ", describe(dumps[0].call), " and ",
-                describe(dump.call), "; give those of one");
+                describe(dump.call), "; pass dumps of one call");
     const auto rank = static_cast<std::size_t>(dump.rank);
     SHEAF_CHECK(rank < inputs.size() && !inputs[rank], "rank ", dump.rank,
                 " is given twice, or is not among the ", inputs.size(),
@@ -109,12 +109,12 @@ std::string Replay::conclusion(const Dump& dump) const {
   if (replayed.is_good())
     return fmt::format(
         "the replay agrees with the reference, the output of rank {} does "
-        "not: the error is not in the arithmetic of {}, but in what was "
-        "exchanged or in memory",
+        "not: the error is not in the arithmetic of {}, but in the exchanged "
+        "data or in memory",
         dump.rank, name_of(dump.call.dtype));
   return fmt::format(
       "neither the output of rank {} nor the replay agrees with the "
-      "reference: {} is too narrow for these inputs, or check {} too strict",
+      "reference: {} is too narrow for these inputs, or check {} is too strict",
       dump.rank, name_of(dump.call.dtype), dump.check);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The reduction of a dump done again, out of the dumped inputs.
+// Repeats the reduction of a dump from the dumped inputs.
 
 #include <span>
 #include <vector>
@@ -15,34 +15,35 @@ struct DumpedElement {
 };
 
 struct Replay {
-  // Which elements: all, when all ranks' dumps are there, else the window
-  // around the worst one.
+  // The replayed elements: all of them if the dumps of all ranks are given,
+  // otherwise the window around the worst element.
   bool is_whole = false;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   Verdict output;    // the dumped output against the reference
-  Verdict replayed;  // the inputs reduced in the order of ranks, in the type
-  std::uint64_t different_bits = 0;  // elements of output that replay differs
-  std::vector<DumpedElement> wrong;  // the first of them
+  Verdict replayed;  // the inputs reduced in rank order, in the element type
+  std::uint64_t different_bits = 0;  // elements that differ from the replay
+  std::vector<DumpedElement> wrong;  // the first wrong elements
 
-  // One sentence: what agrees with what, and what follows.
+  // One sentence: which results agree with the reference, and the likely cause.
   std::string conclusion(const Dump& dump) const;
 };
 
-// Of the first dump's output. The others are of the same call, in any order;
-// UsageError where they are not, or a rank comes twice. `most_wrong` limits
-// Replay::wrong.
+// Replays the output of the first dump. The other dumps must be of the same
+// call, in any order. Throws UsageError if they are not, or if a rank appears
+// twice. `most_wrong` limits the size of Replay::wrong.
 Replay replay(std::span<const Dump> dumps, std::size_t most_wrong = 10);
 
-// Whether both are of one call, so that they can be replayed together.
+// Whether both dumps are of the same call, so that they can be replayed
+// together.
 bool is_same_call(const Dump& a, const Dump& b);
 
-// Of the elements of an input or output.
+// Statistics of the elements of an input or output.
 struct ElementStatistics {
   std::uint64_t count = 0;
   std::uint64_t nan = 0;
   std::uint64_t infinite = 0;
-  double min = 0;  // of the finite ones, as the rest
+  double min = 0;  // min, max and mean are over the finite elements
   double max = 0;
   double mean = 0;
 };

@@ -12,21 +12,21 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::size_t kMostElements = std::size_t{1} << 30;  // MPI counts int
+constexpr std::size_t kMostElements = std::size_t{1} << 30;  // int in MPI
 
 void call_mpi(Transport& transport, const Buffer& data, ReduceOp op) {
   for (std::size_t at = 0; at < data.count; at += kMostElements)
-    SHEAF_CHECK(
-        transport.baseline_all_reduce(
-            Baseline::kAllReduce,
-            bytes_of(data.data) + at * size_of(data.dtype),
-            std::min(kMostElements, data.count - at), data.dtype, op),
-        "mpi=true needs MPI, and these ranks run on ", transport.name(),
-        "; leave mpi out, or start the program with sheaf run or mpirun");
+    SHEAF_CHECK(transport.baseline_all_reduce(
+                    Baseline::kAllReduce,
+                    bytes_of(data.data) + at * size_of(data.dtype),
+                    std::min(kMostElements, data.count - at), data.dtype, op),
+                "mpi=true needs MPI, but these ranks use the transport ",
+                transport.name(),
+                "; omit mpi, or start the program with sheaf run or mpirun");
 }
 
-// The sum of 16-bit numbers may be too large for their type where the average
-// is not: it is taken in f32.
+// The sum of 16-bit floats may overflow their type even if the average does
+// not, so the sum is computed in f32.
 void average_halves(Transport& transport, const Buffer& data,
                     const Reduction& how) {
   const auto sums = std::make_unique_for_overwrite<float[]>(data.count);
@@ -44,11 +44,11 @@ void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op) {
   GroupCore& core = group.core();
   Transport& transport = core.runtime().transport();
   SHEAF_CHECK(core.size() == transport.size(),
-              "mpi=true serves the world only, group ", core.id(), " has ",
-              core.size(), " of ", transport.size(), " ranks");
+              "mpi=true supports the world group only; group ", core.id(),
+              " has ", core.size(), " of ", transport.size(), " ranks");
   SHEAF_CHECK(!core.runtime().options().reproducible || !is_float(data.dtype),
-              "mpi=true with -reproducible: MPI_Allreduce promises no order of "
-              "adding; leave one of them out");
+              "mpi=true with -reproducible: MPI_Allreduce does not guarantee "
+              "the order of additions; omit one of them");
   const Reduction how{.dtype = data.dtype,
                       .op = op,
                       .divisor = op == ReduceOp::kAvg ? core.size() : 1};

@@ -5,10 +5,10 @@
 
 namespace sheaf::comm {
 
-// MPI_Allreduce in place, with nothing of ours around it: no fingerprint and
-// no watch over peers. An average divides the sum at the end. UsageError where
-// there is no MPI, for groups other than the world, and for floats in a world
-// with -reproducible; alone there is nothing to do.
+// Plain MPI_Allreduce, in place: without fingerprints and monitoring of peers.
+// An average divides the sum at the end. Does nothing with one rank. Throws
+// UsageError without MPI, for groups other than the world, and for floats in a
+// world with -reproducible.
 void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op);
 
 }  // namespace sheaf::comm

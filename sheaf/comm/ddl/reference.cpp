@@ -1,7 +1,7 @@
-// The true sum of floating-point numbers is taken as an unevaluated pair of
-// doubles: the sum so far and what was lost by rounding (Knuth's two-sum,
-// "The Art of Computer Programming" 4.2.2). It is exact to about 106 bits, so
-// that it serves f64 as well as the shorter types on every platform.
+// The reference sum of floating-point numbers is kept as an unevaluated pair of
+// doubles: the sum so far and the rounding error (Knuth's two-sum, "The Art of
+// Computer Programming" 4.2.2). It is exact to about 106 bits, which is enough
+// for f64 and the shorter types on every platform.
 
 #include "sheaf/comm/ddl/reference.hpp"
 
@@ -61,8 +61,8 @@ class TrueSum {
   }
 
   bool has_nan() const { return has_nan_; }
-  double magnitude() const { return magnitude_; }  // of the terms
-  // What was lost is not a number when the sum is infinite.
+  double magnitude() const { return magnitude_; }  // sum of absolute values
+  // The rounding error is NaN if the sum is infinite.
   double value() const { return std::isfinite(sum_) ? sum_ + lost_ : sum_; }
   double distance(double x) const { return std::abs((x - sum_) - lost_); }
 
@@ -80,7 +80,7 @@ Fault fault_of(const Finding& found, const TrueSum& sum, double largest) {
   if (std::isinf(found.reference))
     return found.result == found.reference ? Fault::kNone : Fault::kInfinity;
   if (std::isinf(found.result)) {
-    // Rounded to infinity where the true result is about as large.
+    // Infinity is correct if the true result is close to overflow.
     const bool may_overflow =
         std::abs(found.reference) + found.bound >= largest &&
         std::signbit(found.reference) == std::signbit(found.result);
@@ -102,13 +102,13 @@ Finding examine_float(const CheckRule& rule,
   found.reference = sum.value();
   found.error = sum.distance(found.result);
   found.bound = rule.check * ranks * precision.epsilon * sum.magnitude();
-  // Sums of the smallest numbers are exact, quotients are not.
+  // Sums of subnormal numbers are exact, quotients are not.
   if (rule.op == ReduceOp::kAvg) found.bound += precision.smallest;
   found.fault = fault_of(found, sum, precision.largest);
   return found;
 }
 
-// Sums wrap around in the type, averages divide the sum towards zero.
+// Sums wrap around in the type; averages divide the sum and round toward zero.
 template <class Int>
 Finding examine_integer(const CheckRule& rule,
                         std::span<const void* const> inputs, const void* output,
@@ -158,12 +158,12 @@ bool has_nan(DType dtype, std::span<const void* const> inputs,
 
 void validate(const CheckRule& rule) {
   SHEAF_CHECK(rule.op == ReduceOp::kSum || rule.op == ReduceOp::kAvg,
-              "check knows sum and avg, not ", name_of(rule.op),
-              "; leave check out");
+              "check supports sum and avg, not ", name_of(rule.op),
+              "; omit check");
   SHEAF_CHECK(std::isfinite(rule.check) && rule.check > 0, "check is ",
               rule.check,
-              "; it must be a number above 0 (1 holds for every "
-              "right sum), or 0 to check nothing");
+              "; it must be a number above 0 (1 accepts every "
+              "correct sum), or 0 to disable the check");
 }
 
 std::string_view name_of(Fault fault) noexcept {
@@ -184,7 +184,7 @@ std::string_view name_of(Fault fault) noexcept {
 double Finding::badness() const noexcept {
   if (fault != Fault::kNone && fault != Fault::kError)
     return std::numeric_limits<double>::infinity();
-  if (fault == Fault::kNone && !(error > 0)) return 0;  // or not a number
+  if (fault == Fault::kNone && !(error > 0)) return 0;  // also if error is NaN
   return bound > 0 ? error / bound : std::numeric_limits<double>::max();
 }
 

@@ -6,7 +6,7 @@ namespace sheaf::comm {
 
 void check_member(const Group& group, Operation operation) {
   SHEAF_CHECK(group.is_member(), name_of(operation),
-              ": this rank is not in the group; ask is_member() first");
+              ": this rank is not in the group; check is_member() first");
 }
 
 void check_root(const Group& group, Operation operation, int root) {
@@ -22,7 +22,7 @@ void check_reduction(const Group& group, Operation operation, ReduceOp op,
   SHEAF_CHECK(is_defined(op, dtype), "rank ", group.rank(), ": ",
               name_of(operation), ": reduction ", name_of(op),
               " is not defined for ", name_of(dtype),
-              "; see docs/algorithms.md for what is");
+              "; see docs/explanation/algorithms.md for the supported types");
 }
 
 void check_same_type(const Group& group, Operation operation,
@@ -35,7 +35,7 @@ void check_same_type(const Group& group, Operation operation,
 void check_count(const Group& group, Operation operation, const char* what,
                  std::size_t given, std::size_t needed) {
   SHEAF_CHECK(given == needed, "rank ", group.rank(), ": ", name_of(operation),
-              ": the ", what, " has ", given, " elements, needed are ", needed);
+              ": the ", what, " has ", given, " elements, expected ", needed);
 }
 
 std::vector<std::size_t> block_counts(const Group& group, Operation operation,
@@ -44,7 +44,7 @@ std::vector<std::size_t> block_counts(const Group& group, Operation operation,
   if (counts.empty()) return std::vector<std::size_t>(ranks, each);
   SHEAF_CHECK(counts.size() == ranks, "rank ", group.rank(), ": ",
               name_of(operation), ": ", counts.size(), " counts for ", ranks,
-              " ranks; give one each");
+              " ranks; pass one per rank");
   return {counts.begin(), counts.end()};
 }
 

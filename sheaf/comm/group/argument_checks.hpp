@@ -1,5 +1,6 @@
 #pragma once
-// What every collective checks before it begins.
+// Argument checks made by every collective before it starts. They throw
+// UsageError.
 
 #include "sheaf/comm/group/buffer.hpp"
 #include "sheaf/comm/group/collectives.hpp"
@@ -17,10 +18,10 @@ void check_same_type(const Group& group, Operation operation,
 void check_count(const Group& group, Operation operation, const char* what,
                  std::size_t given, std::size_t needed);
 
-// One size per rank: `counts`, or the same for all.
+// One block size per rank: `counts`, or `each` for all ranks if it is empty.
 std::vector<std::size_t> block_counts(const Group& group, Operation operation,
                                       Counts counts, std::size_t each);
-// Where each block begins; one more entry holds the end.
+// Start offset of each block, followed by the end of the last block.
 std::vector<std::size_t> block_starts(const std::vector<std::size_t>& counts);
 
 Fingerprint make_fingerprint(Operation operation, DType dtype,

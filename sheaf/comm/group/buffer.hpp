@@ -1,6 +1,6 @@
 #pragma once
-// Memory handed to an operation: a pointer, a number of elements, their type.
-// A Buffer does not own its memory.
+// Memory passed to an operation: a pointer, an element count and an element
+// type. Buffers do not own their memory.
 
 #include <cstddef>
 #include <ranges>

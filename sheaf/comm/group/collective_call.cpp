@@ -10,7 +10,8 @@
 namespace sheaf::comm {
 namespace {
 
-// A fingerprint has no padding; whole words compare faster than its members.
+// Fingerprints have no padding, and comparing whole words is faster than
+// comparing members.
 using Words = std::array<std::uint64_t, 3>;
 static_assert(sizeof(Words) == sizeof(Fingerprint));
 
@@ -44,7 +45,7 @@ void Call::arrive(const void* data, std::size_t bytes) {
   if (layout().host_count() > 1) start_guard();
   local().arrive(fingerprint_, data, bytes);
   if (local().size() == 1) return;
-  // Asking the clock costs a good part of a small operation.
+  // Reading the clock is a significant part of the cost of a small operation.
   const bool is_timed = group_.runtime().options().dump_iter > 0;
   const std::int64_t start = is_timed ? now_ns() : 0;
   for (int i = 0; i < local().size(); ++i) {
@@ -67,7 +68,8 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
     return;
   if (is_end_of_program(theirs)) throw_ended(rank);
   if (is_end()) wait_for_failure();
-  // Both sides see the pair; the lower rank is named first by both.
+  // Both ranks detect the mismatch and must produce the same text: the lower
+  // rank comes first.
   const bool mine_first = layout().rank < rank;
   const std::string mine = concat(group_.rank_text(layout().rank), " calls ",
                                   describe(fingerprint_));
@@ -81,8 +83,8 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
   disagree(text);
 }
 
-// This rank's program has ended, but another rank still waits for it. That rank
-// reports the error; until then this one keeps serving messages.
+// This rank's program has ended, but another rank is still waiting for it. That
+// rank reports the error; until then this one keeps processing messages.
 void Call::wait_for_failure() {
   for (;;) {
     check();

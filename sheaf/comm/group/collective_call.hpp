@@ -1,6 +1,6 @@
 #pragma once
-// One collective under way on this rank: it says what it is, meets the other
-// ranks of the host, and compares.
+// One collective in progress on this rank. It publishes its fingerprint, waits
+// for the other ranks of the host, and compares the fingerprints.
 
 #include "sheaf/comm/group/peer_wait.hpp"
 
@@ -17,18 +17,20 @@ class Call : public Watch {
   std::uint32_t sequence() const { return fingerprint_.sequence; }
   bool is_end() const { return is_end_of_program(fingerprint_); }
 
-  // Meets the group's ranks on this host, giving each of them some bytes.
-  // MismatchError when one of them is in another call. Between hosts the
-  // comparison goes on in the background until finish().
+  // Waits until the group's ranks on this host have arrived, and passes `bytes`
+  // bytes of `data` to each of them. Throws MismatchError if one of them is in
+  // a different call. Between hosts, the comparison continues in the background
+  // until finish().
   void arrive(const void* data, std::size_t bytes);
   const std::byte* payload(int member, std::size_t bytes) {
     return local().payload(member, sequence(), bytes);
   }
-  // How long this rank waited in arrive(); the last to come waits least.
-  // Measured only with -dump_iter.
+  // Time that this rank waited in arrive(); shortest on the last rank to
+  // arrive. Measured only with -dump_iter.
   std::int64_t waited_ns() const { return waited_ns_; }
 
-  // As wait(), for every other member of the host: `pick` chooses a counter.
+  // Same as wait(), for every other member on this host: `pick` selects the
+  // counter.
   template <class Pick>
   void wait_all(Pick pick, std::uint32_t target) {
     for (int i = 0; i < local().size(); ++i)
@@ -38,11 +40,12 @@ class Call : public Watch {
 
   // Throws MismatchError, here and on all ranks of the group.
   [[noreturn]] void disagree(const std::string& text);
-  // Throws what is behind a failed message; if that cannot be found, tells all
-  // ranks of the group that this one has failed.
+  // Throws the cause of a failed message. If the cause is unknown, notifies all
+  // ranks of the group that this rank has failed.
   void explain(const TransportError& error);
 
-  // The end: returns when the other hosts turned out to be in the same call.
+  // Completes the call: returns once the other hosts are known to be in the
+  // same call.
   void finish();
 
  protected:
@@ -61,7 +64,7 @@ class Call : public Watch {
   bool poll_guard();
 
   std::int64_t waited_ns_ = 0;
-  // The comparison between hosts: a ring of the hosts' first ranks.
+  // Fingerprint comparison between hosts, in a ring of the hosts' first ranks.
   Request guard_send_;
   Request guard_receive_;
   Fingerprint guard_theirs_{};

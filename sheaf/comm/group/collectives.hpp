@@ -1,11 +1,14 @@
 #pragma once
-// The operations of a group. All ranks of the group call the same operations
-// in the same order with the same element type, count and options; a rank that
-// does not gets, as all others, a MismatchError that names both calls.
+// Collective operations. All ranks of the group must call the same operations
+// in the same order, with the same element type, count and options. Otherwise
+// all ranks throw MismatchError, which names both calls.
 //
-// On return every rank holds its result (with `async`, after wait() on the
-// Work). Until then the buffers must stay alive and untouched. An output may
-// be the very same memory as its input ("in place").
+// On return every rank holds its result; with `async`, after wait() on the
+// Work. Until then the buffers must stay alive and must not be accessed. An
+// output may be the same memory as its input ("in place").
+//
+// Errors: UsageError for invalid arguments, CommError if a peer died or ended,
+// TimeoutError if a peer is late. A group that has failed stays failed.
 
 #include <span>
 #include <vector>
@@ -21,49 +24,51 @@ using Counts = std::span<const std::size_t>;
 
 Work barrier(const Group& group, const CollectiveOptions& options = {});
 
-// The root's elements to all.
+// Copies the root's elements to all ranks.
 Work broadcast(const Group& group, Buffer data,
                const CollectiveOptions& options = {});
 
-// The reduction over all ranks to the root; other ranks' output is not used.
+// Reduces over all ranks; the root gets the result. The output of other ranks
+// is not used.
 Work reduce(const Group& group, ConstBuffer input, Buffer output,
             const CollectiveOptions& options = {});
 
-// The reduction over all ranks to all; every rank gets the same bits.
+// Reduces over all ranks; all ranks get the same result, bit for bit.
 Work all_reduce(const Group& group, Buffer data,
                 const CollectiveOptions& options = {});
 Work all_reduce(const Group& group, ConstBuffer input, Buffer output,
                 const CollectiveOptions& options = {});
-// Several buffers of one type in one go.
+// Reduces several buffers of one element type in one operation.
 Work all_reduce_n(const Group& group, std::span<const Buffer> buffers,
                   const CollectiveOptions& options = {});
 
-// Rank r's elements become block r of the output, on the root or on all. With
-// `counts`, known to all ranks, blocks have unequal sizes.
+// The elements of rank r become block r of the output: on the root (gather) or
+// on all ranks (all_gather). `counts`, the same on all ranks, specifies blocks
+// of unequal sizes.
 Work gather(const Group& group, ConstBuffer input, Buffer output,
             const CollectiveOptions& options = {}, Counts counts = {});
 Work all_gather(const Group& group, ConstBuffer input, Buffer output,
                 const CollectiveOptions& options = {}, Counts counts = {});
 
-// Block r of the root's input becomes rank r's output.
+// Block r of the root's input becomes the output of rank r.
 Work scatter(const Group& group, ConstBuffer input, Buffer output,
              const CollectiveOptions& options = {}, Counts counts = {});
 
-// The same with blocks of unequal sizes, which the root alone knows: `counts`
-// matters there, and other ranks know their own block. MismatchError where
-// the two differ.
+// Same as gather and scatter, with blocks of unequal sizes that only the root
+// knows: `counts` is used on the root only, and the other ranks pass a buffer
+// of their own block's size. Throws MismatchError if the sizes differ.
 Work gatherv(const Group& group, ConstBuffer input, Buffer output,
              const CollectiveOptions& options, Counts counts);
 Work scatterv(const Group& group, ConstBuffer input, Buffer output,
               const CollectiveOptions& options, Counts counts);
 
-// Block r of the reduction over all ranks becomes rank r's output.
+// Block r of the reduction over all ranks becomes the output of rank r.
 Work reduce_scatter(const Group& group, ConstBuffer input, Buffer output,
                     const CollectiveOptions& options = {}, Counts counts = {});
 
-// Block r of the input becomes block `rank()` of rank r's output. With counts,
-// blocks have unequal sizes: what is sent to and received from each rank. Not
-// in place.
+// Block r of the input becomes block `rank()` of the output of rank r. With
+// counts, blocks have unequal sizes: the numbers of elements sent to and
+// received from each rank. Does not work in place.
 Work all_to_all(const Group& group, ConstBuffer input, Buffer output,
                 const CollectiveOptions& options = {}, Counts send_counts = {},
                 Counts receive_counts = {});

@@ -12,11 +12,11 @@
 namespace sheaf::comm {
 namespace {
 
-// What every rank of the parent tells when it is split.
+// The data that every rank of the parent contributes to a split.
 struct Ballot {
   std::int32_t color;
   std::int32_t key;
-  std::uint32_t serial;  // not used by any group of this rank yet
+  std::uint32_t serial;  // lowest serial not yet used by a group of this rank
   std::array<std::uint8_t, kMaxGroups / 8> used;
 };
 
@@ -37,7 +37,7 @@ int free_id(const std::vector<Ballot>& ballots) {
     if (!is_used) return id;
   }
   throw UsageError(
-      concat("more than ", kMaxGroups, " groups are alive; let go of some"));
+      concat("more than ", kMaxGroups, " groups are alive; destroy some"));
 }
 
 std::uint32_t free_serial(const std::vector<Ballot>& ballots) {
@@ -59,7 +59,7 @@ std::vector<T> gather_values(const Group& group, const T& mine) {
 }  // namespace
 
 GroupCore& Group::core() const {
-  SHEAF_CHECK(core_, "this rank is not in the group; ask is_member() first");
+  SHEAF_CHECK(core_, "this rank is not in the group; check is_member() first");
   return *core_;
 }
 
@@ -92,7 +92,8 @@ Group Group::split(int color, int key) const {
     return ballots[static_cast<std::size_t>(a)].key <
            ballots[static_cast<std::size_t>(b)].key;
   });
-  // The first member of each host brings the region; all hear where it is.
+  // The first member of each host allocates the shared region; all ranks learn
+  // its offset.
   const GroupDraft draft(parent.shared_runtime(), parent.layout(), members,
                          parent.rank());
   const auto offsets = gather_values(*this, draft.region_offset());
@@ -117,7 +118,8 @@ std::string fault_in(std::span<const int> ranks, int size) {
   return "";
 }
 
-// What a rank has given to new_group(), for the others to compare.
+// Summary of the list that a rank passed to new_group(), compared between
+// ranks.
 struct RankList {
   std::uint64_t hash = 0xcbf29ce484222325u;
   std::int64_t count = 0;
@@ -136,13 +138,13 @@ Group Group::new_group(std::span<const int> ranks) const {
   SHEAF_CHECK(fault.empty(), "new_group: ", fault);
   for (std::size_t rank = 0; rank < lists.size(); ++rank) {
     SHEAF_CHECK(!lists[rank].is_faulty, "new_group: rank ", rank,
-                " gave ranks that do not exist, or one of them twice");
+                " passed ranks that do not exist, or a duplicate rank");
     SHEAF_CHECK(lists[rank].hash == lists[0].hash &&
                     lists[rank].count == lists[0].count,
-                "new_group: rank ", rank, " gave another list of ",
-                lists[rank].count, " ranks than rank 0, which gave ",
-                lists[0].count,
-                "; all ranks give the same list, also those not in it");
+                "new_group: rank ", rank, " passed a different list (",
+                lists[rank].count, " ranks) than rank 0 (", lists[0].count,
+                " ranks)"
+                "; all ranks must pass the same list, also those not in it");
   }
   const auto found = std::find(ranks.begin(), ranks.end(), rank());
   if (found == ranks.end()) return split(-1);

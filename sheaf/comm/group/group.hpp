@@ -1,6 +1,6 @@
 #pragma once
-// A group: some ranks that do operations together. A handle; copies mean the
-// same group. The group ends with its last handle.
+// A group: a set of ranks that perform operations together. Group is a handle:
+// copies refer to the same group, which is destroyed with its last handle.
 
 #include <chrono>
 #include <memory>
@@ -17,17 +17,18 @@ class Runtime;
 
 class Group {
  public:
-  Group() = default;  // of nobody: see is_member()
+  Group() = default;  // an empty handle: is_member() is false
   explicit Group(std::shared_ptr<GroupCore> core) : core_(std::move(core)) {}
 
-  // False for the result of split() or new_group() where this rank was left
-  // out. Then nothing else may be called.
+  // False for the result of split() or new_group() on a rank that is not in the
+  // new group. All other functions then throw UsageError.
   bool is_member() const { return core_ != nullptr; }
 
   int rank() const;
   int size() const;
   int id() const;
-  // Ranks and place among those of this host.
+  // Position of this rank among the group's ranks on this host, their number,
+  // and position of this host among the group's hosts.
   int local_rank() const;
   int local_size() const;
   int host_index() const;
@@ -35,29 +36,33 @@ class Group {
   std::string host_name() const;
   int world_rank(int rank) const;
 
-  // Cuts the group in one group per colour; ranks are ordered by key, then by
-  // their rank here. A negative colour joins none. All ranks call it.
+  // Splits the group into one group per color. Ranks are ordered by key, then
+  // by their rank in this group. A rank with a negative color is in no group.
+  // All ranks of this group must call it.
   Group split(int color, int key = 0) const;
-  // The group of those ranks, in that order. All ranks of this group call it,
-  // also those that are not in the list.
+  // Makes a group of `ranks`, in that order. All ranks of this group must call
+  // it with the same list, including those that are not in the list; otherwise
+  // it throws UsageError.
   Group new_group(std::span<const int> ranks) const;
   Group new_group(std::initializer_list<int> ranks) const {
     return new_group(std::span(ranks.begin(), ranks.size()));
   }
 
-  // Memory that all ranks of this host can read: operations on it copy
-  // nothing. Each rank allocates for itself; no rank needs to wait.
+  // Allocates memory that all ranks of this host can read, so that operations
+  // on it need no copy. Not collective: each rank allocates independently. The
+  // memory is freed with the last handle on it.
   template <class T>
   SharedArray<T> allocate(std::size_t count) const {
     return SharedArray<T>(allocate_bytes(count * sizeof(T)), count);
   }
   std::shared_ptr<std::byte> allocate_bytes(std::size_t bytes) const;
 
-  // A patient group sleeps where others would poll: for exchanges beside
-  // computations that want all cores. This rank's choice alone.
+  // A patient group sleeps instead of polling while it waits. Use it for
+  // exchanges that overlap computations which need all cores. Not collective:
+  // affects this rank only.
   void set_patient(bool is_patient) const;
 
-  // The last operations of this rank, oldest first, one a line.
+  // The last operations of this rank, oldest first, one per line.
   std::string recent_operations() const;
 
   GroupCore& core() const;

@@ -27,7 +27,7 @@ GroupCore::~GroupCore() {
   queue_changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   runtime_->mailroom().close_group(serial_);
-  // The alarms of a broken group stay; a new group must not inherit them.
+  // The alarms of a failed group remain, so its id must not be reused.
   if (!failure_) runtime_->release_id(id_);
   if (local_.leave()) {
     const int first = world_rank(layout_.local_ranks().front());
@@ -45,7 +45,8 @@ std::string GroupCore::rank_text(int rank) const {
 
 Work GroupCore::enqueue(bool async, std::function<void()> job) {
   auto state = std::make_shared<Work::State>();
-  // The program's end is a call of the world, after all others of the world.
+  // The end of the program is itself a call of the world group, made after all
+  // of its other calls, so the world group needs no count.
   RankEnd* const end = id_ == 0 ? nullptr : &runtime_->my_end();
   if (end) end->add_queued(1);
   auto task = [state, end, job = std::move(job)] {
@@ -82,7 +83,9 @@ void GroupCore::run_queue() {
       const std::lock_guard call_lock(call_mutex_);
       job();
     }
-    job = nullptr;  // may write results: before calls that follow can begin
+    // Destroying the job may write results, which must happen before later
+    // calls can start.
+    job = nullptr;
     lock.lock();
     --unfinished_;
   }

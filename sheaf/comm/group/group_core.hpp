@@ -1,5 +1,5 @@
 #pragma once
-// What a group is made of. Users hold it through Group.
+// Implementation of a group. Users hold it through Group.
 
 #include <algorithm>
 #include <array>
@@ -22,19 +22,20 @@ namespace sheaf::comm {
 
 class GroupCore;
 
-// What code above the group keeps with it, such as a tuner or a communicator
-// of another library. A derived class has a slot of its own (kSlot).
+// An object that a higher layer stores in a group, such as a tuner or a
+// communicator of another library. Each derived class has its own slot (kSlot).
 class GroupAttachment {
  public:
   enum Slot { kTuner, kIterationStats, kNccl, kSlots };
   virtual ~GroupAttachment() = default;
 };
 
-// The attachments of a group; each is made on first use and destroyed with the
-// group. Any thread may call it.
+// The attachments of a group. Each is constructed on first use and destroyed
+// with the group. Thread-safe.
 class GroupAttachments {
  public:
-  // T::kSlot's attachment; the first call makes it from the arguments.
+  // The attachment in slot T::kSlot; the first call constructs it from the
+  // arguments.
   template <class T, class... Arguments>
   T& get(Arguments&&... arguments) {
     Place& place = places_[T::kSlot];
@@ -60,8 +61,7 @@ class GroupAttachments {
 };
 
 // Identifies a group. The id is unique among live groups and small enough for
-// tags; the serial number is never used twice by groups with a rank in
-// common.
+// tags. The serial number is never reused by groups with a rank in common.
 struct GroupName {
   int id = 0;
   std::uint32_t serial = 0;
@@ -84,7 +84,7 @@ class GroupCore {
   CallNumber number_of(std::uint32_t sequence) const {
     return {id_, serial_, sequence};
   }
-  // As the id, but never used again; the world's is 0.
+  // Like the id, but never reused; 0 for the world group.
   std::uint32_t serial() const { return serial_; }
   int rank() const { return layout_.rank; }
   int size() const { return layout_.size(); }
@@ -94,8 +94,8 @@ class GroupCore {
     return world_ranks_[static_cast<std::size_t>(rank)];
   }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
-  // Tells this group from others that live: those of one id have no rank in
-  // common.
+  // Identifies this group among all live groups: groups with the same id have
+  // no rank in common, so the lowest world rank distinguishes them.
   int alarm_key() const {
     return id_ + kMaxGroups * *std::min_element(world_ranks_.begin(),
                                                 world_ranks_.end());
@@ -103,8 +103,8 @@ class GroupCore {
   // "rank 3" or, in a smaller group, "rank 1 (3 in the world)".
   std::string rank_text(int rank) const;
 
-  // Runs `job` here and now when nothing waits before it, otherwise on the
-  // group's thread, in the order of submission.
+  // Runs `job` on the calling thread if no job is pending and `async` is false.
+  // Otherwise runs it on the group's thread, in submission order.
   template <class Job>
   Work submit(bool async, Job job) {
     if (async || unfinished_.load() != 0) return enqueue(async, std::move(job));
@@ -117,16 +117,17 @@ class GroupCore {
   void set_patient(bool is_patient) { is_patient_ = is_patient; }
 
   std::uint32_t next_sequence() { return ++sequence_; }
-  // Pieces counted by the progress counters so far; the same on all ranks.
+  // Number of pieces counted by the progress counters so far; the same on all
+  // ranks.
   std::uint32_t pieces() const { return pieces_; }
   void add_pieces(std::uint32_t count) { pieces_ += count; }
 
-  // A group that failed stays failed: every later call gives the same error.
+  // A group that failed stays failed: every later call throws the same error.
   void throw_if_failed() const;
   void fail(std::exception_ptr error);
 
-  // A number for what a higher layer sends under tags of its own; the same on
-  // all ranks where they ask in the same order.
+  // A number for messages that a higher layer sends under its own tags. The
+  // same on all ranks if they request numbers in the same order.
   std::uint32_t next_channel() { return channels_.fetch_add(1); }
 
   GroupAttachments& attachments() { return attachments_; }

@@ -1,6 +1,6 @@
 #pragma once
-// How groups come to be: the first member of each host lays out the memory in
-// which the host's members meet.
+// Creation of groups. The first member on each host allocates the shared memory
+// region through which the host's members communicate.
 
 #include <memory>
 #include <vector>
@@ -16,9 +16,10 @@ class GroupDraft {
   GroupDraft(std::shared_ptr<Runtime> runtime, const Layout& parent,
              const std::vector<int>& members, int me);
 
-  // Where this rank has laid out its host's region; 0 unless it is the first.
+  // Offset of the region that this rank allocated; 0 unless this rank is the
+  // first of its host.
   std::uint64_t region_offset() const { return offset_; }
-  // The member, as an index of `members`, that has laid out this host's.
+  // The member that allocated this host's region, as an index of `members`.
   int first_of_host() const { return layout_.local_ranks().front(); }
 
   std::shared_ptr<GroupCore> make(GroupName name, std::vector<int> world_ranks,
@@ -30,7 +31,7 @@ class GroupDraft {
   std::uint64_t offset_ = 0;
 };
 
-// The group of all ranks. Every rank calls it, once.
+// Makes the group of all ranks. Every rank must call it, exactly once.
 Group make_world(const std::shared_ptr<Runtime>& runtime);
 
 }  // namespace sheaf::comm

@@ -7,7 +7,7 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr Tag kPlace = kPlaceMask;  // no pipeline uses it
+constexpr Tag kPlace = kPlaceMask;  // not used by any pipeline
 
 }  // namespace
 

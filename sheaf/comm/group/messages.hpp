@@ -1,5 +1,5 @@
 #pragma once
-// A handful of messages between ranks of a group, posted together.
+// A batch of messages between ranks of a group.
 
 #include <vector>
 
@@ -14,11 +14,11 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  // Ranks are of the group. Messages between two ranks match in the order
-  // posted. Empty ones are not sent.
+  // `rank` is a rank of the group. Messages between two ranks match in the
+  // order posted. Empty messages are not sent.
   void send(int rank, const void* data, std::size_t bytes);
   void receive(int rank, void* data, std::size_t bytes);
-  // Blocks until all of them have ended.
+  // Blocks until all messages are complete.
   void wait();
 
  private:

@@ -1,22 +1,23 @@
 #pragma once
-// Who wants to see the collectives of this process, as they begin and end.
+// Callbacks at the begin and end of every collective of this process.
 
 #include "sheaf/comm/host/fingerprint.hpp"
 
 namespace sheaf::comm {
 
-// Called on the thread that does the collective, `end` also when it fails.
-// They must not throw.
+// Called on the thread that performs the collective; `end` is called also if it
+// fails. The functions must not throw.
 struct Observer {
   void (*begin)(const Fingerprint& call, int ranks);
   void (*end)();
 };
 
-// For all groups, from now on; null: nobody. It must live as long as the
-// process: collectives that are under way end with the one they began with.
+// Sets the observer of all groups; null removes it. The observer must live as
+// long as the process: a collective in progress calls `end` of the observer
+// that it began with. Any thread may call it.
 void set_observer(const Observer* observer) noexcept;
 
-// A collective under way.
+// Calls the observer for one collective, for the lifetime of this object.
 class Observed {
  public:
   Observed(const Fingerprint& call, int ranks);

@@ -1,5 +1,5 @@
 #pragma once
-// How one call differs from the default.
+// Options of one collective call.
 
 #include <chrono>
 #include <string_view>
@@ -14,12 +14,12 @@ using topo::Algorithm;
 struct CollectiveOptions {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;                            // rank in the group
-  Algorithm algorithm = Algorithm::kAuto;  // kAuto asks select.hpp
-  bool reproducible = false;               // see docs/algorithms.md, "Order"
+  Algorithm algorithm = Algorithm::kAuto;  // kAuto: chosen by select.hpp
+  bool reproducible = false;               // see docs/explanation/algorithms.md
   bool async = false;                      // run on the group's own thread
-  // How long to wait for the other ranks; zero takes the group's own.
+  // Maximum time to wait for the other ranks; zero: the default timeout.
   std::chrono::milliseconds timeout{0};
-  // Part of the fingerprint: ranks must give the same one. Not kept.
+  // Part of the fingerprint, so all ranks must pass the same name. Not stored.
   std::string_view name = {};
 };
 

@@ -19,12 +19,12 @@ constexpr int kSpinsOversubscribed = 20;
 constexpr int kYields = 20;
 constexpr int kBusyRounds = 200;
 constexpr int kYieldRounds = 2000;
-// Alarms of other hosts come within some polls of the monitors.
+// Alarms of other hosts arrive within a few polls of the monitors.
 constexpr int kCauseRounds = 500;
 
-// Between polls of the transport: short at first, for a message may be near,
-// but not where a thread beside computes, whom each nap's end disturbs; long
-// when nothing has come for some tenths of a second.
+// Sleep time between polls of the transport. Short at first, because a message
+// may arrive soon, except in patient groups, where every wake-up disturbs a
+// computing thread. Long when nothing has arrived for some tenths of a second.
 std::chrono::microseconds nap(int round, bool is_patient) {
   if (round >= 1000) return std::chrono::milliseconds(2);
   if (is_patient) return std::chrono::microseconds(400);
@@ -65,7 +65,7 @@ void Watch::spin_or_sleep(Counter& counter,
     if (counter.has_reached(target)) return;
     cpu_relax();
   }
-  // On a busy machine the other rank may want this processor.
+  // On a busy machine the other rank may need this processor.
   for (int i = 0; i < kYields; ++i) {
     if (counter.has_reached(target)) return;
     sched_yield();
@@ -76,7 +76,7 @@ void Watch::spin_or_sleep(Counter& counter,
     try {
       check();
     } catch (...) {
-      // A rank may have done its part and ended just now.
+      // The rank may have done its part and then ended.
       if (counter.has_reached(target)) return;
       throw;
     }
@@ -85,7 +85,7 @@ void Watch::spin_or_sleep(Counter& counter,
 
 bool Watch::help_messages() {
   Mailroom& mailroom = group_.runtime().mailroom();
-  // At the end of a program others may still ask for its last messages.
+  // At the end of a program, other ranks may still request its last messages.
   const bool is_busy = mailroom.is_busy() || is_end_of_program(fingerprint_);
   if (is_busy) mailroom.progress();
   return group_.runtime().transport().progress() || is_busy;
@@ -150,7 +150,7 @@ void Watch::check_alarms() {
       bool is_member = false;
       for (const int rank : group_.world_ranks())
         is_member = is_member || rank == record.rank;
-      if (!is_member) continue;  // another group that has the same id
+      if (!is_member) continue;  // another group with the same id
       if (record.kind == AlarmKind::kMismatch) throw MismatchError(record.text);
       throw CommError(record.text);
     }
@@ -197,7 +197,7 @@ void Watch::throw_ended(int rank) {
   throw CommError(concat(me, ": ", text("this rank")));
 }
 
-// A rank that has ended may be the reason why another one has failed since.
+// A rank that ended normally may have caused the failure of another rank.
 void Watch::look_for_ends() {
   const auto has_ended = [this](int rank) {
     return group_.runtime().end_of(rank).has_ended();

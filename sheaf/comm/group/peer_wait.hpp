@@ -1,5 +1,5 @@
 #pragma once
-// Waiting for other ranks with an eye on deaths, alarms and the clock.
+// Waits for other ranks while checking for deaths, alarms and the timeout.
 
 #include <chrono>
 #include <string>
@@ -10,7 +10,7 @@ namespace sheaf::comm {
 
 class Watch {
  public:
-  // Notes the begin of the operation; a zero timeout takes the group's own.
+  // Records the start of the operation. A zero timeout selects the default.
   Watch(GroupCore& group, const Fingerprint& fingerprint,
         std::chrono::milliseconds timeout);
   virtual ~Watch() = default;
@@ -20,34 +20,37 @@ class Watch {
   GroupCore& group() { return group_; }
   const Layout& layout() const { return group_.layout(); }
 
-  // Blocks until the counter has the value.
+  // Blocks until the counter reaches `target`.
   void wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
             std::uint32_t target);
 
-  // For loops that poll the transport: call idle() when a round brought
-  // nothing, progress() when it did. Time counts from the last progress.
+  // For loops that poll the transport: call idle() after a round without
+  // progress, and progress() otherwise. The timeout counts from the last
+  // progress.
   void idle();
   void progress() { idle_rounds_ = 0, deadline_ns_ = 0; }
 
-  // Throws when a rank of the group is dead, the group broken, or time up.
+  // Throws if a rank of the group has died, the group has failed, or the
+  // timeout has expired.
   void check();
-  // After a message has failed: throws what is behind it, if that becomes
-  // known within a moment.
+  // To be called after a message failed: throws the cause, if it becomes known
+  // within half a second.
   void look_for_cause();
 
  protected:
-  // More to look after while waiting.
+  // Additional work to do while waiting.
   virtual void poll() {}
-  // Whether a rank has come to this operation.
+  // Whether a rank has arrived at this operation.
   virtual bool has_arrived(int rank) const = 0;
-  // Whether this operation waits for something that a rank has not done,
-  // though its program has ended.
+  // Whether this operation waits for a rank that has ended its program without
+  // doing its part.
   virtual bool is_owed_by(int rank) { return !has_arrived(rank); }
-  // Called before the error that a rank has ended is thrown; `text` names this
-  // rank, for others.
+  // Called before throw_ended() throws. `text` describes the error for other
+  // ranks and names this rank.
   virtual void tell_ended(const std::string& /*text*/) {}
 
-  // Throws CommError: the rank has ended its program and still is waited for.
+  // Throws CommError: the rank has ended its program while this rank waits for
+  // it.
   [[noreturn]] void throw_ended(int rank);
 
   void note_end();
@@ -59,7 +62,8 @@ class Watch {
  private:
   void spin_or_sleep(Counter& counter, std::atomic<std::uint32_t>& sleepers,
                      std::uint32_t target);
-  // Lets messages of this rank move on; whether that is wanted often.
+  // Makes progress on the messages of this rank. Returns whether it should be
+  // called often.
   bool help_messages();
   bool is_check_due();
   void check_alarms();

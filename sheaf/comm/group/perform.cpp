@@ -23,7 +23,8 @@ void write_recent(Runtime& runtime) {
        runtime.memory().header(runtime.layout().local).flight.all())
     file << describe(record, now) << '\n';
   if (file)
-    log_error("rank {}: the last operations are in {}", runtime.rank(), path);
+    log_error("rank {}: the last operations were written to {}", runtime.rank(),
+              path);
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ void note_lost_peer(const std::exception_ptr& error) noexcept {
     std::rethrow_exception(error);
   } catch (const CommError& failure) {
     leave_failure_note(FailureCause::kOther, failure.what());
-  } catch (...) {  // an error of this rank's own
+  } catch (...) {  // an error of this rank itself
   }
 }
 

@@ -1,18 +1,19 @@
 #pragma once
-// The frame of every collective: begin, meet, do, end; and what an error means
-// to the group.
+// Common structure of every collective: begin, arrive, body, finish. An error
+// marks the group as failed.
 
 #include "sheaf/comm/group/collective_call.hpp"
 #include "sheaf/comm/group/observer.hpp"
 
 namespace sheaf::comm {
 
-// Reports to the launcher when an error is about other ranks: gone, late,
-// broken.
+// Reports the error to the launcher if it is about other ranks: dead, late or
+// failed.
 void note_lost_peer(const std::exception_ptr& error) noexcept;
 
-// Remembers the error in the group, and writes the last operations to a file.
-// To be called while the exception is handled.
+// Marks the group as failed with the current exception and, at the first
+// failure of the process, writes the last operations to a file. Must be called
+// from an exception handler.
 void note_failure(GroupCore& group);
 
 template <class Body>

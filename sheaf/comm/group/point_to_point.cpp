@@ -9,7 +9,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Waits for one peer, or for any.
+// Waits for one peer, or for any peer.
 class MessageWatch final : public Watch {
  public:
   // `is_owed`: whether a message from a rank that has ended can no longer
@@ -32,7 +32,8 @@ class MessageWatch final : public Watch {
   const std::function<bool(int)> is_owed_;
 };
 
-// A message under way. Moved on by those who test it or wait for it.
+// A message in transit. It makes progress while a thread tests it or waits for
+// it.
 class MessageState : public Work::State {
  public:
   MessageState(const Group& group, const Fingerprint& fingerprint,
@@ -59,7 +60,7 @@ class MessageState : public Work::State {
     try {
       watch_.idle();
     } catch (...) {
-      // What is here by now counts, though its sender may be gone.
+      // A message that has already arrived is valid even if its sender is gone.
       if (is_done() || has_ended()) return;
       fail();
     }
@@ -67,7 +68,8 @@ class MessageState : public Work::State {
 
  protected:
   virtual bool has_ended() = 0;
-  // Whether the message waits in vain for a rank, which has ended.
+  // Whether the message waits for a rank that has ended and will never serve
+  // it.
   virtual bool is_owed_by(int rank) = 0;
 
   Group group_;  // keeps the group alive

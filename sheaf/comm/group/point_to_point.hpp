@@ -1,6 +1,9 @@
 #pragma once
-// Messages between two ranks of a group. A message matches by sender and tag,
-// in the order sent; type and count must agree.
+// Messages between two ranks of a group. Messages match by sender and tag, in
+// the order sent; element type and count must agree. The buffers must stay
+// alive and must not be accessed until the operation completes. An invalid rank
+// throws UsageError; a peer that died or ended, CommError; a late peer,
+// TimeoutError.
 
 #include <chrono>
 
@@ -13,17 +16,19 @@ namespace sheaf::comm {
 
 struct MessageOptions {
   int tag = 0;
-  std::chrono::milliseconds timeout{0};  // zero takes the group's own
+  std::chrono::milliseconds timeout{0};  // zero: the default timeout
 };
 
-// Blocks until the data has left the buffer: perhaps until it is received.
+// Blocks until the buffer may be reused, possibly until the message is
+// received.
 void send(const Group& group, ConstBuffer data, int to,
           const MessageOptions& options = {});
-// Returns the sender, which matters with kAnySource.
+// Returns the rank of the sender, which is useful with kAnySource.
 int recv(const Group& group, Buffer data, int from,
          const MessageOptions& options = {});
 
-// Start at once and go on by themselves; see Work for the end.
+// Nonblocking versions. The operation is complete when wait() or test() on the
+// Work reports it.
 Work isend(const Group& group, ConstBuffer data, int to,
            const MessageOptions& options = {});
 Work irecv(const Group& group, Buffer data, int from,

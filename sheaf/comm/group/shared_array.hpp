@@ -1,5 +1,6 @@
 #pragma once
-// An array in the arena. Frees itself; movable and copyable as a handle.
+// An array in shared memory. SharedArray is a handle: copies refer to the same
+// array, which is freed with its last handle.
 
 #include <cstddef>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-// A word among the ranks of a group from within the group's own job, where no
-// other operation can come between.
+// Exchanges a few bytes between all ranks of a group from within a job of the
+// group, so that no other operation of the group can run in between.
 
 #include <cstring>
 #include <string_view>
@@ -10,9 +10,10 @@
 
 namespace sheaf::comm {
 
-// What every rank said, by rank; at most kSmallBytes each, of one size. All
-// ranks call it at the same point of the group's order. Each of them hears all
-// others directly, so it is for few bytes and now and then.
+// Returns the data of every rank, ordered by rank: at most kSmallBytes each,
+// the same size on all ranks. All ranks must call it at the same point of the
+// group's sequence of operations. Each rank receives a message from every rank
+// of other hosts, so use it for few bytes and rarely.
 std::vector<std::byte> tell_all(GroupCore& group, std::string_view name,
                                 const void* mine, std::size_t bytes);
 

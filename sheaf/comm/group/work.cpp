@@ -22,8 +22,9 @@ std::string message_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-// What copies of a Work share. Whoever does the work knows the state alone, so
-// that users' actions never run or die on its thread.
+// State shared by copies of a Work. The thread that performs the operation
+// holds only the State, so users' actions never run, and are never destroyed,
+// on that thread.
 struct Work::Handle {
   using Action = std::function<void(std::exception_ptr)>;
 
@@ -33,7 +34,7 @@ struct Work::Handle {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Action> actions;
-  std::thread::id runner;     // who runs actions now
+  std::thread::id runner;     // the thread that is running actions
   std::exception_ptr failed;  // the first error of an action
 };
 
@@ -41,7 +42,7 @@ Work::State::~State() {
   if (error_) return;
   run_steps();
   if (error_)
-    log_error("the result of an operation that nobody waited for is lost: {}",
+    log_error("an operation failed and wait() was not called on it: {}",
               message_of(error_));
 }
 
@@ -64,7 +65,8 @@ bool Work::State::has_ended_well() {
   return is_done_ && !error_;
 }
 
-// Under the lock: whoever else waits gets to see what they have done.
+// Runs the steps under the lock, so that other waiting threads see their
+// effects.
 void Work::State::run_steps() {
   const std::lock_guard lock(mutex_);
   if (!is_done_ || error_ || steps_.empty()) return;
@@ -105,7 +107,7 @@ void Work::wait(std::chrono::milliseconds timeout) {
     std::unique_lock lock(state.mutex_);
     if (!state.changed_.wait_until(lock, deadline,
                                    [&] { return state.is_done_; }))
-      throw TimeoutError(concat("the operation has not ended after ",
+      throw TimeoutError(concat("the operation has not completed after ",
                                 timeout.count(),
                                 " ms of wait(); it is still running"));
   }
@@ -113,8 +115,9 @@ void Work::wait(std::chrono::milliseconds timeout) {
   if (const auto failure = error()) std::rethrow_exception(failure);
 }
 
-// After the end. Whether all actions have run; those that another thread runs
-// are waited for, or not.
+// Runs the pending actions; the operation must have completed. Returns whether
+// all actions have run. If another thread is running them, waits for it or, if
+// `may_wait` is false, returns false.
 bool Work::run_actions(bool may_wait) const {
   Handle& handle = *handle_;
   handle.state->run_steps();
@@ -135,7 +138,7 @@ bool Work::run_actions(bool may_wait) const {
     } catch (...) {
       failure = std::current_exception();
     }
-    action = nullptr;  // what it holds may want to use this Work
+    action = nullptr;  // destroyed unlocked: its captures may use this Work
     lock.lock();
     if (!handle.failed) handle.failed = failure;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A handle on an operation that was started.
+// A handle to an operation in progress.
 
 #include <chrono>
 #include <condition_variable>
@@ -11,26 +11,26 @@
 
 namespace sheaf::comm {
 
-// Copies mean the same operation. A Work that is dropped cancels nothing that
-// has begun: a collective and a send go on to their end, with the memory that
-// they were given by append(); a receive that no message has matched yet is
-// given up, so that its message goes to the next one. Errors are lost with the
-// last handle, hence [[nodiscard]].
+// Copies refer to the same operation. Destroying a Work does not cancel an
+// operation that has started: a collective or a send runs to completion and
+// keeps the memory captured by append() alive. A receive that no message has
+// matched yet is dropped, so that its message goes to the next receive. Errors
+// are lost with the last handle, hence [[nodiscard]]. Thread-safe.
 class [[nodiscard]] Work {
  public:
-  // Shared by the handle and whoever does the work.
+  // Shared by the handles and the thread that performs the operation.
   class State {
    public:
     State() = default;
-    virtual ~State();  // runs steps that are due
+    virtual ~State();  // runs pending steps
     State(const State&) = delete;
     State& operator=(const State&) = delete;
 
     void finish(std::exception_ptr error);
-    // Messages move on while somebody waits or tests. Whether it has ended.
+    // Makes progress on a message. Returns whether the operation has completed.
     virtual bool poll() { return is_done(); }
     virtual bool needs_polling() const { return false; }
-    // Called between polls that brought nothing; may throw.
+    // Called between polls without progress; may throw.
     virtual void rest() {}
     bool is_done();
     void set_source(int source) { source_ = source; }
@@ -38,13 +38,14 @@ class [[nodiscard]] Work {
    protected:
     using Steps = std::vector<std::function<void()>>;
     bool has_ended_well();
-    // For an operation that has not: what its steps hold, as long as others
-    // may still use it. Null when there are none.
+    // For an operation that did not succeed: moves its steps out, so that the
+    // memory they hold lives as long as it may still be used. Null if there are
+    // no steps.
     std::shared_ptr<Steps> take_steps();
 
    private:
     friend class Work;
-    void run_steps();  // once, after a good end
+    void run_steps();  // once, after success
     std::exception_ptr error();
 
     std::mutex mutex_;
@@ -55,38 +56,39 @@ class [[nodiscard]] Work {
     int source_ = -1;
   };
 
-  Work() = default;  // has ended, without error
+  Work() = default;  // an operation that has completed without error
   explicit Work(std::shared_ptr<State> state);
 
-  // Returns when the operation has ended and its actions have run; rethrows
-  // the operation's error, otherwise the first of an action. May be called
-  // again, and by several threads.
+  // Blocks until the operation has completed and its actions have run. Rethrows
+  // the error of the operation, otherwise the first error of an action. May be
+  // called repeatedly and from several threads.
   void wait();
-  // As wait(), but TimeoutError if it has not ended after that time. The
-  // operation goes on; wait again or keep its buffers alive.
+  // Same, but throws TimeoutError if the operation has not completed after
+  // `timeout`. The operation continues: wait again or keep its buffers alive.
   void wait(std::chrono::milliseconds timeout);
-  // Whether it has ended, well or not, and its actions have run. Never blocks.
+  // Returns whether the operation has completed, with or without an error, and
+  // its actions have run. Does not wait for the operation.
   bool test() const;
-  // The error that wait() would throw; null while the operation runs or when
-  // it ended well.
+  // The error that wait() would throw; null while the operation runs and after
+  // success.
   std::exception_ptr error() const;
 
-  // Adds an action. Actions run once each, in the order added, in the first
-  // wait() or test() that sees the end; at once if that has come already. The
-  // first form runs after a good end only, the second always, with the
-  // operation's error or null. An action that throws does not keep the others
-  // from running. An action may use this Work. Actions that have not run go
-  // with the last handle.
+  // Adds an action. Each action runs once, in the order added, in the first
+  // wait() or test() that observes completion, or immediately if the operation
+  // has already completed. The first overload runs its action only after
+  // success; the second always, with the operation's error or null. An action
+  // that throws does not prevent later actions from running. An action may use
+  // this Work. Actions that have not run are destroyed with the last handle.
   void then(std::function<void()> action);
   void then(std::function<void(std::exception_ptr)> action);
 
-  // For those who build an operation on top of another: `step` is part of it.
-  // It runs once, after a good end and before all actions, also when all
-  // handles are gone; what it holds lives until the operation is over. When it
-  // throws, the operation has failed.
+  // For operations built on top of another one: makes `step` part of the
+  // operation. It runs once, after success and before all actions, even if all
+  // handles are gone; its captures live until the operation is over. If it
+  // throws, the operation fails.
   void append(std::function<void()> step);
 
-  // After irecv: the rank that the message came from.
+  // After irecv(): the rank that sent the message.
   int source() const;
 
  private:

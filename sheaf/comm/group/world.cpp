@@ -20,12 +20,12 @@ namespace {
 
 void end(const Group& world);
 
-// The worlds of this process that have not ended. A program that calls exit()
-// leaves World objects as they are; without an end the other ranks would take
-// that for a death, and messages that are under way would be lost.
+// The worlds of this process that have not ended. exit() does not destroy World
+// objects on the stack. Without an orderly end, the other ranks would report
+// this rank as dead, and messages in transit would be lost.
 class OpenWorlds {
  public:
-  // Never destroyed: other destructors run after exit() has begun.
+  // Never destroyed, because other destructors run after exit() has begun.
   static OpenWorlds& get() {
     static auto* const worlds = new OpenWorlds;
     return *worlds;
@@ -51,7 +51,7 @@ class OpenWorlds {
     Group world;
   };
 
-  // A program that fails or is in the middle of a call has no orderly end.
+  // Skips the orderly end if the program fails or is in the middle of a call.
   void end_all(int code) {
     std::unique_lock lock(mutex_);
     const std::vector<Open> worlds = worlds_;
@@ -73,8 +73,8 @@ void end(const Group& world) {
   if (runtime.is_finalized()) return;
   try {
     if (std::uncaught_exceptions() > 0) runtime.mark_failed();
-    // A barrier with a name of its own: ranks that still want something else
-    // hear that this one is at its end.
+    // A barrier with a reserved name: ranks that are still in another call
+    // learn from it that this rank has reached its end.
     if (!runtime.has_failed()) barrier(world, {.name = kEndOfProgram}).wait();
   } catch (const std::exception& error) {
     log_error("rank {}: at the end of the program: {}", runtime.rank(),
@@ -83,8 +83,7 @@ void end(const Group& world) {
   runtime.finalize();
 }
 
-// The first of the errors, preferring those that say what went wrong over
-// those that say "a peer is gone".
+// Keeps the first error of several threads.
 class Errors {
  public:
   void add(std::exception_ptr error) {

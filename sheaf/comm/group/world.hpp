@@ -1,5 +1,5 @@
 #pragma once
-// The start and the end of a program's communication.
+// Start and end of a program's communication.
 
 #include <functional>
 #include <memory>
@@ -12,8 +12,9 @@
 
 namespace sheaf::comm {
 
-// All ranks. Ends in an orderly way when it goes out of scope: waits for the
-// others, unless an error is on its way up.
+// The group of all ranks. The destructor ends the communication in an orderly
+// way: it waits for the other ranks, unless an exception is propagating or an
+// operation has failed. It logs errors and does not throw.
 class World {
  public:
   explicit World(Group group);
@@ -30,18 +31,19 @@ class World {
   Group group_;
 };
 
-// Joins the other ranks: under mpirun (Open MPI, MPICH) through MPI, otherwise
-// as a process alone. UsageError when that would be one of several that a
-// launcher has started. Options come from SHEAF_OPTIONS; `options` override
-// them.
+// Joins the other ranks: through MPI under mpirun (Open MPI, MPICH), otherwise
+// as a single process. Every rank must call it. Throws UsageError if this
+// process would be a single one although a launcher has started several. The
+// first overload reads its options from SHEAF_OPTIONS; the second uses
+// `options` instead.
 World init(int* argc = nullptr, char*** argv = nullptr);
 World init(const topo::Options& options, int* argc = nullptr,
            char*** argv = nullptr);
-// Over a transport that was made elsewhere.
+// Same, over an existing transport.
 World init(std::unique_ptr<Transport> transport, const topo::Options& options);
 
-// Ranks as threads, for tests: runs `body` as each of `hosts.size()` ranks,
-// rank r on the host named hosts[r], and rethrows the first error.
+// Runs ranks as threads, for tests: calls `body` on each of `hosts.size()`
+// ranks, rank r on the host named hosts[r], and rethrows the first error.
 void run_threads(const std::vector<std::string>& hosts,
                  const std::function<void(const Group&)>& body,
                  const topo::Options& options = {});

@@ -17,7 +17,8 @@ bool is_same(const AlarmRecord& record, AlarmKind kind, int rank, int group) {
 
 void Alarm::raise(AlarmKind kind, int rank, int group,
                   std::string_view text) noexcept {
-  // A process killed while it holds the lock must not stop the others.
+  // A process that was killed while holding the lock must not block the others,
+  // so the number of attempts is limited.
   for (int i = 0; i < 1000 && locked_.exchange(1); ++i)
     std::this_thread::yield();
   const std::uint32_t count = count_.load(std::memory_order_acquire);

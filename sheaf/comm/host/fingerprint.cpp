@@ -20,7 +20,7 @@ struct KnownNames {
   std::unordered_map<std::uint32_t, std::string> by_hash;
 };
 
-// Never destroyed: ranks describe calls after exit() has begun, too.
+// Never destroyed, because ranks may describe calls after exit() has begun.
 KnownNames& known_names() {
   static auto* const names = new KnownNames;
   return *names;

@@ -1,5 +1,6 @@
 #pragma once
-// What a call is, in few bytes: ranks compare it before they exchange data.
+// A compact description of a call. Ranks compare fingerprints before they
+// exchange data.
 
 #include <cstdint>
 #include <string>
@@ -24,22 +25,22 @@ enum class Operation : std::uint8_t {
   kSend,
   kReceive,
   kSplit,
-  kHalo  // of a higher layer: see halo/
+  kHalo  // used by a higher layer: see halo/
 };
 
 std::string_view name_of(Operation operation) noexcept;
-// Whether elements are combined, so that an operation such as sum applies.
+// Whether the operation reduces elements, so that `op` applies.
 bool is_reducing(Operation operation) noexcept;
-// Whether one rank is special.
+// Whether the operation has a root rank.
 bool has_root(Operation operation) noexcept;
-// Whether the buffer of some rank holds a block for each rank.
+// Whether a buffer on at least one rank holds a block for each rank.
 bool has_blocks(Operation operation) noexcept;
 
 struct Fingerprint {
   Operation operation = Operation::kNone;
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
-  std::uint8_t flags = 0;  // mode and algorithm, where they must agree
+  std::uint8_t flags = 0;  // forced algorithm and reproducible flag
   std::int32_t root = 0;
   std::uint64_t count = 0;  // 0 where ranks may differ
   std::uint32_t name_hash = 0;
@@ -55,7 +56,8 @@ inline constexpr std::string_view kEndOfProgram = "end of program";
 std::uint32_t hash_name(std::string_view name) noexcept;
 bool is_end_of_program(const Fingerprint& call) noexcept;
 
-// "all_reduce #12 (f32 sum, 1024 elements)"; what does not apply is left out.
+// "all_reduce #12 (f32 sum, 1024 elements)"; fields that do not apply are
+// omitted.
 std::string describe(const Fingerprint& call);
 
 }  // namespace sheaf::comm

@@ -43,7 +43,7 @@ std::uint64_t FlightRing::begin(const Fingerprint& call,
 
 void FlightRing::end(std::uint64_t ticket) noexcept {
   Entry& entry = entries_[ticket % kCapacity];
-  // A later call may have taken the place: then there is nothing to note.
+  // If a later call has overwritten the entry, there is nothing to record.
   if (entry.version.load(kRelaxed) == 2 * ticket + 2)
     entry.words[5].store(static_cast<std::uint64_t>(now_ns()),
                          std::memory_order_release);

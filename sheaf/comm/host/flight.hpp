@@ -1,6 +1,6 @@
 #pragma once
-// The last operations of a rank, in memory that its peers can read: the answer
-// to "where is everybody?" when something hangs or has died.
+// Flight recorder: the last operations of a rank, in memory that its peers can
+// read. Shows where each rank is when a rank hangs or has died.
 
 #include <array>
 #include <atomic>
@@ -25,25 +25,25 @@ struct FlightRecord {
 // "in all_reduce #12 (...) for 2.1 s" or "after barrier #3 (ended 2.1 s ago)".
 std::string describe(const FlightRecord& record, std::int64_t now_ns);
 
-// A ring of records. Lives in shared memory; all zero is an empty one. The
-// owner's threads write, any peer reads.
+// A ring buffer of records. Lives in shared memory; zeroed memory is a valid
+// empty ring. Only threads of the owner write; any peer may read.
 class FlightRing {
  public:
   static constexpr std::uint64_t kCapacity = 128;
 
-  // Notes that a call begins; the result is handed to end().
+  // Records the start of a call. Pass the result to end().
   std::uint64_t begin(const Fingerprint& call, std::int32_t group) noexcept;
   void end(std::uint64_t ticket) noexcept;
 
   std::optional<FlightRecord> latest() const;
-  std::uint64_t count() const noexcept;   // ever begun or mirrored
+  std::uint64_t count() const noexcept;   // calls of begin() and mirror()
   std::vector<FlightRecord> all() const;  // oldest first
-  // Copies what another host said of one of its ranks.
+  // Copies a record that another host sent about one of its ranks.
   void mirror(const FlightRecord& record) noexcept;
 
  private:
-  // Words: fingerprint (3), group and state, start, end. `version` is odd
-  // while they are written.
+  // Words: fingerprint (3), group, start, end. `version` is odd while they are
+  // written.
   struct Entry {
     std::atomic<std::uint64_t> version{0};
     std::array<std::atomic<std::uint64_t>, 6> words{};

@@ -10,7 +10,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Not FUTEX_PRIVATE_FLAG: the word lies in memory of several processes.
+// FUTEX_PRIVATE_FLAG is not used, since the word is shared between processes.
 long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
            const timespec* timeout) {
   return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), operation,
@@ -21,8 +21,8 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
 
 void publish(Counter& counter, std::atomic<std::uint32_t>& sleepers,
              std::uint32_t value) noexcept {
-  // Both sides store first and load the other's word afterwards; sequential
-  // consistency makes at least one of them see the other.
+  // Both sides first store their own word and then load the other's. Sequential
+  // consistency guarantees that at least one of them sees the other's store.
   counter.value.store(value, std::memory_order_seq_cst);
   if (sleepers.load(std::memory_order_seq_cst) != 0)
     futex(&counter.value, FUTEX_WAKE, INT_MAX, nullptr);

@@ -1,5 +1,5 @@
 #pragma once
-// Waiting for a counter in shared memory: spin briefly, then sleep.
+// Sleeping and waking on a counter in shared memory.
 
 #include <atomic>
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace sheaf::comm {
 
-// A counter with one writer. Values wrap around; "reached" compares by the
+// A counter with one writer. Values wrap around; has_reached() compares by
 // signed distance.
 struct Counter {
   std::atomic<std::uint32_t> value{0};
@@ -18,12 +18,13 @@ struct Counter {
   }
 };
 
-// Sets the counter and wakes those who sleep on it. `sleepers` counts them.
+// Sets the counter and wakes the threads that sleep on it. `sleepers` is their
+// number.
 void publish(Counter& counter, std::atomic<std::uint32_t>& sleepers,
              std::uint32_t value) noexcept;
 
 // Sleeps until the counter reaches the target or about `slice` has passed.
-// Returns whether it was reached.
+// Returns whether the target was reached.
 bool sleep_until(Counter& counter, std::atomic<std::uint32_t>& sleepers,
                  std::uint32_t target,
                  std::chrono::milliseconds slice) noexcept;

@@ -28,7 +28,7 @@ std::byte* Heap::allocate(std::size_t bytes, bool commit) {
   if (!offset)
     throw UsageError(concat("the arena of this rank (", segment_.size(),
                             " bytes) has no room for ", bytes,
-                            " more; set SHEAF_ARENA_BYTES higher"));
+                            " more bytes; increase SHEAF_ARENA_BYTES"));
   std::byte* block = segment_.data() + *offset;
   if (commit && !this->commit(*offset, bytes)) {
     free(block);
@@ -64,7 +64,8 @@ std::optional<std::size_t> Heap::take(std::size_t wanted, std::size_t spare) {
   return at;
 }
 
-// Caller holds the lock, as for the next ones. 0, where the header is: none.
+// For this and the following functions, the caller must hold the lock. Returns
+// 0, the offset of the header, if no block fits.
 std::size_t Heap::first_fit(std::size_t bytes, std::size_t alignment,
                             std::size_t spare) const {
   for (const auto& [begin, length] : free_) {
@@ -74,8 +75,8 @@ std::size_t Heap::first_fit(std::size_t bytes, std::size_t alignment,
   return 0;
 }
 
-// For blocks that are small beside others: one that stays would keep a large
-// one from fitting where another was.
+// Used for blocks that are small compared with others: a small block between
+// large ones would prevent reuse of their space for large blocks.
 std::size_t Heap::last_fit(std::size_t bytes, std::size_t alignment,
                            std::size_t spare) const {
   for (auto it = free_.rbegin(); it != free_.rend(); ++it) {
@@ -87,7 +88,8 @@ std::size_t Heap::last_fit(std::size_t bytes, std::size_t alignment,
   return 0;
 }
 
-// Asking the kernel takes long even where all is there, so that is noted.
+// The kernel call is slow even for memory that is already committed, so
+// committed ranges are recorded.
 bool Heap::commit(std::size_t offset, std::size_t bytes) {
   std::unique_lock lock(mutex_);
   const auto parts = bare_parts(offset, offset + bytes);

@@ -1,6 +1,6 @@
 #pragma once
 // The memory that a rank shares with the other ranks of its host: one segment
-// per rank, cut into blocks. Only the owner allocates.
+// per rank, divided into blocks. Only the owner allocates. Thread-safe.
 
 #include <cstddef>
 #include <map>
@@ -15,22 +15,23 @@ namespace sheaf::comm {
 
 class Heap {
  public:
-  // Blocks are handed out from `reserved` on; below lies the rank's header.
+  // The first `reserved` bytes hold the rank's header; blocks follow.
   Heap(std::size_t bytes, std::size_t reserved);
 
   Segment& segment() { return segment_; }
   const Segment& segment() const { return segment_; }
 
-  // A block of at least `bytes`, cache-line aligned (large ones to huge
-  // pages). With `commit`, memory stands behind it at once; UsageError when
-  // the host has not enough. Without, memory is taken as it is touched.
+  // Allocates at least `bytes`, aligned to cache lines (large blocks to huge
+  // pages). With `commit`, physical memory is reserved immediately; otherwise
+  // pages are allocated on first access. Throws UsageError if the heap or the
+  // host does not have enough memory.
   std::byte* allocate(std::size_t bytes, bool commit = true);
-  // Without commit, not in the first `spare` bytes of the heap, which are left
-  // to those who cannot do without. Null where there is no room.
+  // Same without commit, for optional blocks: the first `spare` bytes of the
+  // heap are left to allocate(). Returns null if there is no room.
   std::byte* try_allocate(std::size_t bytes, std::size_t spare);
-  // Memory stays behind it, for the next block there.
+  // The physical memory is kept for later blocks.
   void free(std::byte* block) noexcept;
-  // Gives the memory behind all that is free back to the host.
+  // Returns the physical memory of all free blocks to the host.
   void trim() noexcept;
   std::size_t bytes_in_use() const noexcept;
 
@@ -50,8 +51,8 @@ class Heap {
   Segment segment_;
   std::map<std::size_t, std::size_t> free_;  // offset -> bytes, never adjacent
   std::map<std::size_t, std::size_t> used_;
-  std::size_t largest_ = 0;                       // of those with a spare
-  std::map<std::size_t, std::size_t> committed_;  // begin -> end, likewise
+  std::size_t largest_ = 0;                       // in try_allocate() so far
+  std::map<std::size_t, std::size_t> committed_;  // begin -> end, not adjacent
 };
 
 }  // namespace sheaf::comm

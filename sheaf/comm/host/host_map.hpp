@@ -1,5 +1,5 @@
 #pragma once
-// Which rank of a group is on which host.
+// Mapping of the ranks of a group to hosts.
 
 #include <string>
 #include <vector>
@@ -7,7 +7,8 @@
 namespace sheaf::comm {
 
 struct Layout {
-  // The group's ranks on each host, ascending; hosts by their first rank.
+  // The group's ranks on each host, in ascending order; hosts are ordered by
+  // their first rank.
   std::vector<std::vector<int>> hosts;
   std::vector<int> host_of;   // by rank
   std::vector<int> local_of;  // by rank: index in hosts[host_of[rank]]
@@ -27,7 +28,7 @@ struct Layout {
   bool is_local(int other) const {
     return host_of[static_cast<std::size_t>(other)] == host;
   }
-  // Every host has the same number of ranks.
+  // Whether every host has the same number of ranks.
   bool is_uniform() const;
   int widest_host() const;
 };
@@ -37,8 +38,8 @@ Layout make_layout(const std::vector<std::string>& host_keys, int rank);
 // The layout of a group whose rank i is `ranks[i]` of `parent`.
 Layout sub_layout(const Layout& parent, const std::vector<int>& ranks,
                   int rank);
-// Every rank a host of its own, ordered host by host: the flat world that
-// algorithms see which do not use shared memory.
+// A layout in which every rank is a host, ordered host by host. Used by
+// algorithms without shared memory.
 Layout flat_layout(const Layout& layout);
 
 }  // namespace sheaf::comm

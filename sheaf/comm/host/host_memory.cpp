@@ -16,7 +16,7 @@ void ReturnedBlocks::put(std::uint64_t offset) noexcept {
     std::uint64_t empty = 0;
     if (place.compare_exchange_strong(empty, offset)) return;
   }
-  // Full: the block stays taken until the run ends.
+  // The list is full: the block remains allocated until the run ends.
 }
 
 std::uint64_t ReturnedBlocks::take() noexcept {
@@ -68,7 +68,7 @@ FlightRing& HostMemory::board(int rank) const {
 }
 
 RankEnd& HostMemory::remote_end(int rank) const {
-  static RankEnd unknown;  // before the first rank has made the board
+  static RankEnd unknown;  // used until the first rank has made the board
   const std::uint64_t ends = header(0).ends.load();
   return ends ? reinterpret_cast<RankEnd*>(base(0) + ends)[rank] : unknown;
 }

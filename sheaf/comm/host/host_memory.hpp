@@ -1,5 +1,6 @@
 #pragma once
-// The shared memory of the ranks of one host: each rank's heap, mapped by all.
+// The shared memory of one host: the heaps of all its ranks, mapped by every
+// rank.
 
 #include <memory>
 #include <vector>
@@ -11,31 +12,31 @@
 
 namespace sheaf::comm {
 
-// Blocks of the first rank's heap that others have finished with; the owner
-// takes them back when it next allocates.
+// Blocks of the first rank's heap that other ranks have released. The owner
+// frees them when it creates its next group.
 class ReturnedBlocks {
  public:
   void put(std::uint64_t offset) noexcept;
-  std::uint64_t take() noexcept;  // 0 when there is none
+  std::uint64_t take() noexcept;  // 0 if there is none
 
  private:
   std::array<std::atomic<std::uint64_t>, 256> offsets_{};
 };
 
-// At the start of every heap.
+// Located at the start of every heap.
 struct RankHeader {
   FlightRing flight;
   std::atomic<std::uint32_t> has_left{0};  // ended in an orderly way
   RankEnd end;
-  // Of the host; the first rank's are used.
+  // State of the whole host: only the copy of the host's first rank is used.
   Alarm alarm;
   ReturnedBlocks returned;
-  std::atomic<std::uint64_t> board{0};  // offset of what other hosts said
-  std::atomic<std::uint64_t> ends{0};   // offset of how their ranks ended
+  std::atomic<std::uint64_t> board{0};  // offset of the remote ranks' records
+  std::atomic<std::uint64_t> ends{0};   // offset of the remote ranks' ends
   std::atomic<std::uint32_t> refreshes_wanted{0};
 };
 
-// How a peer's heap is found.
+// Identifies the heap of a peer on the same host.
 struct HeapName {
   std::int32_t pid;
   std::int32_t fd;
@@ -56,7 +57,7 @@ class HostMemory {
   Alarm& alarm() const { return header(0).alarm; }
   enum class Life { kAlive, kLeft, kDead };
   Life life_of(int local) const;
-  // Ends in an orderly way: peers will not take it for a death.
+  // Marks an orderly end, so that peers do not report a death.
   void leave();
 
   std::byte* base(int local) const;
@@ -67,14 +68,15 @@ class HostMemory {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) -
                                       heap_.segment().data());
   }
-  // The newest operation of a rank of another host, by rank of the world.
+  // The latest operation of a rank of another host, by world rank.
   FlightRing& board(int rank) const;
-  // The calls and the end of a rank of another host, by rank of the world.
+  // The calls and the end of a rank of another host, by world rank.
   RankEnd& remote_end(int rank) const;
-  void make_board(int ranks);  // by the first rank, of both
+  // Allocates board() and remote_end(). Called by the host's first rank only.
+  void make_board(int ranks);
   // Frees the blocks that other ranks have returned.
   void collect_returned();
-  // Lets the peers believe that this rank has died: for tests with threads.
+  // Makes this rank appear dead to its peers: for tests with ranks as threads.
   void play_dead() { heap_.segment().unlock(); }
 
  private:

@@ -7,7 +7,7 @@
 namespace sheaf::comm {
 namespace {
 
-// In front of the blocks: how many members have not left.
+// Precedes the blocks: the number of members that have not left.
 struct alignas(4096) RegionHeader {
   std::atomic<std::uint32_t> open_count{0};
 };

@@ -1,7 +1,8 @@
 #pragma once
-// The part of a group that shares one host: where its ranks meet. Each has a
-// block with two arrival slots (used in turn by successive operations), three
-// progress counters, and staging space for buffers outside the arena.
+// The members of a group on one host, and the shared memory through which they
+// communicate. Each member has a block with two arrival slots (used alternately
+// by successive operations), three progress counters, and staging space for
+// buffers outside the arena.
 
 #include <array>
 #include <cstring>
@@ -13,14 +14,15 @@
 
 namespace sheaf::comm {
 
-// Up to this size a message travels in the arrival slot itself.
+// Messages up to this size are passed on arrival; those up to kInlineBytes are
+// stored in the arrival slot itself.
 inline constexpr std::size_t kSmallBytes = 16384;
 inline constexpr std::size_t kInlineBytes = 32;
-// Staging space: this many pieces, of at most this size.
+// Staging space: the number of pieces and the maximum size of each.
 inline constexpr int kStageSlots = 4;
 inline constexpr std::size_t kMaxPieceBytes = std::size_t{1} << 20;
 
-// One cache line: what a rank says when it enters an operation.
+// Published by a rank when it enters an operation. One cache line.
 struct alignas(64) Slot {
   Counter sequence;
   std::atomic<std::uint32_t> sleepers{0};
@@ -29,11 +31,12 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// Counts pieces over the life of the group. One writer: the rank itself.
+// Numbers of pieces over the lifetime of the group. Written only by the rank
+// itself.
 struct alignas(64) Progress {
-  Counter staged;  // its place holds its input, and may be written
-  Counter ready;   // its share of the result is in everyone's place
-  Counter taken;   // it has read what it needs of others' places
+  Counter staged;  // its place holds its input and may be written by others
+  Counter ready;   // its share of the result is in the places of all members
+  Counter taken;   // it has finished reading the places of other members
   std::atomic<std::uint32_t> sleepers{0};
 };
 
@@ -46,8 +49,8 @@ struct alignas(4096) MemberBlock {
 
 class LocalGroup {
  public:
-  // The bytes that a host with `ranks` members needs in its first member's
-  // heap; they must be zero. Memory is taken as it is touched.
+  // Number of bytes needed in the heap of the host's first member, for `ranks`
+  // members; they must be zero. Pages are allocated on first access.
   static std::size_t region_bytes(int ranks);
   static void initialize(std::byte* region, int ranks);
 
@@ -61,18 +64,21 @@ class LocalGroup {
     return block(member).slots[sequence & 1];
   }
   Progress& progress(int member) const { return block(member).progress; }
-  // Where a member stages a piece, and finds the result of one.
+  // The place where a member stages a piece and reads its result.
   std::byte* place(int member, std::size_t piece) const {
     return block(member).places[piece % kStageSlots];
   }
 
-  // Says "I am here, with this call" together with some bytes for all.
+  // Publishes this rank's arrival at a call, with `bytes` bytes for all
+  // members.
   void arrive(const Fingerprint& call, const void* data, std::size_t bytes);
-  // What `member` gave to arrive(), once its slot has the sequence.
+  // The data that `member` passed to arrive(). Valid once its slot has reached
+  // the sequence number.
   const std::byte* payload(int member, std::uint32_t sequence,
                            std::size_t bytes) const;
 
-  // Leaves; true for the last of the host, who returns the region.
+  // Leaves the group. Returns true for the last member on the host, which must
+  // return the region.
   bool leave();
 
  private:

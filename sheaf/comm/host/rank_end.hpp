@@ -1,7 +1,7 @@
 #pragma once
-// What others must know of a rank whose program has ended: the last call that
-// it has made in each group. Lives in shared memory; all zero is a rank that
-// runs and has made none.
+// The last call that a rank has made in each group, and whether its program has
+// ended. Lives in shared memory; zeroed memory represents a running rank that
+// has made no calls.
 
 #include <array>
 #include <atomic>
@@ -10,12 +10,12 @@
 namespace sheaf::comm {
 
 inline constexpr int kMaxGroups = 1024;
-// Stands for a group where calls of the transport's library are counted that
-// are no calls of any group.
+// Pseudo group that counts calls of the transport's library outside of any
+// group.
 inline constexpr int kPlainCalls = kMaxGroups;
 
-// One call of one group. Ids of groups are reused; the serial, which is the
-// same on all members, distinguishes them.
+// One call of one group. Group ids are reused; the serial number, which is the
+// same on all members, distinguishes groups with the same id.
 struct CallNumber {
   std::int32_t group = 0;
   std::uint32_t serial = 0;
@@ -24,9 +24,10 @@ struct CallNumber {
 
 class RankEnd {
  public:
-  // Called by the rank itself: a call begins, or, with sequence 0, a group.
+  // Called by the rank itself when a call begins or, with sequence 0, when it
+  // joins a group.
   void note_call(const CallNumber& call) noexcept;
-  // Called by the rank itself: asynchronous calls are queued or have ended.
+  // Called by the rank itself when asynchronous calls are queued or completed.
   void add_queued(int change) noexcept { queued_.fetch_add(change); }
   // Called by the rank itself, at its last call.
   void note_end() noexcept { is_at_end_.store(1); }
@@ -35,12 +36,12 @@ class RankEnd {
   CallNumber last(int group) const noexcept {
     return unpack(group, at(group).load());
   }
-  // Whether the rank makes no more calls.
+  // Whether the rank will make no more calls.
   bool has_ended() const noexcept {
     return is_at_end_.load() != 0 && queued_.load() == 0;
   }
-  // Whether the rank has made that call; final when it has ended. Also true
-  // when it has released the group and uses the id for another.
+  // Whether the rank has made that call. Final once the rank has ended. Also
+  // true if it has released the group and uses the id for another group.
   bool has_made(const CallNumber& call) const noexcept;
 
   // Calls fn(CallNumber) for the last call in each group.
@@ -62,7 +63,7 @@ class RankEnd {
 
   std::atomic<std::uint32_t> is_at_end_{0};
   std::atomic<std::int32_t> queued_{0};
-  // By group: its serial, then the sequence number.
+  // By group id: serial number (high 32 bits) and sequence number.
   std::array<std::atomic<std::uint64_t>, kPlainCalls + 1> calls_{};
 };
 

@@ -27,8 +27,8 @@ constexpr std::size_t kLargeRequest = std::size_t{16} << 20;
 
 using FileId = std::pair<dev_t, ino_t>;
 
-// Maps at a multiple of the huge page size, without which the kernel cannot use
-// huge pages: reserve more, then map over the aligned part of it.
+// Maps at a multiple of the huge page size, which the kernel requires for huge
+// pages: reserves more address space and maps over its aligned part.
 void* map_aligned(int fd, std::size_t bytes) {
   const std::size_t reserved = bytes + kHugePage;
   void* area = mmap(nullptr, reserved, PROT_NONE,
@@ -51,8 +51,8 @@ void* map_aligned(int fd, std::size_t bytes) {
   return data;
 }
 
-// Mappings of this process by file. Ranks that are threads of one process
-// share a mapping, so that race detectors see one memory.
+// Maps each file once per process. Ranks that are threads of one process share
+// a mapping, so that race detectors see a single memory range.
 std::shared_ptr<void> map_once(int fd, std::size_t bytes) {
   static std::mutex mutex;
   static std::map<FileId, std::weak_ptr<void>> mappings;
@@ -68,8 +68,9 @@ std::shared_ptr<void> map_once(int fd, std::size_t bytes) {
   return mapping;
 }
 
-// The kernel hands out shared memory until it has to kill processes for it, so
-// large requests are compared with what is left, a tenth of which stays free.
+// The kernel overcommits shared memory until it has to kill processes, so large
+// requests are compared with the available memory, of which a tenth must stay
+// free.
 bool has_memory_for(std::size_t bytes) {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -119,8 +120,8 @@ Segment Segment::open(pid_t pid, int fd, std::size_t bytes) {
     throw CommError(concat(
         "cannot open the shared memory of process ", pid, " (", path,
         "): ", strerror(errno),
-        "; ranks of one host must run as one user and see one /proc, or set "
-        "SHEAF_HOSTS to the number of ranks to do without shared memory"));
+        "; ranks of one host must run as the same user and share one /proc, or "
+        "set SHEAF_HOSTS to the number of ranks to disable shared memory"));
   return Segment(mine, bytes);
 }
 
@@ -136,8 +137,8 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 
 Segment::~Segment() {
   if (fd_ < 0) return;
-  // The mapping keeps the file open, and with it the lock, for as long as
-  // another rank in this process, a thread, has it too.
+  // Explicit, because another rank in this process (a thread) may share the
+  // mapping, which keeps the file open and the lock held.
   unlock();
   close(fd_);
 }
@@ -152,16 +153,16 @@ bool Segment::commit(std::size_t offset, std::size_t bytes) {
   const std::size_t begin = offset & ~(page - 1);
   const std::size_t end = (offset + bytes + page - 1) & ~(page - 1);
   std::byte* at = data_ + begin;
-  // Both are hints: older kernels know less of them, and all work without.
-  // Collapsing the range by force (MADV_COLLAPSE) measured no faster and took
-  // ten times as long, so huge pages are left to the host's setting.
+  // Both calls are hints that older kernels may not support. MADV_COLLAPSE
+  // brought no speedup in measurements and took ten times as long, so huge
+  // pages are left to the host's setting.
   if (bytes >= kHugePage) madvise(at, end - begin, MADV_HUGEPAGE);
   madvise(at, end - begin, MADV_POPULATE_WRITE);
   return true;
 }
 
 void Segment::release(std::size_t offset, std::size_t bytes) noexcept {
-  // Where the kernel cannot, it stays taken.
+  // If the kernel does not support this, the memory remains allocated.
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
             static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
@@ -179,7 +180,7 @@ void Segment::unlock() {
 
 bool Segment::is_owner_alive() const {
   auto lock = whole_file(F_WRLCK);
-  if (fcntl(fd_, F_OFD_GETLK, &lock) != 0) return true;  // cannot tell
+  if (fcntl(fd_, F_OFD_GETLK, &lock) != 0) return true;  // unknown
   return lock.l_type != F_UNLCK;
 }
 

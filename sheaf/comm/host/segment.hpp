@@ -1,7 +1,7 @@
 #pragma once
-// Shared memory of one host. A segment is an anonymous file in memory: it has
-// no name, so nothing can be left behind by a killed run, and it is not bound
-// by the size of /dev/shm. Peers open it through its owner's process id.
+// Shared memory of one host. A segment is an anonymous file in memory. It has
+// no name, so a killed run leaves nothing behind, and it is not limited by the
+// size of /dev/shm. Peers open it through the process id of its owner.
 
 #include <sys/types.h>
 
@@ -13,10 +13,11 @@ namespace sheaf::comm {
 
 class Segment {
  public:
-  // `bytes` of address space; memory is taken as it is committed or touched.
+  // Reserves `bytes` of address space; memory is allocated by commit() or on
+  // first access. Throws CommError, as does open().
   static Segment create(std::size_t bytes);
-  // Opens the segment that process `pid` of this host holds as `fd`. Opened
-  // twice in one process it is mapped once.
+  // Opens the segment that process `pid` of this host holds as `fd`. A segment
+  // that is opened twice in one process is mapped once.
   static Segment open(pid_t pid, int fd, std::size_t bytes);
 
   Segment() = default;
@@ -33,14 +34,15 @@ class Segment {
     return at >= begin && at - begin <= size_ && bytes <= size_ - (at - begin);
   }
 
-  // Makes sure that memory stands behind a range, so that touching it later
-  // cannot fault. False when the host has no more.
+  // Allocates physical memory for a range, so that later accesses cannot fail.
+  // Returns false if the host does not have enough memory.
   bool commit(std::size_t offset, std::size_t bytes);
-  // Gives the memory behind a range back to the host; it is zero afterwards.
+  // Returns the physical memory of a range to the host; the range reads as zero
+  // afterwards.
   void release(std::size_t offset, std::size_t bytes) noexcept;
 
-  // The owner holds a lock for as long as it lives; the kernel drops it when
-  // the process ends in any way.
+  // The owner holds a lock while it is alive. The kernel releases it when the
+  // process ends, for whatever reason.
   void lock_as_owner();
   void unlock();
   bool is_owner_alive() const;

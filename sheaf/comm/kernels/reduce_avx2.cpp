@@ -1,5 +1,5 @@
 // The reduction loops for processors with AVX2 and F16C; see CMakeLists.txt for
-// the compiler's flags. Empty on other architectures.
+// the compiler flags. Empty on other architectures.
 
 #include "sheaf/comm/kernels/reduce_loops_table.hpp"
 #if defined(__AVX2__)

@@ -1,5 +1,5 @@
 // The reduction loops for processors with AVX-512; see CMakeLists.txt for the
-// compiler's flags. Empty on other architectures.
+// compiler flags. Empty on other architectures.
 
 #include "sheaf/comm/kernels/reduce_loops_table.hpp"
 #if defined(__AVX512F__)

@@ -13,7 +13,7 @@ namespace sheaf::comm {
 namespace {
 
 #if defined(__x86_64__) || defined(__i386__)
-// Clang 14's __builtin_cpu_supports does not know it.
+// __builtin_cpu_supports of Clang 14 does not support F16C.
 bool has_f16c() noexcept {
   unsigned eax = 0;
   unsigned ebx = 0;
@@ -54,7 +54,7 @@ void check(const Reduction& how, std::size_t sources) {
               "'; bool has no avg, and the bitwise reductions need integers "
               "or bool");
   SHEAF_CHECK(sources > 0, "reduction '", name_of(how.op), "' of '",
-              name_of(how.dtype), "' has no source; give at least one");
+              name_of(how.dtype), "' has no source; pass at least one");
   SHEAF_CHECK(how.divisor >= 1, "the divisor of a reduction is ", how.divisor,
               "; it must be at least 1");
   const bool can_divide =
@@ -71,10 +71,10 @@ void copy(const void* source, std::span<void* const> outputs,
     if (output != source && bytes > 0) std::memcpy(output, source, bytes);
 }
 
-// A result this large has left the caches before anyone reads it. Writing it
-// past them and then reading it once took 0.85 to 1 times as long at 64 MiB
-// (two and four sources), but up to 1.25 times as long at 4 MiB, on a machine
-// with 2 MiB of cache per core.
+// A result of this size is evicted from the caches before it is read. Writing
+// it with streaming stores and then reading it once took 0.85 to 1 times as
+// long at 64 MiB (two and four sources), but up to 1.25 times as long at 4 MiB,
+// on a machine with 2 MiB of cache per core.
 constexpr std::size_t kStreamBytes = std::size_t{32} << 20;
 
 bool should_stream(std::span<const void* const> sources,

@@ -1,11 +1,11 @@
 #pragma once
 // The reduction loops. Compiled once per instruction set: the rule of
-// reduce_loops_elements.hpp holds here too.
+// reduce_loops_elements.hpp applies here, too.
 //
-// The range is cut into blocks. Few sources are combined and written in one
-// pass. More are accumulated, a block at a time, in a scratch array that stays
-// in the first-level cache; the last source is combined on the way out.
-// So each source is read once from memory and each output written once, and an
+// The range is processed in blocks. Few sources are combined and written in one
+// pass. More sources are accumulated, block by block, in a scratch array that
+// stays in the L1 cache; the last source is combined while writing the output.
+// So each source is read once from memory, each output is written once, and an
 // output that is also a source is still in the cache when it is written.
 
 #include "sheaf/comm/kernels/reduce_loops_elements.hpp"
@@ -13,8 +13,8 @@
 #include "sheaf/comm/kernels/reduce_loops_stream.hpp"
 #include "sheaf/comm/kernels/reduce_loops_table.hpp"
 
-// The outputs may be the sources, at the same index: no turn of a loop depends
-// on another, but the compiler cannot know.
+// An output may be the same array as a source. Loop iterations are still
+// independent, but the compiler cannot know that.
 #if defined(__clang__)
 #define SHEAF_INDEPENDENT_TURNS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -24,7 +24,7 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::size_t kBlockBytes = 8192;  // of the scratch array
+constexpr std::size_t kBlockBytes = 8192;  // size of the scratch array
 
 template <class E>
 struct FromBuffer {
@@ -45,7 +45,7 @@ struct ToScratch {
     store_bytes(data + i, value);
   }
 };
-// Writes the same to Count buffers, 1 to 4.
+// Writes the same values to Count buffers, 1 to 4.
 template <class E, int Count>
 struct ToBuffers {
   typename E::Written* first;
@@ -60,7 +60,7 @@ struct ToBuffers {
   }
 };
 
-// Not inlined: one copy of each loop serves all its callers.
+// Not inlined, so that all callers share one copy of each loop.
 template <class E, class Op, class Finish, class Out, class First,
           class... Others>
 [[gnu::noinline]] void combine(Finish finish, Out out, std::size_t count,
@@ -98,7 +98,8 @@ inline void combine_and_stream(const Block<E>& block, Finish finish,
     stream_copy(block.output(k), staged, block.count * sizeof(Written));
 }
 
-// Writes to the first output, and copies the block while it is in the cache.
+// Writes to the first output, and copies the block to the others while it is in
+// the cache.
 template <class E, class Op, class Finish, class... Sources>
 inline void combine_and_copy(const Block<E>& block, Finish finish,
                              Sources... sources) {
@@ -111,8 +112,8 @@ inline void combine_and_copy(const Block<E>& block, Finish finish,
                      block.count * sizeof(typename E::Written));
 }
 
-// As many outputs as sources, all in place, is what an all-reduce inside a
-// host asks for: these are written in the same pass.
+// An all-reduce within a host has as many outputs as sources, all in place.
+// These are written in the same pass.
 template <class E, class Op, class Finish, class... Sources>
 inline void combine_in_one_pass(const Block<E>& block, Finish finish,
                                 Sources... sources) {
@@ -146,8 +147,8 @@ inline void reduce_block(const Block<E>& block, Finish finish) {
   if (count == 1) return combine_and_copy<E, Op>(block, finish, source(0));
   if (count == 2)
     return combine_in_one_pass<E, Op>(block, finish, source(0), source(1));
-  // A pass for each number of sources, for each operation, would make the
-  // library large. Sums are what gradients need.
+  // Only sums, which gradients use, have a loop for each number of sources:
+  // loops for all operations would make the library large.
   if constexpr (Op::kOften) {
     if (count == 3)
       return combine_in_one_pass<E, Op>(block, finish, source(0), source(1),

@@ -1,17 +1,17 @@
 #pragma once
-// How each element type is loaded, computed with and stored.
+// Loading, computing and storing of each element type.
 //
 // This file is compiled once per instruction set. Everything in it must have
-// internal linkage, and nothing may call an inline function of another header:
-// the linker would keep one copy, perhaps one with instructions that the
-// processor does not have. Hence the unnamed namespace and the built-ins.
+// internal linkage, and must not call inline functions of other headers: the
+// linker would keep one copy, possibly with instructions that the processor
+// does not support. Hence the unnamed namespace and the built-ins.
 //
 // An element type E has:
-//   Stored       what the sources hold
-//   Written      what the outputs hold: the same, but for partial results
-//   Accumulated  what a partial result is kept as
-//   Value        what one turn of a loop works on: kLanes times Accumulated.
-//                The compiler makes vectors out of kLanes = 1
+//   Stored       type in the sources
+//   Written      type in the outputs: the same, except for partial results
+//   Accumulated  type of a partial result
+//   Value        type of one loop iteration: kLanes values of Accumulated. With
+//                kLanes = 1 the compiler vectorizes the loop
 //   Tail         an element type with kLanes = 1 that gives the same bits
 //   load, store
 
@@ -24,7 +24,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Buffers are bytes: they may start anywhere and hold any C++ type.
+// Buffers are bytes: they may have any alignment and hold any C++ type.
 template <class T>
 inline T load_bytes(const void* from) {
   T value;
@@ -72,8 +72,8 @@ struct Brain : Plain<float> {
   }
 };
 
-// sheaf/base/dtype.cpp explains the numbers; here all cases are computed and
-// one is chosen, since vectors cannot branch.
+// See sheaf/base/dtype.cpp for the constants. Here all cases are computed and
+// one is selected, since vector code cannot branch.
 struct SoftHalf : Plain<float> {
   using Stored = std::uint16_t;
   using Written = Stored;
@@ -109,7 +109,7 @@ struct SoftHalf : Plain<float> {
 struct HardHalf : SoftHalf {
   using Value = __m512;
   static constexpr std::size_t kLanes = 16;
-  // The forms without a mask make g++ 12 warn of its own headers.
+  // The variants without a mask cause warnings in the headers of g++ 12.
   static constexpr __mmask16 kAll = 0xffff;
   static Value load(const Stored* from) {
     return _mm512_maskz_cvtph_ps(kAll, load_bytes<__m256i>(from));
@@ -136,7 +136,7 @@ using Binary16 = HardHalf;
 using Binary16 = SoftHalf;
 #endif
 
-// A 16-bit type whose outputs stay as accumulated ...
+// A 16-bit type whose outputs are stored as accumulated, in f32.
 template <class E>
 struct ToPartial : E {
   using Written = float;
@@ -145,7 +145,7 @@ struct ToPartial : E {
     store_bytes(to, value);
   }
 };
-// ... and one whose sources are such outputs.
+// A 16-bit type whose sources are outputs of ToPartial.
 template <class E>
 struct FromPartial : E {
   using Stored = float;

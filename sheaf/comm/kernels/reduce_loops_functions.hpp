@@ -1,6 +1,6 @@
 #pragma once
-// The table of the functions of one instruction set. Compiled once per
-// instruction set: the rule of reduce_loops_elements.hpp holds here too.
+// The function table of one instruction set. Compiled once per instruction set:
+// the rule of reduce_loops_elements.hpp applies here, too.
 
 #include "sheaf/comm/kernels/reduce_loops.hpp"
 
@@ -12,7 +12,7 @@ void reduce_with(const ReduceArgs& args) {
   reduce_all<E, Op>(args, Keep{});
 }
 
-// F is the type that results are divided in.
+// F is the type in which results are divided.
 template <class E, class F>
 void sum_floats(const ReduceArgs& args) {
   const int divisor = args.divisor;

@@ -1,14 +1,15 @@
 #pragma once
-// The operations on two values, and the division at the end. Compiled once per
-// instruction set: the rule of reduce_loops_elements.hpp holds here too.
-// A value is a number, or a vector of numbers as the compiler's extension.
+// Binary operations, and the division at the end. Compiled once per instruction
+// set: the rule of reduce_loops_elements.hpp applies here, too. A value is a
+// number or a vector (a compiler extension).
 
 #include <cstdint>
 
 namespace sheaf::comm {
 namespace {
 
-// Integers come here unsigned, so that they wrap around instead of overflow.
+// Integers are passed as unsigned, so that they wrap around instead of
+// overflowing.
 struct Sum {
   static constexpr bool kOften = true;
   template <class V>
@@ -22,12 +23,13 @@ struct Product {
   static V apply(V a, V b) {
     return static_cast<V>(a * b);
   }
-  // Two such factors would be promoted to int, which overflows.
+  // 16-bit factors would be promoted to int, which overflows.
   static std::uint16_t apply(std::uint16_t a, std::uint16_t b) {
     return static_cast<std::uint16_t>(std::uint32_t{a} * std::uint32_t{b});
   }
 };
-// b != b holds for a NaN only; a NaN in a fails both tests and so stays.
+// b != b is true only if b is NaN. If a is NaN, both tests are false and a is
+// kept.
 struct Min {
   static constexpr bool kOften = false;
   template <class V>
@@ -70,8 +72,8 @@ struct Keep {
     return value;
   }
 };
-// Division by a power of two: the product is the same number, several times
-// faster.
+// Division by a power of two: multiplying by the reciprocal gives the same
+// result and is several times faster.
 template <class F>
 struct Scale {
   F factor;
@@ -88,10 +90,11 @@ struct Divide {
     return value / divisor;
   }
 };
-// Integers are divided as floating-point numbers F wide enough to hold them:
-// processors have no vector division of integers. The quotient truncates
-// rightly: x/d lies at least 1/d below the next integer, more than half an ulp
-// of F as long as |x| is below half of F's largest exact integer.
+// Integers are divided as floating-point numbers of a type F that can represent
+// them, because processors have no vector division of integers. The quotient is
+// truncated correctly: x/d is at least 1/d below the next integer, which is
+// more than half an ulp of F if |x| is below half of the largest exact integer
+// of F.
 template <class Int, class F>
 struct Truncate {
   F divisor;

@@ -1,6 +1,6 @@
 #pragma once
-// Stores that go past the caches. Compiled once per instruction set: the rule
-// of reduce_loops_elements.hpp holds here too.
+// Streaming stores, which bypass the caches. Compiled once per instruction set:
+// the rule of reduce_loops_elements.hpp applies here, too.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,9 @@ namespace {
 
 #if defined(__SSE2__)
 
-// An ordinary store first reads the line that it overwrites. Four streaming
-// stores in a row fill a line of 64 bytes, which is then written without.
+// An ordinary store first reads the cache line that it overwrites. Four
+// consecutive streaming stores fill a line of 64 bytes, which is written
+// without reading it.
 inline void stream_line(unsigned char* to, const unsigned char* from) {
   for (std::size_t i = 0; i < 64; i += 16)
     _mm_stream_si128(
@@ -33,8 +34,8 @@ inline void stream_copy(void* to, const void* from, std::size_t bytes) {
   __builtin_memcpy(out + at, in + at, bytes - at);
 }
 
-// Streaming stores are not ordered with the store of a flag that says the data
-// are there; after this they are.
+// Orders streaming stores before later stores, such as a flag that announces
+// the data.
 inline void end_streaming() { _mm_sfence(); }
 
 #else

@@ -1,6 +1,6 @@
 #pragma once
-// The reduction loops as tables of functions, one table per instruction set.
-// reduce_kernels.cpp picks the widest; the tests compare them all.
+// Tables of the reduction loops, one per instruction set. reduce_kernels.cpp
+// selects the widest; the tests compare all of them.
 
 #include <array>
 #include <cstddef>
@@ -17,17 +17,17 @@ struct ReduceArgs {
   std::size_t output_count;  // at least 1
   std::size_t count;
   int divisor;
-  bool stream = false;  // write past the caches; no output is a source
+  bool stream = false;  // use streaming stores; no output may be a source
 };
 using ReduceFunction = void (*)(const ReduceArgs& args);
 
 struct ReduceTable {
   const char* name;  // of the instruction set
-  // Null where is_defined() is false.
+  // Null if is_defined() is false.
   using Row = std::array<ReduceFunction, kReduceOpCount>;
   std::array<Row, kDTypeCount> functions;
-  // Of f16 and bf16, where has_wide_partials(): from sources of the type to
-  // f32, and from sources of f32 to the type.
+  // For f16 and bf16, if has_wide_partials(). `made` reduces sources of the
+  // element type to f32; `finished` reduces f32 sources to the element type.
   struct Partials {
     Row made;
     Row finished;
@@ -35,13 +35,13 @@ struct ReduceTable {
   std::array<Partials, 2> partials;
 };
 
-// Null where this build holds no code for that instruction set. Calling the
-// functions of a table that the processor cannot run is an illegal instruction.
+// Null if this build contains no code for the instruction set. Do not call
+// functions of a table that the processor does not support (SIGILL).
 const ReduceTable* baseline_table() noexcept;
 const ReduceTable* avx2_table() noexcept;
 const ReduceTable* avx512_table() noexcept;
 
-// The tables that this processor can run, the widest last; never empty.
+// The tables that this processor supports, the widest last; never empty.
 std::span<const ReduceTable* const> supported_tables() noexcept;
 
 }  // namespace sheaf::comm

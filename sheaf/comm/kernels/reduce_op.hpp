@@ -1,5 +1,5 @@
 #pragma once
-// Reductions, and what each means for each element type.
+// Reductions and the element types for which they are defined.
 
 #include <cstdint>
 #include <string_view>
@@ -9,9 +9,9 @@
 namespace sheaf::comm {
 
 // kAvg is the sum divided once, at the end, by the number of ranks; integers
-// divide towards zero. For bool, sum and max mean "or", product and min "and";
-// bool has no kAvg, and only integers and bool have the bitwise operations.
-// min and max of a NaN are NaN.
+// round toward zero. For bool, sum and max are "or", product and min are "and",
+// and kAvg is not defined. The bitwise operations are defined for integers and
+// bool only. kMin and kMax return NaN if an input is NaN.
 enum class ReduceOp : std::uint8_t {
   kSum,
   kAvg,

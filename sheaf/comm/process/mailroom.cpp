@@ -10,8 +10,8 @@ namespace sheaf::comm {
 namespace {
 
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
-constexpr std::size_t kLargestContents = 8192;  // that travel in the letter
-// Letters between mailrooms have one of these in place of a group.
+constexpr std::size_t kLargestContents = 8192;  // sent inside the letter
+// Letters between mailrooms have one of these values instead of a group.
 constexpr std::uint32_t kAskForLast = ~std::uint32_t{0};
 constexpr std::uint32_t kLast = ~std::uint32_t{1};
 
@@ -27,7 +27,7 @@ bool matches(const LetterHead& wanted, const LetterHead& head) {
          (wanted.source == kAnySource || wanted.source == head.source);
 }
 
-// Calls fn(offset, bytes) for parts that one message can carry.
+// Calls fn(offset, bytes) for each part; a part fits into one message.
 template <class Fn>
 void for_each_part(std::size_t bytes, Fn fn) {
   for (std::size_t at = 0; at < bytes; at += kLargestMessage)
@@ -68,8 +68,8 @@ void Mailroom::close_group(std::uint32_t serial) {
   });
 }
 
-// Every group that this rank joins later has a higher number than those it has
-// been in. Caller holds the lock.
+// Every group that this rank joins later has a higher serial number than all
+// groups it has been in. The caller must hold the lock.
 bool Mailroom::is_over(std::uint32_t serial) const {
   const std::uint32_t lowest =
       future_.empty() ? next_serial_ : *future_.begin();
@@ -109,21 +109,21 @@ bool Mailroom::test(Outgoing& outgoing) {
 }
 
 void Mailroom::progress() {
-  std::list<Orphan> ended;  // their memory is freed without the lock
+  std::list<Orphan> ended;  // freed after the lock is released
   const std::lock_guard lock(mutex_);
   fetch();
   move_orphans(ended);
 }
 
-// Advances the messages that nobody waits for. Their errors are not reported:
-// whoever waits for the same peer gets one.
+// Makes progress on orphaned messages. Their errors are not reported: any
+// operation that waits for the same peer reports one.
 void Mailroom::move_orphans(std::list<Orphan>& ended) {
   for (auto it = orphans_.begin(); it != orphans_.end();) {
     const auto orphan = it++;
     try {
       if (!test_all(transport_, orphan->requests)) continue;
     } catch (const TransportError&) {
-      // The other parts may still use the memory.
+      // Other parts of the message may still use the memory.
       if (!std::all_of(orphan->requests.begin(), orphan->requests.end(),
                        [](const Request& request) { return !request; }))
         continue;
@@ -197,7 +197,7 @@ void Mailroom::discard(const Letter& letter) {
   if (!advance(waste)) wastes_.push_back(std::move(waste));
 }
 
-// Whether it has all been taken in, or never will be.
+// Returns whether all of it has been received, or can no longer be.
 bool Mailroom::advance(Waste& waste) {
   try {
     while (transport_.test(waste.request)) {
@@ -219,7 +219,7 @@ void Mailroom::end() noexcept {
 }
 
 void Mailroom::free_orphans() noexcept {
-  std::list<Orphan> ended;  // freed without the lock
+  std::list<Orphan> ended;  // freed after the lock is released, as above
   const std::lock_guard lock(mutex_);
   ended.swap(orphans_);
 }
@@ -238,7 +238,7 @@ bool Mailroom::can_never_arrive(const Receipt& receipt, int peer) {
   return ended_.count(peer) > 0;
 }
 
-// Caller holds the lock, as for those that follow.
+// For this and the following functions, the caller must hold the lock.
 void Mailroom::send_note(int peer, std::uint32_t note) {
   const LetterHead head{.group = note,
                         .source = transport_.rank(),

@@ -1,12 +1,13 @@
 #pragma once
-// Point-to-point messages. A letter carries the group, the sender's rank, the
-// tag, the type and the size; small contents travel in it, large ones follow
-// as an enclosure. Matching is done here: by group, sender (or any) and tag,
-// in the order sent.
+// Point-to-point messages. A letter is a message header: group, rank of the
+// sender, tag, element type and count. Small contents are sent inside the
+// letter; large contents follow as a separate message, the enclosure. Letters
+// and receives are matched here: by group, sender (or any sender) and tag, in
+// the order sent.
 //
 // Groups are identified by serial numbers, which are never reused. Letters of a
-// group that has ended here are discarded, with their enclosures; those of a
-// group that this rank is about to join are kept.
+// group that has ended on this rank are discarded with their enclosures;
+// letters of a group that this rank is about to join are kept.
 
 #include <cstdint>
 #include <list>
@@ -27,19 +28,19 @@ struct LetterHead {
   std::uint32_t group;  // serial number
   std::int32_t source;  // rank in the group
   std::int32_t tag;
-  std::uint32_t enclosure;  // number of the enclosure's tag; 0: none
+  std::uint32_t enclosure;  // number in the enclosure's tag; 0: none
   std::uint64_t count;
   DType dtype;
 };
 
-// A receive that waits for its letter, or for the enclosure.
+// A receive that waits for its letter or its enclosure.
 struct Receipt {
   LetterHead wanted;  // source may be kAnySource
   void* data = nullptr;
   LetterHead got{};
   std::vector<Request> enclosure{};
   bool is_matched = false;
-  std::string error{};  // the letter does not fit
+  std::string error{};  // set if type or count do not match
   std::shared_ptr<void> token{};
 };
 
@@ -47,8 +48,8 @@ class Mailroom {
  public:
   explicit Mailroom(Transport& transport) : transport_(transport) {}
 
-  // While it lives, this rank may be about to join a group whose number is
-  // `serial()` or higher.
+  // While this object exists, this rank may be about to join a group with
+  // serial number `serial()` or higher.
   class FutureGroup {
    public:
     explicit FutureGroup(Mailroom& mailroom);
@@ -64,8 +65,8 @@ class Mailroom {
   void open_group(std::uint32_t serial);
   void close_group(std::uint32_t serial);
 
-  // Hands the message over; it has left when all requests have ended. The
-  // letter's own bytes are kept in the result.
+  // Starts to send a message, which is sent when all requests are complete. The
+  // result owns the bytes of the letter.
   struct Outgoing {
     std::vector<std::byte> letter;
     std::vector<Request> requests;
@@ -73,36 +74,36 @@ class Mailroom {
   };
   std::unique_ptr<Outgoing> send(int peer, LetterHead head, const void* data);
   bool test(Outgoing& outgoing);
-  // Keeps a message that nobody waits for, and `memory`, until it has left.
+  // Keeps an abandoned message, and `memory`, until it is sent.
   void adopt(std::unique_ptr<Outgoing> outgoing,
              std::shared_ptr<void> memory = nullptr);
 
   std::shared_ptr<Receipt> receive(const LetterHead& wanted, void* data);
-  // True when the contents are there. MismatchError when they are not what
-  // was asked for.
+  // Returns true if the contents have arrived. Throws MismatchError if type or
+  // count do not match.
   bool test(Receipt& receipt);
-  // Abandons a receive. Contents in flight are still received if their `memory`
-  // is given, which is kept until then.
+  // Abandons a receive. Contents in transit are still received if `memory`, the
+  // owner of the buffer, is given; it is kept until then.
   void forget(const std::shared_ptr<Receipt>& receipt,
               std::shared_ptr<void> memory = nullptr) noexcept;
 
-  // For a receipt that waits for a peer whose program has ended: whether
-  // nothing can come any more. The peer is asked for its last letter, which
-  // comes after all that it has sent.
+  // For a receipt that waits for a peer whose program has ended: returns
+  // whether no matching message can arrive any more. Requests a final letter
+  // from the peer, which arrives after all its other letters.
   bool can_never_arrive(const Receipt& receipt, int peer);
 
-  // Takes in letters for those who wait. To be called while this rank waits
-  // for anything else: a large message does not leave before its receiver has
-  // seen the letter.
+  // Receives letters and makes progress on messages. Call it while this rank
+  // waits for anything else: a large message is not transmitted before its
+  // receiver has read the letter.
   void progress();
-  // Whether a message of this rank is under way or waited for.
+  // Whether this rank has a message in transit or a pending receive.
   bool is_busy() const { return token_.use_count() > 1; }
-  // Before the transport ends in an orderly way, and after it has: messages
-  // that are still under way will not arrive, and their memory is freed.
+  // Call end() before an orderly end of the transport, and free_orphans() after
+  // it: messages still in transit will not arrive, and their memory is freed.
   void end() noexcept;
   void free_orphans() noexcept;
 
-  // Letters that no receive has asked for yet.
+  // Number of letters that no receive has matched yet.
   std::size_t unclaimed_count();
 
  private:
@@ -111,8 +112,8 @@ class Mailroom {
     int peer;
     std::vector<std::byte> contents;
   };
-  // A message that nobody waits for: the requests still under way, and what
-  // must live as long.
+  // An abandoned message: the requests in progress, and the memory that must
+  // live as long.
   struct Orphan {
     std::vector<Request> requests;
     std::shared_ptr<void> memory;
@@ -122,12 +123,12 @@ class Mailroom {
   struct Waste {
     int peer;
     Tag tag;
-    std::size_t left;  // bytes not asked for yet
+    std::size_t left;  // bytes not requested yet
     std::vector<std::byte> part;
     Request request;
     std::shared_ptr<void> token;
   };
-  void fetch();  // takes letters that have come in
+  void fetch();  // receives the letters that have arrived
   void deliver(const Letter& letter, Receipt& receipt);
   void send_note(int peer, std::uint32_t note);
   void take_note(const Letter& letter);
@@ -139,17 +140,17 @@ class Mailroom {
   std::mutex mutex_;
   Transport& transport_;
   std::uint32_t next_enclosure_ = 1;
-  // Messages hold it until they have ended.
+  // Held by every message until it is complete; see is_busy().
   std::shared_ptr<void> token_ = std::make_shared<char>();
-  std::set<std::uint32_t> groups_;         // that this rank is in
-  std::uint32_t next_serial_ = 0;          // above all that it has been in
-  std::multiset<std::uint32_t> future_{};  // lowest numbers of those to come
+  std::set<std::uint32_t> groups_;         // groups that this rank is in
+  std::uint32_t next_serial_ = 0;          // above all serials used so far
+  std::multiset<std::uint32_t> future_{};  // lowest serials of future groups
   std::list<Orphan> orphans_;
   std::list<Waste> wastes_;
   std::list<Letter> unclaimed_;
   std::list<std::shared_ptr<Receipt>> waiting_;
-  std::set<int> asked_;  // for their last letter
-  std::set<int> ended_;  // whose last letter has come
+  std::set<int> asked_;  // peers whose final letter was requested
+  std::set<int> ended_;  // peers whose final letter has arrived
 };
 
 }  // namespace sheaf::comm

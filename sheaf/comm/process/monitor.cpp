@@ -38,7 +38,7 @@ struct MonitorHello {
   std::int32_t rank;
 };
 
-// Clocks of hosts differ: ages travel, not times.
+// The times in the record are ages, since the clocks of hosts differ.
 struct Status {
   std::int32_t rank;
   FlightRecord record;
@@ -97,7 +97,7 @@ int connect_within(std::uint32_t address, std::uint16_t port,
 void add_addresses_of_host(MonitorAddress& address) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return;
-  // Loopback last: it serves hosts that are only pretended.
+  // Loopback comes last: it is used only by simulated hosts (SHEAF_HOSTS).
   for (const bool loopback : {false, true})
     for (const ifaddrs* it = list; it; it = it->ifa_next) {
       if (!it->ifa_addr || it->ifa_addr->sa_family != AF_INET) continue;
@@ -143,7 +143,9 @@ Monitor::Monitor(HostMemory& memory, const Layout& world,
 
 Monitor::~Monitor() {
   stop();
-  forward_alarms();  // why it ends says more to others than that it does
+  // The cause of a failure is more useful to other hosts than a closed
+  // connection.
+  forward_alarms();
   for (const Peer& peer : peers_)
     if (peer.fd >= 0) close(peer.fd);
 }
@@ -165,7 +167,7 @@ void Monitor::accept_peers(const MonitorAddress& address, int listening_fd) {
   if (peers_.size() < expected)
     throw CommError(concat("rank 0: only ", peers_.size(), " of ", expected,
                            " other hosts connected to the monitor; check that "
-                           "hosts reach each other by TCP"));
+                           "the hosts can reach each other by TCP"));
 }
 
 void Monitor::connect_to_hub(const MonitorAddress& address) {
@@ -192,7 +194,7 @@ void Monitor::run() {
   while (!is_stopping_) {
     entries.clear();
     for (const Peer& peer : peers_)
-      entries.push_back({peer.fd, POLLIN, 0});  // negative ones are ignored
+      entries.push_back({peer.fd, POLLIN, 0});  // poll() ignores negative fds
     poll(entries.data(), entries.size(), static_cast<int>(kPollSlice.count()));
     for (std::size_t i = 0; i < peers_.size(); ++i)
       if (entries[i].revents && peers_[i].fd >= 0) read_from(peers_[i]);
@@ -213,8 +215,8 @@ void Monitor::watch_local_ranks() {
   watch_local_ends();
 }
 
-// Ranks usually end together, which need not be reported: only an end that is
-// seen twice is.
+// Ranks usually end together, which need not be reported. Only an end that is
+// still seen in a second round is reported.
 void Monitor::watch_local_ends() {
   for (std::size_t local = 0; local < ends_.size(); ++local) {
     const RankEnd& end = memory_.header(static_cast<int>(local)).end;

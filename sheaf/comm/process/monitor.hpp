@@ -1,9 +1,9 @@
 #pragma once
-// The watch over other hosts: the first rank of every host holds a TCP
-// connection to rank 0. A connection that closes without a good-bye is a
-// death; the kernel closes it within milliseconds when a process is killed.
-// Alarms, ends of programs that others may still wait for, and status requests
-// travel over the same connections.
+// Monitors other hosts: the first rank of every host holds a TCP connection to
+// rank 0. A connection that closes without a good-bye is treated as a death;
+// the kernel closes it within milliseconds when a process is killed. The same
+// connections carry alarms, ends of programs that others may still wait for,
+// and status requests.
 
 #include <atomic>
 #include <chrono>
@@ -19,28 +19,29 @@
 
 namespace sheaf::comm {
 
-// Where rank 0 listens; travels to the other first ranks.
+// The address at which rank 0 listens; sent to the first ranks of other hosts.
 struct MonitorAddress {
   static constexpr std::size_t kMaxAddresses = 16;
-  std::uint64_t token = 0;  // keeps strangers out
+  std::uint64_t token = 0;  // rejects connections of other programs
   std::uint32_t count = 0;
-  std::uint32_t addresses[kMaxAddresses] = {};  // IPv4, network order
+  std::uint32_t addresses[kMaxAddresses] = {};  // IPv4, network byte order
   std::uint16_t port = 0;
 };
 
-// A listening socket on every interface, and its address.
+// Opens a listening socket on all interfaces and sets its address.
 int listen_for_peers(MonitorAddress& address);
 
 class Monitor {
  public:
-  // Rank 0 passes its listening socket, others -1.
+  // Rank 0 passes its listening socket, whose ownership is taken; others pass
+  // -1. Throws CommError if the hosts cannot connect.
   Monitor(HostMemory& memory, const Layout& world,
           const MonitorAddress& address, int listening_fd);
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
-  // Says good-bye to all and stops the thread.
+  // Stops the thread and sends good-bye to all hosts.
   void leave();
 
  private:
@@ -75,7 +76,7 @@ class Monitor {
   std::vector<Peer> peers_;
   std::uint32_t alarms_sent_ = 0;
   std::uint32_t refreshes_sent_ = 0;
-  // How far the others know of the end of each rank of this host.
+  // Whether the end of each rank of this host was seen, and sent to the others.
   enum class EndNews { kNone, kSeen, kSent };
   std::vector<EndNews> ends_;
   std::chrono::steady_clock::time_point last_watch_{};

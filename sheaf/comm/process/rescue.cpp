@@ -8,7 +8,7 @@ namespace sheaf::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod(100);
-// A call that is only slow, on a crowded machine, has this long.
+// Number of periods granted to a call that may just be slow, on a busy machine.
 constexpr int kMostRounds = 4;
 
 }  // namespace
@@ -58,8 +58,8 @@ std::string Rescue::death() const {
   return "";
 }
 
-// A blocking call of the library is a part of the collective that this rank is
-// in, or stands alone; other calls return by themselves.
+// A blocking call of the library is either part of the collective that this
+// rank is in or a plain library call (kPlainCalls). Other calls always return.
 std::string Rescue::missing_end() const {
   const auto latest = runtime_.latest(runtime_.rank());
   const bool is_in_collective =

@@ -1,7 +1,6 @@
 #pragma once
-// Gets a rank out of a call of the transport's library that does not return
-// after another rank has died or ended. Everything else that waits looks after
-// that itself.
+// Interrupts a call of the transport's library that does not return after
+// another rank has died or ended. All other waits detect this themselves.
 
 #include <condition_variable>
 #include <cstdint>
@@ -24,15 +23,15 @@ class Rescue {
  private:
   void run();
   void look();
-  // "rank 2 has died", or nothing.
+  // "rank 2 has died", or "".
   std::string death() const;
-  // The same of a rank that has ended and that the call waits for.
+  // Same, for a rank that has ended while the call waits for it.
   std::string missing_end() const;
 
   Breakable& library_;
   Runtime& runtime_;
   std::uint64_t stuck_call_ = 0;
-  int rounds_ = 0;  // that it has been stuck while a reason was known
+  int rounds_ = 0;  // periods in which it was stuck for a known reason
   std::mutex mutex_;
   std::condition_variable stop_;
   bool is_stopping_ = false;

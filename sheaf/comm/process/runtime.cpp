@@ -19,14 +19,14 @@
 namespace sheaf::comm {
 namespace {
 
-// What every rank tells the others at the start.
+// Information that every rank sends to the others at startup.
 struct Card {
   char host[128] = {};  // name and boot id: two machines may share a name
   HeapName heap{};
   MonitorAddress monitor;
 };
 
-// SHEAF_HOSTS=N lets the ranks of one machine act as N hosts, for tests.
+// SHEAF_HOSTS=N makes the ranks of one machine act as N hosts, for tests.
 std::string pretended_host(int rank, int size) {
   const char* hosts = std::getenv("SHEAF_HOSTS");
   if (!hosts) return "";
@@ -36,8 +36,9 @@ std::string pretended_host(int rank, int size) {
   return concat("#", rank * count / size);
 }
 
-// Address space only, so that generosity costs nothing: each rank maps all
-// heaps of its host, which stay within a terabyte unless memory asks for more.
+// Only address space is reserved, so a large heap costs nothing. Each rank maps
+// all heaps of its host; together they stay within 1 TiB, unless the host has
+// more than half of that as physical memory.
 std::size_t heap_bytes(std::size_t wanted, int ranks) {
   if (wanted) return wanted;
   if (const char* text = std::getenv("SHEAF_ARENA_BYTES"))
@@ -136,7 +137,7 @@ void Runtime::refresh_remote() const {
   std::vector<std::uint64_t> before;
   for (int rank = 0; rank < size(); ++rank) before.push_back(news_of(rank));
   memory_->header(0).refreshes_wanted.fetch_add(1);
-  // A rank that has done nothing yet has nothing to say.
+  // A rank that has not started any operation does not answer.
   const auto has_news = [&](int rank) {
     return layout_.is_local(rank) ||
            news_of(rank) > before[static_cast<std::size_t>(rank)];

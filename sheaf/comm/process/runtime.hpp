@@ -1,6 +1,6 @@
 #pragma once
-// Everything that a process has once: its transport, the shared memory of its
-// host, the watch over other hosts. Groups stand on it.
+// The per-process state that all groups use: the transport, the shared memory
+// of the host, and the monitor of other hosts.
 
 #include <atomic>
 #include <bitset>
@@ -29,13 +29,14 @@ using GroupIds = std::bitset<kMaxGroups>;
 
 struct RuntimeOptions {
   topo::Options options;
-  std::optional<std::string> host{};  // instead of this host's name: for tests
+  std::optional<std::string> host{};  // overrides the host name, for tests
   std::size_t arena_bytes = 0;        // address space of a rank's heap; 0: auto
 };
 
 class Runtime {
  public:
-  // Every rank of the transport constructs one at the same time.
+  // Collective: every rank of the transport must construct one at the same
+  // time.
   Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options);
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -49,38 +50,39 @@ class Runtime {
   const topo::Machine& machine() const { return machine_; }
   bool is_oversubscribed() const { return is_oversubscribed_; }
   bool has_guard() const { return has_guard_; }
-  // For measuring what it costs. All ranks switch between the same two calls,
-  // and none of their groups is in a call meanwhile.
+  // For measuring the cost of the guard. All ranks must switch between the same
+  // two calls, while none of their groups is in a call.
   void set_guard(bool on) { has_guard_ = on; }
   std::chrono::milliseconds timeout() const { return timeout_; }
 
   Transport& transport() { return *transport_; }
   HostMemory& memory() { return *memory_; }
-  // For those whose blocks may outlive all groups.
+  // For owners of blocks that may outlive all groups.
   const std::shared_ptr<HostMemory>& shared_memory() const { return memory_; }
   Mailroom& mailroom() { return *mailroom_; }
 
-  // The newest operation of a rank of the world, as far as it is known here.
+  // The latest known operation of a rank of the world.
   std::optional<FlightRecord> latest(int rank) const;
   // The calls and the end of a rank of the world. Ends on other hosts are known
   // with a short delay.
   const RankEnd& end_of(int rank) const;
   RankEnd& my_end() { return memory_->header(layout_.local).end; }
-  // Asks the other hosts where their ranks are; waits a moment for answers.
+  // Requests the latest operations from other hosts; waits up to 0.3 s for the
+  // answers.
   void refresh_remote() const;
 
-  // Tells all ranks, of this host and of others.
+  // Notifies all ranks, on this host and on others.
   void raise(AlarmKind kind, int rank, int group, const std::string& text);
-  // After a failure the end is not orderly: nothing waits for peers.
+  // After a failure, finalize() does not wait for peers.
   void mark_failed() { has_failed_ = true; }
   bool has_failed() const { return has_failed_; }
 
-  // Whether the groups of this world shall use NCCL for what is on GPUs; a
-  // higher layer does.
+  // Whether the groups of this world use NCCL for data on GPUs. Implemented by
+  // a higher layer.
   bool uses_nccl() const { return uses_nccl_; }
   void set_nccl(bool is_on) { uses_nccl_ = is_on; }
 
-  // Collectives that are under way on any thread.
+  // Number of collectives in progress on any thread.
   int calls() const { return calls_.load(); }
   void add_calls(int change) { calls_.fetch_add(change); }
 
@@ -88,14 +90,15 @@ class Runtime {
   void take_id(int id);
   void release_id(int id);
 
-  // An orderly end, called by the last rank function that uses the runtime.
+  // Ends the communication; orderly unless mark_failed() was called. No other
+  // function may use the runtime's transport afterwards.
   void finalize();
   bool is_finalized() const { return is_finalized_; }
 
  private:
   void exchange_cards(const std::optional<std::string>& host,
                       std::size_t arena_bytes);
-  // How often another host has told of this rank.
+  // Number of status reports received from another host about this rank.
   std::uint64_t news_of(int rank) const;
 
   std::unique_ptr<Transport> transport_;
@@ -105,8 +108,8 @@ class Runtime {
   Layout layout_;
   std::vector<std::string> host_names_;
   std::unique_ptr<Mailroom> mailroom_;
-  std::unique_ptr<Monitor> monitor_;  // with several hosts, on first ranks
-  std::unique_ptr<Rescue> rescue_;    // where the transport's library can hang
+  std::unique_ptr<Monitor> monitor_;  // with several hosts, on first ranks only
+  std::unique_ptr<Rescue> rescue_;    // if the transport's library can hang
   std::chrono::milliseconds timeout_{kDefaultTimeout};
   bool is_oversubscribed_ = false;
   bool has_guard_ = true;

@@ -18,7 +18,7 @@ double bytes_per_call(const ReportLine& line) {
   return static_cast<double>(line.bytes) / static_cast<double>(line.calls);
 }
 
-// Time in the calls of all kinds, by rank.
+// Total time in the calls, by rank.
 std::vector<std::int64_t> elapsed_by_rank(const Report& report) {
   std::vector<std::int64_t> elapsed;
   for (const ReportLine& line : report.lines) {

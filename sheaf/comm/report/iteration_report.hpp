@@ -1,5 +1,5 @@
 #pragma once
-// What -dump_iter says: the numbers of all ranks put together, as a table for
+// The report of -dump_iter: the combined numbers of all ranks, as a table for
 // people and as a line of JSON.
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace sheaf::comm {
 
-// Sums over the calls of one kind, on one rank. Plain: ranks tell each other.
+// Sums over the calls with one algorithm, on one rank. Trivially copyable,
+// since ranks exchange it as bytes.
 struct LineTimes {
   std::int64_t elapsed_ns = 0;
   std::int64_t waited_ns = 0;
@@ -21,9 +22,9 @@ struct LineTimes {
 struct ReportLine {
   std::string algorithm;  // text_of(Choice)
   std::uint64_t calls = 0;
-  std::uint64_t bytes = 0;  // all calls together
+  std::uint64_t bytes = 0;  // sum over all calls
   std::vector<ChosenTier> tiers;
-  std::vector<LineTimes> ranks;  // of every rank
+  std::vector<LineTimes> ranks;  // by rank
 };
 
 struct Report {
@@ -35,19 +36,19 @@ struct Report {
   double bound_us_per_byte = 0;
   std::vector<ReportLine> lines;
 
-  // All ranks leave a call at about the same time, so who spent the least
-  // time in the calls came last.
+  // The rank that arrived last on average. All ranks leave a call at about the
+  // same time, so this is the rank that spent the least time in the calls.
   int slowest_rank() const;
-  // How long after the first it came, on average.
+  // Mean delay of the slowest rank after the first rank.
   double late_us() const;
 };
 
-// Mean times of one call, in microseconds, and the larger of the ranks' where
-// they differ. `total` is the last rank's, who did not wait.
+// Mean times of one call, in microseconds. total_us() is the time of the rank
+// that arrived last and did not wait; tier_us() is the maximum over the ranks.
 double total_us(const ReportLine& line);
 double tier_us(const ReportLine& line, const ChosenTier& tier);
 
 std::string table_of(const Report& report);
-std::string json_of(const Report& report);  // one line, without its end
+std::string json_of(const Report& report);  // one line, without a newline
 
 }  // namespace sheaf::comm

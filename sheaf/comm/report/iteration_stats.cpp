@@ -17,16 +17,16 @@
 namespace sheaf::comm {
 namespace {
 
-// Kinds of calls that a report tells apart; the rest is one more.
+// Maximum number of algorithms listed in a report; all others share one line.
 constexpr std::size_t kMaxLines = 32;
-constexpr int kRowsPerGroup = 8;  // of the trace: the calls, then the tiers
+constexpr int kRowsPerGroup = 8;  // trace rows: the calls, then the tiers
 
 std::filesystem::path in_dump_folder(const std::string& name) {
   const char* folder = std::getenv("SHEAF_DUMP_DIR");
   return std::filesystem::path(folder ? folder : ".") / name;
 }
 
-// The trace of a rank is one file, whatever the number of its groups.
+// Each rank has one trace file, shared by all its groups.
 std::shared_ptr<TraceWriter> trace_of(int rank) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<TraceWriter>> open;
@@ -38,7 +38,7 @@ std::shared_ptr<TraceWriter> trace_of(int rank) {
   try {
     writer = std::make_shared<TraceWriter>(path, TraceOptions{.rank = rank});
   } catch (const IoError& error) {
-    log_warn("no trace of the collectives: {}", error.what());
+    log_warn("cannot trace the collectives: {}", error.what());
   }
   known = writer;
   return writer;
@@ -66,7 +66,7 @@ IterationStats::IterationStats(GroupCore& group)
       dbg_level_(group.runtime().options().dbg_level),
       is_on_(dump_iter_ > 0 || dbg_level_ > 0) {
   if (dbg_level_ == 0) return;
-  // Whoever asks for messages wants to see them.
+  // A debug level implies that its messages are shown.
   if (log_level() > LogLevel::kInfo) set_log_level(LogLevel::kInfo);
   if (group.rank() == 0)
     log_info("group {}: {} ranks on {} hosts, {}", group.id(), group.size(),
@@ -124,7 +124,7 @@ void IterationStats::debug(const std::string& text, DType dtype,
         to_us(times.elapsed_ns()), to_us(times.waited_ns));
   const int size_class = std::bit_width(bytes);
   if (group_.rank() == 0 && seen_.emplace(size_class, text).second)
-    log_info("group {}: all-reduces of about {} take {}", group_.id(),
+    log_info("group {}: all-reduces of about {} use {}", group_.id(),
              format_bytes(bytes), text);
 }
 
@@ -163,7 +163,7 @@ void IterationStats::trace(const Line& line, std::size_t bytes,
   ++traced_;
 }
 
-// The whole file is written anew, so the pauses grow with its size.
+// Each flush rewrites the whole file, so flushes become rarer as it grows.
 void IterationStats::flush_trace() {
   if (!trace_ || traced_ < 2 * flushed_) return;
   try {

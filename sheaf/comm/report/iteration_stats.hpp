@@ -1,6 +1,7 @@
 #pragma once
-// -dump_iter and -dbg_level: how long the all-reduces of a group took, tier by
-// tier, and who was late. docs/ddl.md describes what is printed and written.
+// Options -dump_iter and -dbg_level: times of the all-reduces of a group, tier
+// by tier, and which rank was late. See docs/reference/ddl_files.md for the
+// output.
 
 #include <cstdint>
 #include <map>
@@ -15,11 +16,11 @@
 
 namespace sheaf::comm {
 
-// One call, as this rank saw it.
+// Times of one call on this rank.
 struct CallTimes {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::int64_t waited_ns = 0;  // for the other ranks of the host to come
+  std::int64_t waited_ns = 0;  // for the other ranks of the host to arrive
   PipelineTimes pipeline;
 
   std::int64_t elapsed_ns() const { return end_ns - start_ns; }
@@ -35,17 +36,17 @@ class IterationStats : public GroupAttachment {
     return group.attachments().get<IterationStats>(group);
   }
 
-  // All-reduces of the group so far: what is called an iteration.
+  // Number of all-reduces of the group so far. Each counts as an iteration.
   std::uint64_t calls() const { return calls_; }
   void count_call() { ++calls_; }
-  // The last one's number among all operations of the group.
+  // Sequence number of the last all-reduce among all operations of the group.
   std::uint32_t sequence() const { return sequence_; }
   void set_sequence(std::uint32_t sequence) { sequence_ = sequence; }
 
-  // Whether note() wants to be called, with times.
+  // Whether note() must be called after each all-reduce.
   bool is_on() const { return is_on_; }
-  // The end of a call, within the group's job. Every `dump_iter` calls the
-  // ranks tell each other their times.
+  // Records a completed call, from within the group's job. Every `dump_iter`
+  // calls the ranks exchange their times, and rank 0 writes the report.
   void note(const Choice& choice, DType dtype, std::size_t bytes,
             const CallTimes& times);
 

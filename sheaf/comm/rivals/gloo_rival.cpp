@@ -1,5 +1,5 @@
-// Gloo's collectives of the newer kind, which take their buffers with the
-// call, over TCP. Reductions use Gloo's own loops.
+// Gloo's collectives with the newer API, which takes the buffers with the call,
+// over TCP. Reductions use Gloo's own loops.
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -206,7 +206,7 @@ class GlooBaseline final : public BaselineLibrary {
 
 void check_gloo_baseline(const BaselineCall& call) {
   SHEAF_CHECK(call.operation != Operation::kReduceScatter,
-              "Gloo has no reduce-scatter; leave out --versus gloo");
+              "Gloo has no reduce-scatter; omit --versus gloo");
   SHEAF_CHECK(call.dtype != DType::kBF16 && call.dtype != DType::kI16 &&
                   call.dtype != DType::kBool,
               "Gloo has no element type ", name_of(call.dtype),

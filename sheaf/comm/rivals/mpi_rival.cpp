@@ -14,7 +14,7 @@ void check(int code) {
     throw CommError(concat("MPI failed: ", mpi_error_text(code)));
 }
 
-// A call with everything that MPI wants to know.
+// A call with all arguments of the MPI function.
 struct Prepared {
   BaselineCall call;
   MPI_Datatype type;
@@ -25,7 +25,7 @@ struct Prepared {
   MPI_Comm comm;
 
   bool is_root() const { return rank == call.root; }
-  // MPI wants the word, not the same address twice.
+  // MPI requires MPI_IN_PLACE instead of the same address twice.
   const void* in(const void* input) const {
     return call.in_place ? MPI_IN_PLACE : input;
   }
@@ -35,7 +35,7 @@ struct Prepared {
 };
 
 int reduce_scatter(const Prepared& p, const void* input, void* output) {
-  // In place MPI leaves the result at the start of the buffer.
+  // In place, MPI stores the result at the start of the buffer.
   void* result = p.call.in_place ? const_cast<void*>(input) : output;
   return MPI_Reduce_scatter_block(p.in(input), result, p.count, p.type, p.op,
                                   p.comm);
@@ -83,8 +83,8 @@ int run(const Prepared& p, const void* input, void* output) {
   }
 }
 
-// Its communicator is left to MPI_Finalize: to free it, all ranks must come,
-// and after a failure they may not.
+// The communicator is freed by MPI_Finalize: freeing it is collective, and
+// after a failure not all ranks may take part.
 class MpiBaseline final : public BaselineLibrary {
  public:
   MpiBaseline() {
@@ -129,7 +129,7 @@ void check_mpi_baseline(const BaselineCall& call) {
   SHEAF_CHECK(call.op != ReduceOp::kAvg,
               "MPI has no reduction avg; compare with --op sum");
   SHEAF_CHECK(call.count <= std::numeric_limits<int>::max(),
-              "MPI counts elements in an int, and ", call.count,
+              "MPI counts elements in an int, but ", call.count,
               " do not fit; choose a smaller -e");
 }
 
@@ -138,7 +138,7 @@ std::unique_ptr<BaselineLibrary> make_mpi_baseline() {
   MPI_Initialized(&is_running);
   SHEAF_CHECK(is_running,
               "there is no MPI to compare with: this process was started "
-              "without its launcher; give -n");
+              "without an MPI launcher; pass -n");
   return std::make_unique<MpiBaseline>();
 }
 

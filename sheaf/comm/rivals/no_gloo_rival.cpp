@@ -5,7 +5,7 @@ namespace sheaf::comm {
 
 void check_gloo_baseline(const BaselineCall&) {
   throw UsageError(
-      "Sheaf was built without Gloo, so there is none to compare with; "
+      "Sheaf was built without Gloo and cannot compare with it; "
       "install it (Debian: libgloo-dev) and configure again");
 }
 

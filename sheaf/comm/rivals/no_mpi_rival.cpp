@@ -5,7 +5,7 @@ namespace sheaf::comm {
 
 void check_mpi_baseline(const BaselineCall&) {
   throw UsageError(
-      "Sheaf was built without MPI, so there is none to compare with; "
+      "Sheaf was built without MPI and cannot compare with it; "
       "configure with -DSHEAF_WITH_MPI=ON");
 }
 

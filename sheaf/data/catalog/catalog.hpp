@@ -1,6 +1,6 @@
 #pragma once
-// The datasets that are known by name: where they are, how to get them,
-// whether they are whole.
+// The catalog of named datasets: where they are, how to get them, and
+// verification of their files.
 
 #include <cstdint>
 #include <memory>
@@ -15,57 +15,62 @@ namespace sheaf::data {
 
 struct CatalogEntry {
   std::string name;
-  std::vector<std::int64_t> shape;  // of an example
+  std::vector<std::int64_t> shape;  // of one example
   std::int64_t classes = 0;
-  std::int64_t train = 0;  // examples
+  std::int64_t train = 0;  // number of examples
   std::int64_t test = 0;
-  std::string system_folder = "";  // where a package puts it
-  std::string how_to_get = "";     // for people who do not have it
+  std::string system_folder = "";  // where a distribution's package installs it
+  std::string how_to_get = "";     // instructions shown if it is missing
 };
 
-// Those that come as files: mnist, fashion-mnist, cifar10, cifar100.
+// The datasets that consist of files: mnist, fashion-mnist, cifar10, cifar100.
 std::span<const CatalogEntry> catalog();
-// UsageError lists the names and the one that may be meant.
+// Throws UsageError, which lists the names and the closest one, if the name is
+// unknown.
 const CatalogEntry& catalog_entry(std::string_view name);
 
-// Where datasets are kept: $SHEAF_DATA, else ~/.cache/sheaf.
+// The root folder of datasets: $SHEAF_DATA, or ~/.cache/sheaf. Throws
+// UsageError if neither SHEAF_DATA nor HOME is set.
 std::string data_root();
 
-// The folder that has all files of the dataset, or "" if none has. Looks in
-// `folder` only where one is given, else in data_root()/name, then in the
-// system's folder.
+// The folder that has all files of the dataset, or "" if there is none. If
+// `folder` is given, searches only there; otherwise in data_root()/name, then
+// in the system folder.
 std::string find_dataset(const std::string& name,
                          const std::string& folder = "");
 
-// The first folder of that search that has some of the files, but not all, and
-// which are missing: "; FOLDER has some of its files and lacks ..."; "" if
-// there is none.
+// Describes the first folder of that search that has some, but not all of the
+// files: "; FOLDER has some of its files and lacks ..."; "" if there is none.
 std::string missing_files_text(const std::string& name,
                                const std::string& folder = "");
 
-// A split, "train" or "test", of a dataset in the catalog; of "synthetic"; of
-// "images", the image folder `folder`/split (bytes, three channels, of one
-// size), whose classes are numbered as the folders in `folder`/train, if there
-// is one; or of "npy", the arrays <split>_data.npy and <split>_target.npy in
-// `folder`. IoError where files are missing, which it names, saying how to get
-// them, or broken. UsageError for images of a class that `folder`/train lacks.
+// Opens the split "train" or "test" of a dataset. `name` is one of:
+//   - a dataset in the catalog;
+//   - "synthetic";
+//   - "images": the image folder `folder`/split, as bytes with three channels
+//     and one size. Classes are numbered by the folders in `folder`/train, if
+//     it exists;
+//   - "npy": the arrays <split>_data.npy and <split>_target.npy in `folder`.
+// Throws IoError if files are missing or corrupt; the message names them and
+// how to get them. Throws UsageError for unknown names and splits, and for
+// images of a class that `folder`/train lacks.
 std::shared_ptr<Dataset> open_dataset(const std::string& name,
                                       const std::string& split,
                                       const std::string& folder = "");
 
-// The names that open_dataset() understands.
+// The names that open_dataset() accepts.
 std::vector<std::string_view> dataset_names();
 
 struct CheckedFile {
   std::string path;
-  std::int64_t bytes = 0;   // unpacked
-  std::uint32_t crc32 = 0;  // of the unpacked bytes
+  std::int64_t bytes = 0;   // uncompressed size
+  std::uint32_t crc32 = 0;  // of the uncompressed bytes
 };
 
-// Reads all files of a dataset in the catalog and gives them. IoError unless
-// sizes, magic numbers, counts, labels and checksums are those of the dataset
-// as it was published (for CIFAR, whose checksums are not known here: unless
-// every class has its number of examples).
+// Reads and returns all files of a dataset in the catalog. Throws IoError
+// unless sizes, magic numbers, counts, labels and checksums are those of the
+// published dataset. For CIFAR, whose checksums are not in the catalog, checks
+// the number of examples of each class instead.
 std::vector<CheckedFile> check_dataset(const std::string& name,
                                        const std::string& folder);
 

@@ -31,7 +31,7 @@ std::vector<KnownFile> known_files(const std::string& name,
                                    const std::string& split) {
   const bool is_train = split == "train";
   SHEAF_CHECK(is_train || split == "test", name, " has no split '", split,
-              "'; it has train and test");
+              "'; allowed: train, test");
   if (name == "mnist")
     return idx_files(is_train, {0xe9f4d8b3, 0xe0cb4ad2},
                      {0x91373bdf, 0x4ab9eff9});

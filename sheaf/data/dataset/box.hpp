@@ -1,6 +1,6 @@
 #pragma once
-// Parts of images: boxes of an example's axes from the second on, which for
-// images are rows and columns.
+// Boxes: parts of an example along all axes but the first (the channels). For
+// images these axes are rows and columns.
 
 #include <array>
 #include <cstdint>
@@ -11,44 +11,46 @@
 namespace sheaf::data {
 
 using Sizes = std::vector<std::int64_t>;
-using Corner = std::array<std::int64_t, 3>;  // 0 on axes that are not there
+using Corner = std::array<std::int64_t, 3>;  // 0 on unused axes
 
 struct Box {
   Corner begin{};
-  Sizes size;  // may leave out axes at the end, which then are whole
+  Sizes size;  // trailing axes may be omitted; the box has them whole
 };
 
-// This rank's part of an image of these sizes.
+// Maps the sizes of an image to this rank's part of it.
 using TileOf = std::function<Box(const Sizes& image)>;
 
-// A box of the same size in each of some examples. It may lie beyond the
-// image's borders, in part or wholly.
+// One box in each of several examples, all of the same size. A box may be
+// partly or entirely outside of the image.
 struct Boxes {
-  Sizes size;                 // of all the image's axes
+  Sizes size;                 // for all axes of the image
   std::vector<Corner> begin;  // by example
 };
 
-// A box that has all axes of the image.
+// Adds the omitted axes to the box. Throws UsageError if it has more axes than
+// the image.
 Box with_all_axes(Box box, const Sizes& image);
 
-// An example of that shape, dense in memory, and boxes of one size in it.
+// Iterates over the elements of boxes of one size in contiguous examples of one
+// shape.
 class BoxWalk {
  public:
-  // `shape` is of all the example's axes, `size` of those from the second on.
+  // `shape` has all axes of an example, `size` all but the first.
   BoxWalk(Sizes shape, const Sizes& size);
 
   std::int64_t box_elements() const { return box_elements_; }
   const Sizes& box_shape() const { return size_; }
 
-  // Calls body(first element in the example, first in the box, how many) for
-  // all runs of elements that box and image have in common.
+  // Calls body(offset in the example, offset in the box, count) for each
+  // contiguous run of elements that is in both box and image.
   template <class Body>
   void for_each_run(const Corner& begin, const Body& body) const;
 
  private:
   struct Axis {
-    std::int64_t begin, end;  // in the box, of what lies in the image
-    std::int64_t shift;       // from there to the image
+    std::int64_t begin, end;  // the part inside of the image, in the box
+    std::int64_t shift;       // from box to image coordinates
   };
   Axis axis(std::size_t index, const Corner& begin) const;
   template <class Body>

@@ -9,8 +9,8 @@
 namespace sheaf::data {
 namespace {
 
-// Row by row on this thread alone: workers would otherwise fight over
-// libtorch's own threads.
+// Copies rows on this thread only: otherwise loader workers would compete for
+// libtorch's threads.
 at::Tensor take_rows(const at::Tensor& from,
                      std::span<const std::int64_t> indices) {
   std::vector<std::int64_t> shape = from.sizes().vec();
@@ -40,13 +40,13 @@ std::int64_t checked_classes(const at::Tensor& target, std::int64_t classes) {
   const auto smallest = target.min().item<std::int64_t>();
   const auto largest = target.max().item<std::int64_t>();
   SHEAF_CHECK(smallest >= 0 && (classes == 0 || largest < classes),
-              "targets go from ", smallest, " to ", largest,
-              "; classes are counted from 0",
+              "targets range from ", smallest, " to ", largest,
+              "; classes are numbered from 0",
               classes ? concat(" to ", classes - 1) : std::string());
   return classes ? classes : largest + 1;
 }
 
-// With the elements of each row dense.
+// The tensor on the CPU, with contiguous rows.
 at::Tensor on_this_host(at::Tensor tensor) {
   tensor = tensor.to(at::kCPU);
   const bool is_dense =
@@ -55,13 +55,14 @@ at::Tensor on_this_host(at::Tensor tensor) {
 }
 
 std::int64_t check_parts(const std::vector<at::Tensor>& parts) {
-  SHEAF_CHECK(!parts.empty(), "a dataset needs data, there is none");
+  SHEAF_CHECK(!parts.empty(), "a dataset needs at least one data tensor");
   std::int64_t rows = 0;
   for (const at::Tensor& part : parts) {
     SHEAF_CHECK(part.defined() && part.dim() >= 1 &&
                     part.scalar_type() == parts[0].scalar_type() &&
                     part.sizes().slice(1) == parts[0].sizes().slice(1),
-                "the parts of a dataset must have rows of one shape and type");
+                "the parts of a dataset must have rows of the same shape and "
+                "type");
     rows += part.size(0);
   }
   return rows;
@@ -72,8 +73,8 @@ std::int64_t check_parts(const std::vector<at::Tensor>& parts) {
 void Dataset::check_indices(std::span<const std::int64_t> indices) const {
   for (const std::int64_t index : indices)
     SHEAF_CHECK(index >= 0 && index < size(), "example ", index,
-                " was asked for; the dataset has ", size(),
-                " examples, counted from 0");
+                " is out of range; the dataset has ", size(),
+                " examples, numbered from 0");
 }
 
 Batch Dataset::get_boxes(std::span<const std::int64_t> indices,
@@ -83,14 +84,14 @@ Batch Dataset::get_boxes(std::span<const std::int64_t> indices,
   std::vector<std::int64_t> own(indices.size());
   for (std::size_t i = 0; i < own.size(); ++i)
     own[i] = static_cast<std::int64_t>(i);
-  // Not by its indices: rows are in their order already.
+  // Indexed by position: the rows are already in the order of `indices`.
   const TensorDataset rows(batch.data, at::zeros({batch.size()}));
   batch.data = rows.get_boxes(own, boxes, random).data;
   return batch;
 }
 
 std::string Dataset::reads_whole_for() const {
-  return "the dataset gives whole images";
+  return "the dataset provides whole images only";
 }
 
 TensorDataset::TensorDataset(at::Tensor data, at::Tensor target,
@@ -106,8 +107,7 @@ TensorDataset::TensorDataset(std::vector<at::Tensor> parts, at::Tensor target,
   const std::int64_t rows = check_parts(parts);
   SHEAF_CHECK(target.defined() && target.dim() >= 1 && target.size(0) == rows,
               "a dataset needs as many targets as examples; data is ",
-              parts[0].sizes(), parts.size() > 1 ? " and so on" : "",
-              ", target is ",
+              parts[0].sizes(), parts.size() > 1 ? ", ..." : "", ", target is ",
               target.defined() ? target.sizes() : at::IntArrayRef());
   if (are_classes(target)) target = target.to(at::kLong);
   for (at::Tensor& part : parts) {

@@ -26,7 +26,7 @@ bool is_for_memory(const c10::Error& error) {
 
 void with_memory(double bytes, const std::function<std::string()>& text,
                  const std::function<void()>& body) {
-  // Not left to the allocation: systems promise more than they have.
+  // Checked before the allocation, since systems overcommit memory.
   SHEAF_CHECK(bytes <= host_bytes(), text());
   try {
     return body();

@@ -1,13 +1,13 @@
 #pragma once
-// Settings that ask for more memory than there is.
+// Reports settings that need more memory than the host has.
 
 #include <functional>
 #include <string>
 
 namespace sheaf::data {
 
-// Runs body(), which allocates about `bytes`. UsageError with text() if that is
-// more than the host's memory, or if an allocation in body() fails.
+// Runs body(), which allocates about `bytes`. Throws UsageError with text() if
+// that exceeds the host's memory or an allocation in body() fails.
 void with_memory(double bytes, const std::function<std::string()>& text,
                  const std::function<void()>& body);
 

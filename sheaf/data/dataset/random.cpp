@@ -1,6 +1,6 @@
-// The numbers are those of SplitMix64 (Steele, Lea, Flood, "Fast splittable
-// pseudorandom number generators", 2014): a counter that walks in odd steps,
-// scrambled. The key is the place where the counter starts.
+// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+// generators", 2014): a counter with an odd increment, hashed. The key is the
+// start value of the counter.
 #include "sheaf/data/dataset/random.hpp"
 
 #include <bit>
@@ -24,7 +24,8 @@ Random::Random(std::uint64_t seed) : key_(scramble(seed + kStep)) {}
 
 Random Random::derive(std::uint64_t key) const {
   Random result;
-  // Scrambled between the two, so that (1, 2) and (2, 1) differ.
+  // Each is hashed differently before the sum, so that (1, 2) and (2, 1)
+  // differ.
   result.key_ = scramble(scramble(key_ + kStep) + scramble(key + 2 * kStep));
   return result;
 }
@@ -32,9 +33,8 @@ Random Random::derive(std::uint64_t key) const {
 std::uint64_t Random::next() { return scramble(key_ + ++count_ * kStep); }
 
 std::uint64_t Random::below(std::uint64_t limit) {
-  SHEAF_CHECK(limit > 0, "a random number below 0 was asked for");
-  // Numbers that are too large are thrown away: a remainder would prefer the
-  // small ones.
+  SHEAF_CHECK(limit > 0, "Random::below() needs a limit of at least 1");
+  // Rejection sampling: a remainder would be biased to small numbers.
   const std::uint64_t mask =
       limit == 1 ? 0 : ~std::uint64_t{0} >> std::countl_zero(limit - 1);
   std::uint64_t number = next() & mask;

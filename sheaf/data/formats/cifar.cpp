@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::int64_t kImageBytes = 3 * 32 * 32;
 
-// A record: its labels, a byte each, then the image.
+// The layout of a record: labels of one byte each, then the image.
 struct Layout {
-  std::vector<std::int64_t> label_classes;  // of each label byte
-  std::int64_t target = 0;                  // which label is the target
+  std::vector<std::int64_t> label_classes;  // number of classes per label
+  std::int64_t target = 0;                  // index of the target label
 
   std::int64_t labels() const {
     return static_cast<std::int64_t>(label_classes.size());
@@ -55,7 +55,7 @@ void check_labels(const FileContent& file, const Layout& layout) {
           layout.label_classes[static_cast<std::size_t>(i)];
       const std::uint8_t label = file.data()[at + i];
       if (label >= classes)
-        file.fail(at + i, concat("label ", int{label}, " is none of the ",
+        file.fail(at + i, concat("label ", int{label}, " is not one of the ",
                                  classes, " classes"));
     }
 }
@@ -77,7 +77,7 @@ std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
   for (const std::string& path : files) {
     const FileContent file = map_file(path);
     const at::Tensor records = records_of(file, layout);
-    // A view: rows of images stay with their labels between them.
+    // A strided view of the file: labels stay between the images.
     images.push_back(
         records.narrow(1, layout.labels(), kImageBytes).view({-1, 3, 32, 32}));
     targets.push_back(records.select(1, layout.target));
@@ -92,7 +92,7 @@ std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
 std::vector<std::string> cifar_file_names(CifarKind kind,
                                           const std::string& split) {
   SHEAF_CHECK(split == "train" || split == "test", "CIFAR has no split '",
-              split, "'; it has train and test");
+              split, "'; allowed: train, test");
   if (kind != CifarKind::kCifar10) return {split + ".bin"};
   if (split == "test") return {"test_batch.bin"};
   std::vector<std::string> names;

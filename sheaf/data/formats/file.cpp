@@ -20,8 +20,9 @@ namespace sheaf::data {
 namespace {
 
 constexpr std::int64_t kGzipTrailerBytes = 8;
-// A broken length in a trailer cannot ask for more than this many times the
-// file; what unpacks to more makes the memory grow on its way.
+// Limits the memory that a corrupt length in a trailer can request to this
+// multiple of the file size. For higher compression ratios the output buffer
+// grows during decompression.
 constexpr std::int64_t kUsualRatio = 16;
 
 at::Tensor make_bytes(std::int64_t count) {
@@ -55,8 +56,8 @@ bool is_gzip(const std::uint8_t* bytes, std::int64_t count) {
   return count >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
 }
 
-// What the last bytes say; right for a file of one part below 4 GiB, and a
-// good first guess for all others.
+// The size in the gzip trailer: exact for files with one member below 4 GiB, an
+// estimate for others.
 std::int64_t guess_unpacked_bytes(const FileContent& packed) {
   if (packed.size() < kGzipTrailerBytes) return 0;
   const std::uint8_t* last = packed.data() + packed.size() - 4;
@@ -65,12 +66,12 @@ std::int64_t guess_unpacked_bytes(const FileContent& packed) {
   return std::min(told, packed.size() * kUsualRatio);
 }
 
-// One walk through a gzip file; the parts of a joined file follow each other.
+// Decompresses a gzip file, including files of several concatenated members.
 class Unpacker {
  public:
   explicit Unpacker(const FileContent& packed)
       : packed_(packed), out_(make_bytes(guess_unpacked_bytes(packed) + 1)) {
-    // 16: a gzip header is expected, and its checksum verified.
+    // 16: gzip format, with verification of the checksum.
     SHEAF_ASSERT(inflateInit2(&stream_, MAX_WBITS + 16) == Z_OK, "zlib");
   }
   ~Unpacker() { inflateEnd(&stream_); }
@@ -84,7 +85,7 @@ class Unpacker {
         if (taken_ == packed_.size()) return out_.narrow(0, 0, written_);
         begin_next_part();
       } else if (code != Z_OK && code != Z_BUF_ERROR) {
-        packed_.fail(taken_, concat("broken gzip data (", reason(), ")"));
+        packed_.fail(taken_, concat("corrupt gzip data (", reason(), ")"));
       } else if (taken_ == packed_.size() && written_ < out_.numel()) {
         packed_.fail(taken_, "the gzip data ends early");
       }
@@ -92,7 +93,7 @@ class Unpacker {
   }
 
  private:
-  // zlib counts in 32 bits.
+  // zlib's counters have 32 bits.
   static uInt window(std::int64_t bytes) {
     constexpr std::int64_t kMost = std::numeric_limits<uInt>::max();
     return static_cast<uInt>(std::min(bytes, kMost));
@@ -120,7 +121,7 @@ class Unpacker {
 
   void begin_next_part() {
     if (!is_gzip(packed_.data() + taken_, packed_.size() - taken_))
-      packed_.fail(taken_, "there is something else behind the gzip data");
+      packed_.fail(taken_, "unexpected data after the gzip data");
     inflateReset(&stream_);
   }
 
@@ -159,8 +160,8 @@ FileContent read_file(const std::string& path) {
   return {path, Unpacker(content).run(), /*was_unpacked=*/true};
 }
 
-// Writable, so that nobody who has the tensor can crash by it; what is written
-// stays in this process.
+// A private writable mapping: writing to the tensor must not crash, and changes
+// do not reach the file.
 FileContent map_file(const std::string& path) {
   const Descriptor file(path);
   struct stat about {};

@@ -1,5 +1,5 @@
 #pragma once
-// IDX files, as MNIST, Fashion-MNIST and their kin come in; plain or gzip.
+// IDX files, the format of MNIST and Fashion-MNIST, plain or gzip.
 
 #include <torch/types.h>
 
@@ -10,9 +10,9 @@
 
 namespace sheaf::data {
 
-// The array of an IDX file, of any of the format's element types. IoError
-// names file and offset when the header is none, or when the file is shorter
-// or longer than it says.
+// Reads the array of an IDX file, with any element type of the format. Throws
+// IoError, which names the file and the offset, if the header is invalid or
+// does not match the file size.
 at::Tensor read_idx(const std::string& path);
 
 struct IdxOptions {
@@ -20,9 +20,10 @@ struct IdxOptions {
   std::vector<std::string> class_names = {};
 };
 
-// Images (two dimensions: one channel) with their labels. Images of bytes that
-// are not packed stay in their file until they are asked for. IoError, too,
-// when there are more of one than of the other, or a label is no class.
+// Images with their labels; two-dimensional images get one channel.
+// Uncompressed images of bytes are memory-mapped and read on demand. Throws
+// IoError like read_idx, if the numbers of images and labels differ, and if a
+// label is not a class.
 std::shared_ptr<TensorDataset> read_idx_dataset(const std::string& images,
                                                 const std::string& labels,
                                                 const IdxOptions& options = {});

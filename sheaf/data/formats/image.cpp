@@ -19,7 +19,7 @@ bool begins_with(const FileContent& file,
          std::equal(bytes.begin(), bytes.end(), file.data());
 }
 
-// On this thread alone: the loader's workers share the cores already.
+// Single-threaded: the loader's workers already use the cores.
 at::Tensor luma_of(const at::Tensor& pixels) {
   at::Tensor gray = at::empty({1, pixels.size(0), pixels.size(1)},
                               at::TensorOptions(at::kByte));
@@ -40,12 +40,12 @@ at::Tensor with_channels(const at::Tensor& pixels, int channels) {
 }
 
 at::Tensor read_image(const std::string& path, int channels) {
-  SHEAF_CHECK(channels == 1 || channels == 3, "an image with ", channels,
-              " channels was asked for; it can have 1 (gray) or 3 (color)");
+  SHEAF_CHECK(channels == 1 || channels == 3, "cannot read an image with ",
+              channels, " channels; use 1 (gray) or 3 (color)");
   const FileContent file = read_file(path);
   if (begins_with(file, kPngBegin)) return decode_png(file, channels);
   if (begins_with(file, kJpegBegin)) return decode_jpeg(file, channels);
-  file.fail(0, "this is neither a PNG nor a JPEG image");
+  file.fail(0, "neither a PNG nor a JPEG image");
 }
 
 std::vector<std::string> image_endings() { return {".png", ".jpg", ".jpeg"}; }

@@ -1,5 +1,5 @@
 #pragma once
-// A folder with a folder of images for each class.
+// A dataset of image files: a folder with one subfolder of images per class.
 
 #include <string>
 #include <utility>
@@ -12,42 +12,42 @@ namespace sheaf::data {
 
 struct ImageFolderOptions {
   int channels = 3;  // 1: gray
-  // Done to each image alone, before they are put together: images of
-  // different sizes must come out alike. For instance
+  // Applied to each image before images are batched. Images of different sizes
+  // must have the same size afterwards. Example:
   // compose({resize_shorter(256), centre_crop(224, 224)}).
   TransformPtr each = nullptr;
   // The classes by number, such as the class_names() of the training images
-  // for images to test with: some may have no folder here, and any other folder
-  // is a UsageError. Empty: the folders that are there, in the order of their
-  // names' bytes.
+  // for a test set. Classes may lack a folder; a folder that is not a class is
+  // a UsageError. Empty: the existing folders, in byte order of their names.
   std::vector<std::string> class_names = {};
 };
 
-// The names of the folders in `folder`, in the order of their bytes; those that
-// begin with a dot are hidden and left out. IoError where it cannot be read.
+// The names of the subfolders of `folder`, in byte order; hidden folders, whose
+// names begin with a dot, are ignored. Throws IoError if `folder` cannot be
+// read.
 std::vector<std::string> class_folders(const std::string& folder);
 
-// Classes are the folders in `folder`; examples are the images anywhere below
-// them, in the order of their paths. Links are followed; one that leads back to
-// a folder that it is in is logged and skipped. Hidden files and folders, whose
-// names begin with a dot, are ignored, and so are files with other endings than
-// image_endings(). Images are read when they are asked for.
+// Classes are the subfolders of `folder`; examples are all images below them,
+// in the order of their paths. Symbolic links are followed; a link to one of
+// its parent folders is logged and skipped. Hidden files and folders are
+// ignored, and so are files whose extensions are not in image_endings(). Images
+// are read on demand.
 class ImageFolder : public Dataset {
  public:
-  // IoError when there is no folder of a class, when one has no image, or when
-  // the link to an image leads nowhere.
+  // Throws IoError if there are no class folders, if one has no image, or if
+  // the link to an image is dangling.
   explicit ImageFolder(const std::string& folder,
                        ImageFolderOptions options = {});
 
   std::int64_t size() const override;
-  // UsageError names two files whose images have different sizes.
+  // Throws UsageError, which names two files, if image sizes differ.
   Batch get(std::span<const std::int64_t> indices,
             Random& random) const override;
   std::string reads_whole_for() const override {
-    return "PNG and JPEG files are decoded whole";
+    return "PNG and JPEG files must be decoded whole";
   }
   std::int64_t classes() const override;
-  // That of the first image.
+  // The shape of the first image.
   std::vector<std::int64_t> example_shape() const override { return shape_; }
   std::vector<std::string> class_names() const override { return names_; }
 

@@ -1,5 +1,5 @@
-// JPEG by libjpeg. It leaves by longjmp when something is wrong, so nothing
-// with a destructor may be made between setjmp() and its calls.
+// JPEG decoding with libjpeg. It reports errors by longjmp, so no object with a
+// destructor may be created between setjmp() and its calls.
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h needs it
 // After that:
@@ -24,7 +24,7 @@ void leave(j_common_ptr info) {
   std::longjmp(reader->failed, 1);
 }
 
-// Warnings (level -1) report broken data, which libjpeg would fill with gray.
+// Warnings (level -1) report corrupt data, which libjpeg would fill with gray.
 void leave_on_warning(j_common_ptr info, int level) {
   if (level < 0) leave(info);
 }
@@ -36,7 +36,7 @@ void prepare(Reader& reader) {
   reader.image.client_data = &reader;
 }
 
-// False when the file is broken; `reader.message` says how.
+// Returns false if the file is corrupt; `reader.message` has the reason.
 bool begin(Reader& reader, const FileContent& file) {
   if (setjmp(reader.failed) != 0) return false;
   jpeg_create_decompress(&reader.image);
@@ -46,7 +46,8 @@ bool begin(Reader& reader, const FileContent& file) {
   return true;
 }
 
-// Gray stays gray: gray from color is the same for all formats, see image.hpp.
+// Gray images stay gray. Color images are decoded in color even if gray is
+// wanted, so that the conversion is the same for all formats; see image.hpp.
 bool start(Reader& reader) {
   if (setjmp(reader.failed) != 0) return false;
   jpeg_decompress_struct& image = reader.image;
@@ -67,19 +68,18 @@ bool read_rows(Reader& reader, std::uint8_t* pixels, std::size_t row_bytes) {
   return true;
 }
 
-// Where libjpeg stood: at most a few bytes behind what is broken.
+// Reports the position of libjpeg, at most a few bytes after the corrupt data.
 [[noreturn]] void fail(const Reader& reader, const FileContent& file) {
   const jpeg_source_mgr* source = reader.image.src;
   const std::uint8_t* at = source ? source->next_input_byte : nullptr;
   const bool is_inside =
       at && at >= file.data() && at <= file.data() + file.size();
   file.fail(is_inside ? at - file.data() : file.size(),
-            concat("broken JPEG data (", reader.message, ")"));
+            concat("corrupt JPEG data (", reader.message, ")"));
 }
 
-// Before memory is taken for an image that the file cannot hold: each block of
-// 8x8 pixels has a Huffman code, of a bit or more. Arithmetic codes may be
-// shorter.
+// Rejects impossible sizes before memory is allocated: each block of 8x8 pixels
+// has a Huffman code of at least one bit. Arithmetic codes may be shorter.
 void check_jpeg_size(const Reader& reader, const FileContent& file) {
   constexpr std::int64_t kMostPixelsPerByte = 8 * 64;
   const std::int64_t height = reader.image.image_height;
@@ -87,11 +87,11 @@ void check_jpeg_size(const Reader& reader, const FileContent& file) {
   if (!reader.image.arith_code &&
       height * width / kMostPixelsPerByte > file.size())
     file.fail(file.size(),
-              concat("broken JPEG data (", height, " rows of ", width,
+              concat("corrupt JPEG data (", height, " rows of ", width,
                      " pixels cannot come from ", file.size(), " bytes)"));
 }
 
-// Stored inverted: 255 is no ink.
+// Converts CMYK to RGB. The samples are stored inverted: 255 is no ink.
 at::Tensor rgb_of_cmyk(const at::Tensor& stored) {
   at::Tensor pixels = at::empty({stored.size(0), stored.size(1), 3},
                                 at::TensorOptions(at::kByte));

@@ -1,7 +1,7 @@
-// PNG by libpng. It reports no offsets and leaves by longjmp when something is
-// wrong. So the chunks are checked first: a length, a name, the content and a
-// checksum each. And nothing with a destructor may be made between setjmp() and
-// libpng's calls.
+// PNG decoding with libpng, which reports no offsets. Therefore the chunks are
+// checked first: each has a length, a name, the content and a checksum. libpng
+// reports errors by longjmp, so no object with a destructor may be created
+// between setjmp() and libpng's calls.
 #include <png.h>
 #include <zlib.h>
 
@@ -16,9 +16,9 @@
 namespace sheaf::data {
 namespace {
 
-constexpr std::int64_t kBeginBytes = 8;   // the file's
-constexpr std::int64_t kFrameBytes = 12;  // a chunk's, beside its content
-// Deflate cannot make more bytes of one.
+constexpr std::int64_t kBeginBytes = 8;   // size of the file signature
+constexpr std::int64_t kFrameBytes = 12;  // size of a chunk without its content
+// The maximum compression ratio of deflate.
 constexpr std::int64_t kLargestRatio = 1032;
 
 std::uint32_t read_word(const std::uint8_t* at) {
@@ -35,17 +35,17 @@ void check_chunks(const FileContent& file) {
     const std::int64_t left = file.size() - at;
     const std::uint8_t* chunk = file.data() + at;
     if (left < kFrameBytes || left - kFrameBytes < read_word(chunk))
-      file.fail(at, "the image ends early");
+      file.fail(at, "the image is truncated");
     const std::uint32_t length = read_word(chunk);
     const std::uint8_t* sum = chunk + 8 + length;
     if (crc32(0, chunk + 4, 4 + length) != read_word(sum))
-      file.fail(at, "broken PNG data (a chunk's checksum is wrong)");
+      file.fail(at, "corrupt PNG data (wrong checksum of a chunk)");
     if (is_end(chunk)) return;
     at += kFrameBytes + length;
   }
 }
 
-// Frees what libpng holds, whatever happens.
+// Owns libpng's structures.
 struct PngReader {
   explicit PngReader(const FileContent& content) : file(content) {}
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -53,7 +53,7 @@ struct PngReader {
   PngReader& operator=(const PngReader&) = delete;
 
   const FileContent& file;
-  std::int64_t at = 0;  // libpng has taken the bytes before
+  std::int64_t at = 0;  // offset of the next byte to read
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::int64_t stored_row_bytes = 0;  // before any conversion
@@ -71,12 +71,12 @@ void png_ignore(png_structp, png_const_charp) {}
 void png_take(png_structp png, png_bytep to, std::size_t count) {
   auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
   if (reader->file.size() - reader->at < static_cast<std::int64_t>(count))
-    png_error(png, "the file ends early");
+    png_error(png, "the file is truncated");
   std::memcpy(to, reader->file.data() + reader->at, count);
   reader->at += static_cast<std::int64_t>(count);
 }
 
-// Samples become bytes of gray or of red, green and blue; see image.hpp.
+// Converts samples to 8-bit gray or RGB; see image.hpp.
 void convert_samples(PngReader& reader) {
   png_set_strip_16(reader.png);
   png_set_expand_gray_1_2_4_to_8(reader.png);
@@ -85,7 +85,7 @@ void convert_samples(PngReader& reader) {
   png_set_strip_alpha(reader.png);
 }
 
-// False when the file is broken; `reader.message` says how.
+// Returns false if the file is corrupt; `reader.message` has the reason.
 bool begin_png(PngReader& reader) {
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, png_leave,
                                       png_ignore);
@@ -111,15 +111,15 @@ bool read_png(PngReader& reader, png_bytepp rows) {
 
 [[noreturn]] void fail_png(const PngReader& reader) {
   reader.file.fail(std::max(reader.at, kBeginBytes),
-                   concat("broken PNG data (", reader.message, ")"));
+                   concat("corrupt PNG data (", reader.message, ")"));
 }
 
-// Before memory is taken for an image that the file cannot hold.
+// Rejects impossible sizes before memory is allocated.
 void check_png_size(const PngReader& reader, std::int64_t height) {
   const std::int64_t most = reader.file.size() * kLargestRatio;
   if (reader.stored_row_bytes > most / height)
     reader.file.fail(kBeginBytes,
-                     concat("broken PNG data (", height, " rows of ",
+                     concat("corrupt PNG data (", height, " rows of ",
                             reader.stored_row_bytes, " bytes cannot come from ",
                             reader.file.size(), " bytes)"));
 }

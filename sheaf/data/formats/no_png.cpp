@@ -1,4 +1,4 @@
-// In place of image_png.cpp, where libpng was not found.
+// Replaces image_png.cpp if libpng was not found.
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/formats/image.hpp"
 
@@ -7,10 +7,9 @@ namespace sheaf::data {
 bool has_png() { return false; }
 
 at::Tensor decode_png(const FileContent& file, int /*channels*/) {
-  throw UsageError(
-      concat(file.path,
-             " is a PNG image, and this build was made "
-             "without libpng; install libpng-dev and build again"));
+  throw UsageError(concat(file.path,
+                          " is a PNG image, but Sheaf was built "
+                          "without libpng; install libpng-dev and rebuild"));
 }
 
 }  // namespace sheaf::data

@@ -9,7 +9,8 @@
 namespace sheaf::data {
 namespace {
 
-// In its file, or an undefined tensor where it cannot stay there as it is.
+// The memory-mapped array, or an undefined tensor if its layout or type needs a
+// conversion.
 at::Tensor map_npy(const std::string& path) {
   const FileContent file = map_file(path);
   if (file.was_unpacked || file.size() == 0) return {};
@@ -20,7 +21,7 @@ at::Tensor map_npy(const std::string& path) {
   const auto width = static_cast<std::int64_t>(at::elementSize(type));
   const auto offset = static_cast<std::int64_t>(reader.offset());
   const std::int64_t bytes = header.count() * width;
-  // Bytes other than 0 and 1 are no bool in C++; load_npy() converts them.
+  // A C++ bool must be 0 or 1; load_npy() converts other bytes.
   const bool is_plain = !header.is_swapped && !header.is_fortran_order &&
                         header.dtype != DType::kBool && offset % width == 0 &&
                         bytes > 0 &&
@@ -41,7 +42,7 @@ std::shared_ptr<TensorDataset> read_npy_dataset(const std::string& data,
       examples.size(0) != targets.size(0))
     throw IoError(concat(data, " is ", examples.sizes(), " and ", target,
                          " is ", targets.sizes(),
-                         "; they need the same number of rows"));
+                         "; both must have the same number of rows"));
   auto dataset = std::make_shared<TensorDataset>(examples, targets);
   if (mapped.defined()) dataset->set_source("mapped files");
   return dataset;

@@ -1,5 +1,5 @@
 #pragma once
-// Arrays that numpy saved.
+// Datasets from NumPy .npy files.
 
 #include <memory>
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace sheaf::data {
 
-// The rows of `data` with those of `target`; targets of whole numbers are
-// classes. IoError when one has more rows than the other.
+// A dataset from two .npy files with one row per example. `data` is memory-
+// mapped if its layout allows. One-dimensional integer targets are classes.
+// Throws IoError if the numbers of rows differ.
 std::shared_ptr<TensorDataset> read_npy_dataset(const std::string& data,
                                                 const std::string& target);
 

@@ -12,7 +12,7 @@
 namespace sheaf::data {
 namespace {
 
-// Keeps the transforms' numbers apart from those of the order.
+// A key for the transforms' random streams, different from the sampler's.
 constexpr std::uint64_t kTransformStream = 0x7472616e73;
 
 std::int64_t global_batch_of(const LoaderOptions& options, int ranks) {
@@ -20,7 +20,7 @@ std::int64_t global_batch_of(const LoaderOptions& options, int ranks) {
                   options.batch_size >= 0 && options.global_batch >= 0,
               "a loader with batch_size ", options.batch_size,
               " and global_batch ", options.global_batch,
-              "; give one of them, and at least 1");
+              "; set exactly one of them, to at least 1");
   return options.batch_size > 0 ? options.batch_size * ranks
                                 : options.global_batch;
 }
@@ -38,7 +38,7 @@ SamplerOptions sampler_options(const LoaderOptions& options,
 }
 
 std::shared_ptr<const Dataset> checked(std::shared_ptr<const Dataset> dataset) {
-  SHEAF_CHECK(dataset, "a loader was given no dataset");
+  SHEAF_CHECK(dataset, "the dataset of a loader is null");
   return dataset;
 }
 
@@ -60,7 +60,7 @@ void pin(Batch& batch) {
   batch.target = batch.target.pin_memory();
 }
 
-// All that a worker needs, by value: the loader may be moved meanwhile.
+// The state of a worker, held by value, since the loader may be moved.
 struct BatchMaker {
   std::shared_ptr<const Dataset> dataset;
   LoaderOptions options;
@@ -105,8 +105,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, int rank, int ranks,
       sampler_(dataset_->size(), rank, ranks,
                sampler_options(options_, global_batch_)) {
   SHEAF_CHECK(options_.workers >= 0 && options_.prefetch >= 1, "a loader with ",
-              options_.workers, " workers that prefetches ", options_.prefetch,
-              " batches each; give at least 0 and 1");
+              options_.workers, " workers and ", options_.prefetch,
+              " prefetched batches each; use at least 0 workers and 1 batch");
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const comm::Group& group,
@@ -157,7 +157,7 @@ void Loader::set_epoch(std::int64_t epoch) {
 void Loader::start_at(std::int64_t batch) {
   SHEAF_CHECK(batch >= 0 && batch <= batches(),
               "a loader cannot start at batch ", batch, "; the epoch has ",
-              batches(), ", counted from 0");
+              batches(), " batches, numbered from 0");
   set_epoch(is_running_ ? sampler_.epoch() + 1 : sampler_.epoch());
   position_ = batch;
 }

@@ -1,8 +1,8 @@
 #pragma once
-// Batches of a dataset for one rank, made by worker threads ahead of time.
+// Loads the batches of one rank, prefetched by worker threads.
 //
 //   data::Loader loader(train_set, world, {.batch_size = 64, .workers = 2});
-//   for (auto& batch : loader) { ... }   // one epoch; the next loop, the next
+//   for (auto& batch : loader) { ... }   // each loop runs one epoch
 
 #include <cstdint>
 #include <iterator>
@@ -20,38 +20,39 @@ namespace sheaf::data {
 class Prefetcher;
 
 struct LoaderOptions {
-  // One of the two: examples of this rank's batch, or of all ranks' together.
+  // Exactly one of the two must be set: examples per batch and rank, or
+  // examples per batch over all ranks.
   std::int64_t batch_size = 0;
   std::int64_t global_batch = 0;
-  int workers = 1;          // threads; 0: batches are made when asked for
-  int prefetch = 2;         // batches ahead for each worker
-  bool pin_memory = false;  // for copies to a GPU; nothing without CUDA
+  int workers = 1;          // threads; 0: load batches in the calling thread
+  int prefetch = 2;         // batches to prefetch per worker
+  bool pin_memory = false;  // for copies to a GPU; no effect without CUDA
   std::uint64_t seed = 0;
   bool shuffle = true;
   bool drop_last = false;
   Order order = Order::kSheaf;
   Sites sites = {};
-  std::vector<std::int64_t> shares = {};  // as SamplerOptions has them
-  bool avoids_single_rows = false;        // the same
+  std::vector<std::int64_t> shares = {};  // see SamplerOptions
+  bool avoids_single_rows = false;        // see SamplerOptions
   TransformPtr transform = nullptr;
-  // Bytes that are left after the transform become float32 from 0 to 1.
+  // Converts data that is still bytes after the transform to float32 in [0, 1].
   bool to_float = true;
-  // The part of each image, after the transform, that this rank is to get;
-  // null: all of it. Where it can be, nothing else is read. Of targets with an
-  // element for each pixel it gets the same part.
+  // The part of each transformed image that this rank needs; null: all of it.
+  // If possible, only that part is read. Targets with one element per pixel are
+  // cut in the same way.
   TileOf tile = nullptr;
 };
 
-// The batches do not depend on the number of workers, and the global batches
-// not on the number of ranks. All ranks get the same number of batches, so
-// that each can take part in every exchange; a share may be empty. For one
-// thread at a time.
+// Batches do not depend on the number of workers, and global batches do not
+// depend on the number of ranks. All ranks get the same number of batches, so
+// that each can participate in every exchange; a rank's share of a batch may be
+// empty. Not thread-safe.
 class Loader {
  public:
-  // UsageError unless exactly one of batch_size and global_batch is given.
+  // Throws UsageError unless exactly one of batch_size and global_batch is set.
   Loader(std::shared_ptr<const Dataset> dataset, int rank, int ranks,
          LoaderOptions options);
-  // The ranks of `group` get different examples. Where ranks share images, give
+  // The ranks of `group` get different examples. If ranks share images, pass
   // the group that SpatialParallel::samples() returns.
   Loader(std::shared_ptr<const Dataset> dataset, const comm::Group& group,
          LoaderOptions options);
@@ -70,7 +71,7 @@ class Loader {
     Batch& operator*() const { return loader_->current_; }
     Batch* operator->() const { return &loader_->current_; }
     Iterator& operator++();
-    // Only the end is equal to the end.
+    // Only for comparison with end().
     bool operator==(const Iterator& other) const {
       return loader_ == other.loader_;
     }
@@ -81,29 +82,29 @@ class Loader {
     Loader* loader_;
   };
 
-  // begin() starts an epoch. After its last batch epoch() is one higher. A
-  // loop that was broken off counts as its epoch, too: the next begin() goes on
-  // to the next one. What went wrong in a worker (an unreadable file) is thrown
-  // where its batch would have come.
+  // begin() starts an epoch; epoch() increases after its last batch. A loop
+  // that was left early also ends its epoch: the next begin() starts the next
+  // one. An exception in a worker, such as an unreadable file, is rethrown in
+  // place of its batch.
   Iterator begin();
   Iterator end() { return Iterator(nullptr); }
 
   // The next loop runs this epoch, from its first batch.
   void set_epoch(std::int64_t epoch);
-  // The next loop begins with this batch of its epoch: to resume, call
-  // set_epoch(epoch) and start_at(position) with what they were.
+  // The next loop starts at this batch of its epoch. To resume, call
+  // set_epoch() and start_at() with the saved epoch() and position().
   void start_at(std::int64_t batch);
-  // The epoch that runs, or that the next loop will run.
+  // The current epoch, or the one that the next loop will run.
   std::int64_t epoch() const { return sampler_.epoch(); }
-  // How many batches of that epoch were handed out.
+  // The number of batches of that epoch returned so far.
   std::int64_t position() const { return position_; }
 
   std::int64_t batches() const { return sampler_.batches(); }
   std::int64_t global_batch() const { return global_batch_; }
-  // Of one example, after the transform, whole.
+  // The shape of one whole example after the transform.
   std::vector<std::int64_t> example_shape() const;
-  // What a rank reads for its tile: "tiles of mapped files", or "whole images
-  // and cuts its tile: resize needs them".
+  // Describes what a rank reads for its tile: "tiles of mapped files", or
+  // "whole images and cuts its tile: resize needs them".
   std::string reading() const;
   const Dataset& dataset() const { return *dataset_; }
 

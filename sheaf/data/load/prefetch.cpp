@@ -13,9 +13,9 @@ Prefetcher::Prefetcher(Make make, PrefetchOptions options)
       wanted_(options.begin),
       started_(options.begin) {
   SHEAF_CHECK(options.workers >= 0, "a loader with ", options.workers,
-              " workers; give 0 or more");
+              " workers; use 0 or more");
   SHEAF_CHECK(options.ahead >= 1, "a loader that prefetches ", options.ahead,
-              " batches; give 1 or more");
+              " batches; use 1 or more");
   try {
     for (int i = 0; i < options.workers; ++i)
       threads_.emplace_back([this] { work(); });

@@ -1,5 +1,5 @@
 #pragma once
-// Makes numbered things ahead of time, and hands them out in order.
+// Prefetches numbered batches in worker threads and returns them in order.
 
 #include <condition_variable>
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace sheaf::data {
 
 struct PrefetchOptions {
   std::int64_t begin = 0;  // the first number
-  std::int64_t end = 0;    // behind the last
-  int workers = 0;         // threads; with 0, next() does the work itself
-  int ahead = 2;           // batches that wait or are being made, at most
+  std::int64_t end = 0;    // one past the last number
+  int workers = 0;         // threads; 0: next() makes the batch itself
+  int ahead = 2;           // maximum number of batches in progress or waiting
 };
 
-// Threads call make(number) for the numbers in between, each once. One thread
-// takes the results by next(). The end of life waits for the calls that are
-// under way and begins no others.
+// Worker threads call make(number) once for each number in [begin, end). One
+// thread consumes the results with next(). The destructor waits for calls in
+// progress and starts no others.
 class Prefetcher {
  public:
   using Make = std::function<Batch(std::int64_t)>;
@@ -33,8 +33,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The next batch in order, or nothing at the end. What make() threw for that
-  // batch is thrown here, and then there are no more.
+  // The next batch in order, or nullopt at the end. Rethrows the exception of
+  // make() for that batch; after that there are no more batches.
   std::optional<Batch> next();
 
  private:
@@ -51,10 +51,10 @@ class Prefetcher {
 
   Make make_;
   PrefetchOptions options_;
-  std::int64_t wanted_;  // by next()
+  std::int64_t wanted_;  // the number that next() returns
 
   std::mutex mutex_;
-  std::condition_variable is_ready_;  // a result came
+  std::condition_variable is_ready_;  // a result is available
   std::condition_variable has_room_;  // a worker may start
   std::int64_t started_;              // the next number to make
   std::map<std::int64_t, Result> results_;

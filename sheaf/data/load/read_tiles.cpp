@@ -1,7 +1,8 @@
-// The way of a tile's pixels: from the tile's place in the result, transforms
-// tell backwards where they come from, until it is known which box of each
-// example to read. The boxes then go through the transforms. All transforms
-// that can do this move pixels as they are, so tiles have one size on the way.
+// The source of a tile is found backwards: starting with the tile's place in
+// the result, each transform maps it to the place in its input, which gives the
+// box of each example to read. The boxes then pass through the transforms. All
+// transforms that support this only move pixels, so the size of a tile does not
+// change.
 #include "sheaf/data/load/read_tiles.hpp"
 
 #include "sheaf/base/error.hpp"
@@ -29,7 +30,7 @@ Sources boxes_of(const std::vector<Place>& places, const Sizes& size) {
 }
 
 Sizes image_of(const Sizes& example) {
-  SHEAF_CHECK(!example.empty(), "examples without axes have no tiles");
+  SHEAF_CHECK(!example.empty(), "examples without axes cannot have tiles");
   return {example.begin() + 1, example.end()};
 }
 

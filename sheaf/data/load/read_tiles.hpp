@@ -1,5 +1,5 @@
 #pragma once
-// Batches of which each example's data is a part only.
+// Reads batches that hold only a part (tile) of each example's data.
 
 #include <string>
 
@@ -8,20 +8,20 @@
 
 namespace sheaf::data {
 
-// Why whole images are read, and cut when they are transformed; empty: only
-// tiles are.
+// The reason why whole images must be read and cut after the transform; empty
+// if reading tiles is enough.
 std::string reads_whole_for(const Dataset& dataset, const Transform* transform);
 
-// The tile of each example's transformed data, with the bits that one cut from
-// the whole would have. `transform` may be null; it is not for what
-// reads_whole_for() has a reason.
+// The tile of each example's transformed data, bitwise equal to a tile cut from
+// the whole transformed image. `transform` may be null. Only for datasets and
+// transforms for which reads_whole_for() is empty.
 Batch read_tiles(const Dataset& dataset, const Transform* transform,
                  const TileOf& tile, std::span<const std::int64_t> indices,
                  Random& random);
 
-// Leaves this rank's tile of data that are whole.
+// Cuts whole data to this rank's tile.
 void cut_tiles(Batch& batch, const TileOf& tile);
-// The same of targets, where their last axes are those of the image.
+// The same for targets whose last axes are those of the image.
 void cut_targets(Batch& batch, const TileOf& tile);
 
 }  // namespace sheaf::data

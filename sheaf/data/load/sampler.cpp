@@ -14,7 +14,7 @@
 namespace sheaf::data {
 namespace {
 
-// Keeps the order's numbers apart from those of the transforms.
+// A key for the order's random stream, different from the transforms'.
 constexpr std::uint64_t kOrderStream = 0x6f72646572;
 
 std::vector<std::int64_t> natural_order(std::int64_t size) {
@@ -35,45 +35,47 @@ void check_shares(int rank, int ranks, const SamplerOptions& options) {
   const auto& shares = options.shares;
   if (shares.empty()) return;
   SHEAF_CHECK(shares.size() == static_cast<std::size_t>(ranks), "rank ", rank,
-              ": shares for ", shares.size(), " ranks, and there are ", ranks,
-              "; give one for each");
+              ": shares for ", shares.size(), " ranks, but there are ", ranks,
+              "; give one share for each rank");
   const auto least = *std::min_element(shares.begin(), shares.end());
   const auto all =
       std::accumulate(shares.begin(), shares.end(), std::int64_t{});
   SHEAF_CHECK(least >= 0 && all > 0, "rank ", rank, ": a share of ", least,
-              " of ", all, "; shares are 0 or more, and one is above 0");
+              " of ", all,
+              "; shares must be at least 0, and one must be above 0");
   SHEAF_CHECK(options.order == Order::kSheaf && !options.sites, "rank ", rank,
-              ": unlike shares need Order::kSheaf and no sites");
+              ": shares need Order::kSheaf and no sites");
 }
 
 void check(std::int64_t size, int rank, int ranks,
            const SamplerOptions& options) {
   check_shares(rank, ranks, options);
-  SHEAF_CHECK(size >= 0, "a sampler of ", size, " examples");
+  SHEAF_CHECK(size >= 0, "a sampler of ", size, " examples; use 0 or more");
   SHEAF_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank ", rank, " of ",
-              ranks, " ranks; ranks are counted from 0");
+              ranks, " ranks; ranks are numbered from 0");
   SHEAF_CHECK(options.global_batch >= 1, "rank ", rank,
               ": the global batch is ", options.global_batch,
-              "; it has at least 1 example");
+              "; it must have at least 1 example");
   SHEAF_CHECK(
       options.order == Order::kSheaf || options.global_batch % ranks == 0,
-      "rank ", rank, ": Python's order gives all ranks equal shares, and ",
-      ranks, " ranks cannot share a global batch of ", options.global_batch,
-      "; make it a multiple, or use Order::kSheaf");
+      "rank ", rank, ": Order::kPython gives all ranks equal shares, but ",
+      ranks, " ranks cannot evenly divide a global batch of ",
+      options.global_batch, "; use a multiple, or Order::kSheaf");
   if (!options.sites) return;
   SHEAF_CHECK(options.order == Order::kSheaf &&
                   options.sites->size() == static_cast<std::size_t>(size),
-              "rank ", rank, ": sites of ", options.sites->size(),
-              " examples, for ", size,
-              "; there is one for each, and they need Order::kSheaf");
+              "rank ", rank, ": sites for ", options.sites->size(), " of ",
+              size,
+              " examples; sites need one entry for each example, and "
+              "Order::kSheaf");
   for (const int site : *options.sites)
     SHEAF_CHECK(site >= 0 && site < ranks, "rank ", rank,
-                ": an example lives with rank ", site, " of ", ranks);
+                ": an example belongs to rank ", site, " of ", ranks);
 }
 
 }  // namespace
 
-// Fisher and Yates, from the end.
+// Fisher-Yates shuffle, from the end.
 std::vector<std::int64_t> epoch_order(std::int64_t size, std::uint64_t seed,
                                       std::int64_t epoch) {
   Random random = Random(seed)
@@ -92,14 +94,15 @@ Sampler::Sampler(std::int64_t size, int rank, int ranks, SamplerOptions options)
 }
 
 void Sampler::set_epoch(std::int64_t epoch) {
-  SHEAF_CHECK(epoch >= 0, "epoch ", epoch, "; epochs are counted from 0");
+  SHEAF_CHECK(epoch >= 0, "epoch ", epoch, "; epochs are numbered from 0");
   options_.epoch = epoch;
   const double bytes = static_cast<double>(size_) * sizeof(size_);
   with_memory(
       bytes,
       [&] {
-        return concat("the order of ", size_, " examples takes ", bytes / 1e9,
-                      " GB, and there is not so much memory; take fewer");
+        return concat("the order of ", size_, " examples needs ", bytes / 1e9,
+                      " GB, more memory than this host has; use fewer "
+                      "examples");
       },
       [this] { make_order(); });
 }
@@ -134,8 +137,8 @@ std::int64_t Sampler::batches() const {
 
 Sampler::Range Sampler::global_range(std::int64_t batch) const {
   SHEAF_CHECK(batch >= 0 && batch < batches(), "rank ", rank_, ": batch ",
-              batch, " was asked for; the epoch has ", batches(),
-              ", counted from 0");
+              batch, " is out of range; the epoch has ", batches(),
+              " batches, numbered from 0");
   const std::int64_t begin = batch * options_.global_batch;
   return {begin, std::min(begin + options_.global_batch, total())};
 }

@@ -1,4 +1,4 @@
-// Transforms of values: to_float, normalise; and compose.
+// Transforms of pixel values: to_float, normalise; and compose.
 #include "sheaf/data/transform/transform.hpp"
 
 #include <ATen/Dispatch.h>
@@ -11,8 +11,8 @@
 namespace sheaf::data {
 namespace {
 
-// On this thread alone: libtorch would call in its threads, and workers would
-// fight over them.
+// Single-threaded: with libtorch's operators, loader workers would compete for
+// libtorch's threads.
 at::Tensor bytes_to_float(const at::Tensor& images) {
   const at::Tensor bytes = images.contiguous();
   at::Tensor result = at::empty(bytes.sizes(), at::TensorOptions(at::kFloat));
@@ -27,7 +27,7 @@ at::Tensor bytes_to_float(const at::Tensor& images) {
 at::Tensor as_float(const at::Tensor& images) {
   if (images.scalar_type() == at::kByte) return bytes_to_float(images);
   SHEAF_CHECK(at::isFloatingType(images.scalar_type()),
-              "images must be bytes or floating-point numbers, these are ",
+              "images must be bytes or floating-point numbers, but are ",
               c10::toString(images.scalar_type()));
   return images;
 }
@@ -46,10 +46,11 @@ class Normalise : public Transform {
   Normalise(std::vector<double> mean, std::vector<double> std)
       : mean_(std::move(mean)), std_(std::move(std)) {
     SHEAF_CHECK(!mean_.empty() && mean_.size() == std_.size(),
-                "normalise needs a mean and a std for each channel; there are ",
+                "normalise needs a mean and a std for each channel, but got ",
                 mean_.size(), " and ", std_.size());
     for (const double one : std_)
-      SHEAF_CHECK(one > 0, "a std of ", one, " cannot be divided by");
+      SHEAF_CHECK(one > 0, "normalise has a std of ", one,
+                  "; it must be positive");
   }
 
   at::Tensor apply(const at::Tensor& images,
@@ -77,7 +78,7 @@ class Normalise : public Transform {
     return result;
   }
 
-  // On this thread alone, as bytes_to_float().
+  // Single-threaded, like bytes_to_float().
   template <class T>
   void fill(const T* from, T* to, std::int64_t channels,
             std::int64_t plane_size, std::int64_t examples) const {
@@ -102,7 +103,7 @@ class Compose : public Transform {
   explicit Compose(std::vector<TransformPtr> transforms)
       : transforms_(std::move(transforms)) {
     for (const TransformPtr& one : transforms_)
-      SHEAF_CHECK(one, "compose was given a transform that is null");
+      SHEAF_CHECK(one, "a transform of compose is null");
   }
 
   at::Tensor apply(const at::Tensor& images,
@@ -134,7 +135,7 @@ class Compose : public Transform {
                             std::span<const std::int64_t> indices,
                             const Random& random) const override {
     const std::vector<Sizes> images = images_between(image);
-    // By transform, then by example: where the tiles are in its result.
+    // By transform, then by example: the places of the tiles in its result.
     std::vector<std::vector<Place>> results(transforms_.size());
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const auto found = sources(places[i], images, indices[i], random);
@@ -149,14 +150,14 @@ class Compose : public Transform {
   }
 
  private:
-  // What goes into each transform, and what comes out of the last.
+  // The input size of each transform, and the output size of the last.
   std::vector<Sizes> images_between(const Sizes& image) const {
     std::vector<Sizes> images{image};
     for (const TransformPtr& one : transforms_)
       images.push_back(one->image_after(images.back()));
     return images;
   }
-  // The same for the place of a tile.
+  // The same for the place of a tile, found backwards.
   std::vector<Place> sources(const Place& place,
                              const std::vector<Sizes>& images,
                              std::int64_t index, const Random& random) const {
@@ -175,16 +176,16 @@ class Compose : public Transform {
 void check_images(std::string_view transform, const at::Tensor& images,
                   std::span<const std::int64_t> indices) {
   SHEAF_CHECK(images.dim() == 4, transform,
-              " needs images [examples, channels, height, width], these are ",
+              " needs images [examples, channels, height, width], but got ",
               images.sizes());
   SHEAF_CHECK(images.size(0) == static_cast<std::int64_t>(indices.size()),
-              transform, " was given ", images.size(0), " images and ",
+              transform, " got ", images.size(0), " images and ",
               indices.size(), " indices");
 }
 
 ImageSize checked_size(std::string_view transform, ImageSize size) {
   SHEAF_CHECK(size.height >= 1 && size.width >= 1, transform, " to ",
-              size.height, "x", size.width, "; give sizes of at least 1");
+              size.height, "x", size.width, "; sizes must be at least 1");
   return size;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the transforms' files share.
+// Helpers shared by the implementations of transforms.
 
 #include <string_view>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace sheaf::data {
 
-// UsageError unless there are four dimensions, and as many rows as indices.
+// Throws UsageError unless `images` has four dimensions and one row per index.
 void check_images(std::string_view transform, const at::Tensor& images,
                   std::span<const std::int64_t> indices);
 
@@ -16,10 +16,10 @@ struct ImageSize {
   std::int64_t height = 0;
   std::int64_t width = 0;
 };
-// UsageError for one below 1.
+// Throws UsageError if the height or the width is below 1.
 ImageSize checked_size(std::string_view transform, ImageSize size);
 
-// The images, some of them from right to left.
+// The images, with the rows `which` of the batch mirrored left to right.
 at::Tensor with_turned_rows(const at::Tensor& images,
                             const std::vector<std::int64_t>& which);
 

@@ -1,4 +1,4 @@
-// Transforms that make new pixels out of many: they need whole images.
+// Transforms that interpolate pixels, which need whole images.
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
@@ -25,8 +25,8 @@ at::Tensor resized(const at::Tensor& images, ImageSize size) {
       [&] {
         return concat(images.size(0), " images of ", images.size(1), "x",
                       size.height, "x", size.width,
-                      ", to which they are to be resized, need more memory "
-                      "than there is; give a smaller size, or a smaller batch");
+                      " after resizing need more memory than this host has; "
+                      "use a smaller size or a smaller batch");
       },
       [&] {
         const at::Tensor numbers = is_bytes ? images.to(at::kFloat) : images;
@@ -63,7 +63,7 @@ class ResizeShorter : public Transform {
     check_images("resize_shorter", images, indices);
     const std::int64_t height = images.size(2), width = images.size(3);
     const std::int64_t shorter = std::min(height, width);
-    SHEAF_CHECK(shorter >= 1, "resize_shorter was given images of ", height,
+    SHEAF_CHECK(shorter >= 1, "resize_shorter cannot resize images of ", height,
                 "x", width);
     return resized(images, {height * size_ / shorter, width * size_ / shorter});
   }

@@ -26,8 +26,8 @@ at::Tensor padded(const at::Tensor& images, std::int64_t pixels, double value) {
 
 ImageSize size_of(const Sizes& image) {
   SHEAF_CHECK(image.size() == 2, "images of ", image.size(),
-              " axes beside channels; transforms that move pixels are for "
-              "rows and columns");
+              " axes besides channels; pad, crop and flip need exactly rows "
+              "and columns");
   return {image[0], image[1]};
 }
 
@@ -36,7 +36,7 @@ struct Range {
   std::int64_t end;
 };
 
-// The rows, or columns, of a tile that lie in an image of that size.
+// The rows or columns of a tile that are inside of an image of that size.
 Range inside(std::int64_t begin, bool is_mirrored, std::int64_t tile,
              std::int64_t image) {
   const std::int64_t first = is_mirrored ? begin - image + 1 : -begin;
@@ -45,7 +45,7 @@ Range inside(std::int64_t begin, bool is_mirrored, std::int64_t tile,
   return {from, std::clamp(end, from, tile)};
 }
 
-// Sets pixels that lie outside of the image.
+// Fills the pixels of a tile that are outside of the image.
 void fill_outside(const at::Tensor& tile, const Place& place, ImageSize image,
                   double value) {
   const std::int64_t height = tile.size(1), width = tile.size(2);
@@ -70,7 +70,7 @@ Place shifted(Place place, std::int64_t down, std::int64_t right) {
 class Pad : public Transform {
  public:
   Pad(std::int64_t pixels, double value) : pixels_(pixels), value_(value) {
-    SHEAF_CHECK(pixels >= 0, "pad by ", pixels, " pixels; give 0 or more");
+    SHEAF_CHECK(pixels >= 0, "pad by ", pixels, " pixels; use 0 or more");
   }
   at::Tensor apply(const at::Tensor& images, Indices indices,
                    const Random&) const override {
@@ -105,7 +105,7 @@ void check_window(ImageSize image, ImageSize size) {
   SHEAF_CHECK(image.height >= size.height && image.width >= size.width,
               "a crop of ", size.height, "x", size.width,
               " does not fit images of ", image.height, "x", image.width,
-              "; crop less, pad or resize first");
+              "; use a smaller crop, or pad or resize first");
 }
 
 class CentreCrop : public Transform {
@@ -145,7 +145,7 @@ class RandomCrop : public Transform {
   RandomCrop(ImageSize size, std::int64_t padding)
       : size_(checked_size("random_crop", size)), padding_(padding) {
     SHEAF_CHECK(padding >= 0, "random_crop with a padding of ", padding,
-                "; give 0 or more");
+                "; use 0 or more");
   }
   at::Tensor apply(const at::Tensor& images, Indices indices,
                    const Random& random) const override {
@@ -198,7 +198,7 @@ class RandomCrop : public Transform {
     return {top, below(outer.width, size_.width)};
   }
 
-  // Row by row as bytes: an operation of libtorch costs more than the copy.
+  // Copies rows as bytes: calling a libtorch operator costs more than the copy.
   void copy_window(const at::Tensor& from, const at::Tensor& to,
                    std::int64_t example, Random random) const {
     const ImageSize outer{from.size(2), from.size(3)};
@@ -227,7 +227,7 @@ class HorizontalFlip : public Transform {
   explicit HorizontalFlip(double probability) : probability_(probability) {
     SHEAF_CHECK(probability >= 0 && probability <= 1,
                 "horizontal_flip with probability ", probability,
-                "; it goes from 0 to 1");
+                "; it must be from 0 to 1");
   }
   at::Tensor apply(const at::Tensor& images, Indices indices,
                    const Random& random) const override {
@@ -251,7 +251,7 @@ class HorizontalFlip : public Transform {
     source.is_mirrored = !place.is_mirrored;
     return source;
   }
-  // Tiles come as their places say, turned.
+  // The tiles were already mirrored when they were read.
   at::Tensor apply_to_tiles(const at::Tensor& tiles, std::span<const Place>,
                             const Sizes&, Indices,
                             const Random&) const override {

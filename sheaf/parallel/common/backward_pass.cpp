@@ -15,7 +15,8 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// Threads release a backward() that threw within microseconds.
+// Upper limit for the wait below. Threads normally release a backward() that
+// threw within microseconds.
 constexpr double kMostWaitMs = 10000;
 
 struct OutputHook : torch::autograd::FunctionPreHook {
@@ -43,8 +44,8 @@ ParameterHooks::~ParameterHooks() {
   for (const auto& [parameter, hook] : hooks_) parameter.remove_hook(hook);
 }
 
-// The engine destroys its callbacks with the backward() that they belong to,
-// whether it has called them or not.
+// The autograd engine destroys the callbacks of a backward() with it, whether
+// or not it has called them.
 struct BackwardPass::End {
   std::shared_ptr<BackwardPass*> pass;
 };
@@ -74,8 +75,8 @@ void BackwardPass::on_gradient(const Connection& to, NewGradient gradient) {
   if (!is_syncing_) return to.sink->add_local(gradient);
   SHEAF_CHECK(!at::GradMode::is_enabled(),
               "gradients of a backward() with create_graph cannot be averaged; "
-              "compute gradients of gradients by torch::autograd::grad() and "
-              "call backward() on what follows from them, or use no_sync()");
+              "compute second-order gradients with torch::autograd::grad() and "
+              "call backward() on the result, or use no_sync()");
   open_locked(&to);
   to.sink->add(gradient);
 }
@@ -90,14 +91,16 @@ void BackwardPass::open_at_output() {
   open();
 }
 
-// A device's thread may hold a backward() for a moment after it threw.
+// A device's thread may hold a backward() for a moment after it threw, so this
+// function waits for its end.
 void BackwardPass::wait_for_end_of_others() {
   const Stopwatch watch;
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      // A thread that comes here again has released what threw: a pass that it
-      // has opened is that of a backward() around this one.
+      // If this thread has opened the pass, it has already released any
+      // backward() that threw: the open pass belongs to a backward() that
+      // encloses this one.
       if (!is_open_ || end_.expired() || backward_ == current_backward() ||
           thread_ == std::this_thread::get_id())
         return;
@@ -137,7 +140,8 @@ void BackwardPass::watch(const std::vector<at::Tensor*>& outputs) {
 
 void BackwardPass::discard_broken() {
   const std::lock_guard lock(mutex_);
-  // A device's thread may hold the end of a backward() for a moment longer.
+  // end_ may not have expired yet: a device's thread can hold a backward() for
+  // a moment after it threw.
   if (is_open_ && (end_.expired() || !current_backward())) discard_locked();
 }
 
@@ -152,7 +156,7 @@ void BackwardPass::close() {
   } catch (...) {
     try {
       if (after_failure_) after_failure_();
-    } catch (...) {  // the first failure is the one to tell
+    } catch (...) {  // only the first failure is reported
     }
     throw;
   }

@@ -1,14 +1,17 @@
 #pragma once
-// One backward() whose gradients are exchanged, whatever the exchange.
+// One backward() whose gradients are exchanged, independent of how they are
+// exchanged.
 //
 // A *pass* begins on all ranks with the first gradient of a backward() and ends
-// with it. A *sink* takes the gradients of some parameters and leaves their
-// averages: buckets (Reducer) or factors (FactorReducer). The sinks of a module
-// share its pass, so that all ranks begin and end all of them in the same
-// order, whichever parameters a rank has used.
+// with that backward(). A *sink* receives the gradients of some parameters and
+// replaces them with their averages: buckets (Reducer) or factors
+// (FactorReducer). All sinks of a module share one pass, so that all ranks
+// begin and end them in the same order, no matter which parameters a rank has
+// used.
 //
 // A backward() that throws breaks its pass. The next pass, or the next
-// forward(), discards it first: nothing of it is left in later gradients.
+// forward(), discards the broken pass first, so that no part of it remains in
+// later gradients.
 
 #include <torch/types.h>
 
@@ -25,20 +28,21 @@
 
 namespace sheaf::parallel {
 
-// Functions are called by the thread that runs backward(), one at a time.
+// The thread that runs backward() calls these functions, one at a time.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  // `first`: the sink's parameter whose gradient has come already, if any has.
+  // `first`: the sink's parameter whose gradient has already arrived, if any.
   virtual void begin_pass(std::optional<std::size_t> first) = 0;
-  // The gradient of one of the sink's parameters. With backward() calls within
-  // backward(), such as those of checkpointed layers, it may come in parts.
+  // Adds the gradient of one of the sink's parameters. With nested backward()
+  // calls, such as those of checkpointed layers, it may arrive in parts.
   virtual void add(const NewGradient& gradient) = 0;
-  // The same in a backward() without exchange: it waits for the next pass.
+  // The same in a backward() without exchange: the gradient is kept for the
+  // next pass.
   virtual void add_local(const NewGradient& gradient) = 0;
-  // No more gradients come. Returns when all averages are there.
+  // Called after the last gradient. Returns when all averages are complete.
   virtual void finalize() = 0;
-  // Forgets a broken pass, after waiting for exchanges that are under way.
+  // Discards a broken pass, after waiting for exchanges in progress.
   virtual void discard() noexcept = 0;
 };
 
@@ -54,16 +58,18 @@ class BackwardPass {
     GradientSink* sink = nullptr;
     std::size_t index = 0;  // among the sink's parameters
   };
-  // From now on gradients go to these sinks, which outlive their connections.
-  // Passes begin and end them in the order given. Between passes.
+  // From now on gradients go to these sinks, which must outlive their
+  // connections. Each pass begins and ends the sinks in the given order. Must
+  // be called between passes.
   void connect(std::vector<GradientSink*> sinks,
                std::vector<Connection> connections);
   void disconnect() { connect({}, {}); }
 
-  // Off: gradients stay with this rank, and add up. All ranks switch alike.
+  // If off, gradients stay on this rank and accumulate. All ranks must switch
+  // at the same point.
   void set_sync(bool is_on) { is_syncing_ = is_on; }
   bool is_syncing() const { return is_syncing_; }
-  // Called before each pass begins, and after each that ended well.
+  // Actions called before each pass begins, and after each pass that succeeded.
   void set_before_pass(std::function<void()> action) {
     before_pass_ = std::move(action);
   }
@@ -71,7 +77,8 @@ class BackwardPass {
     after_pass_ = std::move(action);
   }
 
-  // Called after a pass has ended by an exception of a sink, which goes on.
+  // Called after a pass has failed with an exception from a sink; the exception
+  // is then rethrown.
   void set_after_failure(std::function<void()> action) {
     after_failure_ = std::move(action);
   }
@@ -79,14 +86,15 @@ class BackwardPass {
   void close();
 
   // Begins a pass unless one is open. Called within backward(), by sinks that
-  // see it before the first gradient does.
+  // detect the pass before the first gradient arrives.
   void open();
-  // Results of forward(): the pass begins when backward() reaches them. Without
-  // this it begins with the first gradient, and ends too early where that is
-  // of a backward() within backward().
+  // `outputs` are the results of forward(): the pass begins when backward()
+  // reaches one of them. Without this call, the pass would begin with the first
+  // gradient, and would end too early if that gradient comes from a nested
+  // backward().
   void watch(const std::vector<at::Tensor*>& outputs);
   // Begins a pass unless one is open. Called when backward() reaches an output:
-  // a pass that another thread has opened is that of a backward() that threw.
+  // an open pass of another thread belongs to a backward() that threw.
   void open_at_output();
   // Called before forward(): discards the pass of a backward() that threw.
   void discard_broken();
@@ -106,17 +114,18 @@ class BackwardPass {
   std::function<void()> after_failure_;
   std::vector<GradientSink*> sinks_;
   std::unique_ptr<GradientHooks> hooks_;
-  std::mutex mutex_;  // of hooks on several devices
+  std::mutex mutex_;  // hooks may run on several devices' threads
   bool is_open_ = false;
-  std::weak_ptr<End> end_;         // of the open pass, gone with its backward()
-  BackwardId backward_ = nullptr;  // the one in which it was opened
-  std::thread::id thread_;         // which opened it
-  // For hooks and callbacks that may outlive this.
+  // Expires with the backward() of the open pass.
+  std::weak_ptr<End> end_;
+  BackwardId backward_ = nullptr;  // the backward() that opened the pass
+  std::thread::id thread_;         // the thread that opened the pass
+  // Null after destruction, for hooks and callbacks that outlive this object.
   std::shared_ptr<BackwardPass*> self_ = std::make_shared<BackwardPass*>(this);
 };
 
-// Opens a pass before the first gradient is added to a parameter, whichever way
-// it comes.
+// Opens a pass before the first gradient is added to a parameter, also if
+// backward() does not go through a watched output.
 class ParameterHooks {
  public:
   ParameterHooks(BackwardPass& pass, const std::vector<at::Tensor>& parameters);

@@ -1,7 +1,8 @@
-// A write to a tensor raises its version, which libtorch counts for autograd.
-// Batch normalization is the exception: its operators do not declare that they
-// write to running statistics. Its kernel of ours (sync_batch_norm.cpp) reports
-// these writes, and they are counted here for the tensors that are watched.
+// A write to a tensor increments its version counter, which libtorch uses for
+// autograd. Batch normalization is an exception: its operators do not declare
+// their writes to the running statistics. Sheaf's batch_norm kernel
+// (sync_batch_norm.cpp) reports these writes, and they are counted here for the
+// watched tensors.
 
 #include "sheaf/parallel/common/buffers.hpp"
 
@@ -57,7 +58,7 @@ UncountedWrites& uncounted_writes() {
 
 }  // namespace
 
-// Holds the tensors, so that no other gets the address of one.
+// Holds references to the tensors, so that their addresses are not reused.
 class ModuleBuffers::Watched {
  public:
   explicit Watched(const NamedTensors& tensors) : tensors_(tensors) {
@@ -107,8 +108,9 @@ ModuleBuffers::Stamp ModuleBuffers::stamp_of(std::size_t i) const {
 
 void ModuleBuffers::broadcast(const comm::Group& group, int root) {
   if (tensors_.empty()) return;
-  // Graphs save running statistics, which batch normalization writes to
-  // uncounted: so that one process can go on with such a graph, ranks can.
+  // Graphs save the running statistics, which batch normalization writes
+  // without incrementing their version. The broadcast does the same, so that
+  // backward() through such a graph works as it does in a single process.
   std::vector<bool> is_uncounted;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Stamp now = stamp_of(i);

@@ -1,8 +1,8 @@
 #pragma once
 // A module's buffers on the ranks of a group. They are equal on all ranks after
-// a broadcast. What a rank's own forward() then changes, such as the running
-// statistics of batch normalization, belongs to that rank until the next
-// broadcast; everything else stays equal.
+// a broadcast. A buffer that a rank's forward() then changes, such as the
+// running statistics of batch normalization, may differ between ranks until the
+// next broadcast; all other buffers stay equal.
 
 #include <torch/nn/module.h>
 
@@ -19,30 +19,31 @@ namespace sheaf::parallel {
 class ModuleBuffers {
  public:
   ModuleBuffers() = default;
-  // Those that the module has now; they must be equal on all ranks, or be
+  // The current buffers of `module`. They must be equal on all ranks, or be
   // broadcast before they are compared.
   explicit ModuleBuffers(torch::nn::Module& module);
 
   const NamedTensors& tensors() const { return tensors_; }
   bool empty() const { return tensors_.empty(); }
 
-  // Those that ranks had changed before the module was, by the old list.
+  // Takes over which buffers were changed, from the list of the module before
+  // it changed.
   void inherit(const ModuleBuffers& old);
 
-  // Copies those of `root` to all ranks. All ranks call it.
+  // Copies the buffers of `root` to all ranks. All ranks must call it.
   void broadcast(const comm::Group& group, int root = 0);
 
-  // Around a forward() of this rank. A forward() without its end goes on until
-  // the next begin_forward(), broadcast() or shared().
+  // Called before and after a forward() of this rank. Without end_forward(), a
+  // forward() extends to the next begin_forward(), broadcast() or shared().
   void begin_forward();
   void end_forward();
 
-  // Those that must be equal: no forward() of any rank has changed them since
-  // the last broadcast. All ranks call it.
+  // The buffers that must be equal: no rank's forward() has changed them since
+  // the last broadcast. All ranks must call it.
   NamedTensors shared(const comm::Group& group) const;
 
  private:
-  // What changes with every write to a tensor.
+  // Differs after every write to a tensor.
   struct Stamp {
     std::uint64_t version = 0;
     std::uint64_t uncounted = 0;
@@ -56,11 +57,11 @@ class ModuleBuffers {
   std::shared_ptr<Watched> watched_;  // null: none
   std::vector<bool> changed_;
   std::vector<Stamp> last_;    // after the last broadcast
-  std::vector<Stamp> before_;  // the forward() under way; empty: none is
+  std::vector<Stamp> before_;  // at begin_forward(); empty outside forward()
 };
 
-// To be called by kernels that write to a tensor without raising its version,
-// as libtorch's batch normalization does. Any thread may call it.
+// Must be called by kernels that write to a tensor without incrementing its
+// version, as libtorch's batch normalization does. Thread-safe.
 void note_uncounted_write(const at::Tensor& tensor);
 
 }  // namespace sheaf::parallel

@@ -1,16 +1,17 @@
 #pragma once
-// What the exchange of gradients has cost.
+// Time and traffic of the gradient exchange.
 
 #include <cstdint>
 
 namespace sheaf::parallel {
 
-// Since the last reset_stats().
+// Totals since the last reset_stats().
 struct ExchangeStats {
-  double exchange_ms = 0;  // buckets under way, overlapped or not
-  double wait_ms = 0;      // of that, what backward() waited for at its end
-  double gradient_ms = 0;  // computing gradients from factors, after that
-  std::int64_t bytes = 0;  // given away by this rank
+  double exchange_ms = 0;  // time in exchanges, overlapped or not
+  double wait_ms = 0;      // the part that backward() waited for at its end
+  // Computing gradients from factors, after the exchange.
+  double gradient_ms = 0;
+  std::int64_t bytes = 0;  // sent by this rank
   std::int64_t passes = 0;
   std::int64_t buckets = 0;
 };

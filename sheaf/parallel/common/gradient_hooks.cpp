@@ -13,15 +13,15 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// The tensors over the memory of a gradient, each with the references to it
-// that are accounted for.
+// The tensors that share the memory of a gradient, each with the number of its
+// known references.
 class Sharers {
  public:
   explicit Sharers(const at::Tensor& gradient)
       : memory_(gradient.storage().unsafeGetStorageImpl()) {
     add(gradient);
   }
-  // A reference to `tensor` that is accounted for.
+  // Adds a known reference to `tensor`.
   void add(const at::Tensor& tensor) {
     if (!tensor.has_storage() ||
         tensor.storage().unsafeGetStorageImpl() != memory_)
@@ -32,13 +32,14 @@ class Sharers {
         return;
       }
     list_.push_back({&tensor, 1});
-    // A view holds what it is a view of.
+    // A view holds a reference to its base.
     const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
     if (view && view->has_bw_view()) add(view->get_backward_view().base_);
     if (view && view->has_fw_view() && !view->shared_view_info())
       add(view->get_forward_view().base_);
   }
-  // Memory without an allocator is that of from_blob(): somebody else's.
+  // Whether the known references are the only ones. Memory without an allocator
+  // comes from from_blob() and belongs to somebody else.
   bool are_all() const {
     return memory_->allocator() != nullptr &&
            memory_use_count() == list_.size() &&
@@ -56,10 +57,10 @@ class Sharers {
   std::vector<std::pair<const at::Tensor*, std::size_t>> list_;
 };
 
-// The accumulator takes over the memory of a gradient that nobody else refers
-// to as a tensor, but that memory may be shared with other tensors: a view of
-// it, or what it is a view of. `given` is what backward() passed, which the
-// engine holds until the hooks have run.
+// The accumulator takes over a gradient tensor that has no other references,
+// but its memory may be shared with other tensors: its views, or its base.
+// `given` is the tensor that backward() passed, which the engine holds until
+// the hooks have run.
 NewGradient describe(std::size_t parameter, const at::Tensor& gradient,
                      const at::Tensor& given) {
   if (!gradient.defined() || !gradient.has_storage()) return {parameter};
@@ -93,10 +94,11 @@ GradientHooks::GradientHooks(
     hook.key = hook.accumulator->add_post_hook(
         std::make_unique<torch::autograd::utils::LambdaPostHook>(
             [=](const variable_list& outputs, const variable_list& inputs) {
-              // A function may give no gradient at all.
+              // An autograd function may return an undefined gradient.
               if (inputs.empty() || !inputs[0].defined()) return outputs;
               const at::Tensor tensor(parameter.lock());
-              // Frozen since forward(): nothing was accumulated.
+              // The parameter was frozen after forward(): nothing was
+              // accumulated.
               if (!tensor.requires_grad()) return outputs;
               (*handler)(describe(i, tensor.grad(), inputs[0]));
               return outputs;

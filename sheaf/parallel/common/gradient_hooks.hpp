@@ -13,22 +13,22 @@ namespace sheaf::parallel {
 // A gradient that backward() has just added to a parameter.
 struct NewGradient {
   std::size_t parameter = 0;
-  // Whether the memory of parameter.grad() belongs to it alone. Otherwise
-  // backward(), or the user, may still read it: it must not be written to.
+  // Whether parameter.grad() is the only user of its memory. Otherwise
+  // backward() or the user may still read it, and it must not be written to.
   bool owns_memory = true;
-  // backward() has added to a tensor that was there before and that others
-  // refer to, such as a view of the user's own buffer: the average belongs into
-  // the same memory, unless backward() itself had made them share it.
+  // Whether backward() has added to an existing tensor with other references,
+  // such as a view of a buffer of the user. The average must then be written to
+  // the same memory, unless backward() itself created the sharing.
   bool is_in_use = false;
   bool is_shared_by_backward() const { return !owns_memory && !is_in_use; }
 };
 
-// Whether nobody else refers to the gradient or to its memory.
+// Whether there are no other references to the gradient or its memory.
 bool owns_memory(const at::Tensor& gradient);
 
-// While it lives, `on_gradient` is called each time backward() has accumulated
-// into parameters[i].grad(), by the thread that runs backward (with several
-// devices, by one thread of each).
+// While this object exists, `on_gradient` is called each time backward() has
+// accumulated into parameters[i].grad(). The thread that runs backward() calls
+// it; with several devices, one thread per device.
 class GradientHooks {
  public:
   GradientHooks(const std::vector<at::Tensor>& parameters,
@@ -38,7 +38,7 @@ class GradientHooks {
   GradientHooks& operator=(const GradientHooks&) = delete;
 
  private:
-  // The parameter itself holds its accumulator only weakly.
+  // A parameter holds only a weak reference to its accumulator.
   using Accumulator = decltype(torch::autograd::impl::grad_accumulator(
       std::declval<const at::Tensor&>()));
   struct Hook {
@@ -48,17 +48,17 @@ class GradientHooks {
   std::vector<Hook> hooks_;
 };
 
-// Calls `action` at the end of the backward pass that runs now; what it throws
-// comes out of backward(). Only to be called from within a pass.
+// Calls `action` at the end of the current backward(), which propagates its
+// exceptions. Must be called within a backward().
 void at_end_of_backward(std::function<void()> action);
 
-// The backward() that this thread runs, while it lasts; null: none. One within
-// another has its own.
+// Identifies the backward() that this thread is running; null if there is none.
+// A nested backward() has another identifier. Valid until that backward() ends.
 using BackwardId = const void*;
 BackwardId current_backward();
 
-// Whether the backward that runs now computes gradients of given inputs only,
-// as autograd::grad() does; those are not accumulated into parameters.
+// Whether the current backward() computes the gradients of given inputs only,
+// as autograd::grad() does. These are not accumulated into parameters.
 bool is_for_some_inputs_only();
 
 }  // namespace sheaf::parallel

@@ -1,6 +1,6 @@
 #pragma once
-// Detects whether a parameter's gradient was reset or modified, or is one that
-// was seen before.
+// Detects whether a parameter's gradient was reset or modified, or is a tensor
+// that was seen before.
 
 #include <torch/types.h>
 
@@ -11,13 +11,15 @@ namespace sheaf::parallel {
 
 class GradientMark {
  public:
-  // Marks the parameter's gradient as it is, after making zeros if it has none.
+  // Marks the parameter's current gradient. A missing gradient is set to zeros
+  // first.
   void set(const at::Tensor& parameter) {
     at::Tensor& gradient = parameter.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(parameter);
     gradient_ = gradient;
     version_ = gradient._version();
-    // Views have one version with all that they share memory with.
+    // A view shares its version with all tensors on the same memory, so its
+    // content is compared instead.
     content_ = gradient.is_view() ? gradient.detach().clone() : at::Tensor();
   }
   void clear() {
@@ -26,11 +28,11 @@ class GradientMark {
   }
   bool is_set() const { return gradient_.defined(); }
 
-  // It was reset, or replaced by another tensor.
+  // Whether the gradient was reset or replaced by another tensor.
   bool is_gone(const at::Tensor& parameter) const {
     return !parameter.grad().is_same(gradient_);
   }
-  // It was written to.
+  // Whether the gradient was written to.
   bool has_changed() const {
     if (gradient_._version() == version_) return false;
     if (!content_.defined()) return true;

@@ -15,7 +15,8 @@ namespace {
 using Place = std::tuple<const void*, std::int64_t, std::vector<std::int64_t>,
                          std::vector<std::int64_t>>;
 
-// Where a gradient lies. Sparse ones have no single place.
+// Identifies the memory of a gradient. A sparse gradient is identified by its
+// tensor.
 Place place_of(const at::Tensor& gradient) {
   if (gradient.layout() != at::kStrided || !gradient.has_storage())
     return {gradient.unsafeGetTensorImpl(), 0, {}, {}};
@@ -60,10 +61,9 @@ double square_of_gradients(const std::vector<at::Tensor>& parameters) {
 
 void scale_gradients(const torch::nn::Module& module, double norm,
                      double max_norm) {
-  SHEAF_CHECK(max_norm > 0, "the norm to clip to is ", max_norm,
-              "; give one above 0");
+  SHEAF_CHECK(max_norm > 0, "max_norm is ", max_norm, "; it must be above 0");
   SHEAF_CHECK(std::isfinite(norm), "the norm of the gradients is ", norm,
-              "; lower the learning rate, or look for NaN in the data");
+              "; lower the learning rate, or check the data for NaN");
   if (norm <= max_norm) return;
   const at::NoGradGuard no_grad;
   for (const at::Tensor& gradient : distinct_gradients(module.parameters()))
@@ -93,7 +93,7 @@ void forget_gradients(const torch::nn::Module& module) {
 }
 
 std::uint64_t seed_rank(std::uint64_t seed, const comm::Group& group) {
-  // After this mix, consecutive seeds give independent streams.
+  // A hash: consecutive seeds and ranks give independent streams.
   std::uint64_t x = seed + 0x9e3779b97f4a7c15u *
                                (static_cast<std::uint64_t>(group.rank()) + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

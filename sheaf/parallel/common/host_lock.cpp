@@ -7,7 +7,8 @@ namespace sheaf::parallel::host_lock {
 bool lock(void* data, std::size_t bytes) {
   const bool is_done =
       cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess;
-  if (!is_done) cudaGetLastError();  // else the next call would tell it
+  // Clears the error, which the next call would report otherwise.
+  if (!is_done) cudaGetLastError();
   return is_done;
 }
 

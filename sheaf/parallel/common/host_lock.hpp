@@ -1,15 +1,14 @@
 #pragma once
-// Memory of the host that is locked in place, so that a GPU copies to and from
-// it by itself.
+// Page-locked (pinned) host memory, which a GPU can copy to and from directly.
 
 #include <cstddef>
 
 namespace sheaf::parallel::host_lock {
 
-// False where it cannot be, and without CUDA: copies are right without, only
-// slower.
+// Returns false if the memory cannot be locked, and in builds without CUDA.
+// Copies are then still correct, only slower.
 bool lock(void* data, std::size_t bytes);
-// What lock() has returned true for.
+// `data` must have been locked by lock().
 void unlock(void* data);
 
 }  // namespace sheaf::parallel::host_lock

@@ -1,5 +1,5 @@
 #pragma once
-// Any value on its way from an autograd function's forward() to its backward().
+// Passes any value from an autograd function's forward() to its backward().
 
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>

@@ -24,7 +24,7 @@ std::unordered_set<const void*> sparse_weights(torch::nn::Module& module) {
   return weights;
 }
 
-// Those of the list that are not among the known ones.
+// The tensors of `list` that are not in `known`.
 NamedTensors without(NamedTensors list, const NamedTensors& known) {
   std::erase_if(list, [&](const auto& one) {
     return std::any_of(known.begin(), known.end(), [&](const auto& other) {
@@ -64,7 +64,8 @@ ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
                             const ModuleTensors& known) {
   ModuleTensors now(module);
   check_same_shapes(group, now.all());
-  // Ranks may have buffers of their own by now: the known ones stay.
+  // Buffers that are known already may differ between ranks by now; they are
+  // not broadcast.
   broadcast_tensors(group, without(now.all(), known.all()));
   now.buffers.inherit(known.buffers);
   name_changes(now.parameters);
@@ -73,8 +74,8 @@ ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
 
 void check_not_empty(const std::vector<TrainedParameter>& trained) {
   SHEAF_CHECK(!trained.empty(),
-              "no parameter of the module requires a gradient: there is "
-              "nothing to average, and there is no need to wrap it");
+              "no parameter of the module requires a gradient; a module "
+              "without trained parameters needs no wrapper");
 }
 
 }  // namespace sheaf::parallel

@@ -23,11 +23,12 @@ struct ModuleTensors {
   explicit ModuleTensors(torch::nn::Module& module);
   NamedTensors all() const;
 };
-// The module's tensors; UsageError on all ranks where ranks have other ones.
-// Those that are not among the known ones become rank 0's.
+// Collects the module's tensors. Throws UsageError on all ranks if they differ
+// between ranks. Tensors that are not in `known` are broadcast from rank 0. All
+// ranks must call it.
 ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
                             const ModuleTensors& known);
-// UsageError when there is nothing to train.
+// Throws UsageError if there is nothing to train.
 void check_not_empty(const std::vector<TrainedParameter>& trained);
 
 }  // namespace sheaf::parallel

@@ -1,4 +1,4 @@
-// Without CUDA no memory needs to be locked.
+// Without CUDA, no memory needs to be locked.
 #include "sheaf/parallel/common/host_lock.hpp"
 
 namespace sheaf::parallel::host_lock {

@@ -4,7 +4,7 @@
 
 namespace sheaf::parallel {
 
-// Where every core computes, an exchange beside it only takes cores away.
+// If all cores are computing, an overlapping exchange only takes cores away.
 bool should_overlap(Overlap wish, const comm::Group& group) {
   if (wish != Overlap::kAuto) return wish == Overlap::kOn;
   return group.host_count() > 1 ||

@@ -8,7 +8,8 @@
 namespace sheaf::parallel {
 
 enum class Overlap : std::uint8_t { kAuto, kOn, kOff };
-// As wished; kAuto: where cores are left for it, or several hosts take part.
+// Resolves kAuto: overlap if cores are free for it, or if the group spans
+// several hosts.
 bool should_overlap(Overlap wish, const comm::Group& group);
 
 }  // namespace sheaf::parallel

@@ -11,11 +11,11 @@ namespace {
 
 struct Claims {
   std::mutex mutex;
-  std::unordered_map<const at::TensorImpl*, int> owners;  // how many
+  std::unordered_map<const at::TensorImpl*, int> owners;  // number of claims
   std::atomic<std::int64_t> changes{0};
 };
 
-// Never destroyed: wrappers may be static.
+// Never destroyed, because wrappers may be static objects.
 Claims& claims() {
   static auto& all = *new Claims;
   return all;
@@ -43,8 +43,8 @@ void ParameterClaim::check() {
   for (const TrainedParameter& one : parameters_)
     SHEAF_CHECK(all.owners[one.tensor.unsafeGetTensorImpl()] == 1, "parameter ",
                 one.name,
-                " is trained by another DataParallel or DadParallel, too, and "
-                "both would average its gradient; wrap one module that "
+                " is trained by another DataParallel or DadParallel as well, "
+                "and both would average its gradient; wrap one module that "
                 "contains both networks, or destroy the other wrapper first");
   checked_ = all.changes;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A parameter is trained by one wrapper (DataParallel, DadParallel) at a time:
-// two would both average its gradient.
+// Ensures that a parameter is trained by one wrapper (DataParallel,
+// DadParallel) at a time: two wrappers would both average its gradient.
 
 #include <cstdint>
 #include <vector>
@@ -16,16 +16,18 @@ class ParameterClaim {
   ParameterClaim(const ParameterClaim&) = delete;
   ParameterClaim& operator=(const ParameterClaim&) = delete;
 
-  // Claims these in place of those before. Others may have them still: a
-  // wrapper is often made before the one that it replaces is destroyed.
+  // Claims these parameters and releases the previous ones. Other claims on
+  // them are allowed at this point: a wrapper is often created before the one
+  // that it replaces is destroyed.
   void set(const std::vector<TrainedParameter>& parameters);
-  // Before the parameters are used: UsageError, naming the first, where others
-  // have some of them.
+  // Must be called before the parameters are used. Throws UsageError, with the
+  // name of the first parameter that another wrapper has claimed.
   void check();
 
  private:
   std::vector<TrainedParameter> parameters_;
-  std::int64_t checked_ = -1;  // the state of all claims that was found good
+  // Value of the change counter at the last successful check.
+  std::int64_t checked_ = -1;
 };
 
 }  // namespace sheaf::parallel

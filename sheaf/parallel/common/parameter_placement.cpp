@@ -48,8 +48,8 @@ void check_like_homes(const comm::Group& group,
   for (const Home& home : agree_on_homes(group, mine))
     SHEAF_CHECK(home.is_host || home.is_device, what,
                 " needs the module on the same kind of device on all ranks, "
-                "and some have it on the CPU, others not; move it, or use "
-                "DataParallel");
+                "but some ranks have it on the CPU and others do not; move "
+                "it, or use DataParallel");
 }
 
 }  // namespace sheaf::parallel

@@ -1,6 +1,6 @@
 #pragma once
-// Where the ranks of a group have a parameter: on the host, in the memory that
-// messages take, or on a device, whose memory a block on the host stands for.
+// Where the ranks of a group store a parameter: in host memory, which messages
+// can use directly, or on a device, with a staging block in host memory.
 
 #include <torch/types.h>
 
@@ -12,26 +12,26 @@
 namespace sheaf::parallel {
 
 struct Home {
-  int number = 0;  // the same for parameters that live together on all ranks
-  bool is_host = true;     // everywhere
-  bool is_device = false;  // everywhere
+  int number = 0;  // equal for parameters with the same placement on every rank
+  bool is_host = true;     // on all ranks
+  bool is_device = false;  // on all ranks
 
   bool operator==(const Home&) const = default;
 };
 
-// On one rank: 0 for the host, above for a device.
+// The placement on one rank: 0 for the host, 1 + index for a device.
 using HomeCode = std::int8_t;
 HomeCode home_code(const at::Device& device);
 
-// Out of all ranks' codes, those of rank 0 first.
+// Computes the placements from the codes of all ranks, in rank order.
 std::vector<Home> homes_of(const std::vector<HomeCode>& codes, int ranks);
-// This rank's codes, one for each parameter. All ranks call it, and get the
-// same.
+// `mine` has this rank's code of each parameter. All ranks must call it; all
+// get the same result.
 std::vector<Home> agree_on_homes(const comm::Group& group,
                                  const std::vector<HomeCode>& mine);
 
-// UsageError, for `what`, unless all ranks have all parameters on the host, or
-// all on devices. All ranks call it.
+// Throws UsageError, naming `what`, unless each parameter is on the host on all
+// ranks or on a device on all ranks. All ranks must call it.
 void check_like_homes(const comm::Group& group,
                       const std::vector<at::Tensor>& parameters,
                       const char* what);

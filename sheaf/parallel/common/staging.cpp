@@ -9,7 +9,7 @@
 
 namespace sheaf::parallel {
 
-// A stream of its own, which waits for what the event stands for.
+// A separate stream for copies, and the event that it waits for.
 struct Staging::Side {
   explicit Side(const at::Device& device)
       : streams(device.type()),

@@ -1,6 +1,6 @@
 #pragma once
-// Copies between a device's memory and the host's, beside the computations of
-// the device.
+// Copies between device and host memory that overlap with computations on the
+// device.
 
 #include <torch/types.h>
 
@@ -8,9 +8,10 @@
 
 namespace sheaf::parallel {
 
-// Of one block on a device and the memory on the host that stands for it, which
-// both outlive it. Where the block is on the CPU, copies are plain ones. Where
-// it can, it locks the host's memory, so that the device copies by itself.
+// Connects a block on a device with its staging memory on the host; both must
+// outlive this object. If the block is on the CPU, the copies are plain copies.
+// The host memory is page-locked where possible, so that the device copies it
+// directly.
 class Staging {
  public:
   Staging(const at::Tensor& block, const at::Tensor& host);
@@ -18,11 +19,13 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // What this thread has given the device until now is in the next to_host().
+  // The next to_host() includes all work that this thread has submitted to the
+  // device so far.
   void mark();
-  // What this thread gives the device from now on comes after that.
+  // Work that this thread submits to the device from now on runs after the
+  // marked work.
   void wait_on_device();
-  // Both return when the copy is done. For any thread.
+  // Both return when the copy is complete. Any thread may call them.
   void to_host();
   void to_device();
 
@@ -31,7 +34,7 @@ class Staging {
 
   at::Tensor block_;
   at::Tensor host_;
-  std::unique_ptr<Side> side_;  // none on the CPU
+  std::unique_ptr<Side> side_;  // null on the CPU
 };
 
 }  // namespace sheaf::parallel

@@ -1,5 +1,6 @@
 #pragma once
-// The interface of all strategies that train one module on many ranks.
+// The interface of all strategies that train one module on many ranks. All
+// ranks of the group must make the calls that communicate, in the same order.
 
 #include <torch/types.h>
 
@@ -16,13 +17,15 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Around the module's own forward(), for those who call that directly. What
-  // it gave may be replaced by tensors of the same values.
+  // To be called before and after the module's own forward(), by programs that
+  // call that directly. after_forward() may replace the outputs with tensors of
+  // the same values.
   virtual void before_forward() = 0;
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
 
-  // While the guard lives, gradients add up on their ranks; the first
-  // backward() after it averages the sum.
+  // While the guard exists, gradients accumulate locally on each rank. The
+  // first backward() afterwards averages the sum. The guard must not outlive
+  // the model.
   class [[nodiscard]] NoSync {
    public:
     explicit NoSync(Strategy& model)
@@ -39,20 +42,21 @@ class Strategy {
   };
   NoSync no_sync() { return NoSync(*this); }
 
-  // What later averages depend on, for checkpoints: of all ranks, complete on
-  // rank 0. All ranks call it, between two passes.
+  // The state that later averages depend on, for checkpoints: gathered from all
+  // ranks, complete on rank 0. All ranks must call it, between two passes.
   virtual NamedTensors gather_state() const { return {}; }
-  // The same on all ranks, before the first pass. The number of ranks may have
-  // changed; what another strategy has saved is left alone.
+  // Restores a saved state. Every rank passes the same `saved`, before the
+  // first pass. The number of ranks may have changed; entries of other
+  // strategies are ignored.
   virtual void load_state(const NamedTensors& /*saved*/) {}
 
-  // Buffers become rank 0's on all ranks, so that all evaluate and save one
-  // model. All ranks call it, between two passes.
+  // Copies rank 0's buffers to all ranks, so that all ranks evaluate and save
+  // the same model. All ranks must call it, between two passes.
   virtual void share_buffers() {}
 
-  // CheckError naming the first parameter or buffer whose bits differ between
-  // ranks. Buffers that a forward() of any rank has changed since they were
-  // last rank 0's are not compared: see ModuleBuffers. All ranks call it.
+  // Throws CheckError with the first parameter or buffer whose bits differ
+  // between ranks. Buffers that any rank's forward() has changed since the last
+  // broadcast are not compared; see ModuleBuffers. All ranks must call it.
   virtual void check_weights() const = 0;
 
   virtual ExchangeStats stats() const = 0;

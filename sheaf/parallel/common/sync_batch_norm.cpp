@@ -1,13 +1,16 @@
-// Forward: each rank sums x and counts, one all-reduce gives the mean; then it
-// sums (x - mean)^2, a second one gives the variance. (One message with sums of
-// squares would lose digits where the mean is large.)
+// Forward: each rank sums x and counts its values; one all-reduce gives the
+// mean. Each rank then sums (x - mean)^2; a second all-reduce gives the
+// variance. (A single message with the sums of squares would lose precision if
+// the mean is large.)
+//
 // Backward, with xhat = (x - mean) / sigma and N the global count:
 //   dx = weight / sigma * (dy - (sum dy + xhat * sum(dy xhat)) / N)
 // where both sums are over all ranks: one all-reduce. dweight and dbias stay
-// local sums: they are averaged with all other gradients.
+// local sums; they are averaged with all other gradients.
 //
-// Unmodified modules are reached by the dispatcher: `aten::batch_norm` is made
-// of other operations; a kernel of ours for the autograd keys overrides it.
+// Unmodified modules are reached through the dispatcher: `aten::batch_norm` is
+// a composite operation, and a kernel registered here for the autograd keys
+// overrides it.
 
 #include "sheaf/parallel/common/sync_batch_norm.hpp"
 
@@ -37,15 +40,16 @@ std::vector<std::int64_t> other_axes(const at::Tensor& input) {
   return axes;
 }
 
-// To be combined with a tensor of the input's shape, in the type of both.
+// Reshapes per-channel values to be combined with `like`, in the type of
+// `like`.
 at::Tensor per_channel(const at::Tensor& values, const at::Tensor& like) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(like.dim()), 1);
   sizes[1] = -1;
   return values.view(sizes).to(like.scalar_type());
 }
 
-// In which everything is computed: a mean that is rounded to 16 bits before it
-// is subtracted would shift all results.
+// The type of all computations: rounding the mean to 16 bits before the
+// subtraction would shift all results.
 at::ScalarType sum_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -54,10 +58,11 @@ struct Moments {
   at::Tensor mean;
   at::Tensor variance;
   double count = 0;
-  bool has_backward = false;  // on some rank, and so on all
+  // Whether some rank needs gradients; equal on all ranks.
+  bool has_backward = false;
 };
 
-// Of an input in the type that sums are taken in.
+// `input` is already in the type of the sums.
 Moments global_moments(const at::Tensor& input, const comm::Group& group,
                        bool needs_gradient) {
   const auto axes = other_axes(input);
@@ -72,8 +77,8 @@ Moments global_moments(const at::Tensor& input, const comm::Group& group,
   Moments moments;
   moments.count = sums[channels].item<double>();
   moments.has_backward = sums[channels + 1].item<double>() > 0;
-  SHEAF_CHECK(moments.count > 1, "batch normalisation over ", moments.count,
-              " values per channel; more than 1 are needed on all ranks "
+  SHEAF_CHECK(moments.count > 1, "batch normalization over ", moments.count,
+              " values per channel; at least 2 are needed over all ranks "
               "together");
   moments.mean = sums.narrow(0, 0, channels) / moments.count;
   const at::Tensor centred = input - per_channel(moments.mean, input);
@@ -111,9 +116,10 @@ struct Function : torch::autograd::Function<Function> {
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
     SHEAF_CHECK(!at::GradMode::is_enabled(),
-                "gradients of gradients (create_graph) do not pass batch "
-                "normalisation over all ranks; call use_local_batch_norm() on "
-                "the module, or leave this layer out of that part of the loss");
+                "gradients of gradients (create_graph) are not supported by "
+                "batch normalization over all ranks; call "
+                "use_local_batch_norm() on the module, or leave this layer out "
+                "of that part of the loss");
     const auto saved = context->get_saved_variables();
     const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];
@@ -140,8 +146,9 @@ struct Function : torch::autograd::Function<Function> {
   }
 };
 
-// Layers by what tells them apart in a call: a tensor of their own. A weak
-// pointer keeps its address from being given to another.
+// The group of each layer. A layer is identified by one of its tensors, because
+// a call of the operator has nothing else that identifies it. The weak pointer
+// keeps the tensor's address from being reused.
 class Registry {
  public:
   void add(const at::Tensor& layer, const comm::Group& group) {
@@ -179,7 +186,7 @@ const at::Tensor& identity(const at::Tensor& mean, const at::Tensor& weight) {
   return mean.defined() ? mean : weight;
 }
 
-// Another type in each libtorch.
+// The type of optional tensor arguments, which depends on the libtorch version.
 template <class Result, class First, class Second, class... Rest>
 Second second_argument(Result (*)(First, Second, Rest...));
 using MaybeTensor =
@@ -217,7 +224,8 @@ int each_batch_norm(torch::nn::Module& module, Visit visit) {
     const at::Tensor& key = identity(layer->running_mean, layer->weight);
     SHEAF_CHECK(key.defined(),
                 "a BatchNorm layer without weights and running statistics "
-                "cannot be told apart; give it either");
+                "cannot be identified; enable affine or "
+                "track_running_stats");
     visit(key);
     ++count;
   };
@@ -257,8 +265,8 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
                            const at::Tensor& running_var, double momentum,
                            double eps, const comm::Group& group) {
   SHEAF_CHECK(input.dim() >= 2,
-              "batch normalisation needs [batch, channels, "
-              "...]; the input is ",
+              "batch normalization needs an input [batch, channels, "
+              "...], but the input is ",
               input.sizes());
   const auto needs = [](const at::Tensor& one) {
     return one.defined() && one.requires_grad();
@@ -271,7 +279,8 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
     moments = global_moments(input.to(sum_type(input)), group, needs_gradient);
     update_running(running_mean, running_var, moments, momentum);
   }
-  // A rank that needs no gradient itself has a part in those of others.
+  // A rank that needs no gradient itself still contributes to the sums of the
+  // others.
   const bool is_for_others = moments.has_backward && !needs_gradient;
   const auto options = input.options().dtype(sum_type(input));
   const std::int64_t channels = input.size(1);

@@ -1,6 +1,6 @@
 #pragma once
-// The tensors in whatever a module's forward() takes or returns: a tensor, or
-// tuples and lists of them.
+// Finds the tensors in the arguments or results of a module's forward(): a
+// tensor, or tuples and lists of tensors.
 
 #include <torch/types.h>
 
@@ -12,7 +12,7 @@
 
 namespace sheaf::parallel {
 
-// Every tensor in a value that forward() takes or gives.
+// Appends pointers to all tensors in `value`.
 template <class T>
 void collect_tensors(T& value, std::vector<T*>& list) requires
     std::is_same_v<std::remove_const_t<T>, at::Tensor> {
@@ -46,7 +46,7 @@ constexpr bool holds_tensors() {
   else return false;
 }
 
-// Those of a result of forward(); none if its type is not one of these.
+// The tensors in a result of forward(); empty if its type holds none.
 template <class T>
 std::vector<at::Tensor*> tensors_in(T& value) {
   std::vector<at::Tensor*> list;

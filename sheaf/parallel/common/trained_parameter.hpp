@@ -1,5 +1,5 @@
 #pragma once
-// A parameter whose gradients ranks exchange.
+// A parameter whose gradient is exchanged between ranks.
 
 #include <torch/types.h>
 

@@ -10,11 +10,11 @@
 namespace sheaf::parallel {
 namespace {
 
-// The thread works a little and often: a message has come, the next one goes.
-// Beside threads that compute it would wait for milliseconds each time until
-// one of them has had its slice. Since Linux 6.12 one that asks for short
-// slices goes first, and has no more of the processor than before; elsewhere
-// this changes nothing.
+// The worker runs often but briefly: it receives a message and sends the next.
+// Next to compute threads it would wait milliseconds each time, until one of
+// them has used up its time slice. Since Linux 6.12, a thread that requests
+// short slices is scheduled first, without a larger share of the processor. On
+// other kernels this has no effect.
 void ask_for_short_slices() {
   struct {
     std::uint32_t size = 48;
@@ -67,7 +67,7 @@ void Worker::run() {
     const auto job = std::move(jobs_.front());
     jobs_.pop_front();
     if (error_) {
-      changed_.notify_all();  // drain() may have seen the job
+      changed_.notify_all();  // drain() may be waiting for this job
       continue;
     }
     is_busy_ = true;

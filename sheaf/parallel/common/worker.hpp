@@ -1,5 +1,5 @@
 #pragma once
-// One thread that does jobs in the order given.
+// A thread that runs jobs in the order in which they were added.
 
 #include <condition_variable>
 #include <deque>
@@ -17,9 +17,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // After a job that threw, later ones are dropped until drain().
+  // After a job has thrown, later jobs are dropped until drain().
   void add(std::function<void()> job);
-  // Returns when all jobs have ended; rethrows the first error.
+  // Returns when all jobs have ended. Rethrows the first error.
   void drain();
 
  private:

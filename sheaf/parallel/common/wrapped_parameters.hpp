@@ -1,11 +1,11 @@
 #pragma once
 // The parameters and buffers that a wrapper knows of its module, and whether
-// they are still those of the module.
+// the module still has them.
 //
-// A module may change after it was wrapped: to() gives parameters another type
-// or device, layers are frozen and unfrozen, or replaced. Hooks and buckets of
-// the old parameters would then see no gradients, and new buffers would not be
-// sent.
+// A module may change after it was wrapped: to() changes the type or device of
+// parameters, and layers are frozen, unfrozen or replaced. Hooks and buckets of
+// the old parameters would then receive no gradients, and new buffers would not
+// be broadcast.
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/nn/module.h>
@@ -24,10 +24,10 @@ class WrappedParameters {
  public:
   explicit WrappedParameters(torch::nn::Module& module);
 
-  // The first parameter that was added, removed, replaced, given another type,
-  // device or layout, frozen or unfrozen since, or else the first buffer that
-  // was added, removed or replaced: "parameter a.weight"; none as a rule. Fast:
-  // for each forward().
+  // Returns the first parameter that was added, removed, replaced, frozen or
+  // unfrozen, or given another type, device or layout; otherwise the first
+  // buffer that was added, removed or replaced. Example: "parameter a.weight".
+  // Usually returns nothing. Fast enough for each forward().
   std::optional<std::string> find_change(torch::nn::Module& module) const;
 
  private:
@@ -36,7 +36,8 @@ class WrappedParameters {
 
   struct Entry {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
-    // A new type or device comes with a new one. Null: it was frozen.
+    // Replaced when the type or device changes. Null if the parameter was
+    // frozen.
     std::shared_ptr<torch::autograd::Node> accumulator;
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> strides;
@@ -49,11 +50,12 @@ class WrappedParameters {
   std::vector<std::string> buffer_names_;
 };
 
-// All ranks call it with what find_change() has found. Where the module has not
-// changed alike on all ranks, they get a UsageError that names it and the
-// ranks.
+// All ranks must call it with the result of find_change(). Throws a UsageError
+// that contains the change and the ranks, unless the module has changed in the
+// same way on all ranks.
 void agree_on_change(const comm::Group& group, const std::string& what);
-// Lets errors name the parameters, also on ranks which have not changed.
+// Registers the parameters' names, so that errors can contain them also on
+// ranks whose module has not changed.
 void name_changes(const NamedTensors& parameters);
 
 }  // namespace sheaf::parallel

@@ -11,12 +11,11 @@
 namespace sheaf::parallel {
 namespace {
 
-// Of names in a saved state.
+// Names in a saved state.
 const std::string kRoute = "plan/route/";
 const std::string kSkipsZeros = "plan/skips_zeros";
 
-// Plans that are predicted to be slower than the best by this factor are not
-// tried.
+// Plans whose predicted time exceeds the best by this factor are not tried.
 constexpr double kWorthATrial = 1.6;
 
 std::vector<std::vector<std::size_t>> parcels(
@@ -35,7 +34,7 @@ std::vector<std::vector<std::size_t>> parcels(
   return list;
 }
 
-// Fixed routes: those of weights that auto does not choose for.
+// The route of a weight for which auto has no choice.
 std::optional<RouteChoice> fixed_route(const ParameterUse& use,
                                        const RouteWishes& wishes) {
   if (use.rows == 0)
@@ -63,7 +62,7 @@ bool has_deltas(Route route) {
   return route == Route::kDad || route == Route::kEdad;
 }
 
-// Looks for the ways with which the whole step is predicted to be fastest.
+// Searches for the routes with the shortest predicted step time.
 class Search {
  public:
   Search(const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
@@ -74,7 +73,8 @@ class Search {
         model_(uses, link, wishes.rank, wishes.skips_zeros),
         choices_(choices) {}
 
-  // The fastest of those that are found from any one way for all.
+  // Improves each of the uniform assignments (one route for all weights), and
+  // keeps the fastest result.
   void find(const std::vector<std::size_t>& free) {
     std::vector<RouteChoice> best;
     double best_ms = 0;
@@ -90,7 +90,7 @@ class Search {
   }
   double found_ms() const { return step_ms(); }
 
-  // After find(): each one way for all that is worth a trial.
+  // After find(): the uniform assignments that are worth a trial.
   std::vector<RouteCandidate> others(const std::vector<std::size_t>& free) {
     const std::vector<RouteChoice> found = choices_;
     const double longest = kWorthATrial * step_ms();
@@ -112,7 +112,7 @@ class Search {
   static constexpr std::array kAll{Route::kEdad, Route::kDad, Route::kGradient,
                                    Route::kRankDad};
 
-  // Or dad, where a weight may not.
+  // Weights that may not take the route take dad.
   void take(const std::vector<std::size_t>& free, Route route) {
     for (const std::size_t i : free)
       choices_[i].route = may_take(i, route) ? route : Route::kDad;
@@ -147,7 +147,7 @@ class Search {
     choices_[i].route = before;
     return ms;
   }
-  // One weight after the other, until none gets better.
+  // Changes one weight at a time, until no change improves the time.
   double improve(const std::vector<std::size_t>& free) {
     double best = step_ms();
     for (bool has_changed = true; std::exchange(has_changed, false);)
@@ -173,7 +173,7 @@ class Search {
             fmt::format(", {:.2f} with {}", with(i, route), name_of(route));
   }
 
-  // Less than this part of the time is in the model's noise.
+  // Smaller improvements are within the error of the model.
   static constexpr double kWorthwhile = 0.999;
 
   const std::vector<ParameterUse>& uses_;
@@ -188,7 +188,7 @@ void explain_biases(const std::vector<ParameterUse>& uses,
   for (std::size_t i = 0; i < uses.size(); ++i)
     for (const std::size_t bias : uses[i].biases)
       if (choices[i].route == Route::kGradient)
-        choices[bias].reason = "as its weight, " + uses[i].name;
+        choices[bias].reason = "same as its weight, " + uses[i].name;
 }
 
 }  // namespace
@@ -232,7 +232,8 @@ std::vector<RouteCandidate> route_candidates(
     else
       free.push_back(i);
   }
-  // From the top: deltas can follow from those above where these are known.
+  // In reverse order of the layers: deltas can be derived only if those of the
+  // layer above are known.
   std::stable_sort(free.begin(), free.end(), [&](auto a, auto b) {
     return uses[a].order > uses[b].order;
   });
@@ -325,7 +326,7 @@ FixedRoutes routes_in(const NamedTensors& state) {
     const auto number = tensor.item<std::int64_t>();
     SHEAF_CHECK(number >= 0 && number <= static_cast<int>(Route::kRankDad),
                 "the saved route of ", name.substr(kRoute.size()), " is ",
-                number, ", which this version does not know");
+                number, ", which this version does not support");
     fixed.by_name[name.substr(kRoute.size())] = static_cast<Route>(number);
   }
   return fixed;

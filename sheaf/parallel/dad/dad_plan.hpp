@@ -1,5 +1,5 @@
 #pragma once
-// The route of each parameter's gradient, and why.
+// The route of each parameter's gradient, and the reason for it.
 
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ struct RouteChoice {
 
 enum class DadMode { kDad, kEdad, kRankDad, kAuto };
 
-// Messages below this share one; the latency is then a small part.
+// Messages below this size are combined, so that the latency is a small part.
 constexpr double kParcelBytes = 256 << 10;
 
 struct RouteWishes {
@@ -37,8 +37,8 @@ std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                                        const RouteWishes& wishes,
                                        const LinkModel& link);
 
-// That choice, and for auto also one way for all weights that are free, where
-// it is predicted to take little longer.
+// The choice of choose_routes(). For auto there are further candidates, with
+// one route for all free weights, if their predicted time is not much longer.
 struct RouteCandidate {
   std::string name;  // "predicted", "dad for all"
   std::vector<RouteChoice> choices;
@@ -48,24 +48,26 @@ struct RouteCandidate {
 std::vector<RouteCandidate> route_candidates(
     const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
     const LinkModel& link);
-// Those of both, best first, without any that would take much longer than it.
+// Merges both lists, fastest first, without candidates that are predicted to
+// take much longer than the fastest.
 std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
                                     std::vector<RouteCandidate> more);
 
-// A choice of auto, which depends on times that were measured: kept, so that
-// another run can repeat it.
+// The routes chosen by auto, which depend on measured times. They are saved, so
+// that another run can reuse them.
 struct FixedRoutes {
-  std::map<std::string, Route> by_name;  // of all parameters that are trained
+  std::map<std::string, Route> by_name;  // all trained parameters
   bool skips_zeros = false;
 
   bool empty() const { return by_name.empty(); }
 };
-// As tensors of a saved state, and back; others' entries are left alone.
+// Converts the routes to tensors of a saved state, and back; other entries are
+// ignored.
 NamedTensors state_of(const FixedRoutes& fixed);
 FixedRoutes routes_in(const NamedTensors& state);
 
-// Parcels and all. Biases go with their weights where all of those take
-// factors.
+// The complete plan, including parcels. A bias uses the route of its weights if
+// all of them use factors.
 FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
                         const std::vector<RouteChoice>& choices, int ranks,
                         double parcel_bytes = kParcelBytes);

@@ -34,7 +34,8 @@ void DeltaChain::pass(const at::Tensor& in, const at::Tensor& out) {
 }
 
 void DeltaChain::hold(const at::Tensor& gradient) {
-  // With create_graph its history leads back to the nodes that own this.
+  // With create_graph, the gradient's history leads back to the nodes that own
+  // this object.
   if (gradient.defined() && gradient.requires_grad()) {
     is_whole_ = false;
     return;

@@ -23,7 +23,7 @@ std::vector<FactorParcel> decode_all(const std::vector<Numbers>& headers,
   return parcels;
 }
 
-// The root's headers, of all ranks.
+// Sends the root's headers of all ranks to all ranks.
 void broadcast_headers(const comm::Group& group, std::vector<Numbers>& all) {
   std::vector<std::int64_t> sizes;
   Numbers numbers;
@@ -94,7 +94,7 @@ void FactorExchange::reduce(FactorPart& part, Feedback& feedback) {
     part.factors = low_rank(full, wanted, nullptr);
     return;
   }
-  // A copy of the tensors' handles: the rest is replaced, not changed.
+  // Copies only the tensor handles: the rest is replaced, not modified.
   Factors& rest = feedback.next.emplace(part.block, feedback.kept[part.block])
                       .first->second;
   part.factors = low_rank(full, wanted, &rest);
@@ -108,7 +108,7 @@ std::vector<FactorParcel> FactorExchange::share(FactorParcel& mine) {
   return parcels;
 }
 
-// All ranks find the same.
+// All ranks reach the same result.
 void FactorExchange::compare_identities(std::vector<FactorParcel>& parcels) {
   const auto is_like_first = [&](const FactorParcel& one) {
     return one.identity == parcels[0].identity;
@@ -124,9 +124,10 @@ void FactorExchange::compare_identities(std::vector<FactorParcel>& parcels) {
   if (group_.rank() == 0)
     log_warn(
         "libtorch may round matrix products differently on ranks 0 and {}, "
-        "which have ({}) and ({}): gradients are made of factors by loops that "
-        "give the same bits everywhere, and take about twice as long; give all "
-        "ranks the same number of threads and the same libraries to avoid it",
+        "which have ({}) and ({}); gradients are computed from factors with "
+        "loops that give the same bits on all ranks, which takes about twice "
+        "as long. To avoid this, use the same number of threads and the same "
+        "libraries on all ranks",
         other, texts[0], texts[other]);
 }
 
@@ -163,14 +164,16 @@ std::vector<FactorParcel> FactorExchange::through_root(
     const std::vector<Numbers>& headers, const at::Tensor& mine) {
   const auto is_root = group_.rank() == 0;
   const auto pieces =
-      gather_bytes(group_, mine, payloads_of(headers));  // on the root
+      // Complete on the root only.
+      gather_bytes(group_, mine, payloads_of(headers));
   std::vector<FactorMessage> sums(headers.size());
   std::vector<FactorParcel> parcels;
   if (is_root) {
     parcels = decode_all(headers, pieces, options_.wire);
     merge(parcels);
     for (std::size_t r = 0; r < sums.size(); ++r) {
-      FactorParcel copy = parcels[r];  // with the bytes that came in
+      // Copied, to keep the numbers of received bytes.
+      FactorParcel copy = parcels[r];
       sums[r] = encode_parcel(copy, options_.wire);
     }
   }
@@ -189,7 +192,7 @@ std::vector<FactorParcel> FactorExchange::through_root(
                           at::kByte);
   if (all.numel() > 0)
     tensor::broadcast(group_, all, {.name = "the sum"}).wait();
-  // As it was rounded on the way, on the root too.
+  // Rounded by the wire format, on the root too.
   auto rounded = decode_all(merged, split_bytes(all, sizes), options_.wire);
   if (is_root)
     for (std::size_t r = 0; r < rounded.size(); ++r)
@@ -198,8 +201,8 @@ std::vector<FactorParcel> FactorExchange::through_root(
   return rounded;
 }
 
-// Low-rank parts move to rank 0's parcel, one for each block. Bytes become
-// those that came from others.
+// Merges the low-rank parts of all parcels into rank 0's parcel, one part per
+// block. The byte counts become those received from other ranks.
 void FactorExchange::merge(std::vector<FactorParcel>& parcels) {
   std::map<BlockKey, FactorPart> sums;
   for (std::size_t r = 0; r < parcels.size(); ++r) {

@@ -1,8 +1,9 @@
 #pragma once
-// Brings the parcels of all ranks to all ranks; of weights that take rank-dad,
-// what low rank leaves of them. What it leaves out counts once the pass is
-// over: of a pass that failed, or in which a number was not finite, so that no
-// rank can take its step, nothing is kept, and what was kept before it stays.
+// Exchanges parcels between all ranks. Factors of rank-dad weights are reduced
+// to low rank first, and the omitted rest is added to the next pass. The rest
+// is kept only after a successful pass: after a pass that failed or contained
+// non-finite values, which no rank can use for a step, the rest of earlier
+// passes stays.
 
 #include <atomic>
 #include <map>
@@ -20,8 +21,8 @@ struct FactorExchangeOptions {
   Where where = Where::kAllGather;
   WireFormat wire = {};
   LowRankOptions low_rank = {};
-  // The root makes the sum of all ranks' low-rank factors one of low rank
-  // again before it goes out.
+  // The root reduces the sum of all ranks' low-rank factors to low rank again
+  // before sending it.
   bool is_two_way = false;
 };
 
@@ -30,22 +31,23 @@ class FactorExchange {
   FactorExchange(const comm::Group& group, std::vector<Route> routes,
                  FactorExchangeOptions options);
 
-  // Before the first parcel of a pass, on the thread that will multiply the
-  // factors, on that device.
+  // Must be called before the first parcel of a pass, on the thread that will
+  // multiply the factors on `device`.
   void begin_pass(const at::Device& device);
-  // After the last one, or after an error.
+  // end_pass() is called after the last parcel, forget_pass() after an error.
   void end_pass();
   void forget_pass();
 
-  // The parcels by rank. A two-way part comes once, with rank 0's. Bytes of
-  // parts are those sent, in `mine`, and those received, in what it gives.
-  // All ranks call it, in the same order.
+  // Returns the parcels by rank. A two-way part appears once, in rank 0's
+  // parcel. The byte counts of the parts are those sent, in `mine`, and those
+  // received, in the result. All ranks must call it, in the same order.
   std::vector<FactorParcel> share(FactorParcel& mine);
 
-  // What low rank has left out so far, for checkpoints: of all ranks,
-  // complete on rank 0. All ranks call it.
+  // The rests omitted so far, for checkpoints: gathered from all ranks,
+  // complete on rank 0. All ranks must call it.
   NamedTensors gather_feedback() const;
-  // Given to any number of ranks, so that their average stays as it was.
+  // Restores the rests on any number of ranks, such that their average is
+  // unchanged.
   void load_feedback(NamedTensors saved);
 
  private:
@@ -54,7 +56,7 @@ class FactorExchange {
   bool is_low_rank(const BlockKey& block) const;
   struct Feedback {
     Rests kept;
-    Rests next;  // after this pass
+    Rests next;  // takes effect at the end of the pass
   };
 
   void reduce(FactorPart& part, Feedback& feedback);
@@ -69,10 +71,10 @@ class FactorExchange {
   std::vector<Route> routes_;  // by parameter
   FactorExchangeOptions options_;
   Feedback own_;             // rests of this rank's factors
-  Feedback sums_;            // of the sum of all ranks', on the root
-  bool has_rests_ = false;   // of any weight
-  bool are_finite_ = true;   // all factors of this pass
-  bool has_warned_ = false;  // of ranks that multiply in different ways
+  Feedback sums_;            // rests of the sum over ranks, on the root
+  bool has_rests_ = false;   // whether any weight has a rest
+  bool are_finite_ = true;   // whether all factors of this pass are finite
+  bool has_warned_ = false;  // about ranks with different matrix products
   std::atomic<int> device_ = -1;
   std::atomic<std::int64_t> identity_ = 0;
   std::uint64_t seed_ = 0;

@@ -1,6 +1,6 @@
-// What low rank has left out, in checkpoints: "feedback/RANK/N/block",
-// "…/inputs" and "…/deltas", after "feedback/ranks", how many there were. RANK
-// is "sum" for what the root has left out of the sum.
+// The rests of low-rank factors in checkpoints. Entries: "feedback/ranks", the
+// number of ranks, then "feedback/RANK/N/block", "…/inputs" and "…/deltas".
+// RANK is "sum" for the rest of the sum on the root.
 
 #include <torch/torch.h>
 
@@ -59,7 +59,8 @@ NamedTensors FactorExchange::gather_feedback() const {
   return list;
 }
 
-// With S ranks then and T now, T / S of it gives the same average.
+// If S ranks saved the state and T ranks load it, the factor T / S keeps the
+// average.
 void FactorExchange::load_feedback(NamedTensors saved) {
   own_ = {};
   sums_ = {};
@@ -67,8 +68,8 @@ void FactorExchange::load_feedback(NamedTensors saved) {
     return !entry.first.starts_with(kPrefix);
   });
   if (saved.empty() || saved[0].first != kPrefix + kRanks) return;
-  SHEAF_CHECK(saved.size() % 3 == 1, "the state of dAD's exchange has ",
-              saved.size(), " tensors; one of them is missing");
+  SHEAF_CHECK(saved.size() % 3 == 1, "the saved state of DadParallel has ",
+              saved.size(), " tensors; at least one is missing");
   const double scale = group_.size() / saved[0].second.item<double>();
   for (std::size_t i = 1; i < saved.size(); i += 3) {
     const std::string place = saved[i].first.substr(kPrefix.size());

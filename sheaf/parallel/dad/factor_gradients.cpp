@@ -15,7 +15,8 @@ void append(std::vector<T>& to, const std::vector<T>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// With the same bits on all ranks: by libtorch where they multiply alike.
+// Gives the same bits on all ranks. Uses libtorch's product if it rounds
+// equally on all ranks.
 at::Tensor product_of(const at::Tensor& a, const at::Tensor& b,
                       bool needs_portable) {
   return needs_portable ? portable_product(a.cpu(), b.cpu()) : a.mm(b);
@@ -29,7 +30,7 @@ at::Tensor sum_of_rows(const at::Tensor& rows, bool needs_portable) {
       .to(rows.device());
 }
 
-// The rows that are left, in their order.
+// The remaining rows, in their original order.
 std::vector<at::Tensor> rows_without(const at::Tensor& rows,
                                      const at::Tensor& voids) {
   std::vector<at::Tensor> left;
@@ -79,20 +80,20 @@ void FactorGradients::take(int rank, FactorPart part, bool is_backward) {
   got->has_backward |= is_backward;
 }
 
-// Ranks whose rows follow each other below do so above.
+// Ranks appear in the same order as in the layer above.
 void FactorGradients::derive_deltas(std::size_t weight) {
   for (Got& got : got_[weight]) derive_delta(got);
 }
 
-// A layer may follow from another part of the same weight, whose deltas come
-// first.
+// The delta may depend on another part of the same weight, which is then
+// derived first.
 void FactorGradients::derive_delta(Got& got) {
   if (got.source.above.weight < 0 || !got.deltas.empty()) return;
   Got* const above = find(got.rank, got.source.above);
   const auto from = static_cast<std::size_t>(got.source.above.weight);
   if (above) derive_delta(*above);
   if (!above || above->deltas.empty()) {
-    // A rank without rows has none above either.
+    // A rank without rows has none in the layer above either.
     SHEAF_ASSERT(got.inputs.empty(), "no deltas of ", parameters_[from].name);
     return;
   }
@@ -105,8 +106,8 @@ void FactorGradients::derive_delta(Got& got) {
       got.source.activation, stacked(above->inputs))};
 }
 
-// Rows of all ranks that belong to the same part of the weight go into one
-// product, in the order of ranks: the same bits everywhere.
+// Rows of all ranks for the same part of the weight are multiplied in one
+// product, in rank order, which gives the same bits on all ranks.
 std::vector<FactorGradients::Got> FactorGradients::merged(std::size_t weight) {
   auto& list = got_[weight];
   std::stable_sort(list.begin(), list.end(),
@@ -139,7 +140,8 @@ std::int64_t FactorGradients::make(std::size_t weight) {
     for (const at::Tensor& deltas : all.deltas) rows += deltas.size(0);
     if (!all.deltas.empty() || all.bias_sum.defined()) add_product(weight, all);
   }
-  // A rank without rows, or with factors of zeros, has a gradient of zeros.
+  // A rank without rows, or with factors of zeros only, has a gradient of
+  // zeros.
   for (const Got& got : got_[weight])
     if (got.has_backward && got.inputs.empty() && got.deltas.empty())
       add_zeros(weight, got);
@@ -180,7 +182,7 @@ void FactorGradients::add_product(std::size_t weight, const Got& all) {
     const at::Tensor product = portable_product(deltas.cpu().t(), inputs.cpu());
     adds ? part.add_(product.to(part.device())) : part.copy_(product);
   } else if (adds && part.is_cuda()) {
-    // libtorch 2.11's addmm_() fails on a column of a transposed matrix.
+    // In libtorch 2.11, addmm_() fails on a column of a transposed matrix.
     part.add_(at::mm(deltas.t(), factor));
   } else if (adds) {
     part.addmm_(deltas.t(), factor);
@@ -189,7 +191,7 @@ void FactorGradients::add_product(std::size_t weight, const Got& all) {
   }
 }
 
-// In the order of rows, on a GPU too.
+// Adds in row order, on a GPU too.
 void FactorGradients::look_up(std::size_t weight, const WeightView& view,
                               const at::Tensor& inputs,
                               const at::Tensor& deltas) {
@@ -198,7 +200,7 @@ void FactorGradients::look_up(std::size_t weight, const WeightView& view,
   const at::Tensor table = part_of(buffers_[weight], view).t();
   const at::Tensor indices = rows.index_select(0, real);
   const at::Tensor given = deltas.index_select(0, real);
-  // On the CPU index_put_() adds in any order where there are several threads.
+  // On the CPU with several threads, index_put_() adds in an unspecified order.
   if (table.device().is_cpu())
     add_rows_in_order(table, indices, given);
   else
@@ -215,7 +217,7 @@ void FactorGradients::add_bias(const Got& all, const at::Tensor& deltas) {
   is_made_[bias] = true;
 }
 
-// The old one, unless somebody holds it.
+// Reuses the old buffer unless there are other references to it.
 at::Tensor& FactorGradients::buffer_for(std::size_t weight) {
   at::Tensor& buffer = buffers_[weight];
   if (!buffer.defined() || buffer.use_count() > 1 ||

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients from the factors of all ranks.
+// Computes gradients from the factors of all ranks.
 
 #include <torch/types.h>
 
@@ -10,24 +10,25 @@
 
 namespace sheaf::parallel {
 
-// One thread may take() parts of some weights while another makes gradients of
-// those that are complete.
+// One thread may call take() for some weights while another calls make() for
+// weights that are complete.
 class FactorGradients {
  public:
   FactorGradients(const std::vector<TrainedParameter>& parameters, int ranks);
 
-  // Inputs and deltas of a block may come one after the other.
+  // Inputs and deltas of a block may arrive separately.
   void take(int rank, FactorPart part, bool is_backward);
-  // The average over ranks of the weight's gradient, and its biases' share.
-  // Needs all parts of the weight, and of those that its deltas follow from,
-  // which are made first. Gives the rows that were multiplied.
+  // Computes the average over ranks of the weight's gradient, and its
+  // contribution to the biases. Needs all parts of the weight, and of the
+  // weights from which its deltas are derived. Returns the number of multiplied
+  // rows.
   std::int64_t make(std::size_t weight);
 
   bool is_made(std::size_t parameter) const { return is_made_[parameter]; }
   const at::Tensor& gradient(std::size_t parameter) const {
     return buffers_[parameter];
   }
-  // For the next pass.
+  // Prepares for the next pass.
   void clear();
 
  private:
@@ -39,7 +40,8 @@ class FactorGradients {
     std::vector<at::Tensor> deltas;
     at::Tensor bias_sum;
     bool needs_portable = false;  // see FactorPart
-    bool has_backward = false;  // a part has come with deltas, maybe of no rows
+    // A part with deltas has arrived, possibly without rows.
+    bool has_backward = false;
   };
 
   Got* find(int rank, const BlockKey& block);
@@ -57,7 +59,7 @@ class FactorGradients {
   const int ranks_;
   std::vector<std::vector<Got>> got_;  // by parameter
   std::vector<at::Tensor> buffers_;
-  // Not vector<bool>: threads write to neighbours.
+  // Not vector<bool>, because threads write to neighboring elements.
   std::vector<char> is_made_;
 };
 

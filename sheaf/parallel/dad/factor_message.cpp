@@ -12,7 +12,8 @@
 namespace sheaf::parallel {
 namespace {
 
-constexpr std::size_t kShortNumbers = 64;  // the first one is how many
+// Size of the first message, including the count in its first element.
+constexpr std::size_t kShortNumbers = 64;
 
 void share(const comm::Group& group, Where where, comm::ConstBuffer mine,
            comm::Buffer all, const std::vector<std::size_t>& counts) {
@@ -38,7 +39,7 @@ std::span<std::uint8_t> span_of(const at::Tensor& bytes) {
           static_cast<std::size_t>(bytes.numel())};
 }
 
-// Marks are whole words, so that elements stay aligned.
+// Bit masks are padded to 64-bit words, so that the elements stay aligned.
 std::size_t mark_bytes(std::size_t count) { return (count + 63) / 64 * 8; }
 
 template <class Word>
@@ -81,7 +82,7 @@ void fill_zeros(const at::Tensor& bytes, const at::Tensor& matrix) {
       to[i + static_cast<std::size_t>(std::countr_zero(mark))] = *from++;
 }
 
-// By width alone: a zero is all bits zero (-0.0 counts as a value).
+// Depends on the width only: zero means all bits zero (-0.0 is a value).
 template <class Visit>
 void with_word(std::size_t width, Visit visit) {
   if (width == 2)
@@ -189,7 +190,7 @@ at::Tensor decode(const at::Tensor& bytes, at::IntArrayRef sizes,
   } else {
     SHEAF_ASSERT(is_number && format.skips_zeros, "factors of ", bytes.numel(),
                  " bytes");
-    // Words of the marks are to be aligned.
+    // A copy, so that the words of the bit masks are aligned.
     const at::Tensor own = bytes.clone();
     with_word(matrix.element_size(),
               [&](auto word) { fill_zeros<decltype(word)>(own, matrix); });

@@ -1,5 +1,5 @@
 #pragma once
-// Messages of unequal size from every rank to all ranks.
+// Exchanges messages of unequal size between all ranks.
 
 #include <torch/types.h>
 
@@ -13,15 +13,17 @@ namespace sheaf::parallel {
 
 enum class Where {
   kAllGather,
-  kStar,  // to rank 0, and from there to all: for hosts that reach only it
+  kStar,  // through rank 0, for hosts that can only reach rank 0
 };
 
-// By rank. One message where none has more than 63 numbers, else two.
+// Returns the numbers of all ranks, by rank. One message if no rank has more
+// than 63 numbers, otherwise two. All ranks must call it.
 using Numbers = std::vector<std::int64_t>;
 std::vector<Numbers> share_numbers(const comm::Group& group, Where where,
                                    const Numbers& mine);
 
-// By rank; `sizes` are those of all ranks. Bytes on the CPU.
+// Returns the bytes of all ranks, by rank; `sizes` are the sizes on all ranks.
+// The tensors are on the CPU. All ranks must call it.
 std::vector<at::Tensor> share_bytes(const comm::Group& group, Where where,
                                     const at::Tensor& mine,
                                     const std::vector<std::size_t>& sizes);
@@ -33,15 +35,14 @@ std::vector<at::Tensor> gather_bytes(const comm::Group& group,
 std::vector<at::Tensor> split_bytes(const at::Tensor& all,
                                     const std::vector<std::size_t>& sizes);
 
-// A matrix on its way.
+// The encoding of a matrix in messages.
 struct WireFormat {
-  std::optional<at::ScalarType> type = {};  // none: as it is
-  // A bit for each element and the elements that are not zero, where that is
-  // shorter.
+  std::optional<at::ScalarType> type = {};  // unset: unchanged
+  // Sends a bit mask and the nonzero elements, if that is shorter.
   bool skips_zeros = false;
 };
 at::Tensor encode(const at::Tensor& matrix, const WireFormat& format);
-// A matrix of that shape and type, on the CPU.
+// Returns a matrix with the given shape and type, on the CPU.
 at::Tensor decode(const at::Tensor& bytes, at::IntArrayRef sizes,
                   at::ScalarType type, const WireFormat& format);
 

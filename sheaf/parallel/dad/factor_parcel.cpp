@@ -28,7 +28,8 @@ BlockKey unpack(const BlockNumbers& n) {
           {n.in, n.out, n.in_stride, n.out_stride, n.offset, n.is_lookup != 0}};
 }
 
-// What a header says of one part, whose tensors follow each other in the bytes.
+// The header of one part. The tensors of all parts are concatenated in the
+// bytes.
 struct PartHeader {
   BlockNumbers block;
   BlockNumbers above;
@@ -45,8 +46,8 @@ std::int64_t bytes_of(const PartHeader& part) {
          part.void_bytes;
 }
 
-// In front of the parts: the identity, the parcel's place, how many remainders,
-// and these.
+// The header begins with the identity, the parcel's place, the number of
+// remainders and the remainders; the parts follow.
 constexpr std::size_t kIdentityAt = 0, kPassAt = 1, kParcelAt = 2, kCountAt = 3,
                       kRemaindersAt = 4;
 
@@ -64,7 +65,7 @@ std::vector<PartHeader> parts_of(const Numbers& header) {
   return parts;
 }
 
-// Encodes tensors one after the other.
+// Encodes a sequence of tensors.
 class Writer {
  public:
   std::int64_t add(const at::Tensor& matrix, const WireFormat& format) {

@@ -42,11 +42,12 @@ std::vector<BackwardPass::Connection> FactorReducer::connections() {
   return list;
 }
 
-// What a product's hook knows.
+// The state of a product's hook.
 struct FactorReducer::Ticket {
   std::int64_t pass = 0;
-  std::size_t call = 0;     // its place among the block's
-  std::int64_t number = 0;  // of the call: another may take its place
+  std::size_t call = 0;  // index among the calls of the block
+  // Number of the call, to detect that another took its index.
+  std::int64_t number = 0;
   Block* block = nullptr;
   Product product;  // without its node, which owns the hook
 };
@@ -55,7 +56,8 @@ FactorReducer::~FactorReducer() {
   *self_ = nullptr;
   try {
     worker_.drain();
-  } catch (...) {  // backward() has thrown it, or was never finished
+  } catch (...) {
+    // Already thrown by backward(), or backward() has not finished.
   }
 }
 
@@ -75,7 +77,7 @@ FactorReducer::Block& FactorReducer::block_for(const Product& product) {
 void FactorReducer::add(const Product& given) {
   const std::lock_guard lock(mutex_);
   Product product = given;
-  // A bias that other weights add, too, may be exchanged as a gradient.
+  // A bias that is also added by other weights may be exchanged as a gradient.
   if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
   Block& block = block_for(product);
   auto ticket = std::make_shared<Ticket>(
@@ -102,7 +104,7 @@ ProductTap::Handlers FactorReducer::handlers(
           },
           [self, ticket](const at::Tensor& gradient) {
             (*self)->take_delta(*ticket, ticket->product.delta(gradient));
-            // The graph, too, lets go of what it has saved.
+            // Releases the input, as the graph releases its saved tensors.
             if (!torch::autograd::get_current_graph_task_keep_graph())
               ticket->product.input.reset();
           },
@@ -111,10 +113,11 @@ ProductTap::Handlers FactorReducer::handlers(
           }};
 }
 
-// A hook of the user on the weight itself wants to see its gradient, and so may
-// the user, who has given memory for it, in a pass without exchange. Once the
-// weight's parcel has left, as it may for a layer that is computed again or a
-// graph of an earlier pass, backward() computes the gradient: a remainder.
+// The gradient is left to backward() if the user needs to see it: if the weight
+// has a user hook, or if the user has provided memory for the gradient in a
+// pass without exchange. It is also left to backward() if the weight's parcel
+// has already been sent, as for a recomputed layer or the graph of an earlier
+// pass. It is then a remainder.
 bool FactorReducer::takes_delta(const Ticket& ticket) {
   {
     const std::lock_guard lock(mutex_);
@@ -122,7 +125,7 @@ bool FactorReducer::takes_delta(const Ticket& ticket) {
   }
   const auto is_asked_for = [&](std::size_t parameter) {
     const at::Tensor& tensor = parameters_[parameter].tensor;
-    // Zeros in memory of the user's cannot be told from a reset of it.
+    // Zeros in memory of the user cannot be distinguished from a reset.
     const bool is_watched = !backward_.is_syncing() &&
                             tensor.grad().defined() && tensor.grad().is_view();
     return is_watched || !torch::autograd::impl::hooks(tensor).empty();
@@ -131,9 +134,10 @@ bool FactorReducer::takes_delta(const Ticket& ticket) {
   return !is_asked_for(ticket.product.weight) && !(bias && is_asked_for(*bias));
 }
 
-// Both must have been called once: then the rows of one are those of the other.
+// Deltas are derived only if both layers have been called once: then their rows
+// correspond to each other.
 void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
-  std::vector<Seen> seen;  // destroyed without the lock: see drop()
+  std::vector<Seen> seen;  // destroyed without the lock; see drop()
   const std::lock_guard lock(mutex_);
   seen.swap(seen_);
   for (const Seen& one : seen) one.block->source = {};
@@ -146,7 +150,8 @@ void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
     const Seen& from = seen[above[i]->layer];
     if (seen[i].block->calls.size() != 1 || from.block->calls.size() != 1)
       continue;
-    // Layers may come in another order than in the forward() of the plan.
+    // The order of the layers may differ from that in the forward() of the
+    // plan.
     if (parcel_of_[from.weight] > parcel_of_[seen[i].weight]) continue;
     seen[i].block->source = {from.block->key, above[i]->activation};
     const auto chain = std::make_shared<DeltaChain>();
@@ -163,8 +168,8 @@ std::optional<std::size_t> FactorReducer::source_of(
   return sites_[parameter].source;
 }
 
-// Its call has a place among those of this pass, and its input has left if
-// those of the calls around it have.
+// Whether the call belongs to this pass, and its input has been sent if those
+// of neighboring calls have.
 bool FactorReducer::is_in_time(const Ticket& ticket) const {
   const Block& block = *ticket.block;
   if (ticket.pass != pass_ || ticket.call >= block.calls.size()) return false;
@@ -173,11 +178,11 @@ bool FactorReducer::is_in_time(const Ticket& ticket) const {
          !(call.is_dropped && ticket.call < block.early);
 }
 
-// One that comes after its pass, from a graph that was kept or from an older
-// forward(), is a call of this pass.
+// A delta that arrives after its pass, from a retained graph or an older
+// forward(), counts as a new call of this pass.
 void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
-  // One that waits for another backward() may share its memory with a gradient
-  // that this one adds to.
+  // A delta that is kept for a later backward() may share memory with a
+  // gradient that this backward() adds to, so it is copied.
   const at::Tensor delta = backward_.is_syncing() ? given : given.clone();
   if (backward_.is_syncing()) backward_.open();
   const std::lock_guard lock(mutex_);
@@ -206,8 +211,9 @@ void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
   launch_backward(/*all=*/false);
 }
 
-// Inputs of a forward() that has no backward() are let go. Called by the
-// destructor of the product's node, wherever its last owner lets it go.
+// Releases the inputs of a forward() without backward(). Called by the
+// destructor of the product's node, on the thread that releases the last
+// reference to it.
 void FactorReducer::drop(const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   if (!is_in_time(ticket)) return;
@@ -219,8 +225,8 @@ void FactorReducer::drop(const Ticket& ticket) {
   remove_dropped(*ticket.block);
 }
 
-// Calls whose deltas came in passes without exchange wait for its end: more may
-// come for them.
+// Calls with deltas from passes without exchange are sent at the end of this
+// pass, because more deltas may arrive for them.
 void FactorReducer::begin_pass(std::optional<std::size_t> first) {
   const std::lock_guard lock(mutex_);
   forget_reset_locked(first);
@@ -240,14 +246,14 @@ void FactorReducer::launch_forward(bool all) {
 }
 
 void FactorReducer::launch_backward(bool all) {
-  // A layer that is computed again has no call until backward() comes to it.
+  // A recomputed layer has no call until backward() reaches it.
   const auto is_complete = [&](std::size_t weight) {
     const Site& site = sites_[weight];
     return site.deltas == site.calls && site.calls >= plan_.calls[weight];
   };
   for (; next_backward_ < plan_.backward.size(); ++next_backward_) {
     const auto& weights = plan_.backward[next_backward_];
-    // The last one lists the remainders, which may come until the end.
+    // The last parcel lists the remainders, which may arrive until the end.
     const bool is_last = next_backward_ + 1 == plan_.backward.size();
     if (!all &&
         (is_last || !std::all_of(weights.begin(), weights.end(), is_complete)))
@@ -326,14 +332,14 @@ void FactorReducer::finalize() {
 void FactorReducer::drain() noexcept {
   try {
     worker_.drain();
-  } catch (...) {  // reported already, or of a pass that is discarded
+  } catch (...) {  // already reported, or from a discarded pass
   }
 }
 
 void FactorReducer::clear(const std::vector<bool>& is_gone) {
   drain();
   exchange_.forget_pass();
-  std::vector<Seen> seen;  // destroyed without the lock: see drop()
+  std::vector<Seen> seen;  // destroyed without the lock; see drop()
   const std::lock_guard lock(mutex_);
   seen.swap(seen_);
   ++pass_;

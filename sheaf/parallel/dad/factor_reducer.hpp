@@ -1,12 +1,12 @@
 #pragma once
 // Exchanges the factors of gradients instead of the gradients.
 //
-// Inputs of products leave during forward(), deltas as soon as backward() has
-// them; every rank then multiplies the rows of all ranks. Weights whose
-// messages would be small share one: a *parcel*. Which weights make a parcel,
-// and the order of parcels, is the same on all ranks; what is in it is not,
-// and goes ahead of it in a header. So ranks may have any number of rows, and
-// a weight may have been used any number of times.
+// Inputs of products are sent during forward(), deltas as soon as backward()
+// has computed them. Every rank then multiplies the rows of all ranks. Weights
+// with small messages share one message: a *parcel*. The assignment of weights
+// to parcels and the order of parcels are the same on all ranks. The content of
+// a parcel may differ between ranks and is described by its header, so ranks
+// may have any number of rows, and a weight may be used any number of times.
 
 #include <torch/types.h>
 
@@ -35,9 +35,9 @@ namespace sheaf::parallel {
 
 struct FactorPlan {
   std::vector<Route> routes;        // by parameter
-  std::vector<bool> is_bias;        // that goes with its weights
-  std::vector<std::int64_t> calls;  // of the weight in a pass, as a rule
-  // Weights, by parcel.
+  std::vector<bool> is_bias;        // biases exchanged with their weights
+  std::vector<std::int64_t> calls;  // expected calls of the weight per pass
+  // The weights of each parcel.
   std::vector<std::vector<std::size_t>> forward;
   std::vector<std::vector<std::size_t>> backward;
 };
@@ -48,26 +48,27 @@ struct FactorOptions {
   TraceWriter* trace = nullptr;
 };
 
-// Of one weight in the last pass.
+// Statistics of one weight in the last pass.
 struct FactorStats {
-  std::int64_t rows = 0;      // of all ranks
-  std::int64_t own_rows = 0;  // of this one; of rank-dad, its rank
+  std::int64_t rows = 0;      // over all ranks
+  std::int64_t own_rows = 0;  // on this rank; for rank-dad, the rank
   std::int64_t sent = 0;      // bytes of this rank's factors
-  std::int64_t received = 0;  // of the others'
-  double exchange_ms = 0;     // of its parcels, by share of bytes
+  std::int64_t received = 0;  // bytes of the other ranks' factors
+  double exchange_ms = 0;     // time of its parcels, by share of bytes
   double gradient_ms = 0;
 };
 
 class FactorReducer : public GradientSink {
  public:
-  // `pass` outlives it.
+  // `pass` must outlive this object.
   FactorReducer(std::vector<TrainedParameter> parameters,
                 const comm::Group& group, FactorPlan plan,
                 FactorOptions options, BackwardPass& pass);
   ~FactorReducer() override;
 
-  // For BackwardPass::connect(): of weights that it takes, and their biases.
-  // What comes as a gradient is a *remainder*, from other uses than products.
+  // For BackwardPass::connect(): the weights on a factor route, and their
+  // biases. A gradient that arrives through these connections is a *remainder*:
+  // it comes from uses outside of products.
   std::vector<BackwardPass::Connection> connections();
   void begin_pass(std::optional<std::size_t> first) override;
   void add(const NewGradient& gradient) override;
@@ -78,22 +79,25 @@ class FactorReducer : public GradientSink {
   bool takes(std::size_t parameter) const {
     return plan_.routes[parameter] != Route::kGradient;
   }
-  // Takes over the gradient of a product of a weight that it takes.
+  // Takes over the gradient of a product whose weight is on a factor route.
   void add(const Product& given);
-  // Rows that wait for the next pass stand for a gradient that is not computed
-  // yet. If the user has reset it meanwhile, they are forgotten; UsageError if
-  // the user has changed it in another way. Called before forward().
+  // Rows kept for the next pass represent a gradient that has not been computed
+  // yet. If the user has reset the gradient meanwhile, the rows are dropped.
+  // Throws UsageError if the user has changed it in another way. Called before
+  // forward().
   void forget_reset_gradients();
 
-  // Finds the deltas that need not be sent, for all ranks can compute them
+  // Finds the deltas that need not be sent, because all ranks can compute them
   // from those of the layer above.
   void after_forward(const std::vector<at::Tensor*>& outputs);
-  // Whether something of passes without exchange waits for the next pass.
+  // Whether rows or gradients of passes without exchange are kept for the next
+  // pass.
   bool has_local();
-  // No graph is left that would bring deltas, and no rows wait for a pass.
+  // Whether there is no graph that could produce deltas, and no rows are kept
+  // for a pass.
   bool is_idle();
 
-  // As those of FactorExchange.
+  // See FactorExchange.
   NamedTensors gather_feedback() const { return exchange_.gather_feedback(); }
   void load_feedback(const NamedTensors& saved) {
     exchange_.load_feedback(saved);
@@ -101,8 +105,8 @@ class FactorReducer : public GradientSink {
 
   ExchangeStats stats() const { return stats_; }
   void reset_stats() { stats_ = {}; }
-  // The weight whose deltas those of this one were computed from in the last
-  // pass; none: they were sent.
+  // The weight from whose deltas those of this parameter were derived in the
+  // last pass; unset if they were sent.
   std::optional<std::size_t> source_of(std::size_t parameter) const;
   const FactorStats& stats_of(std::size_t parameter) const {
     return sites_[parameter].last;
@@ -112,17 +116,17 @@ class FactorReducer : public GradientSink {
   struct Call {
     at::Tensor input;
     at::Tensor delta;
-    std::int64_t version = 0;   // of the input, when it was multiplied
-    std::int64_t number = 0;    // no other call has it
-    std::int64_t arrivals = 0;  // of gradients in the delta
-    bool is_dropped = false;    // its graph is gone, without a backward()
+    std::int64_t version = 0;   // of the input, at the time of the product
+    std::int64_t number = 0;    // unique
+    std::int64_t arrivals = 0;  // number of gradients in the delta
+    bool is_dropped = false;    // its graph was released without a backward()
   };
   struct Block {
     BlockKey key;
     std::vector<Call> calls;
-    std::size_t early = 0;  // whose inputs have left
+    std::size_t early = 0;  // number of calls whose inputs were sent
     DeltaSource source;
-    std::shared_ptr<DeltaChain> chain;  // from there
+    std::shared_ptr<DeltaChain> chain;  // from the source
   };
   struct Site {
     std::vector<std::unique_ptr<Block>> blocks;
@@ -130,28 +134,32 @@ class FactorReducer : public GradientSink {
     std::int64_t deltas = 0;
     std::optional<std::size_t> source;
     FactorStats stats;
-    FactorStats last;   // of the pass before
-    GradientMark mark;  // while rows of passes without exchange wait
+    FactorStats last;   // of the previous pass
+    GradientMark mark;  // set while rows of passes without exchange are kept
   };
-  // A product of this pass, while its graph lives.
+  // A product of this pass, while its graph exists.
   struct Seen {
     LayerNodes nodes;
     std::size_t weight = 0;
     Block* block = nullptr;
     std::shared_ptr<ProductTap> tap;
   };
-  // A gradient that did not come from products.
+  // A gradient from uses outside of products.
   struct Remainder {
     at::Tensor gradient;  // of this pass, taken from the parameter
-    GradientMark local;   // of passes without exchange: it waits there
+    // Set for a gradient of passes without exchange, which stays in the
+    // parameter.
+    GradientMark local;
     bool shares_memory = false;
-    SeenTensor shared;     // the gradient that backward() has made so
-    at::Tensor users_own;  // memory of the user's, where the average belongs
-    bool is_zero = true;   // all of this pass is; not worth a message
+    SeenTensor shared;  // the gradient whose memory backward() shares
+    // Memory of the user, where the average must be written.
+    at::Tensor users_own;
+    // Whether this pass contributes only zeros, which are not sent.
+    bool is_zero = true;
 
     bool is_sent() const { return !is_zero || local.is_set(); }
   };
-  // Rows are put below each other when it is sent.
+  // Rows are concatenated when the part is sent.
   struct Part {
     const Block* block = nullptr;
     DeltaSource source;
@@ -191,7 +199,7 @@ class FactorReducer : public GradientSink {
   void make_gradient(std::size_t weight);
   void settle();
   void drain() noexcept;
-  // But for rows that wait for parameters that are not gone.
+  // Keeps rows of passes without exchange, except for parameters in `is_gone`.
   void clear(const std::vector<bool>& is_gone);
 
   std::vector<TrainedParameter> parameters_;
@@ -200,10 +208,10 @@ class FactorReducer : public GradientSink {
   FactorOptions options_;
   bool is_overlapping_ = false;
   BackwardPass& backward_;
-  std::int64_t pass_ = 0;   // a number for each, discarded ones included
-  std::int64_t calls_ = 0;  // ever
-  std::int64_t ended_ = 0;  // those that were not; as in Reducer
-  // For hooks, which may outlive this.
+  std::int64_t pass_ = 0;   // number of the pass, including discarded ones
+  std::int64_t calls_ = 0;  // total number of calls
+  std::int64_t ended_ = 0;  // number of successful passes, as in Reducer
+  // Null after destruction, for hooks that outlive this object.
   std::shared_ptr<FactorReducer*> self_ =
       std::make_shared<FactorReducer*>(this);
 
@@ -211,12 +219,13 @@ class FactorReducer : public GradientSink {
   std::vector<Seen> seen_;
   FactorExchange exchange_;
   FactorGradients gradients_;
-  std::vector<Remainder> remainders_;   // by parameter
-  std::vector<bool> anyone_has_;        // one that is sent
-  std::vector<std::size_t> parcel_of_;  // the weight's, in backward()
+  std::vector<Remainder> remainders_;  // by parameter
+  std::vector<bool> anyone_has_;       // whether any rank sends a remainder
+  // The parcel of the weight in backward().
+  std::vector<std::size_t> parcel_of_;
   std::size_t next_forward_ = 0;
   std::size_t next_backward_ = 0;
-  std::deque<Parcel> parcels_;  // that wait for the end of backward()
+  std::deque<Parcel> parcels_;  // parcels to be sent at the end of backward()
 
   ExchangeStats stats_;
   std::mutex mutex_;

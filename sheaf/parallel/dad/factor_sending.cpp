@@ -1,4 +1,4 @@
-// What goes into a parcel, and what came out of the others'.
+// Packs parcels, and processes the parcels of other ranks.
 
 #include <torch/torch.h>
 
@@ -10,7 +10,7 @@
 
 namespace sheaf::parallel {
 
-// After a pass of both layers with one call each.
+// Requires one call of each layer and both deltas.
 bool FactorReducer::follows_from_above(const Block& block) const {
   if (block.source.above.weight < 0 || block.calls.size() != 1) return false;
   const auto& others =
@@ -30,8 +30,8 @@ FactorReducer::Part FactorReducer::pack(const Block& block,
   Part part{&block, is_backward ? block.source : DeltaSource{}, {}, {}, {}};
   const TrainedParameter& weight =
       parameters_[static_cast<std::size_t>(block.key.weight)];
-  // Without any delta there is no gradient, rather than one of zeros: the
-  // others leave out inputs that they have.
+  // If no call has a delta, there is no gradient, as opposed to a gradient of
+  // zeros. The other ranks then ignore inputs that were sent before.
   if (is_backward &&
       std::none_of(block.calls.begin(), block.calls.end(),
                    [](const Call& call) { return call.delta.defined(); }))
@@ -41,7 +41,8 @@ FactorReducer::Part FactorReducer::pack(const Block& block,
     const Call& call = block.calls[i];
     if (call.is_dropped) continue;
     const std::int64_t rows = call.input.size(0);
-    // Zeros in place of deltas would count where an input is not finite.
+    // Sending zeros for missing deltas would give NaN if an input is not
+    // finite.
     if (is_backward && !call.delta.defined()) {
       if (i < block.early) part.voids.insert(part.voids.end(), {row, rows});
       row += rows;
@@ -51,8 +52,8 @@ FactorReducer::Part FactorReducer::pack(const Block& block,
     if (!is_backward || i >= block.early) {
       SHEAF_CHECK(call.input._version() == call.version, "the input of ",
                   weight.name,
-                  " was changed in place after forward(), and before its "
-                  "rows were sent; give forward() a copy");
+                  " was changed in place after forward() and before its "
+                  "rows were sent; pass a copy to forward()");
       part.inputs.push_back(call.input);
     }
     if (is_backward && block.source.above.weight < 0)
@@ -79,7 +80,7 @@ FactorReducer::Parcel FactorReducer::pack(
           part.source.above.weight >= 0)
         parcel.parts.push_back(std::move(part));
     }
-  // Once nothing can throw.
+  // Set only when nothing can throw any more.
   if (!is_backward)
     for (const std::size_t weight : weights)
       for (const auto& block : sites_[weight].blocks)
@@ -111,7 +112,7 @@ void FactorReducer::send(Parcel& parcel) {
     SHEAF_CHECK(all[r].place == parcel.place, "rank ", group_.rank(),
                 " exchanges factors of pass ", parcel.place.pass, ", rank ", r,
                 " those of pass ", all[r].place.pass,
-                "; has backward() failed on one of them, or later than on the "
+                "; did backward() fail on one of them, or later than on the "
                 "other?");
     take(r, std::move(all[r]), parcel.is_backward);
   }

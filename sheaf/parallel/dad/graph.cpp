@@ -54,8 +54,8 @@ std::vector<std::optional<Above>> find_above(
   return above;
 }
 
-// One operation after the other, each of which rounds once: as a whole they
-// round differently with some instruction sets, and ranks must not differ.
+// Uses separate operations, each of which rounds once. A fused operation rounds
+// differently with some instruction sets, and ranks must not differ.
 at::Tensor times_derivative(const at::Tensor& delta, Activation activation,
                             const at::Tensor& y) {
   switch (activation) {

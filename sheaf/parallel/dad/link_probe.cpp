@@ -13,7 +13,7 @@ namespace sheaf::parallel {
 namespace {
 
 constexpr int kTimes = 5;
-// Enough to tell a link's rate; where that is fast, more than caches hold.
+// Sufficient to measure a link's rate; on a fast link, larger than the caches.
 constexpr std::size_t kBytes = 256 << 10;
 constexpr std::size_t kManyBytes = 16 << 20;
 constexpr double kFast = 1e-3;  // seconds for kBytes
@@ -31,7 +31,7 @@ double best_seconds(int times, Action action) {
   return best;
 }
 
-// A product of as many rows as a batch may have.
+// A product with as many rows as a typical batch.
 double flops() {
   const at::Tensor a = at::ones({1024, 64});
   const at::Tensor b = at::ones({64, 1024});
@@ -40,8 +40,8 @@ double flops() {
   return 2.0 * 1024 * 1024 * 64 / seconds;
 }
 
-// A product of so few rows that the weight's bytes count; more than caches
-// hold.
+// A product with so few rows that reading the weight dominates; the weight is
+// larger than the caches.
 double weight_rate() {
   const at::Tensor rows = at::ones({4, 2048});
   const at::Tensor weight = at::ones({2048, 4096});
@@ -51,7 +51,7 @@ double weight_rate() {
   return static_cast<double>(weight.nbytes()) / seconds;
 }
 
-// There and back.
+// Measures encoding and decoding.
 double skip_rate() {
   const at::Tensor half = at::relu(at::randn({256, 256}));
   const WireFormat format{.skips_zeros = true};
@@ -69,7 +69,7 @@ LinkModel measure_link(const comm::Group& group, Where where) {
     const at::Tensor mine =
         at::zeros({static_cast<std::int64_t>(bytes)}, at::kByte);
     return best_seconds(times, [&] {
-      // Each part is decoded, and all are stacked.
+      // As in a pass, each part is decoded and all are concatenated.
       auto parts = share_bytes(group, where, mine,
                                std::vector<std::size_t>(ranks, bytes));
       for (at::Tensor& part : parts) part = part.clone();
@@ -78,7 +78,7 @@ LinkModel measure_link(const comm::Group& group, Where where) {
   };
   share(8, kTimes);
   const double latency = share(8, kTimes);
-  // What the slowest rank needs decides, on all ranks.
+  // The slowest rank determines the result, on all ranks.
   const auto slowest = [&](double seconds) {
     std::vector<double> most{seconds};
     comm::all_reduce(group, most, {.op = comm::ReduceOp::kMax}).wait();

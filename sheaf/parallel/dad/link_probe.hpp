@@ -1,12 +1,12 @@
 #pragma once
-// How fast the ranks of a group exchange and compute, measured in some tens of
-// milliseconds.
+// Measures how fast the ranks of a group communicate and compute. Takes some
+// tens of milliseconds.
 
 #include "sheaf/parallel/dad/dad_plan.hpp"
 
 namespace sheaf::parallel {
 
-// The same on all ranks, which call it together.
+// Returns the same values on all ranks. All ranks must call it.
 LinkModel measure_link(const comm::Group& group, Where where);
 
 }  // namespace sheaf::parallel

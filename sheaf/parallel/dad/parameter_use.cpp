@@ -115,7 +115,7 @@ std::vector<ParameterUse> share_uses(const comm::Group& group,
     const std::int64_t* at = one.data();
     for (ParameterUse& use : all) {
       combine(use, at);
-      const std::int64_t count = at[kUseNumbers - 1];  // of biases
+      const std::int64_t count = at[kUseNumbers - 1];  // number of biases
       at += kUseNumbers;
       for (const std::int64_t* end = at + count; at != end; ++at)
         add(use.biases, static_cast<std::size_t>(*at));

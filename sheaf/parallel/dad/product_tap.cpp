@@ -20,8 +20,8 @@ struct BeforeProduct : torch::autograd::FunctionPreHook {
   std::shared_ptr<ProductTap> tap;
 };
 
-// Hooks before it may still change the gradient: this one sees what the node
-// was computed with.
+// User hooks may still change the gradient before the node runs; this hook sees
+// the gradient that the node has used.
 struct AfterProduct : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& outputs,
                            const variable_list& inputs) override {
@@ -56,10 +56,11 @@ ProductTap::ProductTap(const Product& product, Handlers handlers)
 
 ProductTap::~ProductTap() { handlers_.on_end(); }
 
-// A function computes no gradient for an edge that leads nowhere. It leads
-// there again before the engine follows it, so that what counts edges, such as
-// the accumulator of a parameter with other uses, is not disturbed; and when
-// the backward() ends in between, for a hook of the user threw.
+// An autograd node computes no gradient for an edge without a target. The edge
+// is restored before the engine follows it, so that nodes that count incoming
+// edges, such as the accumulator of a parameter with other uses, are not
+// affected. It is also restored if the backward() ends in between because a
+// user hook threw.
 class ProductTap::Cut {
  public:
   Cut(torch::autograd::Node& node, const std::vector<std::size_t>& edges)
@@ -86,14 +87,14 @@ class ProductTap::Cut {
 void ProductTap::before(const at::Tensor& gradient) {
   SHEAF_CHECK(cut_.expired(),
               "a hook calls backward() or autograd::grad() through a layer "
-              "whose own backward() runs, which DadParallel cannot tell apart; "
-              "call it after backward()");
-  // With create_graph it would not be part of the new graph.
+              "whose own backward() is running, which DadParallel does not "
+              "support; call it after backward()");
+  // With create_graph, the delta would not be part of the new graph.
   if (gradient.defined() && !at::GradMode::is_enabled() &&
       !is_for_some_inputs_only() && handlers_.takes()) {
     const auto cut = std::make_shared<Cut>(*node_, edges_);
     cut_ = cut;
-    // The engine lets go of it with the backward(), however that ends.
+    // The engine releases it with the backward(), however that ends.
     at_end_of_backward([cut] {});
   }
 }

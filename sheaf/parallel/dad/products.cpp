@@ -9,7 +9,8 @@
 namespace sheaf::parallel {
 namespace {
 
-// One at a time in a thread: a module within a module is watched by the outer.
+// One active watch per thread: a module within a module is watched by the outer
+// one.
 thread_local ProductWatch* watching = nullptr;
 
 struct Seen : at::ObserverContext {
@@ -50,7 +51,7 @@ bool is_view(const std::string& name) {
   return false;
 }
 
-// Of the user, on a view of a parameter.
+// Whether the user has registered hooks on a view of a parameter.
 bool has_hooks(torch::autograd::Node& node) {
 #if TORCH_VERSION_MAJOR >= 2
   if (!node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty())
@@ -59,8 +60,8 @@ bool has_hooks(torch::autograd::Node& node) {
   return !node.pre_hooks().empty() || !node.post_hooks().empty();
 }
 
-// Whether its gradient becomes the parameter's through views alone, and not
-// through a function or hook that would be passed over.
+// Whether the gradient reaches the parameter through views only, and not
+// through a function or hook that would be bypassed.
 bool leads_to(const at::Tensor& tensor, const at::Tensor& parameter) {
   const auto goal = torch::autograd::impl::grad_accumulator(parameter);
   auto node = torch::autograd::impl::gradient_edge(tensor).function;
@@ -72,8 +73,8 @@ bool leads_to(const at::Tensor& tensor, const at::Tensor& parameter) {
   return node == goal;
 }
 
-// A matrix of which no two elements are one in memory: gradients of such would
-// have to be added up there.
+// Whether all elements of the matrix have different memory locations; otherwise
+// their gradients would have to be summed.
 bool is_sound(const at::Tensor& weight) {
   if (weight.dim() != 2 || weight.stride(0) <= 0 || weight.stride(1) <= 0)
     return false;
@@ -136,8 +137,8 @@ void ProductWatch::see(const char* name, const std::vector<c10::IValue>& inputs,
     tell(*std::move(product), output);
 }
 
-// The parameter whose memory it is a view of. A parameter with hooks of its own
-// is left alone: they want to see its gradient.
+// Finds the parameter whose memory the tensor is a view of. Parameters with
+// user hooks are excluded, because the hooks need to see the gradient.
 std::optional<std::size_t> ProductWatch::find(const at::Tensor& tensor) const {
   if (!tensor.defined() || !tensor.requires_grad()) return {};
   if (tensor.layout() != at::kStrided || !tensor.is_floating_point()) return {};
@@ -212,7 +213,7 @@ void ProductWatch::see_embedding(const std::vector<c10::IValue>& inputs,
       weight.storage_offset() - parameters_[*found].storage_offset(),
       /*is_lookup=*/true};
   product.input = inputs[1].toTensor().detach().reshape({-1, 1}).to(at::kLong);
-  // Rows that are only padding have no gradient.
+  // Padding rows have no gradient.
   const std::int64_t padding = inputs[2].toInt();
   if (padding >= 0)
     product.input = product.input.masked_fill(product.input == padding, -1);
@@ -220,7 +221,7 @@ void ProductWatch::see_embedding(const std::vector<c10::IValue>& inputs,
 }
 
 void ProductWatch::tell(Product product, const at::Tensor& output) {
-  // Autocast computes in another type than it was asked for.
+  // Autocast may compute in another type than the parameter's.
   if (output.scalar_type() != parameters_[product.weight].scalar_type()) return;
   product.node = output.grad_fn();
   on_product_(std::move(product));

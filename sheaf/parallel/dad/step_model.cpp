@@ -6,11 +6,12 @@
 namespace sheaf::parallel {
 namespace {
 
-// Messages of a parcel: its header and its bytes.
+// The messages of a parcel: header and bytes.
 constexpr double kParcelMessages = 2;
-// What a pass takes longer in which some gradients are averaged beside factors:
-// who has used what, the end of it, and a thread more. With 3 in its place,
-// chosen ways measured a tenth to a fifth slower than rank-dad for all.
+// Additional cost of a pass with both gradients and factors, in message
+// latencies: counting the users of parameters, ending the exchange, and one
+// more thread. With a value of 3, the chosen routes measured 10 to 20 % slower
+// than rank-dad for all weights.
 constexpr double kGradientMessages = 10;
 
 double width_in(const ParameterUse& use) {
@@ -22,13 +23,13 @@ double width_out(const ParameterUse& use) {
 
 }  // namespace
 
-// Seconds since the first product.
+// Time in seconds since the first product.
 class StepModel::Timeline {
  public:
   explicit Timeline(bool is_overlapping) : is_overlapping_(is_overlapping) {}
 
   void compute(double seconds) { now_ += seconds; }
-  // Gives when it arrives. Without overlap, messages wait for the end.
+  // Returns the arrival time. Without overlap, messages are sent at the end.
   double send(double seconds) {
     if (!is_overlapping_) return waiting_ += seconds;
     link_ = std::max(link_, now_) + seconds;
@@ -42,7 +43,7 @@ class StepModel::Timeline {
       done_ = arrival;
     }
   }
-  // When all has arrived.
+  // The time when all messages have arrived.
   double end() {
     wait_for(is_overlapping_ ? link_ : waiting_);
     return now_;
@@ -50,15 +51,15 @@ class StepModel::Timeline {
 
  private:
   const bool is_overlapping_;
-  double now_ = 0;      // of computing
-  double link_ = 0;     // when it is free again
-  double waiting_ = 0;  // messages without overlap, and those that are done
+  double now_ = 0;      // time of computation
+  double link_ = 0;     // time when the link becomes free
+  double waiting_ = 0;  // total time of messages without overlap
   double done_ = 0;
 };
 
 double StepModel::product_s(const ParameterUse& use, double rows) const {
   if (use.is_lookup) return 2 * rows * width_out(use) / link_.flops;
-  // With few rows it takes as long as its weight takes to pass by.
+  // With few rows, the time to read the weight dominates.
   const double elements = width_in(use) * width_out(use);
   return 2 * rows * elements / link_.flops +
          elements * static_cast<double>(use.width) / link_.weight_bytes_per_s;
@@ -73,7 +74,7 @@ double StepModel::inputs_bytes(const ParameterUse& use) const {
          sent_part(use.density);
 }
 
-// Deltas are zero where the function above has cut its input off.
+// Deltas are zero where the activation above has a zero output.
 double StepModel::deltas_bytes(const ParameterUse& use) const {
   const double density =
       use.above >= 0 ? uses_[static_cast<std::size_t>(use.above)].density : 1;
@@ -93,7 +94,7 @@ double StepModel::reduce_s(const ParameterUse& use) const {
                                link_.reduce_bytes_per_s;
 }
 
-// A matrix of n x n out of each factor, and what is done with those.
+// Computes an n x n matrix from each factor, and their decomposition.
 double StepModel::low_rank_s(const ParameterUse& use) const {
   const double n = own_rows(use);
   return (2 * n * n * (width_in(use) + width_out(use)) + 3 * n * n * n) /
@@ -122,7 +123,7 @@ double StepModel::deltas_parcel_s(
   return gather_s(bytes) + reducing;
 }
 
-// edad multiplies the layer above once more, for the rows of all ranks.
+// edad repeats the product of the layer above, with the rows of all ranks.
 double StepModel::gradient_s(const FactorPlan& plan, std::size_t weight) const {
   const ParameterUse& use = uses_[weight];
   const auto rows = static_cast<double>(use.rows);

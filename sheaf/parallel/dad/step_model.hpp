@@ -1,6 +1,6 @@
 #pragma once
-// The predicted time of a step, for a choice of ways: a timeline of two things
-// that work at the same time, this rank's computing and its link.
+// Predicts the time of a step for a choice of routes, with a timeline of two
+// concurrent resources: this rank's computation and its link.
 
 #include <vector>
 
@@ -9,28 +9,28 @@
 
 namespace sheaf::parallel {
 
-// What a step costs.
+// The costs of communication and computation.
 struct LinkModel {
   int ranks = 2;
   double latency_s = 20e-6;  // of one collective
-  // Of factors into one rank, copies included, and of gradients out of and
-  // into one rank: inside a host these two are far apart.
+  // Rate of factors received by one rank, copies included, and of gradients
+  // sent and received by one rank. Within a host these two differ widely.
   double gather_bytes_per_s = 1e9;
   double reduce_bytes_per_s = 1e9;
-  double skip_bytes_per_s = 1e9;     // matrices from which zeros are left out
+  double skip_bytes_per_s = 1e9;     // encoding matrices without their zeros
   double flops = 20e9;               // of one rank
   double weight_bytes_per_s = 1e10;  // weights read or written by a product
-  bool is_overlapping = true;        // messages travel while layers compute
+  bool is_overlapping = true;        // communication overlaps computation
 };
 
 class StepModel {
  public:
-  // They must outlive it. `rank` is that of rank-dad.
+  // `uses` and `link` must outlive this object. `rank` is the rank of rank-dad.
   StepModel(const std::vector<ParameterUse>& uses, const LinkModel& link,
             int rank, bool skips_zeros)
       : uses_(uses), link_(link), rank_(rank), skips_zeros_(skips_zeros) {}
 
-  // Of the plan's parcels, from the first product to the last gradient.
+  // The predicted time from the first product to the last gradient.
   double step_ms(const FactorPlan& plan) const;
 
  private:

@@ -21,7 +21,8 @@ at::Tensor view_like(const at::Tensor& block, std::int64_t at,
   return flat.view(parameter.sizes());
 }
 
-// A gradient with the parameter's order of elements in memory, on all ranks.
+// Returns the gradient in the memory order of the parameter, which is the same
+// on all ranks.
 at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter,
                     bool owns_memory = true) {
   const bool is_dense = parameter.is_non_overlapping_and_dense();
@@ -47,10 +48,11 @@ void Bucket::allocate() {
   for (const BucketMember& member : members_)
     if (!member.is_exchanged_alone)
       elements += aligned(member.parameter.numel());
-  // As many as a rank has that exchanges it where it is.
+  // No padding, so that the size equals that on a rank that exchanges the
+  // gradient in place.
   if (members_.size() == 1 && elements > 0)
     elements = members_[0].parameter.numel();
-  // Parameters without elements have a block of none.
+  // A block may have no elements, if its parameters have none.
   const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
   if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
   const at::Tensor& first = members_[0].parameter;
@@ -62,8 +64,8 @@ void Bucket::allocate() {
                         /*non_blocking=*/false, /*copy=*/true);
     staging_ = std::make_unique<Staging>(block_, shared_);
   }
-  // To autograd they are tensors of their own: it lets nobody detach views,
-  // which optimisers do.
+  // Below autograd the parts are independent tensors: autograd does not allow
+  // views to be detached in place, which optimizers do.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -83,8 +85,8 @@ bool Bucket::is_kept() const {
     was_reset = true;
     if (gradients_[i].use_count() > 1) return true;
   }
-  // Other tensors over the block's memory: backward() adds to it where
-  // parameters still have their gradients.
+  // Other tensors may share the block's memory; backward() adds to this memory
+  // where parameters still have their gradients.
   return was_reset && block_.storage().use_count() > 1 + views;
 }
 

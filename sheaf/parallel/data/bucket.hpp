@@ -1,6 +1,6 @@
 #pragma once
-// Gradients that are exchanged together: small ones gathered in one block of
-// memory, of which they are views; large ones where they are.
+// Gradients that are exchanged together. Small gradients are views of one
+// contiguous block of memory; large gradients are exchanged in place.
 
 #include <torch/types.h>
 
@@ -18,50 +18,53 @@ namespace sheaf::parallel {
 struct BucketMember {
   at::Tensor parameter;
   std::size_t index = 0;            // among the module's parameters
-  bool is_exchanged_alone = false;  // where it is, not in the block
+  bool is_exchanged_alone = false;  // in place, not in the block
 };
 
 class Bucket {
  public:
-  // `is_staged`: the block is apart from what the network takes, which it is
-  // anyway on a device.
+  // `is_staged`: the block is separate from the memory that the network uses.
+  // On a device this is always the case.
   Bucket(const comm::Group& group, std::vector<BucketMember> members,
          bool is_staged = false);
 
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
 
-  // Of the messages that exchange it.
+  // The name of the messages that exchange the bucket.
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
-  // Before the gradients of a pass. Somebody may have kept gradients of earlier
-  // ones, which lie in the block, and have given the parameter none or others:
-  // those keep that memory, and the bucket takes another.
+  // Must be called before the gradients of a pass arrive. If the user still
+  // holds gradients of an earlier pass, which are views of the block, while the
+  // parameters have other gradients or none, those tensors keep the memory and
+  // the bucket allocates a new block.
   void release_kept();
-  // This rank's gradient of a member; returns the tensor that holds it from
-  // now on, and the average later: for members of the block their part of it,
-  // for others the gradient itself, or a copy if it does not own its memory.
+  // Stores this rank's gradient of a member. Returns the tensor that holds it
+  // from now on, and later the average: for members in the block their part of
+  // it, for others the gradient itself, or a copy if it does not own its
+  // memory.
   const at::Tensor& put(std::size_t member, const at::Tensor& gradient,
                         bool owns_memory = true);
-  // This rank has none: it gives what it had before, or zeros if undefined.
+  // This rank has no gradient of the member: stores `earlier`, or zeros if it
+  // is undefined.
   void put_nothing(std::size_t member, const at::Tensor& earlier);
-  // What put() returned last, until the next clear().
+  // The tensor last returned by put(); valid until the next clear().
   const at::Tensor& gradient(std::size_t member) const {
     return gradients_[member];
   }
-  // Lets gradients that are not in the block go.
+  // Releases the gradients that are not in the block.
   void clear();
 
-  // The block, on the parameters' device; undefined when all members are
+  // The block, on the parameters' device; undefined if all members are
   // exchanged alone.
   const at::Tensor& block() const { return block_; }
-  // What the network reads and writes: the block itself on the CPU, otherwise
-  // memory in the arena that stands for it.
+  // The memory that the network reads and writes: the block itself on the CPU,
+  // otherwise staging memory in the arena.
   const at::Tensor& shared() const { return shared_; }
-  // Between the two; null where they are one.
+  // Copies between block() and shared(); null if both are the same memory.
   Staging* staging() const { return staging_.get(); }
-  // The memory of members outside of the block, each as one row of elements.
+  // The members outside the block, each flattened to one dimension.
   std::vector<at::Tensor> outside() const;
   std::int64_t bytes() const;
 
@@ -76,7 +79,8 @@ class Bucket {
   at::Tensor shared_;
   at::Tensor block_;
   std::unique_ptr<Staging> staging_;
-  std::vector<at::Tensor> gradients_;  // views, or what put() was given
+  // Parts of the block, or tensors given to put().
+  std::vector<at::Tensor> gradients_;
 };
 
 }  // namespace sheaf::parallel

@@ -101,8 +101,8 @@ void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
 
 ExchangeClaim::ExchangeClaim(BucketExchange& exchange) : exchange_(exchange) {
   SHEAF_CHECK(!exchange_.is_claimed_.exchange(true),
-              "this exchange belongs to another model already; make one for "
-              "each model");
+              "this exchange is in use by another model; create one for each "
+              "model");
 }
 
 std::unique_ptr<BucketExchange> make_plain_exchange() {

@@ -1,6 +1,6 @@
 #pragma once
-// How a bucket's gradients become the average over all ranks: the seam that
-// compressed exchanges implement.
+// The interface that turns a bucket's gradients into their average over all
+// ranks. Compressed exchanges implement it.
 
 #include <atomic>
 #include <cstdint>
@@ -14,40 +14,43 @@
 
 namespace sheaf::parallel {
 
-// What later averages depend on. Names and shapes are the same on all ranks.
+// The state that later averages depend on. Names and shapes are equal on all
+// ranks.
 struct ExchangeState {
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
-  Named common;  // values, too, are the same on all ranks
-  Named own;     // of this rank; what counts is their mean over ranks
+  Named common;  // values are equal on all ranks, too
+  Named own;     // values of this rank; only their mean over ranks matters
 };
 
-// Belongs to one model at a time.
+// Can be used by one model at a time.
 class BucketExchange {
  public:
   virtual ~BucketExchange() = default;
-  // Whether it also averages bucket.outside(), so that large gradients can
-  // stay where they are.
+  // Whether average() also handles bucket.outside(), so that large gradients
+  // can be exchanged in place.
   virtual bool takes_outside() const { return false; }
-  // Leaves the average over the group in bucket.shared(). Called in the same
-  // order of buckets on all ranks, by one thread. `divisor` is the number of
-  // ranks that take part, less than all with join(). Returns the bytes that
-  // this rank gave away.
+  // Replaces bucket.shared() with the average over the group. Called for the
+  // buckets in the same order on all ranks, by one thread. `divisor` is the
+  // number of ranks to divide by; with join() it may be smaller than the group.
+  // Returns the number of bytes that this rank sent.
   virtual std::int64_t average(const comm::Group& group, Bucket& bucket,
                                int divisor) = 0;
-  // Each pass averages every bucket once, unless it is broken off: then nothing
-  // of it may count for later ones. Called while no average() is under way.
+  // Each pass averages every bucket once, unless it is aborted: discard_pass()
+  // must then undo its effects on later passes. Called while no average() is in
+  // progress.
   virtual void begin_pass() {}
   virtual void discard_pass() {}
-  // The buckets are new: nothing may be kept by bucket.
+  // The buckets have been replaced: state must not be kept by bucket.
   virtual void reset() {}
-  // The model is gone: the next one begins anew.
+  // The model has been destroyed: all state must be reset for the next one.
   virtual void forget() { reset(); }
-  // The model's parameters have changed, and with them the buckets: parameter i
-  // is numbered places[i] from now on. Without a place it is gone, and what was
-  // kept of it is forgotten.
+  // The model's parameters have changed, and with them the buckets: the new
+  // index of parameter i is places[i]. A parameter without a new index was
+  // removed, and its state must be dropped.
   using Places = std::vector<std::optional<std::size_t>>;
   virtual void renumber(const Places& /*places*/) { reset(); }
-  // For checkpoints: a copy between two passes, and back before the first.
+  // For checkpoints: state() returns a copy, called between two passes; load()
+  // restores it before the first pass.
   virtual ExchangeState state() const { return {}; }
   virtual void load(const ExchangeState& /*state*/) {}
 
@@ -56,11 +59,11 @@ class BucketExchange {
   std::atomic<bool> is_claimed_ = false;
 };
 
-// While it lives, the exchange belongs to one model.
+// Reserves an exchange for one model while this object exists.
 class ExchangeClaim {
  public:
-  // UsageError when another model has it: what it keeps is of one model, and
-  // two would use it at the same time.
+  // Throws UsageError if another model uses the exchange, because its state
+  // belongs to one model and both would use it at the same time.
   explicit ExchangeClaim(BucketExchange& exchange);
   ~ExchangeClaim() { exchange_.is_claimed_ = false; }
   ExchangeClaim(const ExchangeClaim&) = delete;
@@ -70,35 +73,36 @@ class ExchangeClaim {
   BucketExchange& exchange_;
 };
 
-// The state of all ranks' exchanges for a checkpoint, complete on rank 0. What
-// each rank has of its own is stacked, one row for each rank. All ranks call
-// it. An exchange of null has no state.
+// Gathers the exchange state of all ranks for a checkpoint; the result is
+// complete on rank 0. State that differs between ranks is stacked, one row per
+// rank. All ranks must call it. A null exchange has no state.
 ExchangeState::Named gather_exchange_state(const comm::Group& group,
                                            const BucketExchange* exchange);
-// Gives a checkpoint's state back, before the first pass; other entries of
-// `saved` are left alone. On another number of ranks each gets the mean.
+// Restores a checkpoint's state before the first pass; other entries of `saved`
+// are ignored. If the number of ranks has changed, each rank gets the mean.
 void load_exchange_state(const comm::Group& group, BucketExchange* exchange,
                          const ExchangeState::Named& saved);
 
-// In place, over the ranks that have something to give. A sum may be too large
-// for 16 bits where the average is not: with those it is divided before it is
-// rounded.
+// Averages in place over the group, with the given divisor. With 16-bit types
+// the division comes before the rounding, because the sum may overflow where
+// the average does not.
 void average_over(const comm::Group& group, const at::Tensor& data, int divisor,
                   const std::string& name);
 
-// The gradients as they are.
+// Exchanges the gradients without compression.
 std::unique_ptr<BucketExchange> make_plain_exchange();
-// Rounded to 16 bits on the way; sums are taken in f32.
+// Rounds the gradients to 16 bits for transfer; sums are computed in f32.
 std::unique_ptr<BucketExchange> make_half_exchange(at::ScalarType type);
 
 struct PowerSgdOptions {
   int rank = 1;
-  int start_step = 10;  // plain averages until then
+  int start_step = 10;  // uncompressed averages before this step
   bool error_feedback = true;
   std::uint64_t seed = 0;
 };
-// Matrices as products of two thin ones (Vogels and others, 2019), with what
-// was lost added to the next gradient; vectors as they are.
+// PowerSGD (Vogels et al., 2019): sends matrices as products of two thin
+// matrices, and adds the approximation error to the next gradient. Vectors are
+// sent uncompressed.
 std::unique_ptr<BucketExchange> make_power_sgd_exchange(
     const PowerSgdOptions& options = {});
 

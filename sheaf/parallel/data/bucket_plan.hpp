@@ -1,5 +1,5 @@
 #pragma once
-// Which parameters share a bucket.
+// Assigns parameters to buckets.
 
 #include <torch/types.h>
 
@@ -8,7 +8,7 @@
 
 namespace sheaf::parallel {
 
-// What the plan needs to know of a parameter.
+// The properties of a parameter that the plan depends on.
 struct BucketItem {
   std::size_t bytes = 0;
   at::ScalarType type = at::kFloat;
@@ -21,10 +21,10 @@ struct BucketCaps {
   std::size_t bytes = std::size_t{25} << 20;
 };
 
-// Fills buckets in the given order of items; each holds one type and home,
-// and at most its cap unless a single item is larger. The first bucket is
-// small, so that the exchange starts early; buckets come in the order in which
-// they are complete. Returns indices of items.
+// Fills buckets with the items in the given order. Each bucket holds one type
+// and placement, and at most its cap unless a single item is larger. The first
+// bucket is small, so that the exchange starts early. Buckets are returned in
+// the order in which they are filled, as indices of items.
 std::vector<std::vector<std::size_t>> plan_buckets(
     const std::vector<BucketItem>& items, const std::vector<std::size_t>& order,
     const BucketCaps& caps);

@@ -10,7 +10,6 @@
 namespace sheaf::parallel {
 namespace {
 
-// Of names in a saved state.
 ReducerOptions reducer_options(const DataParallelOptions& options) {
   SHEAF_CHECK(options.bucket_mb > 0 && options.first_bucket_mb > 0,
               "bucket_mb ", options.bucket_mb, " and first_bucket_mb ",
@@ -25,7 +24,7 @@ ReducerOptions reducer_options(const DataParallelOptions& options) {
           .trace = options.trace};
 }
 
-// Those that decide what ranks exchange, and when a pass is an error.
+// The options that determine what ranks exchange and when a pass is an error.
 std::vector<NamedOption> named(const DataParallelOptions& options) {
   return {
       {"bucket_mb", concat(options.bucket_mb)},
@@ -55,7 +54,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                                    const comm::Group& group,
                                    DataParallelOptions options)
     : state_(std::make_unique<State>()) {
-  SHEAF_CHECK(module, "no module was given to DataParallel");
+  SHEAF_CHECK(module, "DataParallel needs a module, got null");
   if (options.device) module->to(*options.device);
   State& state = *state_;
   state.module = module;
@@ -80,9 +79,9 @@ DataParallelCore::~DataParallelCore() {
   if (state_->options.exchange) state_->options.exchange->forget();
 }
 
-// Also when the module has changed: gradients of passes without exchange that
-// wait for the next pass go on waiting. All parameters may be frozen then: a
-// discriminator is, while the generator learns.
+// Also called when the module has changed: gradients of passes without exchange
+// are kept for the next pass. All parameters may be frozen then, such as those
+// of a discriminator while the generator is trained.
 void DataParallelCore::wrap() {
   State& state = *state_;
   ModuleTensors now = share_tensors(state.group, *state.module, state.tensors);
@@ -138,8 +137,9 @@ void DataParallelCore::share_buffers() {
 
 bool DataParallelCore::is_syncing() const { return state_->pass.is_syncing(); }
 
-// Averages could not be told from what is added to them, and ranks that have
-// finished have no part in them.
+// During join(), averages and local gradients in the same .grad() could not be
+// separated again, and ranks that have finished have no share in the local
+// ones.
 void DataParallelCore::set_sync(bool is_on) {
   State& state = *state_;
   const auto join = state.joining();

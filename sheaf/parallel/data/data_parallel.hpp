@@ -1,5 +1,5 @@
 #pragma once
-// Data parallelism for any module: every rank computes on its own examples,
+// Data parallelism for any module: each rank computes on different examples,
 // and gradients are averaged when backward() returns.
 //
 //   auto net = std::make_shared<LeNet>();
@@ -25,27 +25,30 @@
 namespace sheaf::parallel {
 
 struct DataParallelOptions {
-  double bucket_mb = 25;       // a bucket's size at most; see docs/parallel.md
-  double first_bucket_mb = 1;  // small, so that the exchange starts early
-  bool broadcast_buffers = true;  // rank 0's, before each forward
+  double bucket_mb = 25;          // maximum bucket size in MiB
+  double first_bucket_mb = 1;     // small, so that the exchange starts early
+  bool broadcast_buffers = true;  // from rank 0, before each forward
   bool find_unused_parameters = false;
   bool static_graph = false;  // the same parameters are used in every step
   Overlap overlap = Overlap::kAuto;
-  // The module is moved there, and so are tensors given to forward().
+  // The module and the tensor arguments of forward() are moved to this device.
   std::optional<torch::Device> device = {};
-  std::shared_ptr<BucketExchange> exchange = {};  // null: gradients as they are
+  std::shared_ptr<BucketExchange> exchange = {};  // null: no compression
+  // Not owned; must outlive the model.
   TraceWriter* trace = nullptr;
-  // Parameters whose gradients stay with their ranks, which may then differ in
-  // them. There must be others.
+  // Parameters whose gradients are not exchanged; their values may differ
+  // between ranks. Other trained parameters must remain.
   std::vector<at::Tensor> kept = {};
 };
 
 struct JoinOptions {
-  // Averages over the ranks that still have data, not over all.
+  // Averages over the ranks that still have data instead of all ranks.
   bool divide_by_active_ranks = false;
 };
 
-// What DataParallel does, for any kind of module. Not thread-safe.
+// The part of DataParallel that does not depend on the module's type. Not
+// thread-safe. Throws UsageError on all ranks if their modules or options
+// differ.
 class DataParallelCore : public Strategy {
   struct State;
   struct JoinState;
@@ -58,10 +61,12 @@ class DataParallelCore : public Strategy {
   void before_forward() override;
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
 
-  // For ranks with unequal numbers of steps: all ranks make a guard before
-  // their loop and call finish() after it. A rank that has finished takes part
-  // in the steps of the others without data, until all have; then all get the
-  // weights of one that stepped last.
+  // For ranks with unequal numbers of steps: all ranks create a guard before
+  // their training loop and call finish() after it. A rank that has finished
+  // takes part in the steps of the other ranks without data, until all have
+  // finished. Then all ranks get the weights of a rank with the most steps. The
+  // destructor calls finish() unless an exception is being thrown, and logs
+  // errors. The models must outlive the guard.
   class [[nodiscard]] Join {
    public:
     Join(const std::vector<DataParallelCore*>& models,
@@ -93,8 +98,8 @@ class DataParallelCore : public Strategy {
   const std::optional<torch::Device>& device() const;
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
-  // Called within backward(), before the first gradient of a pass that is
-  // exchanged.
+  // Sets an action that is called within backward(), before the first gradient
+  // of each pass with exchange.
   void set_before_pass(std::function<void()> action);
 
  private:
@@ -103,18 +108,18 @@ class DataParallelCore : public Strategy {
   std::unique_ptr<State> state_;
 };
 
-// join() of several models that are trained in the same loop, such as the two
-// of a GAN. They are of the same group.
+// join() for several models that are trained in the same loop, such as the two
+// networks of a GAN. All models must have been wrapped with the same group.
 [[nodiscard]] inline DataParallelCore::Join join_models(
     const std::vector<DataParallelCore*>& models,
     const JoinOptions& options = {}) {
   return {models, options};
 }
 
-// Parameters and buffers of `module` become rank 0's, after a check that all
-// ranks have built the same module. All ranks of the group make it together.
-// The module may change later (types, devices, frozen and replaced parameters),
-// if it does so on all ranks before the same forward().
+// Checks that all ranks have built the same module, then copies rank 0's
+// parameters and buffers to all ranks. All ranks of the group must create it
+// together. The module may change later (types, devices, frozen or replaced
+// parameters), provided that it changes on all ranks before the same forward().
 template <class Module>
 class DataParallel : public DataParallelCore {
  public:
@@ -150,7 +155,7 @@ class DataParallel : public DataParallelCore {
   std::shared_ptr<Module> module_;
 };
 
-// TORCH_MODULE's holders: `Net net; DataParallel model(net, world);`
+// For holders of TORCH_MODULE: `Net net; DataParallel model(net, world);`
 template <class Holder, class... Rest>
 DataParallel(const Holder&, Rest&&...)
     -> DataParallel<typename Holder::ContainedType>;

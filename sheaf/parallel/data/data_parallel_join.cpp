@@ -1,5 +1,5 @@
-// Ranks with unequal numbers of steps: each tells the others what it does next,
-// and those that have finished take part in it without data.
+// join(), for ranks with unequal numbers of steps: each rank announces its next
+// operation, and ranks that have finished take part in it without data.
 
 #include <algorithm>
 #include <exception>
@@ -15,7 +15,7 @@
 namespace sheaf::parallel {
 namespace {
 
-// Ranks that have finished follow one join() at a time.
+// A thread can be in one join() at a time.
 thread_local std::weak_ptr<void> current_join;
 
 void check_same_ranks(const comm::Group& a, const comm::Group& b) {
@@ -23,7 +23,7 @@ void check_same_ranks(const comm::Group& a, const comm::Group& b) {
   for (int i = 0; are_same && i < a.size(); ++i)
     are_same = a.world_rank(i) == b.world_rank(i);
   SHEAF_CHECK(are_same,
-              "the models of one join() are of different groups; "
+              "the models of one join() belong to different groups; "
               "wrap them with the same group");
 }
 
@@ -39,8 +39,8 @@ JoinRound DataParallelCore::State::announce(JoinWord word) const {
   return joining()->announce(word, join_number);
 }
 
-// Ranks that have finished take part in open passes of other models, and wait
-// for the next announcement.
+// After a failed pass, ranks that have finished still take part in open passes
+// of other models and wait for the next announcement. This function ends both.
 void DataParallelCore::State::end_join_after_failure() {
   const auto found = join.lock();
   if (!found || !found->is_on || found->models.size() == 1 ||
@@ -49,7 +49,7 @@ void DataParallelCore::State::end_join_after_failure() {
   for (State* const one : found->models) {
     try {
       if (one != this) one->pass.close();
-    } catch (const UsageError&) {  // the same of another model
+    } catch (const UsageError&) {  // another model failed with the same error
     }
   }
   if (found->is_on) found->announce(JoinWord::kFailed);
@@ -84,9 +84,8 @@ void DataParallelCore::JoinState::fail(const std::string& reason) {
 
 std::string DataParallelCore::JoinState::place(JoinWord word,
                                                std::size_t model) const {
-  return concat(
-      word == JoinWord::kPass ? "backward()" : "forward()",
-      models.size() > 1 ? concat(" of the model number ", model) : "");
+  return concat(word == JoinWord::kPass ? "backward()" : "forward()",
+                models.size() > 1 ? concat(" of model number ", model) : "");
 }
 
 JoinRound DataParallelCore::JoinState::announce(JoinWord word,
@@ -107,8 +106,8 @@ JoinRound DataParallelCore::JoinState::announce(JoinWord word,
           "after finish()");
     if (its_word == JoinWord::kMixed)
       fail(
-          "no_sync() within join(), while there are gradients of a "
-          "backward() with exchange; reset gradients before it");
+          "no_sync() within join() with gradients from a backward() with "
+          "exchange; reset gradients before no_sync()");
     if (its_word == JoinWord::kFailed) {
       end();
       return {its_word, its_model};
@@ -122,13 +121,14 @@ JoinRound DataParallelCore::JoinState::announce(JoinWord word,
       fail(concat("within join(), rank ", rank, " is in ",
                   place(its_word, its_model), " while rank ", round.first,
                   " is in ", place(round.word, round.model),
-                  "; all ranks that have data make the same calls in each "
-                  "step"));
+                  "; all ranks that have data must make the same calls in "
+                  "each step"));
   }
   return round;
 }
 
-// The loss of a GAN's generator goes through both models: their passes overlap.
+// Passes of different models may overlap: the loss of a GAN's generator depends
+// on both models.
 void DataParallelCore::JoinState::follow() {
   std::vector<std::future<void>> passes(models.size());
   const auto wait_for = [](std::future<void>& pass) {
@@ -136,7 +136,7 @@ void DataParallelCore::JoinState::follow() {
   };
   for (;;) {
     const JoinRound round = announce(JoinWord::kFinished);
-    // The pass that failed throws below.
+    // The failed pass throws below.
     if (round.word == JoinWord::kFailed || round.active == 0) break;
     State& model = *models[round.model];
     wait_for(passes[round.model]);
@@ -157,7 +157,7 @@ void DataParallelCore::JoinState::follow() {
 DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
                              const JoinOptions& options)
     : state_(std::make_shared<JoinState>()) {
-  SHEAF_CHECK(!models.empty(), "join_models() was given no model");
+  SHEAF_CHECK(!models.empty(), "join_models() needs at least one model");
   state_->options = options;
   for (const DataParallelCore* const model : models) {
     check_can_join(*model);
@@ -166,12 +166,13 @@ DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
   }
   const auto other = std::static_pointer_cast<JoinState>(current_join.lock());
   SHEAF_CHECK(!other || other->has_ended() || !models[0]->state_->reducer,
-              "join() of another model is under way, and a rank that has "
-              "finished would take part in the steps of one of them only; "
+              "join() of another model is already under way, and a rank that "
+              "has finished could take part in the steps of only one of them; "
               "join them together: auto join = sheaf::join_models({&first, "
               "&second})");
   current_join = state_;
-  // Announcements of one model come while another's gradients are exchanged.
+  // A separate group, because a model may make announcements while the
+  // gradients of another are being exchanged.
   const comm::Group& first = models[0]->state_->group;
   state_->group = models.size() == 1 || first.size() == 1
                       ? first
@@ -193,16 +194,16 @@ DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
 void DataParallelCore::Join::check_can_join(const DataParallelCore& model) {
   const State& state = *model.state_;
   SHEAF_CHECK(state.options.kept.empty(),
-              "join() cannot be used where ranks keep gradients to themselves "
+              "join() cannot be used with parameters that are not exchanged "
               "(SpatialOptions::owns_filters); give ranks without data empty "
               "batches instead");
   SHEAF_CHECK(!state.joining(), "join() is already under way");
   if (!state.reducer) return;
   const std::string layer = first_sync_batch_norm(*state.module);
-  // It would wait in its forward for ranks that make no forward any more.
+  // The layer's forward would wait for ranks that have finished.
   SHEAF_CHECK(layer.empty(), "join() cannot be used with the layer '", layer,
               "' of ", state.module->name(),
-              ", which normalises over all ranks; call "
+              ", which normalizes over all ranks; call "
               "use_local_batch_norm() on the module, or give ranks without "
               "data empty batches instead of join()");
 }

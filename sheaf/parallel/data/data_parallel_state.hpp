@@ -1,6 +1,6 @@
 #pragma once
-// What a DataParallel holds, and the join() of one or several of them. Internal
-// to data_parallel.cpp and data_parallel_join.cpp.
+// The state of a DataParallel, and of a join() over one or several of them.
+// Internal to data_parallel.cpp and data_parallel_join.cpp.
 
 #include <cstdint>
 #include <deque>
@@ -17,64 +17,68 @@
 
 namespace sheaf::parallel {
 
-// What a rank announces within join(): that it has finished, or what comes
-// next. The last three end join() on all ranks.
+// A rank's announcement within join(): that it has finished, or its next
+// operation. The last three values end join() on all ranks.
 enum class JoinWord : std::uint8_t {
   kFinished,
   kPass,
   kBuffers,
-  kChanged,  // the module
-  kMixed,    // averages with gradients of no_sync()
-  kFailed    // a pass, with an error that all ranks have
+  kChanged,  // the module has changed
+  kMixed,    // no_sync() while .grad() holds averages
+  kFailed    // a pass has failed with the same error on all ranks
 };
 
-// What all ranks have announced; those that have not finished agree.
+// The result of an announcement by all ranks. All ranks that have not finished
+// have announced the same.
 struct JoinRound {
   JoinWord word = JoinWord::kFinished;
-  std::size_t model = 0;  // among those that join together
+  std::size_t model = 0;  // index among the joined models
   int active = 0;         // ranks that have not finished
-  int first = 0;          // of them
+  int first = 0;          // the first active rank
 };
 
 struct DataParallelCore::State {
   std::shared_ptr<torch::nn::Module> module;
-  comm::Group group;  // our own: users' operations do not come between
+  // Separate, so that operations of the user cannot interfere.
+  comm::Group group;
   DataParallelOptions options;
   ModuleTensors tensors;
   std::optional<WrappedParameters> wrapped;
   ParameterClaim claim;
-  std::unique_ptr<Reducer> reducer;  // none in a group of one
+  std::unique_ptr<Reducer> reducer;  // null in a group of one
   BackwardPass pass;
   std::weak_ptr<JoinState> join;
-  std::size_t join_number = 0;  // among its models
-  std::int64_t passes = 0;      // since join()
+  std::size_t join_number = 0;  // index among the joined models
+  std::int64_t passes = 0;      // number of passes since join()
   std::function<void()> before_pass;
 
   bool keeps(const at::Tensor& parameter) const;
   void set_active(int ranks, const JoinOptions& join_options) const;
 
-  // The join() that is under way, or null.
+  // The join() in progress, or null.
   std::shared_ptr<JoinState> joining() const;
   JoinRound announce(JoinWord word) const;
   void end_join_after_failure();
-  // All ranks get the weights of one that made the most passes.
+  // Copies the weights of the first rank with the most passes to all ranks.
   void share_last();
 };
 
-// Lives as long as the guard that join() returns.
+// Exists as long as the guard that join() returns.
 struct DataParallelCore::JoinState {
   std::vector<State*> models;
-  comm::Group group;  // of announcements
+  comm::Group group;  // for announcements
   JoinOptions options;
-  std::deque<ParameterHooks> hooks;  // of all models
+  std::deque<ParameterHooks> hooks;  // for all models
   bool is_on = true;
 
-  // An error that a pass ends with on all ranks ends it on all of them.
+  // Also true after a pass that failed with the same error on all ranks.
   bool has_ended() const;
   void end();
-  // Tells the other ranks what this one does next.
+  // Announces the next operation of this rank to the other ranks, and returns
+  // what they have announced.
   JoinRound announce(JoinWord word, std::size_t model = 0);
-  // Takes part in what others do, until all ranks have finished.
+  // Takes part in the operations of the other ranks until all ranks have
+  // finished.
   void follow();
 
  private:

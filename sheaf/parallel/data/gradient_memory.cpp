@@ -7,7 +7,7 @@
 
 namespace sheaf::parallel {
 
-// Blocks that are free, by size. Blocks in use keep it alive.
+// Free blocks by size. Blocks in use keep this object alive.
 class GradientMemory::Shelf : public tensor::MemorySource,
                               public std::enable_shared_from_this<Shelf> {
  public:
@@ -31,11 +31,12 @@ class GradientMemory::Shelf : public tensor::MemorySource,
 
  private:
   struct Stock {
-    std::size_t most = 1;  // that are kept: one per parameter, and a spare
+    // Maximum number of free blocks: one per parameter, and a spare.
+    std::size_t most = 1;
     std::vector<Memory> free{};
   };
 
-  // Null where the arena has no room: then ordinary memory will do.
+  // Returns null if the arena is full; ordinary memory is used then.
   Memory allocate(std::size_t bytes) const {
     try {
       return group_.allocate_bytes(bytes);

@@ -1,9 +1,8 @@
 #pragma once
-// Memory of the arena for the gradients that backward() is about to make, so
-// that they are exchanged where they are made. A gradient is known by its
-// size: what libtorch allocates between the two calls, on that thread, with
-// exactly the size of a parameter, comes from the arena, as long as there is
-// room in it.
+// Arena memory for the gradients that backward() will allocate, so that they
+// can be exchanged in place. A gradient is recognized by its size: between
+// enter() and leave(), an allocation by libtorch on this thread with exactly
+// the size of a parameter comes from the arena, as long as the arena has room.
 
 #include <cstddef>
 #include <memory>
@@ -16,16 +15,17 @@ namespace sheaf::parallel {
 
 class GradientMemory {
  public:
-  // The sizes in bytes, one for each parameter.
+  // `sizes` are in bytes, one for each parameter.
   GradientMemory(const comm::Group& group,
                  const std::vector<std::size_t>& sizes);
   ~GradientMemory();
   GradientMemory(const GradientMemory&) = delete;
   GradientMemory& operator=(const GradientMemory&) = delete;
 
-  // On this thread, from now on; ends an earlier one's turn.
+  // Applies to this thread from now on, and replaces any other active
+  // GradientMemory.
   void enter();
-  // Whichever is on, on this thread.
+  // Deactivates the active GradientMemory of this thread.
   static void leave();
 
   class Shelf;

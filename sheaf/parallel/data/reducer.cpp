@@ -14,7 +14,8 @@
 namespace sheaf::parallel {
 namespace {
 
-// Below this, gathering gradients costs less than a message of their own.
+// Below this size, copying gradients into a block costs less than a separate
+// message.
 constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
 
 ReducerOptions with_exchange(ReducerOptions options) {
@@ -44,7 +45,7 @@ Reducer::Reducer(std::vector<TrainedParameter> parameters,
   never_used_.resize(parameters_.size());
   has_local_.resize(parameters_.size());
   find_homes();
-  // Gradients come in about the reverse order of the layers.
+  // Gradients arrive in approximately the reverse order of the layers.
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   make_buckets(order);
@@ -55,7 +56,8 @@ Reducer::Reducer(std::vector<TrainedParameter> parameters,
 Reducer::~Reducer() {
   try {
     worker_.drain();
-  } catch (...) {  // backward() has thrown it, or was never finished
+  } catch (...) {
+    // Already thrown by backward(), or backward() has not finished.
   }
 }
 
@@ -66,7 +68,7 @@ std::vector<BackwardPass::Connection> Reducer::connections() {
   return list;
 }
 
-// Buckets are the same on all ranks, whichever devices they have.
+// Buckets are the same on all ranks, also if their devices differ.
 void Reducer::find_homes() {
   std::vector<HomeCode> mine;
   for (const auto& parameter : parameters_)
@@ -79,7 +81,8 @@ bool Reducer::is_on_host(std::size_t index) const {
   return parameters_[index].tensor.device().is_cpu() && !options_.is_staged;
 }
 
-// A bucket of its own, so that a rank on the CPU can leave it where it is.
+// Whether the parameter has a separate bucket, so that a rank on the CPU can
+// exchange it in place.
 bool Reducer::goes_alone(std::size_t index) const {
   const auto& [name, tensor, is_sparse] = parameters_[index];
   return is_sparse ||
@@ -92,7 +95,7 @@ bool Reducer::is_exchanged_in_place(std::size_t index) const {
          (parameters_[index].is_sparse || is_on_host(index));
 }
 
-// Of gradients that stay where they are made.
+// The sizes of the gradients that are exchanged in place.
 std::vector<std::size_t> Reducer::sizes_in_place() const {
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
@@ -122,7 +125,7 @@ void Reducer::make_buckets(const std::vector<std::size_t>& order) {
   pending_.resize(buckets_.size());
 }
 
-// Within join() no gradient has come yet: see ParameterHooks.
+// Within join(), no gradient has arrived yet; see ParameterHooks.
 void Reducer::begin_pass(std::optional<std::size_t> /*first*/) {
   take_earlier();
   start_pass();
@@ -182,8 +185,8 @@ void Reducer::inherit(const Inheritance& old) {
 void Reducer::add(const NewGradient& gradient) {
   const std::size_t index = gradient.parameter;
   SHEAF_CHECK(!never_used_[index], "parameter ", parameters_[index].name,
-              " has a gradient, but had none in the first step, and "
-              "static_graph was promised; leave that option out");
+              " has a gradient, but had none in the first step, which "
+              "static_graph does not allow; turn that option off");
   if (states_[index] == State::kReady) return take_late(index);
   take_gradient(gradient);
   ready_order_.push_back(index);
@@ -207,12 +210,12 @@ void Reducer::take_gradient(const NewGradient& given) {
   mark(given.parameter, State::kReady);
 }
 
-// The first one may be on its way already.
+// The parameter's first gradient may already be in an exchange.
 void Reducer::take_late(std::size_t index) {
   const auto& [name, tensor, is_sparse] = parameters_[index];
   SHEAF_CHECK(!is_sparse, "parameter ", name,
               " got a sparse gradient twice in one backward(), from a "
-              "backward() within it; make its layer's gradients dense");
+              "nested backward(); make the gradients of its layer dense");
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = tensor.mutable_grad();
   if (late_[index].defined())
@@ -224,7 +227,8 @@ void Reducer::take_late(std::size_t index) {
   take_away(index);
 }
 
-// So that nothing is left behind if backward() throws.
+// Removes the gradient from the parameter, so that nothing remains if
+// backward() throws.
 void Reducer::take_away(std::size_t index) {
   const at::NoGradGuard no_grad;
   if (users_own_[index].defined())
@@ -239,7 +243,7 @@ bool Reducer::has_gradient_of_bucket(std::size_t index) const {
       buckets_[bucket]->gradient(member));
 }
 
-// A gradient of an earlier pass that lies in memory of the user's.
+// Records a gradient of an earlier pass that is in memory of the user.
 void Reducer::note_users_own(std::size_t index) {
   const auto& [name, tensor, is_sparse] = parameters_[index];
   if (is_sparse || !tensor.grad().defined() || tensor.grad().is_sparse() ||
@@ -249,9 +253,9 @@ void Reducer::note_users_own(std::size_t index) {
   users_own_[index] = tensor.grad();
 }
 
-// A gradient of an earlier pass stands for this rank's part: what others add
-// comes on top of it. It is kept, for if nobody adds anything it stays as it
-// is, to the bit.
+// A gradient of an earlier pass counts as this rank's contribution: gradients
+// of other ranks are added to it. A copy is kept, because the gradient must
+// stay bitwise the same if no rank adds to it.
 void Reducer::take_nothing(std::size_t index) {
   const auto [bucket, member] = places_[index];
   const at::Tensor& gradient = parameters_[index].tensor.grad();
@@ -288,7 +292,8 @@ void Reducer::launch(std::size_t bucket) {
 void Reducer::exchange(std::size_t index) {
   const Stopwatch watch;
   Bucket& bucket = *buckets_[index];
-  // Ranks that are not in the same pass must not take each other's gradients.
+  // The name contains the pass, so that ranks in different passes cannot
+  // exchange gradients with each other.
   bucket.set_name(concat("bucket ", index, " of pass ", pass_));
   const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
   const at::NoGradGuard no_grad;
@@ -304,7 +309,7 @@ void Reducer::exchange(std::size_t index) {
 
 void Reducer::average_on_device(Bucket& bucket) {
   const at::Tensor& block = bucket.block();
-  // NCCL knows no ranks without a GPU.
+  // NCCL needs all ranks on GPUs.
   const bool is_nccl = tensor::nccl::is_enabled(group_) && block.is_cuda() &&
                        homes_[bucket.members()[0].index].is_device;
   if (is_nccl && options_.exchange->takes_outside()) {
@@ -328,7 +333,8 @@ void Reducer::average_sparse(Bucket& bucket) {
   if (average.users > 0) gradient = average.gradient;
 }
 
-// Who has used what, in one message after all gradients.
+// Counts the ranks that used each parameter, in one message after all
+// gradients.
 void Reducer::count_users() {
   users_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
@@ -355,7 +361,7 @@ void Reducer::finalize() {
   end_with(settle());
 }
 
-// Also on ranks that have joined: all of them see the error.
+// Ranks that have finished in join() also throw the error.
 void Reducer::end_with(const std::vector<std::string>& unused) {
   if (!has_rebuilt_) rebuild();
   if (unused.empty() || options_.find_unused_parameters ||
@@ -368,7 +374,7 @@ void Reducer::end_with(const std::vector<std::string>& unused) {
   throw UsageError(
       concat("rank ", group_.rank(), ": ", unused.size(),
              " parameters got no gradient on some rank in this backward(); set "
-             "find_unused_parameters, or leave them out of the module:",
+             "find_unused_parameters, or remove them from the module:",
              list));
 }
 
@@ -381,7 +387,7 @@ void Reducer::finish_exchanges() {
   count_users();
 }
 
-// The order in which gradients came, of rank 0, is a better one for buckets.
+// Rebuilds the buckets in the order in which gradients arrived on rank 0.
 void Reducer::rebuild() {
   has_rebuilt_ = true;
   std::vector<std::int64_t> order(ready_order_.begin(), ready_order_.end());
@@ -408,8 +414,8 @@ void Reducer::rebuild() {
   for (const auto& bucket : buckets_) bucket->clear();
 }
 
-// For a rank without data; memory of the user's stays what it was if others
-// have no gradient either.
+// For a rank without data. Memory of the user keeps its content if the other
+// ranks have no gradient either.
 void Reducer::give_zeros(std::size_t index) {
   const auto& [name, tensor, is_sparse] = parameters_[index];
   const at::NoGradGuard no_grad;

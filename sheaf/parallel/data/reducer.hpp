@@ -1,14 +1,15 @@
 #pragma once
 // Averages gradients over a group while backward() computes the next ones.
 //
-// Words. A *pass* is one backward() whose gradients are exchanged. A bucket is
-// *complete* when all its members have their gradient; complete buckets are
-// exchanged in the order of the buckets, which is the same on all ranks.
-// Parameters that get no gradient in a pass are *unused*, and handled at its
-// end, as are gradients that come *late*: for a parameter that had one already.
+// Terms. A *pass* is one backward() whose gradients are exchanged. A bucket is
+// *complete* when all its members have their gradients; complete buckets are
+// exchanged in bucket order, which is the same on all ranks. Parameters that
+// get no gradient in a pass are *unused* and are handled at its end. So are
+// *late* gradients, those of a parameter that already had a gradient in the
+// same pass.
 //
-// A parameter has no .grad() between its gradient's arrival and the end of the
-// pass: nothing that backward() adds meanwhile meets what is being exchanged.
+// A parameter has no .grad() between the arrival of its gradient and the end of
+// the pass, so that backward() cannot add to memory that is being exchanged.
 
 #include <torch/types.h>
 
@@ -36,16 +37,17 @@ struct ReducerOptions {
   bool find_unused_parameters = false;
   bool static_graph = false;
   Overlap overlap = Overlap::kAuto;
-  std::shared_ptr<BucketExchange> exchange = {};  // null: as they are
-  TraceWriter* trace = nullptr;                   // a row for the buckets
-  // This rank's gradients go as those on a device do, wherever they are.
+  std::shared_ptr<BucketExchange> exchange = {};  // null: no compression
+  TraceWriter* trace = nullptr;                   // one row for the buckets
+  // Stages this rank's gradients as if they were on a device, wherever they
+  // are.
   bool is_staged = false;
 };
 
 class Reducer : public GradientSink {
  public:
-  // All ranks of the group call it, with the same parameters, on devices of
-  // their own.
+  // All ranks of the group must call it, with the same parameters; the devices
+  // may differ between ranks.
   Reducer(std::vector<TrainedParameter> parameters, const comm::Group& group,
           ReducerOptions options);
   ~Reducer() override;
@@ -57,15 +59,15 @@ class Reducer : public GradientSink {
   void add_local(const NewGradient& gradient) override;
   void finalize() override;
   void discard() noexcept override;
-  // What a rank without data does while others have a pass.
+  // The pass of a rank without data, while other ranks run theirs.
   void shadow_pass();
-  // Whether gradients of passes without exchange wait for the next pass.
+  // Whether gradients of passes without exchange are kept for the next pass.
   bool has_local() const;
-  // Whether there are gradients, not all zero, of passes with exchange.
+  // Whether there are nonzero gradients of passes with exchange.
   bool has_average() const;
-  // What a reducer takes over from the one it replaces: the parameters in the
-  // order of their numbers, those with such gradients, the number of passes,
-  // and the figures.
+  // The state that a reducer takes over from its predecessor: the parameters in
+  // index order, the parameters with gradients of passes without exchange, the
+  // pass number and the statistics.
   struct Inheritance {
     std::vector<at::Tensor> parameters;
     std::vector<at::Tensor> local;
@@ -75,15 +77,15 @@ class Reducer : public GradientSink {
   Inheritance inheritance() const;
   void inherit(const Inheritance& old);
 
-  // How many ranks give gradients from the next pass on, and by what their sum
-  // is divided.
+  // Sets the number of ranks that contribute gradients from the next pass on,
+  // and the divisor of their sum.
   void set_active(int ranks, int divisor) {
     active_ = ranks;
     divisor_ = divisor;
     has_unused_ = false;
   }
-  // Since then a pass has ended with the error about unused parameters; all
-  // ranks are active again.
+  // Whether a pass since set_active() has failed because of unused parameters;
+  // all ranks are active again then.
   bool has_unused() const { return has_unused_; }
   // Called before the module's forward() on the thread that will call
   // backward().
@@ -102,7 +104,7 @@ class Reducer : public GradientSink {
     std::size_t member = 0;
   };
   enum class State : std::uint8_t { kWaiting, kReady, kUnused };
-  // What a rank with a late gradient adds to the count of a parameter's users.
+  // Added to a parameter's user count by a rank with a late gradient.
   static constexpr std::int32_t kLate = 1 << 16;
 
   std::optional<std::size_t> index_of(const at::Tensor& tensor) const;
@@ -142,36 +144,39 @@ class Reducer : public GradientSink {
   comm::Group group_;
   ReducerOptions options_;
   ExchangeClaim claim_;
-  bool has_begun_ = false;  // a pass, which has not ended
+  bool has_begun_ = false;  // a pass is open
   bool is_overlapping_ = false;
   int active_ = 1;
   int divisor_ = 1;
-  // A part of messages' names. A pass that was discarded gives its number to
-  // the next: ranks whose backward() threw at different points agree on it.
-  // Each pass ends with an exchange, so that what a rank has sent before it
-  // threw cannot complete a pass of another.
+  // Part of the message names. A discarded pass gives its number to the next
+  // one, so that ranks whose backward() threw at different points agree on it.
+  // Each pass ends with an exchange, so that messages that a rank sent before
+  // it threw cannot complete a pass of another rank.
   std::int64_t pass_ = 1;
 
   std::vector<Home> homes_;  // by parameter
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Place> places_;         // by parameter
-  std::vector<std::size_t> pending_;  // members to come, by bucket
+  std::vector<std::size_t> pending_;  // number of missing members, by bucket
   std::vector<State> states_;         // by parameter
   std::vector<std::int32_t> users_;   // ranks with a gradient, by parameter
   bool has_unused_ = false;
   std::vector<at::Tensor> late_;  // late gradients, by parameter
-  std::vector<at::Tensor> kept_;  // gradients that may be left alone
-  // Gradients in memory of the user's, where their averages belong.
+  // Gradients that are restored if no rank adds to them.
+  std::vector<at::Tensor> kept_;
+  // Gradients in memory of the user, where their averages must be written.
   std::vector<at::Tensor> users_own_;
-  std::vector<SeenTensor> shared_;  // of passes without exchange, by backward()
-  std::vector<at::Tensor> earlier_;  // averages that wait, see take_earlier()
+  // Gradients of passes without exchange whose memory backward() shares.
+  std::vector<SeenTensor> shared_;
+  // Averages of earlier passes, see take_earlier().
+  std::vector<at::Tensor> earlier_;
   std::vector<std::size_t> ready_order_;
-  std::vector<bool> never_used_;  // of a static graph
+  std::vector<bool> never_used_;  // for static_graph
   std::vector<bool> has_local_;   // from passes without exchange
   std::size_t next_launch_ = 0;
   bool has_rebuilt_ = false;
 
-  std::unique_ptr<GradientMemory> memory_;  // where gradients are large
+  std::unique_ptr<GradientMemory> memory_;  // for large gradients; else null
 
   ExchangeStats stats_;
   Worker worker_;

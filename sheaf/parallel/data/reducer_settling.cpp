@@ -1,4 +1,4 @@
-// What parameters have as their gradients after a pass.
+// Sets the parameters' gradients at the end of a pass.
 
 #include <algorithm>
 
@@ -7,8 +7,9 @@
 
 namespace sheaf::parallel {
 
-// Gives every parameter that anybody has used the average; the others stay as
-// they are. Returns the names of those that not all ranks have used.
+// Gives the average to every parameter that any rank has used; the others keep
+// their gradients. Returns the names of the parameters that some rank has not
+// used.
 std::vector<std::string> Reducer::settle() {
   std::vector<std::string> unused;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -34,8 +35,8 @@ std::vector<std::string> Reducer::settle() {
   return unused;
 }
 
-// The gradient, into memory of the user's, which holds zeros since it was
-// taken, or gradients of other parameters that share it.
+// Adds the gradient to memory of the user, which was zeroed when its content
+// was taken, or which holds gradients of other parameters that share it.
 void Reducer::give_to_user(std::size_t index) {
   if (!users_own_[index].defined()) return;
   const at::NoGradGuard no_grad;
@@ -55,8 +56,9 @@ void Reducer::restore_kept(std::size_t index) {
   }
 }
 
-// Ranks that have joined have no part in averages of earlier passes: they are
-// taken out of this one, and added when it is over.
+// Ranks that have finished in join() have no share in averages of earlier
+// passes. These averages are set aside during the pass, and added when it is
+// over.
 void Reducer::take_earlier() {
   if (active_ == group_.size() || divisor_ != group_.size()) return;
   const at::NoGradGuard no_grad;
@@ -124,12 +126,12 @@ void Reducer::end_pass() {
   for (const auto& bucket : buckets_) bucket->clear();
 }
 
-// Gradients that were taken are gone, or zero in memory of the user's; those
-// that were not stay.
+// Gradients that were taken are lost: they are undefined, or zero in memory of
+// the user. All others stay.
 void Reducer::discard() noexcept {
   try {
     worker_.drain();
-  } catch (...) {  // of an exchange that was abandoned
+  } catch (...) {  // error of an abandoned exchange
   }
   if (has_begun_) options_.exchange->discard_pass();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -40,8 +40,8 @@ SparseAverage average_sparse_gradient(const comm::Group& group,
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     SHEAF_CHECK(!all[rank].is_dense,
                 "the embedding has a dense gradient on rank ", rank,
-                ", and was declared sparse; declare it dense, or give it no "
-                "gradient of your own");
+                ", but was declared sparse; declare it dense, or do not "
+                "assign a dense gradient to it");
     result.users += all[rank].is_used ? 1 : 0;
     value_sizes[0] = all[rank].rows;
     all_rows.push_back(at::empty({1, value_sizes[0]}, rows.options()));

@@ -1,5 +1,5 @@
 #pragma once
-// Averages of sparse gradients: embeddings whose rows are few.
+// Averages sparse gradients, such as those of embeddings that use few rows.
 
 #include <torch/types.h>
 
@@ -13,10 +13,10 @@ struct SparseAverage {
   std::int64_t bytes = 0;
 };
 
-// Gathers the rows of all ranks' sparse gradients and sums them; `gradient` is
-// undefined where a rank has none. That of a rank which has not used the
-// parameter since is of an earlier pass, and stands for its part of the
-// average of that. All ranks call it.
+// Gathers the rows of all ranks' sparse gradients and sums them. `gradient` is
+// undefined on a rank without one. On a rank that has not used the parameter in
+// this pass, it is the average of an earlier pass and counts as the rank's
+// contribution. All ranks must call it.
 SparseAverage average_sparse_gradient(const comm::Group& group,
                                       const at::Tensor& gradient, bool is_used,
                                       const at::Tensor& parameter, int divisor);

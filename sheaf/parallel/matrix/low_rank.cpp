@@ -38,7 +38,8 @@ double largest(const at::Tensor& tensor) {
   return tensor.numel() > 0 ? tensor.abs().max().item<double>() : 0;
 }
 
-// A thin matrix, its gram, and the powers of two that were taken from its rows.
+// A thin matrix, its Gram matrix, and the powers of two by which its rows were
+// divided.
 template <class T>
 struct Side {
   ThinRows<T> rows;
@@ -52,8 +53,8 @@ struct Side {
   double length2(std::int64_t i) const {
     return gram[size_of(i * (rows.count() + 1))];
   }
-  // Squares in double, and coefficients in T, are far from what these hold. A
-  // double's square of zero need not be that of zeros.
+  // Whether squares in double and coefficients in T cannot overflow or
+  // underflow. A square of zero in double need not come from a row of zeros.
   bool is_moderate() const {
     constexpr bool is_float = std::is_same_v<T, float>;
     constexpr double kMost = is_float ? 1e30 : 1e150;
@@ -70,10 +71,10 @@ struct Side {
   }
 };
 
-// What becomes of the product N^T W of a narrow and a wide factor. With no more
-// columns than rows N^T W itself is the wide factor of fewer rows. With N = L Q
-// and W = M P, Q and P of orthonormal rows, it is Q^T C P for the small matrix
-// C = L^T M.
+// Reduces the product N^T W of a narrow and a wide factor. If N has no more
+// columns than rows, N^T W itself is the wide factor, with fewer rows. With N =
+// L Q and W = M P, where Q and P have orthonormal rows, the product is Q^T C P
+// with the small matrix C = L^T M.
 template <class T>
 class Reduction {
  public:
@@ -95,7 +96,7 @@ class Reduction {
     wide_ = std::make_unique<Side<T>>(std::move(wide));
   }
 
-  // False for numbers that are not finite.
+  // Returns false if a number is not finite.
   bool find(const LowRankOptions& options) {
     if (!narrow_->is_moderate() || !wide_->is_moderate())
       if (!narrow_->normalize() || !wide_->normalize()) return false;
@@ -109,8 +110,8 @@ class Reduction {
     return true;
   }
 
-  // Narrow rows have length one, wide ones that of the singular values, or the
-  // other way round.
+  // Narrow rows have length one and wide rows the length of the singular
+  // values, or vice versa.
   Pair best(bool has_values_in_narrow) const {
     std::vector<Scale> scales;
     for (std::int64_t c = 0; c < rank_; ++c) {
@@ -134,12 +135,13 @@ class Reduction {
   }
 
  private:
-  // More columns than wanted, so that those converge sooner.
+  // Additional columns, which make the wanted ones converge faster.
   static constexpr std::int64_t kMore = 4;
-  // Below which part of the largest a value, which is a square, is rounding.
+  // Values (squares) below this fraction of the largest are rounding errors.
   static constexpr double kTiny = std::is_same_v<T, double> ? 1e-29 : 1e-15;
 
-  // Pairs of rows count by the product of their lengths, over 2^exponent_.
+  // Each pair of rows is weighted by the product of their lengths, divided by
+  // 2^exponent_.
   void set_core() {
     const std::int64_t n = narrow_->rows.count();
     q_.emplace(narrow_->rows, narrow_->gram);
@@ -163,7 +165,7 @@ class Reduction {
       for (std::int64_t c = 0; c < columns; ++c)
         right_.push_back(p_->l()[size_of(i * columns + c)] * by);
     }
-    // Without columns there are no rows.
+    // Without columns, C has no rows either.
     core_ = {
         n, columns > 0 ? q_->size() : 0, columns, q_->l().data(), right_.data(),
         0};
@@ -173,7 +175,8 @@ class Reduction {
                        wide_->gram[size_of(i * n + j)] * scales[size_of(j)];
   }
 
-  // The fewest whose rest has at most `tolerance` of the norm.
+  // Chooses the smallest rank whose rest has at most the fraction `tolerance`
+  // of the norm.
   void choose_rank(double tolerance, std::int64_t most) {
     const double* square = found_.values;
     double rest = core_.total;
@@ -211,7 +214,7 @@ class Reduction {
   std::unique_ptr<Side<T>> wide_;
   std::optional<RowBasis<T>> q_;
   std::optional<RowBasis<T>> p_;
-  std::vector<double> right_;  // M, with what pairs of rows count by
+  std::vector<double> right_;  // M, weighted by the lengths of the row pairs
   int exponent_ = 0;
   CoreMatrix core_{};
   std::int64_t block_ = 0;
@@ -222,9 +225,9 @@ class Reduction {
 
 struct Reduced {
   Factors best;
-  Factors rest;  // undefined where `before` is null
+  Factors rest;  // undefined if `before` is null
 };
-// Nothing where a number is not finite.
+// Returns nothing if a number is not finite.
 template <class T>
 std::optional<Reduced> reduce(const Factors& given, const Factors* before,
                               const LowRankOptions& options) {
@@ -251,7 +254,7 @@ std::optional<Reduced> reduce(const Factors& given, const Factors* before,
   return result;
 }
 
-// Finite numbers may have a product that is too large for their type.
+// The product of finite numbers may overflow its type.
 bool are_finite(const Reduced& all) {
   for (const Factors& one : {all.best, all.rest})
     if (one.inputs.defined() &&
@@ -281,7 +284,7 @@ Factors power_iteration(const Factors& full, int rank, int iterations,
   const double delta_scale = largest(full.deltas);
   const double input_scale = largest(full.inputs);
   if (delta_scale == 0 || input_scale == 0) return none;
-  // Fourth powers are taken: those of numbers near one can be.
+  // Normalized, because fourth powers are computed.
   const at::Tensor b = full.deltas.t() / delta_scale;
   const at::Tensor c = full.inputs.t() / input_scale;
   const at::Tensor bcc = b.mm(c.t().mm(c));
@@ -299,11 +302,11 @@ Factors power_iteration(const Factors& full, int rank, int iterations,
     const at::Tensor image = c.mv(b.t().mv(vector));
     const at::Tensor sigma = image.norm();
     if (!(sigma.item<double>() > 0)) break;
-    // The square of the error changes by sigma (2 overlap - sigma).
+    // The squared error changes by sigma (2 overlap - sigma).
     at::Tensor overlap = at::zeros_like(sigma);
     for (std::size_t j = 0; j < units.size(); ++j)
       overlap = overlap + lefts[j].dot(vector) * rights[j].dot(image / sigma);
-    // Where no direction is left, rounding brings back those before.
+    // If no direction is left, rounding errors would bring back earlier ones.
     if (!((2 * overlap - sigma).item<double>() < 0)) break;
     if (units.size() >= 2 &&
         (vector - units.back()).norm().item<double>() < tolerance)

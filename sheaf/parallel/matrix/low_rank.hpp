@@ -1,6 +1,6 @@
 #pragma once
-// The best factors of few rows: for a product D^T A of n rows, those of r rows
-// whose product is nearest to it.
+// Best low-rank factors: for a product D^T A with n rows, the factors with r
+// rows whose product is closest to it.
 
 #include <torch/types.h>
 
@@ -9,14 +9,15 @@
 namespace sheaf::parallel {
 
 struct LowRankOptions {
-  int rank = 4;  // rows at most
-  // Fewer rows where the rest has at most this part of the product's norm.
+  int rank = 4;  // maximum number of rows
+  // Uses fewer rows if the rest has at most this fraction of the product's
+  // norm.
   double tolerance = 0;
-  // What was left out is added the next time, up to this number of rows; 0: it
-  // is lost.
+  // The rest is added in the next call, with up to this number of rows; 0: it
+  // is dropped.
   int feedback_rows = 16;
-  // Sequential power iteration with deflation, as in dad_torch, for
-  // comparisons: this number of iterations per row. 0: the exact factors.
+  // For comparisons: sequential power iteration with deflation, as in
+  // dad_torch, with this number of iterations per row. 0: exact factors.
   int power_iterations = 0;
 };
 
@@ -26,19 +27,19 @@ struct Factors {
 };
 
 // With D = L Q and inputs = M P, where Q and P have orthonormal rows, the
-// product is Q^T (L^T M) P, whose middle is n x n; its largest singular vectors
-// are found by orthogonal iteration. Of what is left out `rest`, which may be
-// null, keeps nearly the best rows for the next call, which adds them to its
-// own: with enough feedback_rows, all given factors are what was returned and
-// the rest, to rounding. Rows of `inputs` have length one. Rows may be zero,
-// depend on each other, and be of any size; where a number, or the result, is
-// not finite, `full` itself is returned, and the rest stays as it was.
+// product is Q^T (L^T M) P with a middle of n x n; its largest singular vectors
+// are found by orthogonal iteration. `rest`, which may be null, keeps nearly
+// the best rows of the remainder; the next call adds them to its factors. With
+// enough feedback_rows, the returned factors and the rest together equal all
+// given factors, up to rounding. Rows of `inputs` have length one. Rows may be
+// zero, linearly dependent, and of any magnitude. If a number or the result is
+// not finite, `full` is returned and the rest is unchanged.
 Factors low_rank(const Factors& full, const LowRankOptions& options,
                  Factors* rest);
 
-// The same as dad_torch does it, but for its faults with the last rows, and
-// with rows that depend on each other, where there are fewer directions than
-// `rank`. Where a number is not finite, `full` itself.
+// The algorithm of dad_torch, without its errors in the last rows, and for
+// linearly dependent rows with fewer directions than `rank`. If a number is not
+// finite, `full` is returned.
 Factors power_iteration(const Factors& full, int rank, int iterations,
                         double tolerance, std::uint64_t seed);
 

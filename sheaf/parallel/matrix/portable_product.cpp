@@ -13,7 +13,7 @@
 namespace sheaf::parallel {
 namespace {
 
-// Terms that are worth a thread.
+// The minimum number of terms per thread.
 constexpr std::int64_t kTermsPerThread = 1 << 16;
 
 template <class T>
@@ -41,7 +41,7 @@ at::Tensor product_of(const at::Tensor& a, const at::Tensor& b) {
   return out;
 }
 
-// A column of a matrix that lies row by row.
+// A column of a row-major matrix.
 struct Column {
   double* first;
   std::int64_t rows;
@@ -68,7 +68,8 @@ struct Column {
           static_cast<double>(static_cast<std::int64_t>(state)) * 0x1p-63;
     }
   }
-  // To length one; false where rounding is all there is.
+  // Scales the column to length one; returns false if it contains only rounding
+  // errors.
   bool normalize(double least) const {
     const double size = length();
     if (!(size > least)) return false;
@@ -119,7 +120,7 @@ void orthonormalize_columns(const at::Tensor& matrix) {
   const auto column = [&](std::int64_t i) {
     return Column{data + i, rows, columns};
   };
-  // Twice is enough, where nearly all is left the second time.
+  // Two passes suffice if the second one leaves the column nearly unchanged.
   const auto is_own = [&](std::int64_t j) {
     for (const double least : {1e-14, 0.5}) {
       for (std::int64_t i = 0; i < j; ++i)

@@ -1,25 +1,25 @@
 #pragma once
 // Sums of products with the same bits on every processor and with any number of
-// threads: each element is the sum of its terms in their order, rounded after
-// every product and every sum. About half as fast as a BLAS, which splits sums
-// as the processor and the number of threads suggest.
+// threads: each element is the sum of its terms in order, rounded after every
+// product and every sum. About half as fast as a BLAS, which splits sums
+// depending on the processor and the number of threads.
 
 #include <torch/types.h>
 
 namespace sheaf::parallel {
 
-// a (m x k) times b (k x n), both on the CPU and of one floating type; those of
-// 16 bits are multiplied in f32.
+// a (m x k) times b (k x n), both on the CPU and of the same floating-point
+// type; 16-bit types are multiplied in f32.
 at::Tensor portable_product(const at::Tensor& a, const at::Tensor& b);
 
-// Adds row i of `rows` to row `indices[i]` of `table`, one after the other.
-// All on the CPU; the floating types agree.
+// Adds row i of `rows` to row `indices[i]` of `table`, in order. All tensors
+// are on the CPU; the floating-point types must be equal.
 void add_rows_in_order(const at::Tensor& table, const at::Tensor& indices,
                        const at::Tensor& rows);
 
-// Makes the columns of a CPU matrix (n x k, k at most n) of f64 orthonormal by
-// the method of Gram and Schmidt, in place. Columns that depend on earlier ones
-// become others that do not, the same everywhere.
+// Orthonormalizes the columns of a CPU matrix (n x k, k at most n) of f64 in
+// place, with the Gram-Schmidt method. Columns that depend on earlier ones are
+// replaced by independent ones, which are the same on all machines.
 void orthonormalize_columns(const at::Tensor& matrix);
 
 }  // namespace sheaf::parallel

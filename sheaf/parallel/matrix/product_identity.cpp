@@ -20,8 +20,8 @@
 namespace sheaf::parallel {
 namespace {
 
-// Settings that libraries read, by the beginning of their names. Numbers of
-// threads that follow from others are queried.
+// Prefixes of environment variables that the libraries read. Numbers of threads
+// that result from other variables are queried instead.
 constexpr std::string_view kSettings[] = {
     "ATEN_CPU_CAPABILITY",  "BLIS_",       "CUBLAS_", "DNNL_",    "MKL_",
     "NVIDIA_TF32_OVERRIDE", "OMP_DYNAMIC", "ONEDNN_", "OPENBLAS_"};
@@ -37,7 +37,8 @@ std::string settings() {
   return text;
 }
 
-// The first processor's kind; the others of a host are alike.
+// The model of the first processor; all processors of a host are assumed to be
+// equal.
 std::string processor() {
   constexpr std::string_view kLines[] = {
       "vendor_id",       "cpu family", "model",      "model name",
@@ -62,15 +63,15 @@ Result ask(const char* function, Result otherwise) {
   return found ? reinterpret_cast<Result (*)()>(found)() : otherwise;
 }
 
-// OpenBLAS writes its config anew into one buffer at each call: asked once, so
-// that no thread reads what another is writing.
+// OpenBLAS rewrites its config into one buffer at each call. It is queried
+// once, so that no thread reads it while another writes.
 const std::string& blas_config() {
   static const std::string text = ask<const char*>("openblas_get_config", "");
   return text;
 }
 
-// With OpenMP the BLAS uses libtorch's number of threads; the one that OpenBLAS
-// reports then changes with each thread's first call.
+// With OpenMP, the BLAS uses libtorch's number of threads, and the number that
+// OpenBLAS reports changes with each thread's first call.
 int blas_threads() {
   using Function = int (*)();
   static const auto function = [] {
@@ -81,7 +82,8 @@ int blas_threads() {
   return function ? function() : 0;
 }
 
-// What does not change. The instruction set is in libtorch's config.
+// The part that does not change. libtorch's config includes the instruction
+// set.
 const std::string& fixed_text() {
   static const std::string text =
       concat("BLAS ", ask<const char*>("openblas_get_corename", ""), " ",
@@ -91,7 +93,7 @@ const std::string& fixed_text() {
   return text;
 }
 
-// Slow to ask for.
+// Cached, because the query is slow.
 std::string device_name(int device) {
   static std::mutex mutex;
   static std::map<int, std::string> names;
@@ -101,8 +103,8 @@ std::string device_name(int device) {
   return found->second;
 }
 
-// Of products on a GPU. libtorch refuses the question where it was set in more
-// than one way.
+// The precision of products on a GPU. libtorch throws if it was set through
+// more than one interface.
 std::string precision() {
   try {
     return concat(
@@ -119,7 +121,7 @@ std::uint64_t hash_of(const std::string& text,
   return sum;
 }
 
-// What may change between two passes.
+// The part that may change between two passes.
 std::string changing_text(int device) {
   std::string text = concat(at::get_num_threads(), " threads; ", blas_threads(),
                             " of the BLAS; ");

@@ -1,18 +1,19 @@
 #pragma once
-// What determines the bits of a matrix product on this rank, beside its
-// factors: the processor, libtorch's and the BLAS library's build, instruction
-// set and number of threads, and settings of the environment for them. Where
-// two ranks have the same, libtorch gives them the same bits; where not, it may
-// not.
+// Identifies what determines the bits of a matrix product on this rank besides
+// its factors: the processor, the builds of libtorch and the BLAS library, the
+// instruction set, the number of threads, and related environment variables. If
+// two ranks have the same identity, libtorch gives the same bits on both;
+// otherwise the bits may differ.
 
 #include <cstdint>
 #include <string>
 
 namespace sheaf::parallel {
 
-// As the calling thread would compute it, now. `device`: of a GPU, or -1.
+// The current description for the calling thread. `device`: index of a GPU, or
+// -1 for the CPU.
 std::string describe_products(int device);
-// 64 bits of that text.
+// A 64-bit hash of that text.
 std::int64_t product_identity(int device);
 
 }  // namespace sheaf::parallel

@@ -18,12 +18,12 @@ std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
 template <class T>
 constexpr auto kTypeOf = c10::CppTypeToScalarType<T>::value;
 
-// What is left of a row of length one after its part in others' span, squared,
-// where that is rounding of the gram.
+// Squared length of the component of a unit row outside the span of other rows,
+// below which it is a rounding error of the Gram matrix.
 constexpr double kDependent = 1e-13;
 
-// L of a symmetric matrix L L^T with a diagonal of ones or zeros, by columns,
-// those of the largest pivots first.
+// Computes L of a symmetric matrix L L^T with a diagonal of ones or zeros, by
+// columns, largest pivots first.
 class PivotedCholesky {
  public:
   explicit PivotedCholesky(const std::vector<double>& gram, std::int64_t n)
@@ -43,7 +43,7 @@ class PivotedCholesky {
     const double root = std::sqrt(*best);
     const double* const above = &l[place(pivot * n_)];
     for (std::int64_t i = 0; i < n_; ++i) {
-      if (i == pivot || left_[place(i)] < 0) continue;  // pivots
+      if (i == pivot || left_[place(i)] < 0) continue;  // skips pivots
       double* const row = &l[place(i * n_)];
       double sum = at(i, pivot);
       for (std::int64_t c = 0; c < size; ++c) sum -= row[c] * above[c];
@@ -60,12 +60,12 @@ class PivotedCholesky {
   const std::int64_t n_;
 
  public:
-  std::vector<double> l;  // n x n, of which `size` columns count
+  std::vector<double> l;  // n x n, of which `size` columns are used
   std::vector<std::int64_t> order;
   std::int64_t size = 0;
 
  private:
-  std::vector<double> left_;  // squares
+  std::vector<double> left_;  // remaining squared lengths
 };
 
 }  // namespace
@@ -154,7 +154,7 @@ template <class T>
 void RowBasis<T>::decompose_gram(const ThinRows<T>& rows,
                                  const std::vector<double>& gram) {
   const std::int64_t n = rows.count();
-  std::vector<double> ones = gram;  // those of rows of length one
+  std::vector<double> ones = gram;  // the Gram matrix of the normalized rows
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       const double by = lengths_[place(i)] * lengths_[place(j)];

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of a thin matrix as combinations of orthonormal rows.
+// Expresses the rows of a thin matrix as combinations of orthonormal rows.
 
 #include <torch/types.h>
 
@@ -9,7 +9,7 @@
 
 namespace sheaf::parallel {
 
-// The rows of several tensors, as if they were one.
+// The rows of several tensors, treated as one matrix.
 template <class T>
 class ThinRows {
  public:
@@ -21,37 +21,37 @@ class ThinRows {
     return rows_[static_cast<std::size_t>(i)];
   }
   void add(const at::Tensor& given);
-  // Those rows, in that order.
+  // The given rows, in the given order.
   ThinRows chosen(const std::vector<std::int64_t>& order) const;
   at::Tensor as_matrix() const;
 
-  // Count x count: the products of rows with rows.
+  // The Gram matrix (count x count): inner products of all pairs of rows.
   std::vector<double> gram() const;
   // coefficients (count x rows) times the rows.
   at::Tensor combined(const std::vector<T>& coefficients,
                       std::int64_t count) const;
 
-  // Divides each row by a power of two, which `exponents` gets, so that its
-  // largest element is from 1 to 2. False where a number is not finite.
+  // Divides each row by a power of two, so that its largest element is between
+  // 1 and 2, and stores the exponents. Returns false if a number is not finite.
   bool normalize(std::vector<int>& exponents);
 
  private:
   std::int64_t width_;
-  std::vector<at::Tensor> parts_;  // which the rows are of
+  std::vector<at::Tensor> parts_;  // own the memory of the rows
   std::vector<const T*> rows_;
 };
 
-// row i = length i * (row i of L) * orthonormal rows, to the rounding of T:
-// rows that depend on others, and zeros, are no harm. For floats by a Cholesky
-// decomposition of the gram in double, with the largest pivot first; doubles,
-// of which the gram would lose half of the digits, by Householder's method.
+// row i = length i * (row i of L) * orthonormal rows, up to the rounding of T.
+// Rows may be zero or linearly dependent. Floats use a Cholesky decomposition
+// of the Gram matrix in double, with the largest pivot first. Doubles, of which
+// the Gram matrix would lose half of the digits, use Householder QR.
 template <class T>
 class RowBasis {
  public:
   RowBasis(const ThinRows<T>& rows, const std::vector<double>& gram);
 
-  std::int64_t size() const { return size_; }  // orthonormal rows
-  // One after the other.
+  std::int64_t size() const { return size_; }  // number of orthonormal rows
+  // L in row-major order.
   const std::vector<double>& l() const { return l_; }  // rows x size
   const std::vector<double>& lengths() const { return lengths_; }
   // coefficients (count x size) times the orthonormal rows, times 2^exponent.
@@ -61,14 +61,15 @@ class RowBasis {
  private:
   void decompose_gram(const ThinRows<T>& rows, const std::vector<double>& gram);
   void decompose_rows(const ThinRows<T>& rows);
-  // Turns coefficients of orthonormal rows into those of `rows_`.
+  // Converts coefficients of the orthonormal rows to coefficients of `rows_`.
   void solve(double* coefficients) const;
 
   std::int64_t size_ = 0;
   std::vector<double> l_;
   std::vector<double> lengths_;
-  std::vector<std::int64_t> order_;  // of pivots; empty: rows_ are orthonormal
-  ThinRows<T> rows_;                 // which combinations are made of
+  // Pivot order; empty: rows_ are orthonormal.
+  std::vector<std::int64_t> order_;
+  ThinRows<T> rows_;  // the rows to be combined
 };
 
 extern template class ThinRows<float>;

@@ -1,7 +1,8 @@
 #pragma once
-// What low-rank factors are computed with: sums over the rows of wide thin
-// matrices, and matrices of n x n for few rows n. Matrices lie row by row.
-// The loops exist once per instruction set; all are deterministic.
+// Basic operations for low-rank factors: sums over the rows of wide thin
+// matrices, and n x n matrices for a small number of rows n. Matrices are
+// row-major. The loops are compiled once per instruction set; all are
+// deterministic.
 
 #include <cstdint>
 #include <span>
@@ -16,10 +17,10 @@ struct RowsOf {
   std::int64_t width;
 };
 
-// Columns of a block are a multiple of this.
+// The number of columns of a block is a multiple of this.
 constexpr std::int64_t kPanel = 8;
 
-// A matrix C = L^T R of few rows and columns.
+// A small matrix C = L^T R.
 struct CoreMatrix {
   std::int64_t n;      // rows of L and R
   std::int64_t left;   // columns of L, at most n: rows of C
@@ -29,32 +30,32 @@ struct CoreMatrix {
   double total;        // the sum of the squares of C
 };
 
-// Orthonormal columns u, and z = C^T u. Columns that do not exist are zero.
-// The sum of u z^T over some of the columns is what C has in their span: with
-// what it has in the span of all others it gives C, to rounding.
+// Orthonormal columns u, and z = C^T u. Missing columns are zero. The sum of u
+// z^T over some of the columns is the projection of C onto their span; together
+// with the projection onto the span of all others it gives C, up to rounding.
 struct Pairs {           // in `work`
   const double* u;       // left x block
   const double* z;       // right x block
   const double* values;  // block: the squared lengths of z
 };
 
-// The first columns of u are those of the largest singular values, descending.
+// The first columns of u belong to the largest singular values, in descending
+// order.
 struct LargestProblem {
   CoreMatrix core;
-  std::int64_t block;   // columns: a multiple of kPanel
-  std::int64_t wanted;  // as many are to be exact
+  std::int64_t block;   // number of columns: a multiple of kPanel
+  std::int64_t wanted;  // number of columns that must be exact
   double* work;         // work_size(n, block)
 };
 
-// Columns that are orthogonal to the first `rank` that were found: of all that
-// these leave they hold nearly as much as that number of columns can, or
-// everything.
+// Finds columns orthogonal to the first `rank` found columns. They capture
+// nearly as much of the remainder as this number of columns can, or all of it.
 struct RestProblem {
   CoreMatrix core;
-  const double* found;       // u of what was found
-  std::int64_t found_block;  // its columns
-  std::int64_t rank;         // of which these count
-  std::int64_t block;        // columns: a multiple of kPanel
+  const double* found;       // u of the found columns
+  std::int64_t found_block;  // number of columns of `found`
+  std::int64_t rank;         // number of columns of `found` to use
+  std::int64_t block;        // number of columns: a multiple of kPanel
   double* work;              // work_size(n, block)
 };
 
@@ -63,13 +64,13 @@ constexpr std::int64_t work_size(std::int64_t n, std::int64_t block) {
 }
 
 struct MatrixLoops {
-  const char* name;  // of the instruction set
+  const char* name;  // name of the instruction set
   // out (n x n) = W W^T, with products and sums in double.
   void (*gram)(const RowsOf<float>& w, double* out);
   void (*gram_double)(const RowsOf<double>& w, double* out);
   // out (count x width) = coefficients (count x n) W. Each element is the sum
-  // over the rows in their order, rounded after every product and every sum:
-  // the same bits with all instruction sets.
+  // over the rows in order, rounded after every product and every sum: the same
+  // bits with all instruction sets.
   void (*combine)(const RowsOf<float>& w, const float* coefficients,
                   std::int64_t count, float* out);
   void (*combine_double)(const RowsOf<double>& w, const double* coefficients,
@@ -78,13 +79,13 @@ struct MatrixLoops {
   Pairs (*find_rest)(const RestProblem& problem);
 };
 
-// Null where this build holds no code for that instruction set. Calling the
-// functions of a table that the processor cannot run is an illegal instruction.
+// Null if this build has no code for the instruction set. Calling functions of
+// a table that the processor does not support causes an illegal instruction.
 const MatrixLoops* baseline_loops() noexcept;
 const MatrixLoops* avx2_loops() noexcept;
 const MatrixLoops* avx512_loops() noexcept;
 
-// The tables that this processor can run, the widest last; never empty.
+// The tables that this processor supports, the widest last; never empty.
 std::span<const MatrixLoops* const> supported_loops() noexcept;
 
 }  // namespace sheaf::parallel

@@ -1,5 +1,5 @@
 // The loops of small_matrix.hpp for processors with AVX2 and FMA; see
-// CMakeLists.txt for the compiler's flags. Empty on other architectures.
+// CMakeLists.txt for the compiler flags. Empty on other architectures.
 
 #if defined(__AVX2__)
 #include "sheaf/parallel/matrix/small_matrix_loops.hpp"

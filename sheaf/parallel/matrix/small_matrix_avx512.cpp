@@ -1,5 +1,5 @@
 // The loops of small_matrix.hpp for processors with AVX-512; see CMakeLists.txt
-// for the compiler's flags. Empty on other architectures.
+// for the compiler flags. Empty on other architectures.
 
 #if defined(__AVX512F__)
 #include "sheaf/parallel/matrix/small_matrix_loops.hpp"

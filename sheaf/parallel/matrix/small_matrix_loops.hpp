@@ -1,15 +1,15 @@
 #pragma once
 // The loops of small_matrix.hpp. Included once per instruction set, by sources
-// with flags of their own: nothing here, nor in the two headers below, may be
-// shared between those, so all is in an anonymous namespace and nothing of the
-// standard library is used.
+// with different compiler flags. The linker must not merge code of these
+// sources, so everything here and in the two headers below is in an anonymous
+// namespace, and the standard library is not used.
 
 #include "sheaf/parallel/matrix/small_matrix_square.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
-// Numbers between -1 and 1 that depend on nothing.
+// Fixed pseudo-random numbers between -1 and 1.
 void fill_any(double* x, Index count) {
   std::uint64_t state = 1;
   for (Index i = 0; i < count; ++i) {
@@ -19,18 +19,18 @@ void fill_any(double* x, Index count) {
 }
 
 constexpr int kMostIterations = 60;
-// What an iteration still gains, as part of what is left out.
+// Stop if the gain of an iteration is below this fraction of the remainder.
 constexpr double kConverged = 2e-4;
 
-// Columns of an orthogonal iteration with C C^T, and what C^T makes of them.
+// Columns of an orthogonal iteration with C C^T, and their products with C^T.
 struct Block {
   CoreMatrix core;
   Index size;
   double* u;
   double* z;
   double* between;  // n x size
-  double* spare;    // the same
-  double* h;        // these are size x size
+  double* spare;    // n x size
+  double* h;        // the next three are size x size
   double* turn;
   double* rows;
   double* values;
@@ -82,8 +82,8 @@ void turn(double*& columns, Index rows, Block& block) {
   swap(columns, block.spare);
 }
 
-// u becomes orthonormal and is turned towards the singular vectors within its
-// span. Gives what the wanted of those have of the sum of squares.
+// Orthonormalizes u and rotates it toward the singular vectors within its span.
+// Returns the part of the sum of squares that the first `wanted` columns have.
 double improve(Block& block, Index wanted) {
   const Index size = block.size;
   orthonormalize(block, kAnyLength);
@@ -122,9 +122,9 @@ void set_all_columns(Block& block) {
       block.u[i * block.size + c] = i == c ? 1 : 0;
 }
 
-// Orthogonal iteration. Each time the block is turned towards the singular
-// vectors within it, so that its first columns are the best so far, and so that
-// products do not make columns alike.
+// Orthogonal iteration. After each step, the block is rotated toward the
+// singular vectors within its span, so that its first columns are the best so
+// far, and so that products do not make the columns parallel.
 Pairs find_largest(const LargestProblem& problem) {
   Block block = block_in(problem.work, problem.core, problem.block);
   if (problem.block < problem.core.left)
@@ -137,7 +137,7 @@ Pairs find_largest(const LargestProblem& problem) {
   return {block.u, block.z, block.values};
 }
 
-// u loses what it has of the first `rank` columns that were found.
+// Removes the components of u in the first `rank` found columns.
 void project_out(const RestProblem& problem, Block& block) {
   const Index left = problem.core.left;
   const Index found = problem.found_block;
@@ -154,12 +154,14 @@ void make_other_columns(const RestProblem& problem, Block& block,
   orthonormalize(block, least);
 }
 
-// As many columns are sought, few steps of orthogonal iteration from anywhere
-// come near to the best; for all that is left none is needed. What was found is
-// taken away twice in the end, for the first time leaves rounding of it, which
-// may be all that is left of a column: the second time that is gone, and other
-// columns are as long as they were. Those that lose half, to what was found or
-// to each other, are rounding: made longer, they would bring back some of it.
+// Because many columns are sought, a few steps of orthogonal iteration from an
+// arbitrary start come close to the best; if all of the remainder is kept, no
+// step is needed. The found columns are projected out twice at the end. The
+// first projection leaves rounding errors, which may be all that remains of a
+// column; the second one removes them and leaves other columns nearly
+// unchanged. Columns that lose half of their length, to the found columns or to
+// each other, are rounding errors: if they were normalized, they would bring
+// back part of the found columns.
 Pairs find_rest(const RestProblem& problem) {
   constexpr int kSteps = 2;
   Block block = block_in(problem.work, problem.core, problem.block);

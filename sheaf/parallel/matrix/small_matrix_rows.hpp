@@ -11,9 +11,9 @@ using Index = std::int64_t;
 
 #if defined(__AVX512F__)
 constexpr int kBytes = 64;
-constexpr int kGramTile = 5;  // its square of sums fits the registers
+constexpr int kGramTile = 5;  // the square of sums fits the registers
 constexpr int kRowTile = 8;
-constexpr int kPanels = 2;  // at once
+constexpr int kPanels = 2;  // processed together
 #elif defined(__AVX2__)
 constexpr int kBytes = 32;
 constexpr int kGramTile = 3;
@@ -28,7 +28,7 @@ constexpr int kPanels = 1;
 
 template <class T>
 struct VectorOf {
-  // Rows begin anywhere.
+  // Rows need not be aligned.
   typedef T Type
       __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
   static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
@@ -45,7 +45,7 @@ Vector<T>& at(T* to) {
   return *reinterpret_cast<Vector<T>*>(to);
 }
 
-// As doubles, which products of floats are exact in.
+// Converts to double, in which products of floats are exact.
 template <class T>
 Vector<double> wide_at(const T* from) {
   constexpr int kLanes = VectorOf<double>::kLanes;
@@ -63,10 +63,10 @@ double sum_of(const Vector<double>& vector) {
   return sum;
 }
 
-// Columns from `begin` on: the caches keep a piece of all rows.
+// Columns per piece: the caches hold a piece of all rows.
 constexpr Index kPiece = 2048;
 
-// The products of kGramTile rows with as many, added to `sums`.
+// Adds the products of kGramTile rows with kGramTile other rows to `sums`.
 template <class T>
 void add_products(const T* const* a, const T* const* b, Index begin, Index end,
                   double (*sums)[kGramTile]) {
@@ -119,7 +119,7 @@ void gram(const RowsOf<T>& w, double* out) {
 constexpr int kOutRows = 4;
 constexpr int kOutVectors = 4;
 
-// `rows` rows and `vectors` vectors of columns of the result.
+// Computes `rows` rows and `vectors` vectors of columns of the result.
 template <class T, int rows, int vectors>
 void combine_tile(const RowsOf<T>& w, const T* coefficients, Index column,
                   T* out) {

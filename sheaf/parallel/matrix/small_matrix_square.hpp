@@ -1,5 +1,5 @@
 #pragma once
-// Products, orthonormal columns and Jacobi's method for small matrices; see
+// Products, orthonormalization and Jacobi's method for small matrices; see
 // small_matrix_loops.hpp.
 
 #include "sheaf/parallel/matrix/small_matrix_rows.hpp"
@@ -7,7 +7,7 @@
 namespace sheaf::parallel {
 namespace {
 
-// Any matrix, or its transpose, by its strides.
+// A matrix or its transpose, given by strides.
 struct Strided {
   const double* data;
   Index row_stride;
@@ -40,8 +40,8 @@ void multiply_rows(const Strided& a, Index inner, const double* x,
     multiply_tile<rows, 1>(a, inner, x + p, columns, out + p);
 }
 
-// out (rows x columns) = a (rows x inner) x (inner x columns), with columns a
-// multiple of kPanel.
+// out (rows x columns) = a (rows x inner) x (inner x columns), where columns is
+// a multiple of kPanel.
 void multiply(const Strided& a, Index rows, Index inner, const double* x,
               Index columns, double* out) {
   const auto from = [&](Index row) {
@@ -58,7 +58,7 @@ void set_identity(double* x, Index n) {
   for (Index i = 0; i < n * n; ++i) x[i] = i % (n + 1) == 0 ? 1 : 0;
 }
 
-// Of columns of a matrix with `stride` columns.
+// For columns of a matrix with `stride` columns.
 double dot_of(const double* x, const double* y, Index rows, Index stride) {
   double sum = 0;
   for (Index i = 0; i < rows; ++i) sum += x[i * stride] * y[i * stride];
@@ -68,7 +68,8 @@ void scale_column(double* x, Index rows, Index stride, double by) {
   for (Index i = 0; i < rows; ++i) x[i * stride] *= by;
 }
 
-// Column j loses what it has of those before it. `sums` has a place for each.
+// Removes the components of column j in the columns before it. `sums` needs j
+// elements.
 void subtract_earlier(double* __restrict__ x, Index rows, Index columns,
                       Index j, double* __restrict__ sums) {
   for (Index c = 0; c < j; ++c) sums[c] = 0;
@@ -88,16 +89,16 @@ double length_of(const double* x, Index rows, Index stride) {
   return __builtin_sqrt(dot_of(x, x, rows, stride));
 }
 
-// Any length; squares of less are none.
+// Smallest length whose square does not underflow.
 constexpr double kAnyLength = 1e-150;
 
-// By the method of Gram and Schmidt, twice for each column. Columns become zero
-// that are no longer than `least`, and of which no more than that part, or than
-// rounding, is left without the earlier ones.
+// Gram-Schmidt method, twice for each column. A column becomes zero if its
+// length is at most `least`, or if at most this fraction of it, or only
+// rounding errors, remains after the earlier columns are removed.
 void orthonormalize(double* x, Index rows, Index columns, double least,
                     double* sums) {
-  // What must be left of a column of length one: after the second time nearly
-  // all.
+  // Minimum remaining length of a unit column: after the second pass nearly all
+  // must remain.
   constexpr double kRounding = 1e-14;
   const double must_be_left[] = {least > kRounding ? least : kRounding, 0.5};
   for (Index j = 0; j < columns; ++j) {
@@ -127,7 +128,7 @@ void rotate(double* x, double* y, Index count, Index stride, Rotation by) {
   }
 }
 
-// Makes the matrix of a, off and b diagonal.
+// The rotation that diagonalizes the symmetric 2 x 2 matrix of a, off and b.
 Rotation rotation_for(double a, double b, double off) {
   const double by = (b - a) / (2 * off);
   const double t =
@@ -136,8 +137,8 @@ Rotation rotation_for(double a, double b, double off) {
   return {c, t * c};
 }
 
-// Sweeps of Jacobi's method: h = rows^T h' rows, where h' is nearer to diagonal
-// and takes the place of h.
+// Sweeps of Jacobi's method: h = rows^T h' rows, where h' is closer to diagonal
+// and replaces h.
 void diagonalise(double* h, Index n, double* rows, int sweeps) {
   for (bool is_diagonal = false; sweeps > 0 && !is_diagonal; --sweeps) {
     is_diagonal = true;
@@ -156,8 +157,9 @@ void diagonalise(double* h, Index n, double* rows, int sweeps) {
   }
 }
 
-// Jacobi's method on the columns of z themselves, whose small singular values
-// it keeps exact: the columns become orthogonal, those of u turn with them.
+// One-sided Jacobi method on the columns of z, which keeps small singular
+// values accurate: the columns become orthogonal, and the columns of u are
+// rotated with them.
 struct Columns {
   double* z;
   double* u;
@@ -192,7 +194,8 @@ void swap_columns(double* x, Index rows, Index columns, Index p, Index q) {
   }
 }
 
-// The longest columns of z first; `values` are the squares of their lengths.
+// Sorts the columns by the length in z, longest first; `values` receives the
+// squared lengths.
 void sort(const Columns& x, double* values) {
   for (Index c = 0; c < x.count; ++c)
     values[c] = dot_of(x.z + c, x.z + c, x.z_rows, x.count);

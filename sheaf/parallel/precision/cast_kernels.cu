@@ -1,7 +1,7 @@
-// Every kernel reads its input once, in 16-byte pieces of neighbouring threads
-// where it lies so, and writes likewise; im2col of images whose channels lie
-// apart goes through shared memory, as reading and writing go along different
-// axes.
+// Every kernel reads its input once, coalesced in 16-byte pieces where the
+// layout allows, and writes its output in the same way. im2col of images that
+// are not channels-last goes through shared memory, because it reads and writes
+// along different axes.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -23,21 +23,21 @@ cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 void check(cudaError_t error, const char* name) {
   if (error != cudaSuccess)
     throw Error(concat("the CUDA kernel ", name,
-                       " did not start: ", cudaGetErrorString(error)));
+                       " failed to start: ", cudaGetErrorString(error)));
 }
 
-// Kernels count in 32 bits, with room for a grid's last step.
+// Kernels use 32-bit indices, with room for the last step of a grid.
 void check_size(std::int64_t count, const char* name) {
   if (count >= std::int64_t{1} << 31)
-    throw UsageError(concat("the CUDA kernel ", name, " is for less than 2^31 ",
-                            "elements, and here are ", count));
+    throw UsageError(concat("the CUDA kernel ", name, " supports less than ",
+                            "2^31 elements, but got ", count));
 }
 
 bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-// Enough blocks to fill a device, each of which then does several pieces.
+// Enough blocks to fill a device; each block then processes several pieces.
 unsigned blocks_for(std::int64_t threads) {
   constexpr std::int64_t kMost = 132 * 16;
   const std::int64_t blocks = (threads + kThreads - 1) / kThreads;
@@ -50,7 +50,7 @@ __device__ float to_float(__nv_bfloat16 value) {
   return __bfloat162float(value);
 }
 
-// 16 bytes, as numbers.
+// A piece of 16 bytes, with access to its elements.
 template <class T>
 struct Piece {
   static constexpr int kCount = 16 / sizeof(T);
@@ -64,7 +64,7 @@ struct Piece {
   }
 };
 
-// Unlike fmaxf(), keeps what is no number.
+// Unlike fmaxf(), propagates NaN.
 __device__ float larger(float a, float b) { return (a > b || a != a) ? a : b; }
 
 __device__ float block_amax(float mine) {
@@ -76,10 +76,11 @@ __device__ float block_amax(float mine) {
   mine = threadIdx.x < blockDim.x / kWarp ? of_warps[threadIdx.x] : 0;
   for (int other = kThreads / kWarp / 2; other > 0; other /= 2)
     mine = larger(__shfl_xor_sync(0xffffffffu, mine, other), mine);
-  return mine;  // of all, in the first thread
+  return mine;  // the maximum of the block, in the first thread
 }
 
-// Of elements begin, begin + step, …; in pieces, then what is left over.
+// The maximum of elements begin, begin + step, …: first in pieces, then the
+// remaining elements.
 template <class T>
 __device__ float thread_amax(const T* from, std::int64_t count,
                              std::int64_t begin, std::int64_t step,
@@ -98,7 +99,7 @@ __device__ float thread_amax(const T* from, std::int64_t count,
   return most;
 }
 
-// Magnitudes, and what is no number, compare as their bits do.
+// Magnitudes and NaN compare in the same order as their bits.
 template <class T>
 __global__ void amax_kernel(const T* from, std::int64_t count, bool has_pieces,
                             float* result) {
@@ -125,7 +126,7 @@ __device__ unsigned quantised(float value, float factor) {
   return static_cast<unsigned>(max(-127, min(127, whole))) & 0xffu;
 }
 
-// Sixteen columns by each thread.
+// Each thread converts sixteen columns.
 template <class T>
 __global__ void quantise_pieces_kernel(Quantise work) {
   constexpr int kLoads = 16 / Piece<T>::kCount;
@@ -151,7 +152,8 @@ __global__ void quantise_pieces_kernel(Quantise work) {
   }
 }
 
-// Four columns by each thread, any sizes; also rows and columns that are 0.
+// Each thread converts four columns; supports any sizes, including padding rows
+// and columns.
 template <class T>
 __global__ void quantise_kernel(Quantise work, std::int64_t first_row) {
   const std::int64_t in_row = work.to_columns / 4;
@@ -190,13 +192,13 @@ void quantise_of(const Quantise& work, cudaStream_t stream) {
            kThreads, 0, stream>>>(work, first_row);
 }
 
-// Where the window of an output begins, perhaps in the padding.
+// The start of an output's window, which may be in the padding.
 struct Corner {
   std::int64_t offset;
   int y, x;
 };
 
-// Divisions of 64-bit numbers would take longer than reading.
+// Uses 32-bit division, because 64-bit division would take longer than reading.
 __device__ Corner corner_of(const Im2col& work, unsigned row) {
   const auto width = static_cast<unsigned>(work.out_width);
   const auto height = static_cast<unsigned>(work.out_height);
@@ -211,7 +213,7 @@ __device__ Corner corner_of(const Im2col& work, unsigned row) {
       y, x};
 }
 
-// A place of the kernel, and a channel, from the corner on.
+// The offset of a kernel position and channel from the corner.
 struct Step {
   std::int64_t offset;
   int y, x;
@@ -232,7 +234,8 @@ __device__ bool is_inside(const Im2col& work, const Corner& corner,
   return y >= 0 && y < work.height && x >= 0 && x < work.width;
 }
 
-// Eight channels by each thread: they lie together on both sides.
+// Each thread converts eight channels, which are contiguous in input and
+// output.
 __global__ void im2col_channels_last_kernel(Im2col work, unsigned groups) {
   const auto in_place = static_cast<unsigned>(work.channels / 8);
   const auto kernel_width = static_cast<unsigned>(work.kernel[1]);
@@ -263,7 +266,7 @@ __global__ void im2col_channels_last_kernel(Im2col work, unsigned groups) {
 
 constexpr int kTileRows = kWarp;
 constexpr int kTileColumns = 128;
-// One word more, so that a column's elements are in different banks.
+// One word of padding, so that a column's elements are in different banks.
 constexpr int kTileWords = kTileColumns / 4 + 1;
 
 __device__ Step step_of_column(const Im2col& work, unsigned column) {
@@ -273,8 +276,8 @@ __device__ Step step_of_column(const Im2col& work, unsigned column) {
                  column / width / height);
 }
 
-// A block makes 32 rows x 128 columns. A warp reads a column at a time, whose
-// rows are neighbours along x; then each thread writes 16 bytes of a row.
+// A block produces 32 rows x 128 columns. A warp reads one column at a time,
+// whose rows are adjacent along x; then each thread writes 16 bytes of a row.
 __global__ void im2col_kernel(Im2col work, unsigned rows, unsigned columns) {
   __shared__ unsigned tile[kTileRows][kTileWords];
   __shared__ Step steps[kTileColumns];
@@ -306,7 +309,7 @@ __global__ void im2col_kernel(Im2col work, unsigned rows, unsigned columns) {
   const unsigned* words = &tile[row][piece * 4];
   auto* to = reinterpret_cast<uint2*>(
       work.to + std::int64_t{first_row + row} * work.to_columns + column);
-  // Rows of the result begin at multiples of 8 bytes.
+  // Rows of the result are aligned to 8 bytes.
   if (column < work.to_columns) to[0] = make_uint2(words[0], words[1]);
   if (column + 8 < work.to_columns) to[1] = make_uint2(words[2], words[3]);
 }
@@ -326,7 +329,7 @@ __device__ float dequantised(std::int32_t sum, const Column& column) {
   return static_cast<float>(sum) * column.scale + column.bias;
 }
 
-// Eight columns by each thread.
+// Each thread converts eight columns.
 __global__ void dequantise_pieces_kernel(Dequantise work, unsigned groups) {
   const auto in_row = static_cast<unsigned>(work.columns / 8);
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < groups;
@@ -358,8 +361,8 @@ __global__ void dequantise_kernel(Dequantise work) {
 
 constexpr int kPixelTile = 2 * kWarp;
 
-// A block turns 64 pixels x 32 columns: it reads along columns and writes along
-// pixels.
+// A block transposes 64 pixels x 32 columns: it reads along columns and writes
+// along pixels.
 __global__ void dequantise_planes_kernel(Dequantise work) {
   __shared__ float tile[kPixelTile][kWarp + 1];
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kPixelTile;

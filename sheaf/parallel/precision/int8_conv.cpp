@@ -1,4 +1,4 @@
-// Convolutions in int8: images are unfolded to rows of a matrix.
+// Convolutions in int8: images are unfolded into rows of a matrix.
 #include <ATen/Functions.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a convolution unfolds at once.
+// Maximum number of elements that are unfolded at once.
 constexpr std::int64_t kUnfoldedElements = std::int64_t{1} << 30;
 
 struct ConvShape {
@@ -38,7 +38,7 @@ ConvShape shape_of(const at::Tensor& x, const at::Tensor& weight,
           out_size(x.size(3), weight.size(3), geometry, 1)};
 }
 
-// A convolution that is a product of matrices as it stands.
+// Whether the convolution is a matrix product without unfolding.
 bool is_pointwise(const at::Tensor& weight, const ConvGeometry& geometry) {
   return weight.size(2) == 1 && weight.size(3) == 1 &&
          geometry.stride == std::array<std::int64_t, 2>{1, 1} &&
@@ -67,7 +67,7 @@ cast_kernels::Im2col unfolding(const at::Tensor& x, const at::Tensor& weight,
   return work;
 }
 
-// One forward convolution, a few images at a time.
+// One forward convolution, computed for a few images at a time.
 class Int8Unfolded {
  public:
   Int8Unfolded(const at::Tensor& x, const at::Tensor& weight,
@@ -141,9 +141,9 @@ class Int8Unfolded {
   const at::Tensor x_;
   const at::Tensor bias_;
   const ConvShape shape_;
-  const bool is_last_;       // channels are, in memory
-  const bool has_groups_;    // and are read in eights
-  const bool is_pointwise_;  // nothing is unfolded
+  const bool is_last_;       // x is channels-last
+  const bool has_groups_;    // channels-last, in groups of eight
+  const bool is_pointwise_;  // no unfolding needed
   const at::Tensor amax_;
   cast_kernels::Im2col work_;
   Int8Matrix weight_;
@@ -151,8 +151,7 @@ class Int8Unfolded {
   std::int64_t outputs_ = 0;
 };
 
-// Any strides would do for reading, but the largest magnitude is found in what
-// lies together.
+// The kernels support any strides, but amax needs contiguous memory.
 at::Tensor dense(const at::Tensor& x) {
   return x.is_contiguous(at::MemoryFormat::ChannelsLast) ? x : x.contiguous();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What autograd's functions of int8 layers have in common.
+// Common parts of the autograd functions of int8 layers.
 
 #include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -8,18 +8,18 @@
 
 namespace sheaf::parallel::int8 {
 
-// The number of the node that autograd makes next; -1 where it is off.
+// The sequence number of the next autograd node; -1 if autograd is off.
 inline std::int64_t next_gradient_node() {
   return at::GradMode::is_enabled()
              ? static_cast<std::int64_t>(at::sequence_number::peek())
              : -1;
 }
 
-// libtorch's own, or std's: that depends on its version.
+// libtorch's type or std::optional, depending on the libtorch version.
 using OptionalTensor =
     decltype(std::declval<c10::IValue&>().toOptional<at::Tensor>());
 
-// Undefined tensors cannot be given to functions.
+// Undefined tensors cannot be passed to autograd functions.
 inline OptionalTensor given(const at::Tensor& bias) {
   return bias.defined() ? OptionalTensor(bias) : OptionalTensor();
 }

@@ -33,7 +33,7 @@ struct Int8Linear : torch::autograd::Function<Int8Linear> {
     context->save_for_backward({x, weight});
     auto sizes = x.sizes().vec();
     sizes.back() = weight.size(0);
-    // No view: what works on it in place need not know how it was made.
+    // Not recorded as a view, so that in-place operations on the result work.
     return at::_unsafe_view(
         linear_forward(rows_of(x).contiguous(), weight.contiguous(),
                        bias_of(context, bias), by_channel),

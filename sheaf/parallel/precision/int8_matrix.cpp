@@ -8,7 +8,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/precision/int8_product.hpp"
 
-// Old versions of libtorch have none: then this is found, and does nothing.
+// Replacement for libtorch versions without _int_mm(); overload resolution
+// chooses it there.
 namespace sheaf_no_int_mm {
 struct Nothing {};
 template <class... Ignored>
@@ -34,7 +35,7 @@ at::Tensor integer_product(const A& a, const B& b) {
   using namespace at;
   using namespace sheaf_no_int_mm;
   if constexpr (std::is_same_v<decltype(_int_mm(a, b)), Nothing>)
-    throw UsageError("this libtorch has no product of int8 matrices");
+    throw UsageError("this libtorch has no int8 matrix product");
   else
     return _int_mm(a, b);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Matrices of int8, and their product: what linear layers and convolutions are
-// made of (int8_product.hpp). All on CUDA.
+// int8 matrices and their product, the basis of linear layers and convolutions
+// (int8_product.hpp). CUDA only.
 
 #include <ATen/record_function.h>
 #include <torch/types.h>
@@ -9,15 +9,16 @@
 
 namespace sheaf::parallel::int8 {
 
-// What a product needs of its sizes: more than 16 rows; the rest in eights, of
-// which kernels read two at a time.
+// Size requirements of the product: more than 16 rows; other sizes a multiple
+// of 8, or of 16 for the inner one, because kernels read two groups of eight at
+// a time.
 inline constexpr std::int64_t kLeastRows = 32;
 inline constexpr std::int64_t kColumnUnit = 8;
 inline constexpr std::int64_t kInnerUnit = 16;
 
 std::int64_t round_up(std::int64_t count, std::int64_t unit);
 
-// Observers see it as an operator.
+// Reports an operation to observers as an operator.
 class Told {
  public:
   explicit Told(const char* name, std::int64_t node = -1)
@@ -31,32 +32,32 @@ class Told {
 
 cast_kernels::Stream stream_of(const at::Tensor& tensor);
 
-// Of a tensor in f16 that lies together: its largest magnitude.
+// The largest magnitude of a contiguous f16 tensor.
 at::Tensor amax_of(const at::Tensor& x);
 
-// A matrix in int8, with zeros behind it, and what it was scaled by.
+// A zero-padded int8 matrix and its scale.
 struct Int8Matrix {
   at::Tensor values;
-  at::Tensor amax;  // one, or one for each row
+  at::Tensor amax;  // one value, or one per row
 };
 
-// A matrix in f16, padded to so many rows and columns.
+// Quantizes an f16 matrix, padded to the given numbers of rows and columns.
 Int8Matrix quantised(const at::Tensor& matrix, at::Tensor amax,
                      std::int64_t rows, std::int64_t columns);
 
-// out x inner, padded.
+// Quantizes a weight to out x inner, padded.
 Int8Matrix quantised_weight(const at::Tensor& weight, bool by_channel,
                             std::int64_t inner);
 
-// The product of both, of which `rows` are wanted, into `to`.
+// Where the product is written: the first `rows` rows, to `to`.
 struct Output {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   void* to = nullptr;
-  std::int64_t pixels = 0;  // of an image, where it is to be planes
+  std::int64_t pixels = 0;  // pixels per image, for a result in planes; else 0
 };
 
-// The bias, in f16, may be undefined.
+// `bias` is f16 and may be undefined.
 void multiply(const Int8Matrix& x, const Int8Matrix& weight,
               const at::Tensor& bias, const Output& output);
 

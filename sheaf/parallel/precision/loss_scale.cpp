@@ -14,7 +14,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// One kernel for many gradients, which reads them once.
+// Uses one kernel for many gradients, which reads them once.
 bool unscale_on_cuda(const Tensors& gradients, double by) {
   const auto options = gradients[0].options().dtype(at::kFloat);
   at::Tensor is_infinite = at::zeros({1}, options);
@@ -44,10 +44,11 @@ LossScale::LossScale(const LossScaleOptions& options)
     : options_(options), value_(options.start) {
   SHEAF_CHECK(options.least > 0 && options.least <= options.start &&
                   options.start <= options.most && options.growth_steps > 0,
-              "a loss scale starts at ", options.start, ", between ",
+              "the loss scale starts at ", options.start, ", between ",
               options.least, " and ", options.most, ", and grows after ",
               options.growth_steps,
-              " steps; the start must be between the others, all above 0");
+              " steps; the start must be within the limits, and all values "
+              "must be above 0");
 }
 
 bool LossScale::unscale(const Tensors& parameters, const comm::Group& group) {
@@ -80,7 +81,7 @@ at::Tensor LossScale::state() const {
 
 void LossScale::load(const at::Tensor& state) {
   SHEAF_CHECK(state.numel() == 2 && state.scalar_type() == at::kDouble,
-              "the state of a loss scale is two numbers in f64, and here are ",
+              "the state of a loss scale is two numbers in f64, but got ",
               state.numel(), " in ", state.scalar_type());
   const at::Tensor numbers = state.cpu().contiguous();
   value_ = numbers.data_ptr<double>()[0];

@@ -1,8 +1,8 @@
 #pragma once
-// Gradients that are too small for f16 become 0. A loss that is multiplied by a
-// large number has larger ones, which are divided by it before they are used.
-// The number is found by trial: where gradients are no longer finite it is
-// halved and the step is left out; after many good steps it is doubled.
+// Loss scaling: gradients that are too small for f16 would become 0. The loss
+// is multiplied by a scale, and the gradients are divided by it before they are
+// used. The scale is adapted: if gradients are not finite, it is halved and the
+// step is skipped; after many successful steps it is doubled.
 
 #include <torch/types.h>
 
@@ -26,18 +26,21 @@ class LossScale {
 
   at::Tensor scaled(const at::Tensor& loss) const { return loss * value_; }
 
-  // After backward(): divides the parameters' gradients, each once also where a
-  // parameter is listed twice, and looks whether all are finite on all ranks.
-  // Where not, false: the step is to be left out. All ranks call it together,
-  // and get the same answer.
+  // Must be called after backward(). Divides the parameters' gradients by the
+  // scale, each gradient once even if a parameter is listed twice, and checks
+  // whether all gradients are finite on all ranks. Returns false if not; the
+  // step must then be skipped. All ranks must call it, and all get the same
+  // result.
   bool unscale(const std::vector<at::Tensor>& parameters,
                const comm::Group& group);
 
   double value() const { return value_; }
-  // It cannot be halved again.
+  // Whether the scale has reached its minimum.
   bool is_least() const { return value_ <= options_.least; }
-  std::int64_t good_steps() const { return good_steps_; }  // since it changed
-  // What state() gave, for checkpoints: two numbers.
+  // The number of successful steps since the scale changed.
+  std::int64_t good_steps() const { return good_steps_; }
+  // For checkpoints: a tensor of two numbers. load() throws UsageError for any
+  // other tensor.
   at::Tensor state() const;
   void load(const at::Tensor& state);
 

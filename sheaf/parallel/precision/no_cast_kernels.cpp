@@ -1,4 +1,4 @@
-// Without CUDA, or without its compiler, there are no kernels.
+// Replacement for builds without CUDA or without its compiler.
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/precision/cast_kernels.hpp"
 
@@ -7,8 +7,8 @@ namespace {
 
 [[noreturn]] void refuse() {
   throw UsageError(
-      "sheaf was built without its CUDA kernels; build it with a libtorch that "
-      "has CUDA, and with nvcc, for layers in int8");
+      "Sheaf was built without its CUDA kernels; layers in int8 need a build "
+      "with nvcc and a libtorch with CUDA");
 }
 
 }  // namespace

@@ -17,25 +17,25 @@ using plan::PrecisionPlan;
 at::Device device_of(const torch::nn::Module& module) {
   const auto parameters = module.named_parameters();
   SHEAF_CHECK(!parameters.is_empty(),
-              "a plan of precisions is for a module with parameters, and this "
-              "one has none");
+              "a precision plan needs a module with parameters, but this "
+              "module has none");
   const at::Device device = parameters.begin()->value().device();
   for (const auto& entry : parameters) {
     const at::Tensor& tensor = entry.value();
     SHEAF_CHECK(tensor.scalar_type() == at::kFloat,
-                "a plan of precisions needs parameters in f32, and ",
-                entry.key(), " is ", tensor.scalar_type(),
-                "; layers are cast as the plan says, weights stay in f32");
+                "a precision plan needs parameters in f32, but ", entry.key(),
+                " is ", tensor.scalar_type(),
+                "; the plan applies to layers, weights stay in f32");
     SHEAF_CHECK(tensor.device() == device,
-                "a plan of precisions is for one "
-                "device, and ",
+                "a precision plan needs all parameters on one "
+                "device, but ",
                 entry.key(), " is on ", tensor.device(),
-                ", other parameters on ", device);
+                " and other parameters are on ", device);
   }
   return device;
 }
 
-// "matmul#3": a product of activations, which only a pass can find.
+// "matmul#3": a product of activations, which is known only after a pass.
 bool is_counted(const std::string& layer) {
   const std::size_t mark = layer.find('#');
   return mark != std::string::npos && mark + 1 < layer.size() &&
@@ -44,7 +44,7 @@ bool is_counted(const std::string& layer) {
                      layer.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The nearest first, at most three.
+// The closest names first, at most three.
 std::vector<std::string> close_names(const std::string& layer,
                                      std::vector<std::string> names) {
   std::stable_sort(names.begin(), names.end(),
@@ -60,10 +60,10 @@ void check_layers(const LayerNames& names, const PrecisionPlan& plan) {
     if (names.has(layer) || is_counted(layer)) continue;
     const std::string other = names.shared_with(layer);
     SHEAF_CHECK(other.empty(), "the plan names the layer '", layer,
-                "', which shares its weight with '", other, "'; name that");
+                "', which shares its weight with '", other, "'; use that name");
     const auto layers = names.layers();
     SHEAF_CHECK(false, "the plan names the layer '", layer,
-                "', and the module has none of that name; near are ",
+                "', which the module does not have; closest names: ",
                 join(close_names(layer, layers), ", "), ", of ", layers.size(),
                 " layers");
   }
@@ -101,14 +101,15 @@ std::set<Precision> precisions_of(const PrecisionPlan& plan) {
 std::string user_of(const PrecisionPlan& plan, Precision precision) {
   for (const auto& [layer, one] : plan.layers)
     if (one == precision) return concat("the layer '", layer, "'");
-  return "layers that it does not name";
+  return "layers without an entry";
 }
 
 void check_precisions(const PrecisionPlan& plan, const at::Device& device) {
   for (const Precision precision : precisions_of(plan)) {
     const std::string reason = why_not(precision, device);
-    SHEAF_CHECK(reason.empty(), "the plan wants ", plan::to_string(precision),
-                " for ", user_of(plan, precision), ": ", reason);
+    SHEAF_CHECK(reason.empty(), "the plan requests ",
+                plan::to_string(precision), " for ", user_of(plan, precision),
+                ": ", reason);
   }
 }
 
@@ -138,7 +139,7 @@ void MixedPrecision::check_products() const {
   for (const auto& [layer, precision] : setting_->plan.layers)
     SHEAF_CHECK(!is_counted(layer) || has_product(setting_->products, layer),
                 "the plan names '", layer,
-                "', and the module's forward pass has had no such product of "
+                "', but the module's forward pass has had no such product of "
                 "activations; it has had ",
                 text_of(setting_->products), "; name one of these, or none");
 }

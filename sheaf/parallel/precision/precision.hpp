@@ -1,11 +1,10 @@
 #pragma once
-// Layers of an unmodified module in the precisions of a plan.
+// Runs the layers of an unmodified module in the precisions of a plan.
 //
 // A *layer* is a product whose precision can be chosen: a convolution, a linear
-// layer, a product of matrices. Its inputs are cast, by operations that
-// autograd knows, and it computes and is differentiated in its precision;
-// weights, their gradients and the optimiser stay in f32. See
-// docs/precision.md.
+// layer, a matrix product. Its inputs are cast by differentiable operations,
+// and the layer is computed and differentiated in its precision. Weights, their
+// gradients and the optimizer stay in f32. See docs/reference/precision.md.
 
 #include <torch/nn/module.h>
 
@@ -20,35 +19,39 @@ namespace sheaf::parallel {
 class PrecisionPass;
 struct PrecisionSetting;
 
-// The layers that a module's parameters make, by the names that a plan gives
-// them, in the order of its parameters. Embeddings and recurrent layers, which
-// stay in f32, are not among them. A weight that layers share is listed once.
+// The layers of a module, by the names that a plan uses, in the order of the
+// module's parameters. Embeddings and recurrent layers, which stay in f32, are
+// not included. A weight shared by several layers is listed once.
 std::vector<std::string> layers_of(const torch::nn::Module& module);
 
-// UsageError for layers that the module has not, with names that are near, and
-// for precisions that the device has not.
+// Throws UsageError if the plan contains layers that the module does not have
+// (the message lists similar names), or precisions that the device does not
+// support.
 void check_plan(const torch::nn::Module& module,
                 const plan::PrecisionPlan& plan, const torch::Device& device);
 
 struct MixedPrecisionOptions {
-  // int8: a scale for each of the weight's outputs; else one for all of it.
+  // int8: one scale per output of the weight; otherwise one for the whole
+  // weight.
   bool scales_by_channel = true;
 };
 
 class MixedPrecision {
  public:
-  // Parameters are f32, and on the device of the passes; else, and for what
-  // check_plan() finds, UsageError. The module must outlive it.
+  // All parameters must be f32 and on the device of the passes. Throws
+  // UsageError otherwise, and in the cases of check_plan(). The module must
+  // outlive this object.
   MixedPrecision(torch::nn::Module& module, plan::PrecisionPlan plan,
                  const MixedPrecisionOptions& options = {});
   ~MixedPrecision();
   MixedPrecision(MixedPrecision&&) noexcept;
   MixedPrecision& operator=(MixedPrecision&&) noexcept;
 
-  // While it lives, operators of this thread go by the plan. It is to end, on
-  // the thread that made it, before backward(), which needs none. Products of
-  // activations are counted anew by each. The first one after a pass with
-  // gradients does check_products().
+  // While it exists, operators of this thread use the precisions of the plan.
+  // It must be destroyed on the thread that created it, before backward(),
+  // which does not need it. Products of activations are counted from zero in
+  // each scope. The first scope after a pass with gradients calls
+  // check_products().
   class [[nodiscard]] Scope {
    public:
     explicit Scope(MixedPrecision& precision);
@@ -61,12 +64,12 @@ class MixedPrecision {
   };
   Scope forward_scope() { return Scope(*this); }
 
-  // UsageError for products of activations ("matmul#9") that the plan names and
-  // no pass has had, with those that there were.
+  // Throws UsageError if the plan contains products of activations ("matmul#9")
+  // that no pass has had; the message lists those that occurred.
   void check_products() const;
 
   const plan::PrecisionPlan& plan() const;
-  // Whether gradients may be too small for a layer's type; see LossScale.
+  // Whether gradients may be too small for the type of a layer; see LossScale.
   bool needs_loss_scale() const;
 
  private:

@@ -23,7 +23,7 @@ at::Tensor first_low(c10::ArrayRef<c10::IValue> arguments) {
   return {};
 }
 
-// What was tried and could not be done.
+// Kernels that were tried and do not exist.
 class MissingKernels {
  public:
   using Key = std::tuple<const void*, at::ScalarType, at::DeviceType>;
@@ -73,7 +73,8 @@ void cast_argument(c10::IValue& argument, at::ScalarType type) {
 
 void cast_low_to_f32(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& one : arguments) {
-    auto& value = const_cast<c10::IValue&>(one);  // the stack is the caller's
+    // Belongs to the caller's stack.
+    auto& value = const_cast<c10::IValue&>(one);
     if (value.isTensor() && is_low_tensor(value.toTensor())) {
       value = value.toTensor().to(at::kFloat);
     } else if (value.isTensorList()) {
@@ -92,7 +93,7 @@ bool has_low(c10::ArrayRef<c10::IValue> arguments) {
 void call_with_what_is_there(const c10::OperatorHandle& op,
                              torch::jit::Stack& stack) {
   const at::Tensor low = first_low(arguments_of(op, stack));
-  // What is written in place cannot be done in another type.
+  // In-place results cannot be computed in another type.
   if (!low.defined() || op.schema().is_mutable()) {
     op.callBoxed(&stack);
     return;
@@ -112,7 +113,7 @@ void call_with_what_is_there(const c10::OperatorHandle& op,
     try {
       cast_and_call(op, stack);
     } catch (const c10::Error&) {
-      // It was not for the type; the first error tells more.
+      // The type was not the cause; the first error is more specific.
       stack.resize(below);
       stack.insert(stack.end(), arguments.begin(), arguments.end());
       op.callBoxed(&stack);

@@ -25,8 +25,8 @@ bool has_tiles() {
 #endif
 }
 
-// As oneDNN's own header has it; 0 where libtorch has it built in, which only
-// newer ones do.
+// The major version of a separate oneDNN library, or 0 if oneDNN is part of
+// libtorch, as in newer versions. The struct follows oneDNN's header.
 int onednn_version() {
   struct Version {
     int major;
@@ -42,7 +42,7 @@ std::string why_not_on_cpu(Precision precision) {
          "CUDA device";
 }
 
-// Before main(), for those who compute without a plan first.
+// Runs before main(), for programs that compute before they use a plan.
 const bool are_kernels_sound = (avoid_broken_kernels(), true);
 
 }  // namespace
@@ -56,8 +56,8 @@ void avoid_broken_kernels() {
 std::string why_not(Precision precision, const c10::Device& device) {
   if (device.is_cpu()) return why_not_on_cpu(precision);
   if (!device.is_cuda())
-    return concat("layers on ", device.str(), " are not known; use a CPU or a ",
-                  "CUDA device");
+    return concat("layers on ", device.str(), " are not supported; use a CPU ",
+                  "or a CUDA device");
   return precision == Precision::kInt8 ? why_no_int8(device) : "";
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What devices can compute in.
+// The precisions that devices support.
 
 #include <c10/core/Device.h>
 
@@ -9,13 +9,13 @@
 
 namespace sheaf::parallel {
 
-// Why layers on the device cannot be computed in the precision, and what they
-// can be; empty where they can.
+// The reason why the device cannot compute layers in the precision, and the
+// alternatives; empty if it can.
 std::string why_not(plan::Precision precision, const c10::Device& device);
 
-// oneDNN before version 3 crashes in bf16 where processors have tiles for
-// matrices (AMX): then it is told, by DNNL_MAX_CPU_ISA, to do without, unless
-// the variable is set. It must not have computed anything yet.
+// oneDNN before version 3 crashes in bf16 on processors with AMX. This disables
+// AMX for oneDNN with DNNL_MAX_CPU_ISA, unless the variable is already set.
+// Must be called before oneDNN computes anything.
 void avoid_broken_kernels();
 
 }  // namespace sheaf::parallel

@@ -50,7 +50,7 @@ void add_hooks(Node& node, bool is_on) {
   node.add_post_hook(std::make_unique<ResetFlags>(flags));
 }
 
-// Those that collect gradients of leaves have the largest number there is.
+// Gradient accumulators have the maximum sequence number and are excluded.
 bool is_newer(const Node& node, std::uint64_t first_node) {
   return node.sequence_nr() >= first_node &&
          node.sequence_nr() != std::numeric_limits<std::uint64_t>::max();

@@ -1,6 +1,6 @@
 #pragma once
-// Whether f32 products on CUDA may be computed in tf32: a setting of the whole
-// process in libtorch, here of single operators.
+// Whether f32 products on CUDA may use tf32. In libtorch this is a process-wide
+// setting; here it is set for single operators.
 
 #include <torch/types.h>
 
@@ -8,7 +8,7 @@
 
 namespace sheaf::parallel {
 
-// Sets it for products of matrices and for convolutions while it lives.
+// Sets the flag for matrix products and convolutions while this object exists.
 class Tf32Flags {
  public:
   explicit Tf32Flags(bool is_on);
@@ -21,8 +21,8 @@ class Tf32Flags {
   bool had_convolutions_;
 };
 
-// The same in backward(), in the nodes that made `output`, whose sequence
-// numbers are `first_node` and above.
+// Sets the flag during backward() in the nodes that produced `output`, from the
+// sequence number `first_node` on.
 void use_tf32_in_backward(const at::Tensor& output, std::uint64_t first_node,
                           bool is_on);
 

@@ -12,14 +12,14 @@
 namespace sheaf::parallel {
 namespace {
 
-// int8's product needs it.
+// Compute capability that the int8 product needs.
 constexpr int kLeastCapability = 75;
 
 bool is_scalar_one(const c10::IValue& value) {
   return value.isScalar() && value.toScalar().toDouble() == 1;
 }
 
-// A list of one counts for both axes.
+// A list of one element applies to both axes.
 std::optional<std::array<std::int64_t, 2>> pair_of(const c10::IValue& value) {
   if (!value.isIntList()) return {};
   const auto list = value.toIntVector();
@@ -43,7 +43,7 @@ bool can_convolve(const c10::IValue* arguments) {
       arguments[6].toInt() != 1 || x.size(1) != weight.size(1))
     return false;
   const auto geometry = geometry_of(arguments);
-  // Kernels count in 32 bits.
+  // Kernels use 32-bit indices.
   return geometry &&
          unfolded_elements(x, weight, *geometry) < (std::int64_t{1} << 30);
 }
@@ -76,16 +76,16 @@ at::Tensor result_of(const OperatorRule& rule, const c10::IValue* arguments,
 
 std::string why_no_int8(const c10::Device& device) {
   if (!cast_kernels::are_built())
-    return "sheaf was built without its CUDA kernels, which int8 needs; build "
-           "it where nvcc is found, or use f16";
+    return "Sheaf was built without its CUDA kernels, which int8 needs; build "
+           "it with nvcc, or use f16";
   if (!has_integer_product())
-    return "this libtorch has no product of int8 matrices; use version 2.1 or "
-           "a newer one, or f16";
+    return "this libtorch has no int8 matrix product; use version 2.1 or "
+           "newer, or f16";
   const int index = device.has_index() ? device.index() : 0;
   const int capability = cast_kernels::capability(index);
   if (capability < kLeastCapability)
     return concat("the device has compute capability ", capability / 10, ".",
-                  capability % 10, ", and int8 needs 7.5; use f16");
+                  capability % 10, ", but int8 needs 7.5; use f16");
   return "";
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Layers by the integer matrix product, for CUDA.
+// Layers that use the integer matrix product on CUDA.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/Device.h>
@@ -11,15 +11,14 @@
 
 namespace sheaf::parallel {
 
-// Empty where there is all that it needs.
+// The reason why int8 is not available; empty if it is.
 std::string why_no_int8(const c10::Device& device);
 
-// Whether this product, whose weight is the argument `weight`, can be done.
+// Whether this product, whose weight is argument number `weight`, is supported.
 bool can_int8(const OperatorRule& rule, const c10::IValue* arguments,
               std::size_t weight);
 
-// Its arguments, in f16, are on the stack, and make room for the result, in
-// f16.
+// Replaces the f16 arguments on the stack with the f16 result.
 void multiply_int8(const c10::OperatorHandle& op, const OperatorRule& rule,
                    const MixedPrecisionOptions& options,
                    torch::jit::Stack& stack);

@@ -1,11 +1,12 @@
-// How a pass sees operators: while it lives, a key of the dispatcher that no
-// tensor has is on for this thread, and every operator comes to on_operation()
-// first, as a whole, above autograd. The pass casts what is to be cast and
-// calls the operator again with the key off.
+// How a pass intercepts operators: while it exists, a dispatch key that no
+// tensor has is enabled for this thread, so that every operator calls
+// on_operation() first, as a whole, above autograd. The pass casts the
+// arguments and calls the operator again with the key disabled.
 //
-// Observers (RecordFunction: profilers, traces) would be told of the operator
-// before the key's function is called, so that casts would seem to be parts of
-// it. Hence they are off while the pass lives, and on where it calls operators.
+// Observers (RecordFunction: profilers, traces) would be notified before the
+// key's function is called, so that casts would appear as parts of the
+// operator. Therefore they are disabled while the pass exists, and enabled
+// where it calls operators.
 #include "sheaf/parallel/precision/precision_mode.hpp"
 
 #include <ATen/SequenceNumber.h>
@@ -34,14 +35,15 @@ thread_local PrecisionPass* passing = nullptr;
 
 void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
-  // Other threads of a backward() that was called in a pass have its keys.
+  // Other threads of a backward() that was called within a pass inherit its
+  // keys.
   if (passing)
     passing->perform(op, keys, *stack);
   else
     op.redispatchBoxed(keys.remove(kModeKey), stack);
 }
 
-// Tells observers, or does not, while it lives.
+// Enables or disables observers while this object exists.
 class Telling {
  public:
   explicit Telling(bool is_on)
@@ -64,7 +66,7 @@ bool is_transposed(const OperatorRule& rule, const c10::IValue* arguments) {
   return rule.label.rfind("conv_transpose", 0) == 0;
 }
 
-// The sequence number that autograd will give next; -1 where it is off.
+// The next sequence number of autograd; -1 if autograd is off.
 std::int64_t next_node() {
   return at::GradMode::is_enabled()
              ? static_cast<std::int64_t>(at::sequence_number::peek())
@@ -109,7 +111,7 @@ PrecisionPass::~PrecisionPass() {
     int& most = setting_.products[label];
     most = std::max(most, count);
   }
-  // One that was broken off may have missed some.
+  // A pass that was aborted by an exception may not have reached all products.
   setting_.has_trained |=
       has_gradients_ && std::uncaught_exceptions() == exceptions_;
 }
@@ -133,8 +135,9 @@ void PrecisionPass::perform(const c10::OperatorHandle& op,
   }
 }
 
-// The pass began with gradients, and they are off. It computes as it is
-// written, for its backward() is written for that, but not with two types.
+// For operators in a custom autograd function: the pass began with gradients
+// enabled, and they are off now. The operator runs unchanged, because the
+// function's backward() relies on it, except that mixed types are cast to f32.
 void PrecisionPass::leave(const c10::OperatorHandle& op,
                           const OperatorRule& rule, torch::jit::Stack& stack) {
   const auto arguments =
@@ -146,7 +149,7 @@ void PrecisionPass::leave(const c10::OperatorHandle& op,
   call_with_what_is_there(op, stack);
 }
 
-// Its parts come to perform() themselves.
+// The operator's parts reach perform() themselves.
 void PrecisionPass::open(const c10::OperatorHandle& op,
                          c10::DispatchKeySet keys, torch::jit::Stack& stack) {
   const Telling telling(records_ && at::hasCallbacks());
@@ -159,7 +162,7 @@ void PrecisionPass::open(const c10::OperatorHandle& op,
 PrecisionPass::Layer PrecisionPass::layer_of(const OperatorRule& rule,
                                              const c10::IValue* arguments) {
   Layer layer;
-  // The second factor of a product is the usual place of a weight.
+  // Starts with the second factor, the usual position of a weight.
   for (std::size_t i = std::min<std::size_t>(2, rule.factors.size());
        i-- > 0;) {
     const std::size_t place = rule.factors[i];
@@ -178,26 +181,29 @@ PrecisionPass::Layer PrecisionPass::layer_of(const OperatorRule& rule,
   return layer;
 }
 
-// A plan for all layers is not meant for products of activations.
+// A warning only if the layer was meant: a plan for all layers does not aim at
+// products of activations.
 void PrecisionPass::tell_once(const OperatorRule& rule, const Layer& layer) {
   if (!setting_.told.insert(layer.name).second) return;
   const bool is_meant =
       layer.has_weight || setting_.plan.layers.contains(layer.name);
   const char* const done = plan::to_string(layer.precision);
   log_message(is_meant ? LogLevel::kWarn : LogLevel::kInfo,
-              "the plan wants int8 for the layer {}, a {}, which is computed "
-              "in {}: int8 is there for linear layers, products with a weight "
-              "and conv2d without groups",
+              "the plan requests int8 for the layer {}, a {}, which is "
+              "computed in {}: int8 supports linear layers, products with a "
+              "weight and conv2d without groups",
               fmt::make_format_args(layer.name, rule.label, done));
 }
 
-// What is not there for a kind of layer is done in the next type that is.
+// If a precision is not supported for the kind of layer, returns the closest
+// supported one.
 Precision PrecisionPass::granted(const OperatorRule& rule,
                                  const c10::IValue* arguments,
                                  const Layer& layer) const {
   for (const std::size_t place : rule.factors)
     if (!is_castable(arguments[place].toTensor())) return Precision::kF32;
-  // oneDNN's transposed convolution in bf16 is a plain one in libtorch 1.13.
+  // In libtorch 1.13, oneDNN computes a plain convolution instead of a
+  // transposed one in bf16.
   if (setting_.device.is_cpu() && is_transposed(rule, arguments))
     return Precision::kF32;
   if (layer.precision != Precision::kInt8) return layer.precision;

@@ -1,5 +1,5 @@
 #pragma once
-// A forward pass under a plan: what the dispatcher does with each operator.
+// A forward pass under a plan: handles each operator in the dispatcher.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -14,19 +14,20 @@
 
 namespace sheaf::parallel {
 
-// What the passes of a module have in common.
+// Shared by all passes of a module.
 struct PrecisionSetting {
   LayerNames names;
   plan::PrecisionPlan plan;
   MixedPrecisionOptions options;
   at::Device device = at::kCPU;
-  // How many products of activations a pass has had at most, by operator.
+  // The maximum number of products of activations in a pass, by operator.
   std::map<std::string, int> products = {};
-  // Whether the plan's names of such products are still to be looked for, and
+  // Whether the plan's products of activations have not been checked yet, and
   // whether a pass with gradients has ended.
   bool is_unchecked = false;
   bool has_trained = false;
-  std::set<std::string> told = {};  // layers that int8 is not there for
+  // Layers already reported as not supported by int8.
+  std::set<std::string> told = {};
 };
 
 class PrecisionPass {
@@ -36,7 +37,8 @@ class PrecisionPass {
   PrecisionPass(const PrecisionPass&) = delete;
   PrecisionPass& operator=(const PrecisionPass&) = delete;
 
-  // An operator that this thread has called; its arguments are on the stack.
+  // Runs an operator that this thread has called; its arguments are on the
+  // stack.
   void perform(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                torch::jit::Stack& stack);
 
@@ -44,7 +46,7 @@ class PrecisionPass {
   struct Layer {
     std::string name;
     plan::Precision precision = plan::Precision::kF32;
-    std::size_t weight = 0;  // its place among the arguments, if it has one
+    std::size_t weight = 0;  // index of the weight among the arguments
     bool has_weight = false;
   };
 
@@ -52,13 +54,14 @@ class PrecisionPass {
   plan::Precision granted(const OperatorRule& rule,
                           const c10::IValue* arguments,
                           const Layer& layer) const;
-  // That a layer is not computed in int8, though the plan says so.
+  // Logs once that a layer is not computed in int8 although the plan requests
+  // it.
   void tell_once(const OperatorRule& rule, const Layer& layer);
   void product(const c10::OperatorHandle& op, const OperatorRule& rule,
                torch::jit::Stack& stack);
   void multiply(const c10::OperatorHandle& op, const OperatorRule& rule,
                 const Layer& layer, torch::jit::Stack& stack);
-  // Functions with a backward() of their own have gradients off in forward().
+  // Custom autograd functions run their forward() with gradients off.
   bool is_in_function() const {
     return has_gradients_ && !at::GradMode::is_enabled();
   }
@@ -68,10 +71,10 @@ class PrecisionPass {
             torch::jit::Stack& stack);
 
   PrecisionSetting& setting_;
-  PrecisionPass* const outer_;  // of a module around this one
-  const bool records_;          // whether observers are to be told
+  PrecisionPass* const outer_;  // of an enclosing module
+  const bool records_;          // whether observers were enabled
   const bool has_gradients_;
-  const int exceptions_;  // that were under way
+  const int exceptions_;  // number of uncaught exceptions at the start
   std::map<std::string, int> counts_;
   c10::impl::IncludeDispatchKeyGuard included_;
 };

@@ -49,8 +49,8 @@ void LayerNames::add(const torch::nn::Module& module,
           is_layer && entry.value().dim() >= 2);
 }
 
-// A weight that is looked up by one module and multiplied by another has the
-// name that the second gives it.
+// A weight that one module uses as an embedding and another in a product gets
+// the name from the latter.
 void LayerNames::add(const at::Tensor& tensor, const std::string& layer,
                      bool is_layer) {
   const auto [found, is_new] =
@@ -98,7 +98,7 @@ const std::string* LayerNames::find(const at::Tensor& tensor) const {
   if (!memory) return nullptr;
   const auto [begin, end] = by_storage_.equal_range(memory);
   for (auto it = begin; it != end; ++it) {
-    // Several parameters may lie in one storage.
+    // Several parameters may share a storage.
     const Weight& weight = weights_[it->second];
     const std::int64_t place =
         tensor.storage_offset() - weight.tensor.storage_offset();

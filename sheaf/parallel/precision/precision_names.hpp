@@ -1,5 +1,5 @@
 #pragma once
-// Which layer a tensor is the weight of.
+// Maps tensors to the layers whose weights they are.
 
 #include <torch/nn/module.h>
 
@@ -13,18 +13,17 @@ class LayerNames {
  public:
   explicit LayerNames(const torch::nn::Module& module);
 
-  // Those that parameters make; see layers_of().
+  // See layers_of().
   std::vector<std::string> layers() const;
-  // Whether a plan may name it: also weights that are usually looked up, not
-  // multiplied.
+  // Whether a plan may contain this layer; includes weights of embeddings.
   bool has(const std::string& layer) const;
-  // The layer whose weight is called `name` by another module; or "".
+  // The layer whose weight another module calls `name`; "" if there is none.
   std::string shared_with(const std::string& name) const;
 
-  // Finds views of parameters; to be called when they may have got other
-  // memory.
+  // Updates the storages used to recognize views of parameters; must be called
+  // when parameters may have moved.
   void find_storages();
-  // For a parameter or a view of one, its layer's name; nullptr for others.
+  // The layer of a parameter or a view of one; nullptr for other tensors.
   const std::string* find(const at::Tensor& tensor) const;
 
  private:

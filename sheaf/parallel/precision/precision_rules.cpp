@@ -35,7 +35,7 @@ const Products& products() {
   return table;
 }
 
-// Sums of many numbers, and layers that libtorch computes as a whole.
+// Sums of many numbers, and layers that libtorch computes as one operator.
 const std::set<std::string, std::less<>>& exact_operators() {
   static const std::set<std::string, std::less<>> names = {
       "softmax",
@@ -99,13 +99,13 @@ OperatorRule make_rule(const c10::OperatorHandle& op) {
   rule.label = is_torchs ? name.substr(whole.size()) : name;
   const bool is_composite =
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  // Results that are written into a tensor keep its type.
+  // Operators that write into an existing tensor keep its type.
   if (op.schema().is_mutable()) return rule;
   if (is_composite && (!is_torchs || may_hold_products(rule.label)))
     rule.kind = OperatorKind::kOpen;
   if (!is_torchs) return rule;
   if (exact_operators().contains(rule.label)) rule.kind = OperatorKind::kExact;
-  // Forward is there, and backward is not.
+  // libtorch implements forward for bf16, but not backward.
   rule.is_exact_on_cpu = rule.label == "hardtanh" || rule.label == "relu6";
   const auto found = products().find(rule.label);
   if (found == products().end()) return rule;
@@ -118,7 +118,7 @@ OperatorRule make_rule(const c10::OperatorHandle& op) {
 }  // namespace
 
 const OperatorRule& rule_of(const c10::OperatorHandle& op) {
-  // Schemas stay where they are while their library is loaded.
+  // A schema's address is stable while its library is loaded.
   thread_local std::unordered_map<const void*, OperatorRule> rules;
   const auto found = rules.find(&op.schema());
   if (found != rules.end()) return found->second;

@@ -1,5 +1,5 @@
 #pragma once
-// What the precision of a plan means for each of libtorch's operators.
+// How a precision plan applies to each of libtorch's operators.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -9,24 +9,26 @@
 namespace sheaf::parallel {
 
 enum class OperatorKind {
-  kPlain,    // takes what it is given
+  kPlain,    // runs in the types of its arguments
   kProduct,  // a layer
-  kExact,    // computes in f32
-  kOpen,     // is made of others, which come one by one
+  kExact,    // runs in f32
+  kOpen,     // composed of other operators, which are handled separately
 };
 
 struct OperatorRule {
   OperatorKind kind = OperatorKind::kPlain;
-  std::string label;                 // "conv2d"
-  std::vector<std::size_t> factors;  // of a product: places of its arguments
-  std::vector<std::size_t> added;    // bias and the like
-  bool is_exact_on_cpu = false;      // libtorch 1.13 cannot do it in bf16
+  std::string label;  // "conv2d"
+  // For products: indices of the factors among the arguments.
+  std::vector<std::size_t> factors;
+  // Indices of added arguments, such as the bias.
+  std::vector<std::size_t> added;
+  bool is_exact_on_cpu = false;  // not supported in bf16 by libtorch 1.13
 };
 
-// Kept for the life of the process.
+// The reference stays valid until the thread ends.
 const OperatorRule& rule_of(const c10::OperatorHandle& op);
 
-// "conv2d", "matmul" …: whether it is the label of a product.
+// Whether it is the label of a product, such as "conv2d" or "matmul".
 bool is_product(const std::string& label);
 
 }  // namespace sheaf::parallel

@@ -12,9 +12,10 @@ namespace {
 
 using At = std::size_t;
 
-// Less than this part of a step is no reason to change a way.
+// A method is changed only if the step gets shorter than this fraction.
 constexpr double kWorthChanging = 0.9999;
-// One way for all that takes so much longer than the best is not gone on from.
+// Uniform choices slower than this multiple of the best are not starting
+// points.
 constexpr double kWorthAStart = 1.5;
 
 double search_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
@@ -63,7 +64,7 @@ class ExchangeSearch {
   const StepProfile& profile(At kind) const {
     return cluster_.kinds[kind].recorded->base();
   }
-  // Weights that no kind of worker casts.
+  // Finds the layers whose weights are not cast on any kind of worker.
   void find_free(const std::vector<PrecisionPlan>& plans) {
     ExchangePlan all;
     all.other = Exchange::kDad;
@@ -72,11 +73,13 @@ class ExchangeSearch {
     for (const FactorLayer& layer : layers_[0])
       (has_factors(usable.of(layer.name)) ? free_ : cast_)
           .push_back(layer.name);
-    std::reverse(free_.begin(), free_.end());  // edad needs what is above
+    // Edad depends on the layer above.
+    std::reverse(free_.begin(), free_.end());
   }
 
-  // A way whose products at the end take longer, on every kind of worker, than
-  // the gradient takes to be averaged: that cannot pay. And edad that is dad.
+  // Excludes methods that cannot pay: those whose final products take longer,
+  // on every kind of worker, than averaging the gradient; and edad where it
+  // equals dad.
   void find_hopeless() {
     for (const Exchange way : factor_ways()) {
       ExchangePlan plan;
@@ -95,7 +98,7 @@ class ExchangeSearch {
       }
     }
   }
-  // By which computing is longer, on the kind where it is least.
+  // Additional compute time, on the kind of worker where it is smallest.
   double longer_ns(const ExchangePlan& plan, At layer) const {
     double least = std::numeric_limits<double>::infinity();
     for (At kind = 0; kind < layers_.size(); ++kind) {
@@ -130,7 +133,7 @@ class ExchangeSearch {
     else
       plan.layers[layer] = way;
   }
-  // Ranks on unlike devices exchange gradients only (parallel/homes).
+  // Ranks on mixed devices can only exchange gradients.
   bool has_unlike_homes() const {
     return std::any_of(cluster_.kinds.begin(), cluster_.kinds.end(),
                        [&](const WorkerKind& kind) {
@@ -179,7 +182,7 @@ class ExchangeSearch {
     chosen_.uniform.emplace_back(name, list.back().ns);
   }
 
-  // One layer after the other, from the top, until none gets better.
+  // Changes one layer at a time, from the top, until no change helps.
   void improve(Found& found) const {
     std::vector<Exchange> ways = factor_ways();
     ways.insert(ways.begin(), found.plan.other);
@@ -220,7 +223,7 @@ class ExchangeSearch {
                               search_ms(ns_with(plan, layer, way)),
                               text_of(plan, way));
       if (text.find(',') == std::string::npos)
-        text = "products over the rows of all would take longer";
+        text = "products over all workers' rows would take longer";
       chosen_.reasons[layer] = text;
     }
     for (const std::string& layer : cast_)

@@ -1,5 +1,5 @@
 #pragma once
-// Chooses what workers send of each layer's gradient.
+// Chooses how workers exchange the gradient of each layer.
 
 #include <map>
 #include <string>
@@ -11,29 +11,31 @@
 namespace sheaf::plan {
 
 struct ExchangeChoices {
-  // Beside gradients, which any layer may take. Those by default are exact.
+  // Allowed methods besides gradients, which every layer may use. The default
+  // ones are exact.
   std::vector<Exchange> ways = {Exchange::kDad, Exchange::kEdad};
-  int rank = 4;             // of rank-dad
-  bool has_reasons = true;  // else they are not asked for
+  int rank = 4;             // rank of rank-dad
+  bool has_reasons = true;  // fill ChosenExchange::reasons
 };
 
 struct ChosenExchange {
   ExchangePlan plan;
-  std::int64_t ns = 0;  // of the whole cluster's step
-  // Of each layer that is a product, what the step would take otherwise.
+  std::int64_t ns = 0;  // step of the whole cluster
+  // By layer that is a product: the step time with other methods.
   std::map<std::string, std::string> reasons;
-  // One way for all layers that can take it, and the step with it.
+  // Step time if all layers that can use one method do so.
   std::vector<std::pair<std::string, std::int64_t>> uniform;
 };
 
-// The same ways, with gradients (or half) for all but the layers that it names.
+// An equivalent plan in which gradients (or half) is the default and all layers
+// that use factors are named.
 ExchangePlan spelled_out(const ExchangePlan& ways, const StepProfile& profile);
 
-// From the fastest two of one way for all layers and of the cluster's own ways,
-// the way of one layer after the other is changed while that makes the
-// predicted step shorter; a layer whose factors gain nothing sends its
-// gradient. One precision plan for each kind of worker. With one worker nothing
-// is exchanged.
+// Starts from the fastest two among the uniform choices and the cluster's own
+// plan, and changes the method of one layer at a time while the predicted step
+// gets shorter. A layer that gains nothing from factors sends its gradient.
+// `plans` has one precision plan per kind of worker. With one worker nothing is
+// exchanged.
 ChosenExchange choose_exchange(const Cluster& cluster,
                                const std::vector<PrecisionPlan>& plans,
                                const ExchangeChoices& choices);

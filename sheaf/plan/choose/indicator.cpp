@@ -8,17 +8,18 @@
 namespace sheaf::plan {
 namespace {
 
-// How much worse an error is that forward passes carry on.
+// Weight of forward errors, which propagate through the forward pass, relative
+// to backward errors.
 constexpr double kForwardWeight = 4;
 constexpr double kLargestInt8 = 127;
-// The published program counts exponents up to this.
+// Upper bound of exponents in QSync's published program.
 constexpr int kLargestExponent = 5;
 
 constexpr Precision kLower[] = {Precision::kTf32, Precision::kBf16,
                                 Precision::kF16, Precision::kInt8};
 
-// Rounding moves a float by up to 2^-k of its power of two: one bit less than
-// the mantissa has, for rounding is to the nearest.
+// Rounding changes a float by at most 2^-k of its power of two. k is one less
+// than the number of mantissa bits because of rounding to nearest.
 int rounding_bits(Precision precision) {
   return precision == Precision::kBf16 ? 6 : 9;
 }
@@ -42,7 +43,7 @@ struct Errors {
   double backward = 0;
 };
 
-// Var(q(x)) of one element, x being typical for the tensor.
+// Var(q(x)) of one element x with the tensor's root mean square value.
 double variance(const TensorStatistics& tensor, Precision precision) {
   if (precision == Precision::kInt8)
     return step_of(tensor) * step_of(tensor) / 6;
@@ -51,7 +52,7 @@ double variance(const TensorStatistics& tensor, Precision precision) {
   return step * step / 6;
 }
 
-// Backward passes of int8 layers are in f16.
+// The backward pass of an int8 layer is in f16.
 Precision backward_of(Precision precision) {
   return precision == Precision::kInt8 ? Precision::kF16 : precision;
 }
@@ -124,9 +125,8 @@ IndicatorKind parse_indicator(const std::string& text) {
   if (text == "published") return IndicatorKind::kPublished;
   if (text == "weight") return IndicatorKind::kWeight;
   if (text == "hessian") return IndicatorKind::kHessian;
-  throw UsageError(concat("there is no indicator \"", text,
-                          "\"; there are variance, published, weight and "
-                          "hessian"));
+  throw UsageError(concat("unknown indicator \"", text,
+                          "\"; use variance, published, weight or hessian"));
 }
 
 bool has_statistics(const TracedModel& model, IndicatorKind kind) {
@@ -138,13 +138,13 @@ bool has_statistics(const TracedModel& model, IndicatorKind kind) {
 Indicator::Indicator(const TracedModel& model, const ModelGraph& graph,
                      IndicatorKind kind) {
   SHEAF_CHECK(!model.statistics.empty(),
-              "the trace has no statistics of layers; record it again: sheaf "
+              "the trace has no layer statistics; record it again with sheaf "
               "trace CONFIG");
   SHEAF_CHECK(has_statistics(model, kind),
-              "the trace does not tell the curvature of the loss; record it "
+              "the trace does not record the curvature of the loss; record it "
               "again with sheaf trace CONFIG --curvature 100, or use "
               "--indicator variance");
-  // Statistics are sums over a layer's calls, which are slots.
+  // Statistics are sums over the calls of a layer; each call is a slot.
   std::map<std::string, double> calls;
   for (const Slot& slot : graph.slots) calls[slot.layer] += 1;
   std::map<Precision, double> sums;

@@ -1,6 +1,7 @@
 #pragma once
-// How much a layer's precision disturbs training: an estimate of what rounding
-// adds to the variance of gradients. docs/indicator.md derives the formulas.
+// The indicator: the estimated effect of a layer's precision on training, as
+// the variance that rounding adds to gradients. docs/explanation/indicator.md
+// derives the formulas.
 
 #include <map>
 #include <string>
@@ -12,26 +13,27 @@ namespace sheaf::plan {
 enum class IndicatorKind {
   kVariance,   // squared norms, 2^(2e), longest paths
   kPublished,  // as QSync's program computes it
-  kWeight,     // by the error of rounded weights alone
-  kHessian,    // that error, times the curvature of the loss
+  kWeight,     // error of rounded weights only
+  kHessian,    // that error times the curvature of the loss
 };
-// "variance", "published", "weight", "hessian"; UsageError for another text.
+// Parses "variance", "published", "weight" or "hessian"; throws UsageError for
+// any other text.
 IndicatorKind parse_indicator(const std::string& text);
 
-// Whether the trace tells what an indicator of this kind needs.
+// Whether the trace has the statistics that this kind of indicator needs.
 bool has_statistics(const TracedModel& model, IndicatorKind kind);
 
 class Indicator {
  public:
-  Indicator() = default;  // where nothing is known: 0 for all
-  // UsageError where the model has no statistics, or none of this kind.
+  Indicator() = default;  // without statistics: 0 for all layers
+  // Throws UsageError if the trace lacks the statistics for this kind.
   Indicator(const TracedModel& model, const ModelGraph& graph,
             IndicatorKind kind);
 
-  // 0 for f32; layers without statistics (products of activations) have the
-  // mean of the others.
+  // 0 for f32. Layers without statistics (products of activations) get the mean
+  // of the other layers.
   double of(const std::string& layer, Precision precision) const;
-  double of(const PrecisionPlan& plan) const;  // the sum over layers
+  double of(const PrecisionPlan& plan) const;  // sum over layers
 
  private:
   std::map<std::string, std::map<Precision, double>> values_;

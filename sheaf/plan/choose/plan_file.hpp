@@ -1,5 +1,5 @@
 #pragma once
-// plan.json: what `sheaf plan` chose, for runs and for people.
+// plan.json: the result of `sheaf plan`, for runs and for readers.
 
 #include <filesystem>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace sheaf::plan {
 
-// The text of plan.json. Precisions of the first kind of device are those of
-// the file; those of all kinds stand beside them by the device's name.
+// The text of plan.json. Its top-level precisions are those of the first kind
+// of device; "devices" lists those of all kinds by device name.
 std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen);
 
 }  // namespace sheaf::plan

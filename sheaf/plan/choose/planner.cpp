@@ -60,7 +60,7 @@ class Planner {
     for (TradeOff& one : chosen_.way) one.indicator = kUnknown;
   }
 
-  // Any kind's will do: they are of the same model.
+  // Statistics of any kind of worker serve, because the model is the same.
   const TracedModel& statistics_of(const WorkerKind& kind) const {
     for (const Precision one : kind.recorded->precisions())
       if (has_statistics(kind.recorded->of(one).model, options_.indicator))
@@ -115,8 +115,8 @@ class Planner {
     }
   }
 
-  // The fastest of each kind by its own work; unless a uniform plan, with
-  // threads and exchanges counted, is faster still.
+  // Starts from the fastest plan of each kind by its own work, unless a uniform
+  // plan is faster when threads and exchanges are taken into account.
   void start() {
     consider(fastest_plans(options_.fixed));
     if (const PrecisionPlan held = with_factors_held();
@@ -124,7 +124,7 @@ class Planner {
       try {
         consider(fastest_plans(held));
       } catch (const UsageError&) {
-        // There is not the memory for it.
+        // The memory does not suffice.
       }
     chosen_.fastest = predict_step(cluster_, chosen_.plans, &known_);
     chosen_.fastest_indicator = indicator_of(chosen_.plans);
@@ -157,7 +157,7 @@ class Planner {
     best_ns_ = ns;
     chosen_.plans = plans;
   }
-  // Layers that send factors lose that when their weights are cast.
+  // Keeps layers that send factors in f32: casting the weights prevents it.
   PrecisionPlan with_factors_held() const {
     PrecisionPlan held = options_.fixed;
     const bool is_possible =
@@ -186,7 +186,7 @@ class Planner {
     Precision to = Precision::kF32;
     bool operator<(const Candidate& other) const { return gain < other.gain; }
   };
-  // What is gained by the next higher precision.
+  // Adds the next higher precision of the layer as a candidate.
   void push(At kind, const std::string& layer) {
     const auto& list = precisions_[kind];
     const Precision now = chosen_.plans[kind].of(layer);
@@ -226,12 +226,13 @@ class Planner {
                       100.0 *
                           static_cast<double>(step.ns - chosen_.fastest.ns) /
                           static_cast<double>(chosen_.fastest.ns))
-                : std::string("need more memory than there is"));
+                : std::string("exceed the available memory"));
       }
     }
   }
 
-  // Layer by layer one may stop at casts that are gone where all layers change.
+  // Raising layers one by one may stop at casts that disappear if all layers
+  // change.
   void prefer_uniform() {
     for (const UniformStep& one : chosen_.uniform) {
       if (!one.fits || one.step.ns > limit_ns_ ||
@@ -243,7 +244,7 @@ class Planner {
       for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
         for (const std::string& layer : layers_of(kind)) {
           chosen_.plans[kind].layers[layer] = one.plans[kind].of(layer);
-          chosen_.reasons[kind][layer] = "all layers alike cost no more";
+          chosen_.reasons[kind][layer] = "a uniform precision costs no more";
         }
     }
   }
@@ -254,14 +255,14 @@ class Planner {
       for (const auto& [layer, precision] : chosen_.plans[kind].layers) {
         const auto found = reasons_.find({kind, layer});
         chosen_.reasons[kind][layer] =
-            options_.fixed.layers.contains(layer)    ? "as it was told"
+            options_.fixed.layers.contains(layer)    ? "given by the user"
             : found != reasons_.end()                ? found->second
             : precision == precisions_[kind].front() ? "costs no time"
                                                      : "as fast as any";
       }
   }
 
-  // The smaller of what is told and what the device has; 0: neither.
+  // The smaller of the given limit and the device's memory; 0: no limit.
   std::int64_t memory_limit(At kind) const {
     const std::int64_t told = options_.memory_limit;
     const std::int64_t has = cluster_.kinds[kind].memory_bytes;
@@ -274,7 +275,7 @@ class Planner {
         return false;
     return true;
   }
-  // Gradients are averages over workers, so are the variances.
+  // Gradients are averaged over workers, and so are their variances.
   double indicator_of(const std::vector<PrecisionPlan>& plans) const {
     double sum = 0;
     for (At kind = 0; kind < plans.size(); ++kind)
@@ -297,7 +298,7 @@ class Planner {
 }  // namespace
 
 ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options) {
-  SHEAF_CHECK(!cluster.kinds.empty(), "there is no worker to plan for");
+  SHEAF_CHECK(!cluster.kinds.empty(), "no workers to plan for");
   if (!options.exchange || cluster.workers() == 1) {
     ChosenPlan chosen = Planner(cluster, options).run();
     const Recorded& recorded = *cluster.kinds[0].recorded;

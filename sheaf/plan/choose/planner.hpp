@@ -1,6 +1,6 @@
 #pragma once
-// Chooses precisions, the fastest plan first and then as much precision back as
-// costs no time, and what workers exchange.
+// Chooses precisions and the exchange: first the fastest plan, then higher
+// precisions as long as they cost no time.
 
 #include <map>
 #include <optional>
@@ -13,26 +13,28 @@
 
 namespace sheaf::plan {
 
+// Limits and preferences for choose_plan().
 struct PlannerOptions {
-  std::int64_t memory_limit = 0;      // of each worker; 0: none
+  std::int64_t memory_limit = 0;      // bytes per worker; 0: none
   double slack = 0;                   // 0.02: up to 2 % slower than the fastest
-  std::vector<Precision> precisions;  // that may be used; none: all recorded
-  PrecisionPlan fixed;                // layers that are not to be changed
+  std::vector<Precision> precisions;  // allowed ones; empty: all recorded
+  PrecisionPlan fixed;                // layers whose precision is given
   IndicatorKind indicator = IndicatorKind::kVariance;
-  // Ways that layers' gradients may take; none: those of the cluster.
+  // Allowed exchange methods; nullopt: keep those of the cluster.
   std::optional<ExchangeChoices> exchange = ExchangeChoices{};
 };
 
-// A point of the way from the fastest plan to the chosen one.
+// A step on the path from the fastest plan to the chosen one.
 struct TradeOff {
-  std::string layer;  // that was raised; "": the fastest plan
+  std::string layer;  // layer whose precision is raised; "": fastest plan
   std::size_t kind = 0;
   Precision precision = Precision::kF32;
   std::int64_t ns = 0;
-  double indicator = 0;  // of all kinds
+  double indicator = 0;  // over all kinds
   bool is_kept = true;
 };
 
+// Prediction with one precision for all layers.
 struct UniformStep {
   Precision precision = Precision::kF32;
   ClusterStep step;
@@ -49,16 +51,17 @@ struct ChosenPlan {
   double fastest_indicator = 0;
   std::vector<UniformStep> uniform;
   std::vector<TradeOff> way;
-  // False where no trace has statistics of layers: all indicators are NaN.
+  // False if no trace has layer statistics; all indicators are then NaN.
   bool has_indicator = true;
-  // By kind: why each layer has its precision.
+  // By kind: the reason for each layer's precision.
   std::vector<std::map<std::string, std::string>> reasons;
-  ChosenExchange exchange;  // of more than one worker
+  ChosenExchange exchange;  // for more than one worker
 };
 
-// Ways are chosen with all layers in the highest precision first; precisions
-// are chosen with these; then ways once more, for a weight that is cast cannot
-// be sent as a factor.
+// Chooses the exchange with all layers in the highest precision, then the
+// precisions with this exchange, then the exchange again, because a weight that
+// is cast cannot be sent as factors. Throws UsageError if no plan satisfies the
+// options.
 ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options);
 
 }  // namespace sheaf::plan

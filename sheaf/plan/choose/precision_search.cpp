@@ -14,19 +14,19 @@ namespace {
 
 using At = std::size_t;
 
-// Memory is counted in this fraction of the limit.
+// Resolution of memory, as a fraction of the limit.
 constexpr double kMemorySteps = 2000;
 
-// A way to come to a state: how long, how much memory, and from where.
+// A path to a state: its time, memory and predecessor.
 struct Way {
   double ns = 0;
   double bytes = 0;
-  std::int32_t before = kNone;  // way of the slot before
+  std::int32_t before = kNone;  // path of the previous slot
   Precision choice = Precision::kF32;
 };
 
-// Types of the results that later slots need, one character each, and the
-// precisions of layers that come again.
+// Types of the results that later slots need, one character each, followed by
+// the precisions of layers that are called again.
 using State = std::string;
 
 class Search {
@@ -87,7 +87,8 @@ class Search {
 
   std::vector<Precision> choices(const State& state, At slot) const {
     const std::string& layer = slots_[slot].layer;
-    if (layer.empty()) return {Precision::kF32};  // it follows
+    // Its type follows from its inputs.
+    if (layer.empty()) return {Precision::kF32};
     if (const auto told = told_before(state, layer)) return {*told};
     const auto fixed = options_.fixed.layers.find(layer);
     if (fixed != options_.fixed.layers.end()) return {fixed->second};
@@ -122,8 +123,8 @@ class Search {
     if (!takes(source, slot, types)) step.ns += promotions_ns(one, types);
     return step;
   }
-  // Unlike types that meet, as mix_step() has them: forward within the
-  // operator, backward by casts.
+  // Cost of mixed input types, as in mix_step(): forward within the operator,
+  // backward as casts.
   double promotions_ns(const Slot& slot, const SlotTypes& types) const {
     double ns = 0;
     for (At i = 0; i < types.casts.size(); ++i) {
@@ -145,7 +146,7 @@ class Search {
     return static_cast<Precision>(
         state[static_cast<At>(found - live_.begin())]);
   }
-  // A layer has one precision, however often it is called.
+  // A layer has one precision for all its calls.
   std::optional<Precision> told_before(const State& state,
                                        const std::string& layer) const {
     const auto found = std::find(again_.begin(), again_.end(), layer);
@@ -187,7 +188,8 @@ class Search {
     return next;
   }
 
-  // Of each state the ways that no other beats in time and memory.
+  // Keeps, for each state, the paths that no other beats in both time and
+  // memory.
   void keep_best(Front& front) {
     front_index_.clear();
     trail_.emplace_back();
@@ -239,7 +241,7 @@ class Search {
       for (const Way& way : ways)
         if (best == nullptr || way.ns < best->ns) best = &way;
     if (best == nullptr) {
-      result.work_ns = -1;  // nothing fits
+      result.work_ns = -1;  // no path fits
       return result;
     }
     result.work_ns = best->ns;
@@ -261,15 +263,16 @@ class Search {
   std::vector<std::int32_t> last_use_;  // by slot
   double byte_limit_ = 0;
   bool is_exact_ = true;
-  std::vector<At> live_;            // slots whose types are in a state
-  std::vector<std::string> again_;  // layers whose precisions are in a state
-  std::unordered_map<std::string, At> last_call_;  // slots, by layer
-  std::vector<std::vector<Way>> trail_;  // by slot, from before the first on
+  std::vector<At> live_;            // slots whose types are in the state
+  std::vector<std::string> again_;  // layers whose precisions are in the state
+  std::unordered_map<std::string, At> last_call_;  // slot, by layer
+  std::vector<std::vector<Way>> trail_;  // by slot, starting before the first
   std::unordered_map<State, std::vector<std::int32_t>> front_index_;
 };
 
-// The peak is more than what layers keep: what else there is does not depend
-// on the plan much, so the limit of what is kept follows from a first plan.
+// The peak includes more than the results kept by layers. The rest hardly
+// depends on the plan, so the limit for kept results is derived from a first
+// plan.
 FastestPlan fitting_plan(const Recorded& recorded, Search& search,
                          const FastestOptions& options) {
   const SideWork work(recorded);
@@ -290,9 +293,9 @@ FastestPlan fitting_plan(const Recorded& recorded, Search& search,
   }
   SHEAF_CHECK(peak <= options.memory_limit, "no plan fits into ",
               format_bytes(static_cast<std::uint64_t>(options.memory_limit)),
-              "; the smallest that was found needs ",
+              "; the smallest plan found needs ",
               format_bytes(static_cast<std::uint64_t>(least)),
-              ": allow lower precisions, a smaller batch or more memory");
+              "; allow lower precisions, a smaller batch or more memory");
   return best;
 }
 
@@ -300,7 +303,7 @@ FastestPlan fitting_plan(const Recorded& recorded, Search& search,
 
 FastestPlan fastest_plan(const Recorded& recorded, const CastCosts& casts,
                          const FastestOptions& options) {
-  SHEAF_CHECK(!options.precisions.empty(), "there is no precision to choose");
+  SHEAF_CHECK(!options.precisions.empty(), "no precisions to choose from");
   Search search(recorded, casts, options);
   if (options.memory_limit > 0) return fitting_plan(recorded, search, options);
   return search.run(0);

@@ -25,11 +25,12 @@ int rank_of(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, rank);
   SHEAF_CHECK(error == std::errc() && at == end && rank >= 1,
-              "the rank of rank-dad is a number from 1, not \"", text, "\"");
+              "the rank of rank-dad must be an integer of at least 1, not \"",
+              text, "\"");
   return rank;
 }
 
-// Puts a plan together, way by way.
+// Builds a plan entry by entry.
 class ExchangeReader {
  public:
   void take_other(const std::string& text) { plan_.other = way_of(text); }
@@ -45,8 +46,8 @@ class ExchangeReader {
       has_half |= way == Exchange::kHalf;
     }
     SHEAF_CHECK(!has_gradients || !has_half,
-                "gradients travel in 16 bits for all layers or for none; give "
-                "half as the way of all, or leave it out");
+                "gradients are sent in 16 bits for all layers or for none; "
+                "make half the default, or remove it");
     if (rank_ > 0) plan_.rank = rank_;
     return plan_;
   }
@@ -60,21 +61,21 @@ class ExchangeReader {
         if (colon != std::string::npos) take_rank(way, text);
         return way;
       }
-    throw UsageError(concat(
-        "there is no exchange \"", text,
-        "\"; there are gradients, half, dad, edad and rank-dad (rank-dad:8)"));
+    throw UsageError(
+        concat("unknown exchange \"", text,
+               "\"; use gradients, half, dad, edad or rank-dad (rank-dad:8)"));
   }
   void take_rank(Exchange way, const std::string& text) {
     SHEAF_CHECK(way == Exchange::kRankDad, "only rank-dad has a rank, not ",
                 text);
     const int rank = rank_of(text.substr(text.find(':') + 1));
-    SHEAF_CHECK(rank_ == 0 || rank_ == rank, "rank-dad has one rank in all ",
-                "layers, and ", rank_, " and ", rank, " were given");
+    SHEAF_CHECK(rank_ == 0 || rank_ == rank, "rank-dad uses one rank for all ",
+                "layers, but ", rank_, " and ", rank, " were given");
     rank_ = rank;
   }
 
   ExchangePlan plan_;
-  int rank_ = 0;  // 0: not told
+  int rank_ = 0;  // 0: not given
 };
 
 }  // namespace
@@ -107,8 +108,8 @@ ExchangePlan parse_exchange(const std::string& text) {
     if (equals != std::string::npos) {
       reader.take(one.substr(0, equals), one.substr(equals + 1));
     } else {
-      SHEAF_CHECK(!has_other, "\"", text, "\" has two ways for all layers; ",
-                  "give one, then LAYER=WAY for those that take another");
+      SHEAF_CHECK(!has_other, "\"", text, "\" has two defaults; ",
+                  "give one, then LAYER=METHOD for the layers that differ");
       reader.take_other(one);
       has_other = true;
     }
@@ -142,7 +143,7 @@ std::optional<ExchangePlan> parse_exchange_of(const std::string& text,
       reader.take(layer, way.get<std::string>());
     return reader.finish();
   } catch (const nlohmann::json::exception& error) {
-    throw IoError(concat(name, " is no plan: ", error.what()));
+    throw IoError(concat(name, " is not a plan: ", error.what()));
   } catch (const UsageError& error) {
     throw IoError(concat(name, ": ", error.what()));
   }
@@ -153,7 +154,7 @@ void check_exchange_layers(const ExchangePlan& plan,
   const std::vector<std::string_view> views(known.begin(), known.end());
   for (const auto& [layer, way] : plan.layers)
     SHEAF_CHECK(std::find(views.begin(), views.end(), layer) != views.end(),
-                "the exchange of '", layer, "' is told, and the model has no ",
+                "an exchange is given for '", layer, "', but the model has no ",
                 "such layer", did_you_mean(layer, views));
 }
 

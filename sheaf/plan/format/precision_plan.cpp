@@ -28,8 +28,8 @@ const char* to_string(Precision precision) {
 Precision parse_precision(const std::string& text) {
   for (const auto& [one, name] : kPrecisions)
     if (text == name) return one;
-  throw UsageError(concat("there is no precision \"", text,
-                          "\"; there are f32, tf32, bf16, f16 and int8"));
+  throw UsageError(concat("unknown precision \"", text,
+                          "\"; use f32, tf32, bf16, f16 or int8"));
 }
 
 std::string read_plan_text(const std::filesystem::path& name) {
@@ -54,7 +54,7 @@ PrecisionPlan parse_precision_plan(const std::string& text,
     for (const auto& [layer, one] : precision.at("layers").items())
       plan.layers[layer] = parse_precision(one.get<std::string>());
   } catch (const nlohmann::json::exception& error) {
-    throw IoError(concat(name, " is no plan: ", error.what()));
+    throw IoError(concat(name, " is not a plan: ", error.what()));
   } catch (const UsageError& error) {
     throw IoError(concat(name, ": ", error.what()));
   }

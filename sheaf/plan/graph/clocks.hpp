@@ -1,5 +1,5 @@
 #pragma once
-// Clocks of ranks, compared by what they have done together.
+// Aligns the clocks of ranks by their common collectives.
 
 #include <cstdint>
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace sheaf::plan {
 
-// What each rank's clock is ahead of the first rank's, in ns: collectives end
-// everywhere at the same moment. All ranks' steps have the same collectives;
-// without any, offsets are 0.
+// The offset of each rank's clock from the first rank's, in ns, assuming that
+// collectives end on all ranks at the same moment. The steps of all ranks must
+// have the same collectives; without any, offsets are 0.
 std::vector<std::int64_t> clock_offsets(
     const std::vector<const StepGraph*>& ranks);
 
-// What each collective takes once its last rank is there.
+// Duration of each collective after the arrival of its last rank.
 std::vector<std::int64_t> collective_ns(
     const std::vector<const StepGraph*>& ranks);
 

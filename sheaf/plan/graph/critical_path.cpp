@@ -1,6 +1,6 @@
-// The walk goes back from the end of the slowest rank's own thread. At each
-// mark or kernel the last of the things that it had to wait for is the next;
-// what lies between the two moments is its piece of the path.
+// The walk starts at the end of the slowest rank's own thread and goes back in
+// time. From each mark or kernel it continues with the dependency that was met
+// last; the interval between the two moments is a piece of the path.
 #include "sheaf/plan/graph/critical_path.hpp"
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace {
 
 using At = std::size_t;
 
-// The path is as long as one step, so there should be one.
+// The path spans one step, so one step back should suffice.
 constexpr int kMostStepsBack = 16;
 
-// A place that the walk has come to: a mark's end (or, for a kernel, the
-// begin of its launch) or a kernel's end.
+// A position of the walk: the end of a mark (for a kernel: the start of its
+// launch) or the end of a kernel.
 struct PathPlace {
   At rank = 0;
   At thread = 0;
@@ -25,15 +25,15 @@ struct PathPlace {
   std::int32_t kernel = kNone;
 };
 
-// Which thing was waited for, and until when.
+// The dependency that was met last, and when.
 struct PathReason {
   std::int64_t ns = 0;
   Cause cause = Cause::kStep;
   PathPlace place;
-  bool is_known = false;  // else left from the step before
+  bool is_known = false;  // false: backlog of the step before
 };
 
-// Where to find what a rank did.
+// Lookup tables for the times of one rank.
 class RankTimes {
  public:
   RankTimes(const StepGraph& step, const ReplayTimes& times)
@@ -57,11 +57,11 @@ class RankTimes {
   std::pair<At, At> launch(std::int32_t kernel) const {
     return launch_[static_cast<At>(kernel)];
   }
-  // On its stream; kNone: it is the first.
+  // The previous kernel on its stream; kNone if there is none.
   std::int32_t before(std::int32_t kernel) const {
     return before_[static_cast<At>(kernel)];
   }
-  // kNone: none of this step.
+  // kNone if no kernel of this step ended then.
   std::int32_t ended_at(std::int64_t ns) const {
     const auto at = first_from(ns);
     return at != order_.end() && span(*at).end_ns == ns ? *at : kNone;
@@ -102,7 +102,7 @@ class RankTimes {
   const ReplayTimes& times_;
   std::vector<std::pair<At, At>> launch_;  // thread and mark, by kernel
   std::vector<std::int32_t> before_;       // by kernel
-  std::vector<std::int32_t> order_;        // kernels by their ends
+  std::vector<std::int32_t> order_;        // kernels by end time
   std::map<std::int32_t, std::int32_t> collectives_;  // kernel by number
 };
 
@@ -189,7 +189,7 @@ class PathWalk {
       best = reason_of_wait(place.rank, mark, called);
     return best;
   }
-  // Until a kernel had ended.
+  // The mark waited for the end of a kernel.
   PathReason reason_of_wait(At rank, const ThreadMark& mark,
                             std::int64_t ns) const {
     const Cause cause =
@@ -211,7 +211,7 @@ class PathWalk {
       }
     return reason_of_begin(place.rank, place.kernel);
   }
-  // That came to the collective last; this one if it did, too.
+  // The rank that reached the collective last; `rank` if several did.
   At last_rank(std::int32_t number, At rank) const {
     At last = rank;
     const auto came = [&](At i) {
@@ -252,7 +252,7 @@ class PathWalk {
     return best;
   }
 
-  // A kernel of the step before, by the one of this step in its place.
+  // Finds a kernel of the step before by the corresponding kernel of this step.
   bool find_in_step_before(PathReason& reason, std::int64_t now) {
     const RankTimes& rank = ranks_[reason.place.rank];
     const std::int64_t period = step_span(slowest_).ns();
@@ -269,7 +269,7 @@ class PathWalk {
 
   std::vector<RankTimes> ranks_;
   At slowest_ = 0;
-  std::int64_t shift_ = 0;  // of times, in a step before
+  std::int64_t shift_ = 0;  // offset of times in an earlier step
   int steps_back_ = 0;
   std::vector<PathPiece> pieces_;
 };
@@ -279,15 +279,15 @@ class PathWalk {
 const char* to_string(Cause cause) {
   switch (cause) {
     case Cause::kStep:
-      return "the step's begin";
+      return "start of the step";
     case Cause::kThread:
-      return "the thread before it";
+      return "earlier work of its thread";
     case Cause::kOtherThread:
       return "another thread";
     case Cause::kLaunch:
       return "its launch";
     case Cause::kStream:
-      return "the stream before it";
+      return "earlier kernel of its stream";
     case Cause::kOtherStream:
       return "another stream";
     case Cause::kQueue:
@@ -303,7 +303,7 @@ const char* to_string(Cause cause) {
 std::vector<PathPiece> critical_path(const std::vector<const StepGraph*>& steps,
                                      const std::vector<ReplayTimes>& times) {
   SHEAF_CHECK(steps.size() == times.size() && !steps.empty(), steps.size(),
-              " steps and times of ", times.size());
+              " steps, but times of ", times.size());
   return PathWalk(steps, times).walk();
 }
 

@@ -1,41 +1,42 @@
 #pragma once
-// What decides a step's time: the chain of computing, kernels and collectives
-// each of which waited for the one before it.
+// The critical path of a step: the chain of computations, kernels and
+// collectives that each waited for the one before.
 
 #include "sheaf/plan/graph/step_replay.hpp"
 
 namespace sheaf::plan {
 
-// Why something began when it did.
+// The reason why a piece of work began when it did.
 enum class Cause {
-  kStep,         // the step began
-  kThread,       // its thread had to do something else first
-  kOtherThread,  // it went on after another thread
+  kStep,         // start of the step
+  kThread,       // its thread was busy
+  kOtherThread,  // it depends on another thread
   kLaunch,       // its launch had to reach the device
-  kStream,       // its stream had to do something else first
-  kOtherStream,  // it waited for a kernel of another stream
-  kQueue,        // its launch waited for one that made room in the queue
-  kDevice,       // its thread waited for what streams had to do
-  kOtherRank,    // its collective waited for the last rank to come
+  kStream,       // its stream was busy
+  kOtherStream,  // it depends on a kernel of another stream
+  kQueue,        // its launch waited for room in the queue
+  kDevice,       // its thread waited for the streams
+  kOtherRank,    // its collective waited for the last rank
 };
-// "the thread before it", "its launch", …
+// "earlier work of its thread", "its launch", …
 const char* to_string(Cause cause);
 
-// A piece of a step's time, and what it was spent on.
+// An interval of a step and the work it was spent on.
 struct PathPiece {
   std::size_t rank = 0;
-  std::size_t thread = 0;       // of a mark
-  std::int32_t mark = kNone;    // or
-  std::int32_t kernel = kNone;  // one of the two
-  Cause cause = Cause::kStep;   // after the piece before it
-  bool is_step_before = false;  // left from it; else of this step
+  std::size_t thread = 0;       // of the mark
+  std::int32_t mark = kNone;    // kNone if it is a kernel
+  std::int32_t kernel = kNone;  // kNone if it is a mark
+  Cause cause = Cause::kStep;   // dependency on the previous piece
+  bool is_step_before = false;  // work of the step before
   Span span;
 };
 
-// In the order of time, without gaps, from the begin to the end of the slowest
-// rank's step. What the step before has left to do is taken for the same work
-// of this step, a step earlier: so steps must be like the one before them.
-// `steps` and `times` are those of Replay::run_together().
+// The pieces in order of time, without gaps, from the start to the end of the
+// slowest rank's step. Backlog of the step before is identified with the same
+// work of this step, one step earlier, so steps must be in steady state.
+// `steps` and `times` are those of Replay::run_together(). Throws UsageError if
+// their sizes differ.
 std::vector<PathPiece> critical_path(const std::vector<const StepGraph*>& steps,
                                      const std::vector<ReplayTimes>& times);
 

@@ -9,12 +9,12 @@ namespace {
 
 using At = std::size_t;
 
-// Below this a step has found its batch ready.
+// Shorter waits mean that the batch was ready.
 constexpr double kWaitingShare = 0.05;
 constexpr double kWaitingNs = 200'000;
 
-// Marks before the model's first, as far as they wait: for a thread of the
-// loader that the trace shows, or for so long.
+// Removes the waiting from the marks before the model's first: a dependency on
+// a loader thread that the trace shows, or else `ns` of idle time.
 void remove_wait(StepProfile& profile, std::int64_t ns) {
   const Stretch& first = profile.stretches[0];
   if (first.thread != 0 || first.part != kNone) return;

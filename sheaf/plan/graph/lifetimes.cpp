@@ -8,7 +8,7 @@ namespace {
 
 using At = std::size_t;
 
-// Allocators round up.
+// Allocators round sizes up.
 constexpr double kRounding = 1.13;
 constexpr double kRoundingBytes = 1024;
 
@@ -76,8 +76,8 @@ void Lifetimes::find_roots(const StepProfile& profile) {
   for (At i = 0; i < slots.size(); ++i) scope_end_.push_back(2 * i);
 }
 
-// Who held a result until its backward pass: the operator itself, or one that
-// took it.
+// Learns which operator held a result until its backward pass: the producer or
+// one of its users.
 void Lifetimes::learn(const StepProfile& profile) {
   for (At i = 0; i < root_.size(); ++i) {
     const auto found = result_in(profile, i);

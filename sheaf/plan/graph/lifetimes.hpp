@@ -1,7 +1,8 @@
 #pragma once
-// How long the results of operators live under a plan: until the last one has
-// run that needs them, and who needs them for its backward pass depends on
-// casts. Learnt from traces; nothing is known by name.
+// Lifetimes of operator results under a plan. A result lives until the last
+// operator that needs it has run; which operators need it for their backward
+// pass depends on casts. All rules are learned from traces; no operator names
+// are built in.
 
 #include <optional>
 #include <set>
@@ -16,22 +17,22 @@ namespace sheaf::plan {
 class Lifetimes {
  public:
   Lifetimes() = default;
-  // Traces of one model; the first tells in which order things happen.
+  // `profiles` are traces of one model; the first one defines the order of
+  // work.
   explicit Lifetimes(const std::vector<const StepProfile*>& profiles);
 
-  // The slot whose memory a slot's result is in: views and what works in place
-  // have none of their own.
+  // The slot that owns the memory of a slot's result: views and in-place
+  // operators have no memory of their own.
   std::int32_t root(std::size_t slot) const { return root_[slot]; }
 
-  // The side (step_profile.hpp) at whose end the result of a root is given
-  // back.
+  // The side (see step_profile.hpp) at whose end the result of a root is freed.
   std::size_t last_side(std::size_t root,
                         const std::vector<SlotTypes>& types) const;
 
-  // Whether a slot works on a copy of this input, and so does not keep it.
+  // Whether a slot works on a copy of this input and so does not keep it.
   bool lets_go(std::size_t slot, std::size_t input) const;
 
-  // In a profile's memory: the result of this slot.
+  // The allocation of this slot's result in a profile's memory.
   static std::optional<std::size_t> result_in(const StepProfile& profile,
                                               std::size_t slot);
 
@@ -43,17 +44,20 @@ class Lifetimes {
   std::vector<std::int32_t> root_;                 // by slot
   std::vector<std::vector<std::size_t>> members_;  // slots, by root
   struct Use {
-    std::size_t slot = 0;   // that takes
-    std::size_t input = 0;  // this one of its inputs
-    // It works on a copy: in a trace the result died before its backward pass.
+    std::size_t slot = 0;   // slot that uses the result
+    std::size_t input = 0;  // as this input
+    // It works on a copy: in a trace the result was freed before its backward
+    // pass.
     bool lets_go = false;
   };
-  std::vector<std::vector<Use>> uses_;  // by root, from outside its members
-  std::vector<std::int64_t> place_;     // in time, by side
-  std::vector<std::size_t> scope_end_;  // by root: a side forward, as programs
-                                        // keep what they have named
-  std::set<std::string> keeps_result_;  // operators, until their backward pass
-  std::set<std::string> lets_result_go_;  // once, so they do not need it
+  // By root, by slots that are not its members.
+  std::vector<std::vector<Use>> uses_;
+  std::vector<std::int64_t> place_;     // order in time, by side
+  std::vector<std::size_t> scope_end_;  // by root: forward side until which
+                                        // the program holds the result
+  std::set<std::string> keeps_result_;  // operators: until their backward pass
+  // Operators: freed earlier in some trace.
+  std::set<std::string> lets_result_go_;
   std::set<std::string> keeps_input_;
 };
 

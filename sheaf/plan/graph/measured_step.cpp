@@ -8,7 +8,7 @@ namespace {
 
 using At = std::size_t;
 
-// Threads are followed as in a replay, but calls take what they took.
+// Follows threads as in a replay, but with the measured duration of calls.
 class MomentFinder {
  public:
   MomentFinder(const StepGraph& graph, const StepTrace& step)
@@ -31,7 +31,7 @@ class MomentFinder {
   }
 
  private:
-  // Kernels are numbered by their launches.
+  // Kernels are numbered in launch order.
   void match_calls() {
     std::unordered_map<std::int64_t, const TracedKernel*> by_correlation;
     for (const TracedKernel& one : step_.kernels)
@@ -47,7 +47,7 @@ class MomentFinder {
     }
   }
 
-  // False where it waits for a mark that is not known yet.
+  // Returns false if the mark waits for one whose time is not yet known.
   bool pass(At thread) {
     auto& ends = times_.marks[thread];
     const ThreadMark& mark = graph_.threads[thread][ends.size()];
@@ -74,7 +74,8 @@ class MomentFinder {
 
   const StepGraph& graph_;
   const StepTrace& step_;
-  std::vector<std::unordered_map<std::int64_t, std::int64_t>> begins_;  // calls
+  // End of each call by its start, by thread.
+  std::vector<std::unordered_map<std::int64_t, std::int64_t>> begins_;
   std::vector<std::int64_t> launch_ends_;  // by kernel
   ReplayTimes times_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// A recorded step with the moments that its graph forgets.
+// A recorded step with its measured times, which its graph does not contain.
 
 #include "sheaf/plan/graph/step_profile.hpp"
 #include "sheaf/plan/graph/step_replay.hpp"
@@ -8,13 +8,13 @@ namespace sheaf::plan {
 
 struct MeasuredStep {
   StepProfile profile;
-  ReplayTimes times;  // measured, as those of a replay
+  ReplayTimes times;  // measured, in the format of a replay
 };
 
-// The step of read_profile(); errors as there.
+// Reads the same step as read_profile(), with the same errors.
 MeasuredStep read_measured(const std::filesystem::path& path);
 
-// When the marks and kernels of a step's graph were, in its trace.
+// Measured times of the marks and kernels of a step's graph.
 ReplayTimes measured_times(const StepGraph& graph, const StepTrace& step);
 
 }  // namespace sheaf::plan

@@ -13,7 +13,7 @@ constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "AccumulateGrad";
 constexpr std::string_view kCopyBack = "ddp.reducer::copy_bucket_to_grad";
 
-// An operator may make so many nodes more than it tells of.
+// Number of nodes an operator may create besides the recorded one.
 constexpr std::int64_t kFurtherNodes = 1;
 
 bool is_engine(const std::string& name) {
@@ -74,7 +74,7 @@ class Mapper {
   }
 
  private:
-  // Operators come by begin, the longer one first.
+  // Operators are sorted by start, the longer one first.
   void nest() {
     std::vector<std::vector<std::int32_t>> open(step_.threads.size());
     for (std::size_t i = 0; i < step_.operators.size(); ++i) {
@@ -98,8 +98,8 @@ class Mapper {
     return step_.operators[static_cast<std::size_t>(one)].span;
   }
 
-  // A number may be shared by operators around the one that made the node: the
-  // deepest has it from its own node; of equals the last.
+  // Operators around the one that created the node may have the same number:
+  // the deepest one created it; among equals, the last.
   void index_forward() {
     for (std::size_t i = 0; i < step_.operators.size(); ++i) {
       const std::int64_t number = step_.operators[i].sequence;
@@ -114,14 +114,15 @@ class Mapper {
   void match(std::size_t i) {
     const std::int64_t number = step_.operators[i].sequence;
     if (number < 0) return match_by_name(i);
-    // What works in place makes a second node, whose number nobody tells.
+    // In-place operators create a second node, whose number is not recorded.
     auto found = forward_.upper_bound(number);
     if (found == forward_.begin() || (--found)->first < number - kFurtherNodes)
-      return fail(
-          i, concat("no forward operator of the step has its number ", number));
+      return fail(i,
+                  concat("no forward operator of the step has sequence number ",
+                         number));
     map_.source[i] = found->second;
   }
-  // Backward goes the other way: the last one first.
+  // Backward runs in reverse order, so the last match is used first.
   void match_by_name(std::size_t i) {
     if (by_name_.empty()) index_names();
     const std::string_view function =
@@ -133,14 +134,14 @@ class Mapper {
       wanted = known->second;
     const auto found = by_name_.find(wanted);
     if (found == by_name_.end() || found->second.empty())
-      return fail(i, concat("it has no sequence number, and no forward "
-                            "operator of its name is left: \"",
+      return fail(i, concat("it has no sequence number, and no unmatched "
+                            "forward operator has its name: \"",
                             wanted, "\""));
     map_.source[i] = found->second.back();
     found->second.pop_back();
     ++map_.by_name;
   }
-  // Of operators in each other that have the same name, the innermost.
+  // Of nested operators with the same name, uses the innermost.
   void index_names() {
     for (std::size_t i = 0; i < step_.operators.size(); ++i) {
       if (is_backward_[i]) continue;
@@ -150,7 +151,7 @@ class Mapper {
     }
   }
   void attach_gradient(std::size_t i, std::int32_t before) {
-    if (before < 0) return fail(i, "no function comes before it");
+    if (before < 0) return fail(i, "no backward function precedes it");
     map_.source[i] = before;
   }
   void fail(std::size_t i, std::string reason) {
@@ -174,7 +175,7 @@ OperatorMap map_operators(const StepTrace& step, const Names& names,
   return Mapper(step, names, custom).run();
 }
 
-// DDP says what it copies back after an all-reduce, bucket by bucket.
+// DDP records what it copies back after an all-reduce, bucket by bucket.
 std::vector<std::int64_t> gradient_bytes(const StepTrace& step,
                                          const Names& names) {
   std::unordered_map<std::int64_t, std::int64_t> copied;

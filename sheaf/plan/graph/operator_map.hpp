@@ -1,7 +1,7 @@
 #pragma once
-// How the operators of a step belong together: who calls whom, and which
-// forward operator each backward one comes from. Nothing is known by name but
-// what autograd's engine calls its own.
+// Relations between the operators of a step: which operator calls which, and
+// from which forward operator each backward one comes. The only built-in names
+// are those of the autograd engine.
 
 #include <cstdint>
 #include <string>
@@ -12,13 +12,13 @@
 namespace sheaf::plan {
 
 struct OperatorMap {
-  // By operator of the step; -1: none.
-  std::vector<std::int32_t> parent;     // the operator that called it
-  std::vector<std::int32_t> outermost;  // it, or the last of its parents
-  // Of a function that the engine evaluates the forward operator: deepest of
-  // those with its sequence number or, where it has none (old traces), the
-  // last one of its name that no other function has; of one that takes a
-  // gradient for its parameter the function before it on the thread.
+  // Indexed by operator of the step; -1: none.
+  std::vector<std::int32_t> parent;     // caller
+  std::vector<std::int32_t> outermost;  // outermost caller, or itself
+  // For a function evaluated by the engine: its forward operator, the deepest
+  // one with its sequence number or, without a number (old traces), the last
+  // one of its name that no other function has. For a function that accumulates
+  // a parameter's gradient: the function before it on the thread.
   std::vector<std::int32_t> source;
 
   struct Unmatched {
@@ -27,24 +27,25 @@ struct OperatorMap {
   };
   std::vector<Unmatched> unmatched;
 
-  std::size_t backward = 0;     // functions of the engine, gradients left out
-  std::size_t accumulated = 0;  // gradients taken
-  std::size_t by_name = 0;      // functions without a number
+  std::size_t backward = 0;     // engine functions, except accumulation
+  std::size_t accumulated = 0;  // gradients accumulated
+  std::size_t by_name = 0;      // matched by name, without a number
 };
 
-// An operator that torch does not have.
+// An operator that is not part of torch.
 struct CustomOperator {
   std::string name;                   // "mine::product"
   std::vector<std::string> backward;  // "MineBackward", …
-  bool may_change = false;            // its precision; then it is a layer
+  bool may_change = false;            // its precision may change: it is a layer
 };
 using CustomOperators = std::vector<CustomOperator>;
 
+// Unmatched functions are listed in the result with a reason.
 OperatorMap map_operators(const StepTrace& step, const Names& names,
                           const CustomOperators& custom = {});
 
-// The bytes of the gradients of a step of DDP, in the order of its buckets, as
-// far as the trace tells them; none where DDP copies nothing.
+// Bytes of the gradients of a DDP step, in the order of its buckets, as far as
+// the trace records them; empty if DDP does not copy gradients.
 std::vector<std::int64_t> gradient_bytes(const StepTrace& step,
                                          const Names& names);
 
@@ -53,8 +54,8 @@ struct BucketRule {
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
-// The bytes of DDP's buckets: one closes when it has reached its size, and the
-// first is small.
+// Bytes of DDP's buckets: a bucket is closed when it has reached its size; the
+// first one is small.
 std::vector<std::int64_t> bucket_bytes(
     const std::vector<std::int64_t>& gradients, const BucketRule& rule = {});
 

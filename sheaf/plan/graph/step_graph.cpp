@@ -12,14 +12,14 @@
 namespace sheaf::plan {
 namespace {
 
-// So many kernels may wait before a launch does.
+// A launch waits if this many kernels are queued.
 constexpr std::int32_t kFullQueue = 1000;
-// A thread that does nothing for so long may be waiting for another one.
+// A thread that is idle for longer may be waiting for another one.
 constexpr std::int64_t kIdleNs = 50'000;
-// Gaps between kernels are below this, unless something else was awaited; below
-// zero where one begins before the other has ended.
+// Gaps between kernels are below this, unless the kernel waited for something
+// else. They are negative if a kernel begins before the previous one ends.
 constexpr std::int64_t kLargestGapNs = 20'000;
-// A kernel that begins so long after its launch has waited for others.
+// A kernel that begins this long after its launch has waited for others.
 constexpr std::int64_t kBehindNs = 10'000'000;
 constexpr std::int64_t kTypicalCallNs = 5000;
 
@@ -27,7 +27,7 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// As the libraries of NVIDIA call them.
+// Recognizes kernel names of NVIDIA's libraries.
 bool is_product(const std::string& kernel) {
   for (const char* word :
        {"gemm", "gemv", "nvjet", "fprop", "dgrad", "wgrad", "convolve", "fmha"})
@@ -39,10 +39,10 @@ std::int64_t median_of(const std::vector<double>& values, std::int64_t none) {
   return values.empty() ? none : static_cast<std::int64_t>(median(values));
 }
 
-// A stretch of time in which a thread does something.
+// An interval in which a thread is busy.
 struct Busy {
   Span span;
-  std::int32_t call = kNone;  // or operators
+  std::int32_t call = kNone;  // kNone: operators
   const Cut* cut = nullptr;
 };
 
@@ -73,7 +73,7 @@ class GraphMaker {
   }
 
  private:
-  // Kernels in the order of their launches.
+  // Numbers kernels in launch order.
   void match_kernels() {
     std::unordered_map<std::int64_t, std::int32_t> by_correlation;
     for (std::size_t i = 0; i < step_.kernels.size(); ++i)
@@ -91,10 +91,10 @@ class GraphMaker {
     graph_.kernels.resize(traced_.size());
     if (traced_.size() < step_.kernels.size())
       graph_.notes.push_back(concat(step_.kernels.size() - traced_.size(),
-                                    " kernels share the launch of another"));
+                                    " kernels share a launch with another"));
   }
 
-  // What a call takes when it need not wait for a full queue, by its name.
+  // Typical duration of a call that need not wait for a full queue, by name.
   void measure_calls() {
     std::map<std::uint32_t, std::vector<double>> free;
     for (std::size_t i = 0; i < step_.calls.size(); ++i)
@@ -123,7 +123,7 @@ class GraphMaker {
            contains(name, "EventSynchronize");
   }
 
-  // Outermost operators and calls that matter, one after the other.
+  // Operators, relevant calls and cuts of a thread, sorted by start.
   std::vector<Busy> busy_of(std::size_t thread) const {
     std::vector<Busy> list;
     for (const TracedOperator& one : step_.operators)
@@ -142,7 +142,7 @@ class GraphMaker {
     return list;
   }
 
-  // Marks at launches and waits, and around stretches without any operator.
+  // Adds marks at launches and waits, and around idle intervals.
   void mark_thread(std::size_t thread) {
     std::int64_t now = step_.span.begin_ns;
     std::int64_t busy_until = now;
@@ -185,7 +185,7 @@ class GraphMaker {
     if (mark.kernel != kNone) {
       mark.kind = ThreadMark::Kind::kLaunch;
       mark.call_ns = call_ns(call);
-      if (is_on_host(mark.kernel)) {  // launched, and awaited right away
+      if (is_on_host(mark.kernel)) {  // launched and awaited at once
         mark.call_ns = 0;
         add(mark, {busy.span.begin_ns, busy.span.begin_ns});
         mark = {};
@@ -195,7 +195,7 @@ class GraphMaker {
       mark.kind = ThreadMark::Kind::kWaitAll;
       mark.call_ns = std::min(busy.span.ns(), kTypicalCallNs);
     } else {
-      return;  // as computing
+      return;  // counts as computation
     }
     add(mark, busy.span);
   }
@@ -204,8 +204,8 @@ class GraphMaker {
     return traced_[static_cast<std::size_t>(kernel)]->is_on_host;
   }
 
-  // A thread that was idle went on because of the last thing that another
-  // thread has done by then, if that one was busy meanwhile.
+  // An idle thread continued because of the last action of another thread
+  // before that time, if that thread was busy meanwhile.
   void find_waits(std::size_t thread) {
     for (const Idle& idle : idle_) {
       if (idle.thread != thread) continue;
@@ -269,8 +269,8 @@ class GraphMaker {
     }
   }
 
-  // A wait for an event concerns the next kernel that the thread launches, and
-  // what other streams have been given by then.
+  // A wait for an event affects the next kernel that the thread launches, and
+  // the kernels launched on other streams before.
   void find_stream_waits() {
     std::vector<std::int32_t> last(graph_.streams, kNone);
     std::vector<std::vector<std::int32_t>> pending(step_.threads.size());
@@ -291,7 +291,7 @@ class GraphMaker {
     }
   }
 
-  // In the order of launches, which is the same on all ranks.
+  // Numbers collectives in launch order, which is the same on all ranks.
   void number_collectives() {
     for (std::size_t i = 0; i < traced_.size(); ++i) {
       const TracedKernel& kernel = *traced_[i];
@@ -306,7 +306,7 @@ class GraphMaker {
 
   struct Idle {
     std::size_t thread;
-    std::size_t mark;  // at its end
+    std::size_t mark;  // at the end
     Span span;
   };
 
@@ -315,10 +315,11 @@ class GraphMaker {
   const std::vector<Cut>& cuts_;
   StepGraph graph_;
   std::vector<std::int32_t> kernel_of_call_;
-  std::vector<const TracedKernel*> traced_;  // by launch
-  std::vector<const TracedCall*> launches_;  // the same
+  std::vector<const TracedKernel*> traced_;  // in launch order
+  std::vector<const TracedCall*> launches_;  // in launch order
   std::map<std::uint32_t, std::int64_t> typical_;
-  std::vector<std::vector<std::int64_t>> ends_;  // of marks, by thread
+  // End times of marks, by thread.
+  std::vector<std::vector<std::int64_t>> ends_;
   std::vector<Idle> idle_;
 };
 

@@ -13,7 +13,7 @@
 namespace sheaf::plan {
 namespace {
 
-// A thread that does nothing for so long is between two parts.
+// A thread that is idle for longer is between two parts.
 constexpr std::int64_t kBetweenNs = 50'000;
 constexpr std::string_view kEngineName = "autograd::engine::";
 constexpr std::string_view kGradientName = "AccumulateGrad";
@@ -69,8 +69,8 @@ class ProfileMaker {
     return step_.operators[static_cast<At>(one)].span.begin_ns;
   }
 
-  // In the phases that a trace of Sheaf names, else whatever comes before the
-  // first backward function.
+  // Whether the operator is in a forward phase recorded by Sheaf or, without
+  // phases, before the first backward function.
   bool is_forward(std::int32_t one) const {
     const TracedOperator& traced = step_.operators[static_cast<At>(one)];
     if (traced.thread != 0 || is_engine(one)) return false;
@@ -87,8 +87,8 @@ class ProfileMaker {
     return !has_phases && traced.span.begin_ns < first_backward_ns_;
   }
 
-  // Without a word on the model its operators are a chain, and products are
-  // its layers.
+  // Without a model description, the operators form a chain and products are
+  // layers.
   TracedModel model_of_operators() const {
     TracedModel model;
     std::map<std::string, int> seen;
@@ -100,7 +100,7 @@ class ProfileMaker {
                             seen[node.op]++);
       node.inputs.push_back(static_cast<std::int32_t>(model.nodes.size()) - 1);
       node.type = Precision::kF32;
-      node.out_shapes = {{0}};  // not known
+      node.out_shapes = {{0}};  // unknown
       model.nodes.push_back(std::move(node));
     }
     return model;
@@ -123,18 +123,20 @@ class ProfileMaker {
       SHEAF_CHECK(name_of(forward_[i]) == nodes[i].op, profile_.file,
                   ": operator ", i, " of the forward pass is ",
                   name_of(forward_[i]), ", but the model's is ", nodes[i].op,
-                  "; its steps are not alike, record it again");
+                  "; the steps of the trace differ, record it again");
       part_of_[static_cast<At>(forward_[i])] =
           part(profile_.graph.slot_of_node[i], false,
                profile_.graph.cast_of_node[i]);
       node_of_[forward_[i]] = i;
     }
     SHEAF_CHECK(forward_.size() == nodes.size(), profile_.file, ": a step has ",
-                forward_.size(), " operators in its forward pass, the model ",
+                forward_.size(),
+                " operators in its forward pass, but the model has ",
                 nodes.size(), "; record it again");
   }
 
-  // Where its forward operator is; a gradient is its function's.
+  // Assigns backward functions to the part of their forward operator;
+  // accumulating a gradient belongs to the function before it.
   void place_backward() {
     for (const std::int32_t one : outermost_) {
       if (!is_engine(one)) continue;
@@ -198,7 +200,7 @@ class ProfileMaker {
       }
   }
 
-  // The part at that moment or, between parts, the one that comes next.
+  // The part at that time or, between parts, the next one.
   std::int32_t next_part(std::uint32_t thread, std::int64_t ns) const {
     const auto after =
         std::partition_point(cuts_.begin(), cuts_.end(), [&](const Cut& cut) {
@@ -231,7 +233,7 @@ class ProfileMaker {
         continue;
       }
       auto found = open.find(one.address);
-      if (found == open.end()) {  // it was there before the step
+      if (found == open.end()) {  // allocated before the step
         found = open.emplace(one.address, list.size()).first;
         list.push_back({-one.bytes, kBeforeAll, kAfterAll});
       }
@@ -253,7 +255,7 @@ class ProfileMaker {
   std::map<std::int32_t, std::size_t> node_of_;
   std::map<std::tuple<std::int32_t, bool, std::int32_t>, std::int32_t>
       number_of_;
-  std::vector<Cut> cuts_;  // by thread, then by time
+  std::vector<Cut> cuts_;  // sorted by thread, then by time
 };
 
 using Marks = std::vector<ThreadMark>;
@@ -276,8 +278,9 @@ std::int64_t sum_of(const Marks& marks) {
   return sum;
 }
 
-// Each mark as in most steps, and their sum, too: hiccups fall on other marks
-// in each step, but they are there.
+// Sets each mark to its median over the steps, then scales all so that their
+// sum is the median sum: disturbances hit different marks in each step, but
+// occur in every step.
 void smooth(Marks& marks, const std::vector<const Marks*>& all) {
   std::vector<double> sums;
   for (const Marks* one : all)
@@ -295,7 +298,7 @@ void smooth(Marks& marks, const std::vector<const Marks*>& all) {
         static_cast<std::int64_t>(static_cast<double>(mark.cpu_ns) * factor);
 }
 
-// One step is here and there disturbed, most are not.
+// Reduces disturbances of the step by medians over several steps.
 void smooth(StepGraph& step, const std::vector<StepGraph>& others) {
   const StepGraph before = step;
   for (std::size_t t = 0; t < step.threads.size(); ++t) {
@@ -341,7 +344,7 @@ StepProfile read_profile(const std::filesystem::path& path,
       if (i != typical)
         others.push_back(make_profile(trace, i, path.string(), custom).step);
     } catch (const UsageError&) {
-      // A step that is not like the model tells nothing here.
+      // Ignores steps that do not match the model.
     }
   smooth(profile.step, others);
   for (const StepTrace& step : trace.steps)
@@ -350,8 +353,8 @@ StepProfile read_profile(const std::filesystem::path& path,
   return profile;
 }
 
-// All of n steps are below the p-quantile with a probability of p^n. Steps far
-// from the others say more of the recording than of what is to come.
+// All of n steps are below the p-quantile with probability p^n. Outliers
+// reflect the recording rather than future steps.
 double wait_for_slowest(const StepProfile& profile, int workers) {
   if (profile.step_ns.empty()) return 1;
   const double usual = median(profile.step_ns);

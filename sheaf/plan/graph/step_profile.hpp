@@ -1,6 +1,6 @@
 #pragma once
-// One recorded step, cut into parts: what each slot of the model does forward
-// and backward, its casts apart, and the memory that it takes and gives back.
+// One recorded step divided into parts: the forward and backward work of each
+// slot of the model, its casts separately, and the memory allocated and freed.
 
 #include <cstdint>
 #include <filesystem>
@@ -16,16 +16,17 @@ namespace sheaf::plan {
 struct Part {
   std::int32_t slot = kNone;
   bool is_backward = false;
-  std::int32_t cast = kNone;   // of this input of the slot; else its own work
-  std::int32_t gradients = 0;  // of parameters that are complete with it
+  // Input of the slot that is cast; kNone: its own work.
+  std::int32_t cast = kNone;
+  std::int32_t gradients = 0;  // number of parameter gradients it completes
 };
 
-// A slot's work forward, or backward: 2 * slot, and 2 * slot + 1.
+// Index of a slot's forward (2 * slot) or backward (2 * slot + 1) work.
 inline std::size_t side_of(const Part& part) {
   return 2 * static_cast<std::size_t>(part.slot) + (part.is_backward ? 1 : 0);
 }
 
-// A stretch of a thread's marks, all of one part.
+// A run of consecutive marks of a thread that belong to one part.
 struct Stretch {
   std::int32_t part = kNone;
   std::uint32_t thread = 0;
@@ -38,7 +39,7 @@ inline constexpr std::int32_t kAfterAll = -3;
 
 struct Allocation {
   std::int64_t bytes = 0;
-  std::int32_t born = kBeforeAll;  // in this part
+  std::int32_t born = kBeforeAll;  // part that allocates it
   std::int32_t died = kAfterAll;
 };
 
@@ -50,31 +51,31 @@ struct MemoryEvent {
 struct StepProfile {
   std::string file;
   std::string device_name;
-  std::string scaled_from;   // the device of the trace, if it is another one
-  bool is_stand_in = false;  // it was recorded in another precision
+  std::string scaled_from;   // device of the trace, if converted
+  bool is_stand_in = false;  // recorded in another precision
   TracedModel model;
   ModelGraph graph;
   StepGraph step;
-  std::vector<Part> parts;         // in the order in which they began
-  std::vector<Stretch> stretches;  // of all threads, by thread
+  std::vector<Part> parts;         // in order of their start
+  std::vector<Stretch> stretches;  // sorted by thread
   std::vector<Allocation> memory;
-  std::vector<MemoryEvent> memory_events;  // in the order of time
-  std::vector<double> step_ns;             // of all steps of the trace
+  std::vector<MemoryEvent> memory_events;  // in order of time
+  std::vector<double> step_ns;             // of all steps in the trace
   std::vector<std::string> notes;
 };
 
-// The step of the trace whose time is the median, with what each thing took in
-// the median of the steps that are like it. IoError as read_steps(), and
-// for a trace that does not tell its model; UsageError where events and model
-// do not belong together.
+// Reads the step with the median time, with the median duration of each piece
+// of work over the steps that match it. Throws IoError like read_steps() and
+// for a damaged model description, UsageError if events and model do not match.
 StepProfile read_profile(const std::filesystem::path& path,
                          const CustomOperators& custom = {});
-// Workers that exchange wait for the slowest of them in each step: how many
-// times as long as a worker's usual step that one's is, in the median. Of steps
-// that hiccup independently of each other, as the recorded ones did; wild ones
-// are left out.
+// Workers that exchange data wait for the slowest of them in each step. Returns
+// the median ratio of the slowest worker's step to a worker's usual step,
+// assuming independent variation as in the recorded steps; outliers are
+// excluded.
 double wait_for_slowest(const StepProfile& profile, int workers);
 
+// The profile of one step of the trace, without smoothing.
 StepProfile make_profile(const Trace& trace, std::size_t step,
                          const std::string& file,
                          const CustomOperators& custom = {});

@@ -22,9 +22,9 @@ class Replay::Run {
 
   std::int64_t now() const { return clock_[0]; }
 
-  // Threads go on in the order of their clocks, so that launches come in the
-  // order of time. True at the end; false at a collective, which begins on
-  // this rank at ready_ns() at the earliest and goes on by pass_collective().
+  // Threads proceed in the order of their clocks, so that launches are in order
+  // of time. Returns true at the end, and false at a collective, which can
+  // start on this rank at ready_ns(); call pass_collective() to continue.
   bool advance(bool stops_at_collectives) {
     for (;;) {
       std::size_t best = step_.threads.size();
@@ -41,7 +41,7 @@ class Replay::Run {
       }
       if (!is_left) return true;
       SHEAF_CHECK(best < step_.threads.size(),
-                  "threads of the trace wait for each other");
+                  "threads of the trace wait for each other in a cycle");
       const ThreadMark& mark = step_.threads[best][next_[best]];
       if (stops_at_collectives && mark.kernel != kNone &&
           task_of(mark).collective != kNone) {
@@ -64,7 +64,7 @@ class Replay::Run {
     go_on(stopped_, stopped_ns_ + mark.call_ns);
   }
 
-  // Of a step that is over.
+  // For a completed step.
   ReplayTimes take_times() {
     ReplayTimes times;
     times.step = {state_.now_ns_, now()};
@@ -78,7 +78,7 @@ class Replay::Run {
   }
 
  private:
-  // When the thread comes to its next mark; -1: it waits for another.
+  // When the thread reaches its next mark; -1: it waits for another thread.
   std::int64_t ready_ns(std::size_t thread) const {
     const ThreadMark& mark = step_.threads[thread][next_[thread]];
     std::int64_t ready = clock_[thread] + mark.cpu_ns;
@@ -124,7 +124,7 @@ class Replay::Run {
     }
     return now;
   }
-  // Launched now.
+  // Start of a kernel that is launched at `now`.
   std::int64_t begin_of(const KernelTask& task, std::int64_t now) const {
     std::int64_t begin = std::max(now + task.latency_ns,
                                   state_.free_ns_[task.stream] + task.gap_ns);
@@ -146,13 +146,14 @@ class Replay::Run {
 
   Replay& state_;
   const StepGraph& step_;
-  std::vector<std::size_t> next_;                 // mark, by thread
-  std::vector<std::int64_t> clock_;               // by thread
-  std::vector<std::vector<std::int64_t>> times_;  // of marks, by thread
+  std::vector<std::size_t> next_;    // next mark, by thread
+  std::vector<std::int64_t> clock_;  // by thread
+  // End times of marks, by thread.
+  std::vector<std::vector<std::int64_t>> times_;
   std::vector<std::int64_t> kernel_end_;
-  std::size_t stopped_ = 0;      // thread, at a collective
-  std::int64_t stopped_ns_ = 0;  // when it launches it
-  // Collectives' kernels, and when this rank was ready for them.
+  std::size_t stopped_ = 0;      // thread that stopped at a collective
+  std::int64_t stopped_ns_ = 0;  // time of its launch
+  // Kernels of collectives, and when this rank was ready for them.
   std::vector<std::pair<std::size_t, std::int64_t>> came_;
 };
 
@@ -173,8 +174,8 @@ Replay::Together Replay::run_together(
   for (const StepGraph* step : steps)
     SHEAF_CHECK(step->collectives.size() == steps[0]->collectives.size(),
                 "one rank's step has ", steps[0]->collectives.size(),
-                " collectives, another one's ", step->collectives.size(),
-                "; traces must be of ranks of one run");
+                " collectives, another rank's ", step->collectives.size(),
+                "; the traces must be from ranks of one run");
   std::vector<Run> runs;
   runs.reserve(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i)

@@ -3,7 +3,7 @@
 namespace sheaf::plan {
 namespace {
 
-// Unlike floats meet in f32.
+// Different floating-point types are promoted to f32.
 Precision promoted(Precision a, Precision b) {
   return a == b ? a : Precision::kF32;
 }

@@ -13,7 +13,7 @@ namespace {
 
 using At = std::size_t;
 
-// Allocators give memory in such pieces.
+// Granularity of allocators.
 constexpr double kPieceBytes = 512;
 
 std::int64_t whole(double value) {
@@ -25,11 +25,12 @@ std::int64_t whole_pieces(double bytes) {
 
 double batch_of(const StepProfile& profile) {
   SHEAF_CHECK(profile.model.batch > 0, profile.file,
-              " does not tell its batch; record it with sheaf trace");
+              " does not record its batch size; record it with sheaf trace");
   return static_cast<double>(profile.model.batch);
 }
 
-// A part in any trace of a model; what is outside the model by its thread.
+// Identifies a part in all traces of a model; work outside the model is
+// identified by its thread.
 using PartKey = std::tuple<std::int32_t, bool, std::int32_t>;
 constexpr std::int32_t kOutside = -1;
 PartKey key_of(const StepProfile& profile, std::int32_t part, At thread) {
@@ -38,8 +39,8 @@ PartKey key_of(const StepProfile& profile, std::int32_t part, At thread) {
   return {one.slot, one.is_backward, one.cast};
 }
 
-// Calls `visit(key, ns)` for all that computes: kernels, or threads where there
-// is no device.
+// Calls `visit(key, ns)` for all work: kernels, or threads if there is no
+// device.
 template <class Step, class Visit>
 void visit_work(const StepProfile& profile, Step& step, Visit visit) {
   for (At t = 0; t < step.threads.size(); ++t)
@@ -68,7 +69,8 @@ void scale_work(StepProfile& profile,
   });
 }
 
-// By one trace: what has the batch in its shape, and all that is made of it.
+// Scales one trace: work with the batch in its shape, and everything computed
+// from it.
 class ByRule {
  public:
   ByRule(StepProfile profile, double factor)
@@ -96,7 +98,7 @@ class ByRule {
                      !is_parameter(elements_of(slot.out_shape));
       for (const SlotInput& input : slot.inputs)
         depends |= depends_[static_cast<At>(input.slot)];
-      // Shapes that are not told say nothing; most things go with the batch.
+      // Unknown shapes carry no information; most work depends on the batch.
       depends |= !slot.layer.empty() || slot.out_shape == Shape{0};
       depends_.push_back(depends);
     }
@@ -107,7 +109,8 @@ class ByRule {
       return static_cast<double>(one.elements) == elements;
     });
   }
-  // A weight of the layer, cast, or its gradient.
+  // Whether the allocation is a weight of the layer, a cast of it or its
+  // gradient.
   bool is_of_weight(const Slot& slot, std::int64_t bytes) const {
     for (const double size : {1.0, 2.0, 4.0})
       if (bytes == whole_pieces(size * slot.weight_elements)) return true;
@@ -136,10 +139,11 @@ class ByRule {
 
   StepProfile profile_;
   double factor_;
-  std::vector<bool> depends_;  // by slot, on the batch
+  std::vector<bool> depends_;  // by slot: depends on the batch
 };
 
-// By two traces; `near` is changed, `share` of the way from it to `far`.
+// Interpolates between two traces; `near` is moved by `share` of the distance
+// to `far`.
 class ByLine {
  public:
   ByLine(const StepProfile& near, const StepProfile& far, double share)
@@ -171,7 +175,7 @@ class ByLine {
     scale_work(profile_, factors);
     change_loader();
   }
-  // In proportion, where only one of the two waits for data.
+  // Proportional if only one of the two traces waits for data.
   void change_loader() {
     const auto here = static_cast<double>(profile_.step.loader_ns);
     const auto there = static_cast<double>(far_.step.loader_ns);
@@ -182,7 +186,7 @@ class ByLine {
                                          there > 0 ? there : here * ratio));
   }
 
-  // In the order in which a part makes them, where it makes as many in both.
+  // Matches a part's allocations in order, if both traces have the same number.
   void change_memory() {
     const auto far = by_birth(far_);
     for (const auto& [key, list] : by_birth(profile_)) {
@@ -210,7 +214,7 @@ class ByLine {
     std::map<PartKey, std::vector<At>> list;
     for (At i = 0; i < profile.memory.size(); ++i) {
       const std::int32_t born = profile.memory[i].born;
-      // Before the step, or after the model: two keys of their own.
+      // Allocated before the step or after the model: two separate keys.
       list[key_of(profile, born, born < 0 ? static_cast<At>(-born) : 0)]
           .push_back(i);
     }
@@ -237,7 +241,7 @@ class ByLine {
   bool rises_ = true;
 };
 
-// How many times as much, up or down.
+// Logarithm of the ratio of batch sizes, without sign.
 double distance(const StepProfile& profile, std::int64_t batch) {
   return std::abs(std::log(static_cast<double>(batch) / batch_of(profile)));
 }
@@ -257,7 +261,7 @@ StepProfile at_batch(const StepProfile& one, const StepProfile& other,
   check_one_model(one, other);
   SHEAF_CHECK(batch_of(one) != batch_of(other), one.file, " and ", other.file,
               " have the same batch, ", one.model.batch,
-              "; a line needs two points");
+              "; two different batch sizes are needed");
   const bool is_one = distance(one, batch) <= distance(other, batch);
   const StepProfile& near = is_one ? one : other;
   const StepProfile& far = is_one ? other : one;

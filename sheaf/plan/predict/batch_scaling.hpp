@@ -1,5 +1,5 @@
 #pragma once
-// Traces of steps with other numbers of samples than were recorded.
+// Scales traces to another batch size.
 
 #include <cstdint>
 #include <vector>
@@ -8,20 +8,21 @@
 
 namespace sheaf::plan {
 
-// By rule, from one trace: what operators of the model do, and the memory that
-// they take, goes with the batch; weights, their gradients and all outside the
-// model stay. UsageError where the trace does not tell its batch.
+// Scales one trace by rule: the work of the model's operators and their memory
+// are proportional to the batch; weights, their gradients and everything
+// outside the model stay the same. Throws UsageError if the trace does not
+// record its batch size.
 StepProfile at_batch(StepProfile trace, std::int64_t batch);
 
-// From two traces of one model, device and precision with unlike batches: what
-// each part of the step takes is a line through both, as is each allocation. No
-// line falls: less work with more samples is noise.
+// Interpolates linearly between two traces of one model, device and precision
+// with different batch sizes: the time of each part of the step and each
+// allocation. A slope is never negative, because less work for more samples is
+// noise.
 StepProfile at_batch(const StepProfile& one, const StepProfile& other,
                      std::int64_t batch);
 
-// The traces at `batch`, each precision from all that were recorded of it: one
-// or, where there are more, the two with the nearest batches. They are of one
-// device.
+// Scales traces of one device to `batch`: for each precision from the only
+// trace or from the two with the nearest batch sizes.
 std::vector<StepProfile> all_at_batch(const std::vector<StepProfile>& traces,
                                       std::int64_t batch);
 

@@ -6,7 +6,7 @@
 namespace sheaf::plan {
 namespace {
 
-// Of a GPU with 1 TB/s and of a core with 10 GB/s, until one is measured.
+// Typical for a GPU with 1 TB/s and a core with 10 GB/s; used until measured.
 constexpr double kDeviceNsPerByte = 0.001;
 constexpr double kCoreNsPerByte = 0.1;
 
@@ -27,7 +27,7 @@ CastCost fit_cast(const std::vector<CastSample>& samples) {
 CastCost CastCosts::of(Precision from, Precision to) const {
   if (const auto found = pairs.find({from, to}); found != pairs.end())
     return found->second;
-  // Between types of two bytes torch does not go faster than to f32.
+  // Casts between two-byte types are not faster in torch than casts to f32.
   if (const auto found = pairs.find({from, Precision::kF32});
       found != pairs.end() && to != Precision::kInt8)
     return found->second;

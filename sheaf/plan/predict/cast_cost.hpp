@@ -1,5 +1,5 @@
 #pragma once
-// What it takes to turn numbers of one type into another.
+// Cost of conversions between types.
 
 #include <cstdint>
 #include <map>
@@ -22,20 +22,20 @@ struct CastSample {
   double ns = 0;
 };
 
-// Errors count relative to the time, samples far from the rest are dropped,
-// and ns >= 0. UsageError for fewer than two sizes.
+// Fits a line to samples by relative error, after dropping outliers, with ns >=
+// 0. Throws UsageError for fewer than two sizes.
 CastCost fit_cast(const std::vector<CastSample>& samples);
 
-// Between a cast on a device and the kernel before it.
+// Gap between a cast on a device and the kernel before it.
 inline constexpr std::int64_t kCastGapNs = 1000;
 
 struct CastCosts {
   std::map<std::pair<Precision, Precision>, CastCost> pairs;
-  double host_ns = 12'000;  // of a thread that starts one on a device
-  bool has_device = true;   // else a core computes
+  double host_ns = 12'000;  // thread time to launch a cast on a device
+  bool has_device = true;   // false: casts run on a core
 
-  // Of a pair that was not measured by another one and their bytes; where none
-  // was, what is usual.
+  // A pair that was not measured is scaled by bytes from another one; if there
+  // is none, typical values are used.
   CastCost of(Precision from, Precision to) const;
 };
 

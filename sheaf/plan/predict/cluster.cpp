@@ -9,7 +9,7 @@ namespace sheaf::plan {
 namespace {
 
 constexpr int kMostSteps = 12;
-// Of wait_for_data(): a wait that was added may move what comes after it.
+// For wait_for_data(): an added wait may shift the work after it.
 constexpr int kMostTurns = 3;
 
 StepGraph slowed(StepGraph step, double factor) {
@@ -46,7 +46,7 @@ void mix_steps(const Cluster& cluster, const std::vector<PrecisionPlan>& plans,
   }
 }
 
-// Of collectives that one rank of a run has recorded, its waiting included.
+// Times of collectives as recorded by one rank, including its waiting.
 std::vector<std::int64_t> traced_times(const StepGraph& step) {
   std::vector<std::int64_t> times(step.collectives.size());
   for (const KernelTask& task : step.kernels)

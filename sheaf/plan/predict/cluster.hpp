@@ -1,6 +1,6 @@
 #pragma once
-// A step of many workers, of one or more kinds: those of a kind do the same at
-// the same time and are computed once.
+// A step of many workers of one or more kinds. The workers of a kind do the
+// same work at the same time and are simulated once.
 
 #include <string>
 #include <vector>
@@ -13,57 +13,59 @@
 
 namespace sheaf::plan {
 
-// Workers of one kind: what was recorded on one of them.
+// Workers of one kind, with the traces recorded on one of them.
 struct WorkerKind {
+  // Not owned; must outlive the cluster.
   const Recorded* recorded = nullptr;
   CastCosts casts;
   int count = 1;
-  double slowdown = 1;  // of computing, where workers share cores
+  double slowdown = 1;  // of compute, if workers share cores
   WhatIf change{};
-  std::int64_t memory_bytes = 0;  // that it has; 0: not told
+  std::int64_t memory_bytes = 0;  // memory of the device; 0: unknown
 };
 
 struct Cluster {
   std::vector<WorkerKind> kinds;
   topo::Machine machine;
-  topo::Placement placement;  // of all workers
+  topo::Placement placement;  // for all workers
   ExchangeOptions exchange;
 
   int workers() const;
 };
 
-// A step of workers of this kind, with the exchange; one plan for each kind.
+// The step of one kind of worker with the exchange; `plans` has one plan per
+// kind.
 StepGraph step_of(const Cluster& cluster, std::size_t kind,
                   const std::vector<PrecisionPlan>& plans);
-// The same in two parts: what the worker does alone, and what is exchanged.
+// The two parts of step_of(): the work of a worker alone, and the exchange.
 StepGraph step_alone(const Cluster& cluster, std::size_t kind,
                      const PrecisionPlan& plan);
 ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
                             const std::vector<PrecisionPlan>& plans);
 
-// Steps of all kinds, until one takes as long as the one before it: a thread
-// that runs ahead is stopped by full queues only after some. `times`, where
-// given, are those of the last one.
+// Replays steps of all kinds until one takes as long as the one before: a
+// thread that runs ahead is stopped by full queues only after several steps.
+// `times`, if given, receives those of the last step.
 Replay::Together replay_until_steady(const Cluster& cluster,
                                      const std::vector<StepGraph>& steps,
                                      std::vector<ReplayTimes>* times = nullptr);
 
-// Lets steps of workers that are faster than their loaders wait.
+// Adds waiting time to steps that are faster than their data loaders.
 void wait_for_data(const Cluster& cluster, std::vector<StepGraph>& steps);
 
-// What collectives of such a step take by the machine's formulas.
+// Predicted times of a step's collectives from the machine model.
 std::vector<std::int64_t> collective_times(const Cluster& cluster,
                                            const StepGraph& step);
 
 struct ClusterStep {
-  std::int64_t ns = 0;                 // of the slowest kind
+  std::int64_t ns = 0;                 // slowest kind
   std::vector<std::int64_t> kind_ns;   // by kind
-  std::vector<std::int64_t> waits_ns;  // for others, by kind
+  std::vector<std::int64_t> waits_ns;  // waiting for others, by kind
   std::vector<PhaseMemory> memory;     // by kind
-  std::int64_t exchange_ns = 0;        // all collectives alone
+  std::int64_t exchange_ns = 0;        // sum of all collectives
 };
 
-// What was put together for plans, by kind.
+// Cache of composed steps, by kind.
 struct MixedSteps {
   std::vector<PrecisionPlan> plans;
   std::vector<ExchangePlan> ways;
@@ -71,9 +73,10 @@ struct MixedSteps {
   std::vector<PhaseMemory> memory;
 };
 
-// One plan for each kind. A step like the one before it, when what that left
-// to do is there. Kinds whose plan is that of `known` are not put together
-// again, unless what they exchange changes; afterwards it holds these plans'.
+// Predicts a step in steady state, including the backlog of the step before;
+// `plans` has one plan per kind. Kinds whose plan and exchange equal those in
+// `known` are not composed again; afterwards `known` holds these plans. Throws
+// UsageError if the number of plans is wrong or a precision has no trace.
 ClusterStep predict_step(const Cluster& cluster,
                          const std::vector<PrecisionPlan>& plans,
                          MixedSteps* known = nullptr);

@@ -17,15 +17,16 @@ void scale_ns(std::int64_t& ns, double factor) {
       static_cast<std::int64_t>(std::llround(static_cast<double>(ns) * factor));
 }
 
-// Of two activations: [.., M, K] x [.., K, N] and a result of [.., M, N]. Which
-// input is which is not told, so K is found from both.
+// Operations of a product of two activations: [.., M, K] x [.., K, N] with
+// result [.., M, N]. The order of the inputs is unknown, so K is derived from
+// both.
 double product_flops(const Slot& slot) {
   const Shape& out = slot.out_shape;
   if (slot.inputs.size() < 2 || out.size() < 2) return 0;
   std::vector<double> sizes;
   for (const SlotInput& one : slot.inputs) sizes.push_back(one.elements);
   const double results = elements_of(out);
-  if (slot.op.find("attention") != std::string::npos)  // of queries and values
+  if (slot.op.find("attention") != std::string::npos)  // queries and values
     return 4 * results * static_cast<double>(out[out.size() - 2]);
   const double each = static_cast<double>(out[out.size() - 1]) *
                       static_cast<double>(out[out.size() - 2]);
@@ -41,7 +42,7 @@ double bytes_moved_by(const Slot& slot, Precision type) {
   return elements * bytes_of(type);
 }
 
-// Layers of integers go back in f16.
+// The backward pass of an int8 layer is in f16.
 Precision computes_in(Precision precision, bool is_backward) {
   return is_backward && precision == Precision::kInt8 ? Precision::kF16
                                                       : precision;
@@ -50,10 +51,10 @@ Precision computes_in(Precision precision, bool is_backward) {
 double rate_of(const DeviceProfile& device, Precision precision) {
   const auto found = device.tflops.find(precision);
   if (found != device.tflops.end()) return found->second;
-  // Without a rate for halves, as for f32.
+  // Without a rate for 16-bit types, use that of f32.
   const auto high = device.tflops.find(Precision::kF32);
   SHEAF_CHECK(high != device.tflops.end(), device.name, " has no tflops for ",
-              to_string(precision), ", nor for f32; add them to its file");
+              to_string(precision), ", or for f32; add them to its file");
   return high->second;
 }
 
@@ -76,7 +77,8 @@ class Scaler {
   }
 
  private:
-  // Where no kernel of a part has the name of a product, all are taken for it.
+  // If no kernel of a part has the name of a product, all its kernels count as
+  // products.
   void find_products() {
     has_product_.assign(profile_.parts.size(), false);
     for (const auto& thread : profile_.step.threads)
@@ -128,7 +130,7 @@ class Scaler {
   std::vector<bool> has_product_;      // by part
 };
 
-// Halves of the other kind take as long.
+// Treats a bf16 trace as f16; both take the same time.
 StepProfile as_f16(StepProfile profile) {
   const auto turn = [](std::optional<Precision>& type) {
     if (type == Precision::kBf16) type = Precision::kF16;

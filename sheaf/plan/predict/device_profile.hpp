@@ -1,6 +1,6 @@
 #pragma once
-// A device by what it can do at most, and traces of one device turned into
-// those of another by that: a roofline, not a measurement.
+// Describes a device by its peak rates and converts traces of one device to
+// another by a roofline model. A prediction, not a measurement.
 
 #include <cstdint>
 #include <map>
@@ -13,39 +13,39 @@
 namespace sheaf::plan {
 
 struct DeviceProfile {
-  std::string name;  // as traces call it: "NVIDIA H200"
-  // Products, in 10^12 operations a second, an addition and a multiplication
-  // being two. It cannot compute in what is not here.
+  std::string name;  // as in traces: "NVIDIA H200"
+  // Peak rate of products in 10^12 operations per second, by precision; one
+  // addition and one multiplication count as two. The device cannot compute in
+  // other precisions.
   std::map<Precision, double> tflops;
   double memory_gbs = 0;
-  std::int64_t memory_bytes = 0;  // 0: not told
-  // A call that starts a kernel, and how many times as long as on the other
-  // host a thread takes.
-  double launch_us = 0;  // 0: not told
+  std::int64_t memory_bytes = 0;  // 0: unknown
+  // Time of a call that launches a kernel, and the time a host thread takes
+  // relative to the other host.
+  double launch_us = 0;  // 0: unknown
   double host_time = 1;
 
   bool can(Precision precision) const { return tflops.contains(precision); }
 };
 
-// Operations of a layer's product forward, from its shapes; 0 where they do
-// not tell.
+// Operations of a layer's forward product, from its shapes; 0 if unknown.
 double flops_of(const Slot& slot);
 
-// The trace as it would be on another device. Products take as many times as
-// long as the roof over them is lower, the larger of operations / computing and
-// bytes / bandwidth; all else goes by bandwidth. UsageError where a device
+// Converts the trace to another device. Products scale with the ratio of their
+// roofs, the larger of operations / compute rate and bytes / bandwidth; all
+// other kernels scale with bandwidth. Throws UsageError if one of the devices
 // cannot compute in the trace's precision.
 StepProfile scale_profile(StepProfile profile, const DeviceProfile& from,
                           const DeviceProfile& to);
 
-// Traces of one device (`from`) as those of `to`: those in precisions that it
-// can compute in. One in bf16 stands for f16 where `to` has only that and there
-// is no trace of it. UsageError where none is left.
+// Converts traces of `from` to `to`, limited to precisions in which `to` can
+// compute. A trace in bf16 is used for f16 if `to` supports only f16 and there
+// is no trace in f16. Throws UsageError if no trace is left.
 std::vector<StepProfile> traces_on(const std::vector<StepProfile>& traces,
                                    const DeviceProfile& from,
                                    const DeviceProfile& to);
 
-// Casts go by bandwidth.
+// Casts scale with bandwidth.
 CastCosts scale_casts(CastCosts costs, const DeviceProfile& from,
                       const DeviceProfile& to);
 

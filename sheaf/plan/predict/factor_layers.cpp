@@ -8,8 +8,8 @@ namespace {
 
 using At = std::size_t;
 
-// As the run does it: messages below this share one, and so much of what low
-// rank leaves out is kept.
+// Same values as in a run: smaller messages are combined up to kParcelBytes,
+// and kFeedbackRows of the low-rank residual are kept.
 constexpr double kParcelBytes = 256 << 10;
 constexpr double kFeedbackRows = 16;
 constexpr double kWord = 4;
@@ -77,14 +77,15 @@ class FactorLayerFinder {
     layer.gradient_part.push_back(gradient_part(one));
     layer.gradient_ns += backward_ns_[slot] * layer.gradient_part.back();
   }
-  // The other half is the gradient of its input; data have none.
+  // The other half is the gradient of the input; input data needs none.
   double gradient_part(const Slot& slot) const {
     for (const SlotInput& input : slot.inputs)
       if (input.slot >= 0 && has_backward_[static_cast<At>(input.slot)])
         return 0.5;
     return 1;
   }
-  // Through one function into one layer, each called once.
+  // Sets `above` if the output goes through one function into one layer, each
+  // called once.
   void find_above(FactorLayer& layer) const {
     if (layer.slots.size() != 1) return;
     const auto& users = users_[layer.slots[0]];
@@ -190,7 +191,7 @@ double FactorCosts::gradient_ns(std::size_t layer) const {
   return own + layers_[static_cast<At>(one.above)].gradient_ns * scale_.shares;
 }
 
-// What is made of low rank leaves in the backward pass only.
+// Low-rank factors are sent in the backward pass only.
 FactorCosts::Parcels FactorCosts::forward_parcels() const {
   std::vector<At> order;
   std::vector<double> bytes(layers_.size());

@@ -1,16 +1,16 @@
 #pragma once
-// What dAD and its kin send and compute, by layer: estimates from a trace's
-// shapes and from what its products took.
+// What dAD and its variants send and compute for each layer, estimated from the
+// shapes in a trace and the measured times of its products.
 //
-// With n rows of a worker, N of all of them, and a gradient's product of
-// 2 n in out operations that took g:
+// Let a worker have n rows and all workers N, and let g be the time of the
+// product for the gradient, 2 n in out operations. Costs:
 //   dad       n (in + out) words, and N/n g after the exchange
-//   edad      n in words where deltas follow from those of the layer above,
-//             and the product with that layer's weight once more
-//   rank-dad  r (in + out) words and the bias, the compression's products of
-//             2 m^2 (in + out) + 3 m^3 operations, m being n and the rows that
-//             are kept from the step before, at the rate of g, and r/n g for
-//             each worker
+//   edad      n in words if deltas follow from those of the layer above, plus
+//             another product with that layer's weight
+//   rank-dad  r (in + out) words and the bias; the compression's products of
+//             2 m^2 (in + out) + 3 m^3 operations at the rate of g, where m is
+//             n plus the rows kept from the step before; and r/n g for each
+//             worker
 // The worker's own product, g, is not computed in backward.
 
 #include <cstdint>
@@ -22,28 +22,29 @@
 
 namespace sheaf::plan {
 
-// A layer whose gradient is a product of matrices.
+// A layer whose gradient is a matrix product.
 struct FactorLayer {
   std::string name;
   std::vector<std::size_t> slots;  // its calls, in forward order
-  double rows = 0;                 // of one worker, of all calls
+  double rows = 0;                 // of one worker, over all calls
   double in = 0;
   double out = 0;
   bool has_bias = false;
-  // In `slots`' backward work: this part of it is the weight's gradient.
+  // For each of `slots`: the fraction of its backward work that computes the
+  // weight's gradient.
   std::vector<double> gradient_part;
   double gradient_ns = 0;
-  // Deltas follow from those of this layer; -1: from none.
+  // Index of the layer from which deltas can be derived; -1: none.
   std::int32_t above = -1;
 };
 
-// In forward order. `step` is what the profile's parts became (mix_step).
+// In forward order. `step` is the step composed from the profile (mix_step).
 std::vector<FactorLayer> factor_layers(const StepProfile& profile,
                                        const StepGraph& step);
-// The names of layers that can take factors at all.
+// Names of the layers that can send factors.
 std::vector<std::string> factor_layer_names(const StepProfile& profile);
 
-// How many workers there are, by rank and by rows.
+// Number of workers, and their share of rows.
 struct FactorScale {
   int workers = 2;
   double shares = 2;  // rows of all workers / rows of this one
@@ -56,15 +57,15 @@ class FactorCosts {
 
   const std::vector<FactorLayer>& layers() const { return layers_; }
   Exchange way(std::size_t layer) const { return ways_[layer]; }
-  // Bytes of all workers; of inputs that leave in the forward pass, and of
-  // what leaves in the backward pass.
+  // Bytes over all workers: of inputs sent in the forward pass, and of data
+  // sent in the backward pass.
   double forward_bytes(std::size_t layer) const;
   double backward_bytes(std::size_t layer) const;
-  // Before it leaves, and when all has come.
+  // Time before sending, and time after everything is received.
   double compression_ns(std::size_t layer) const;
   double gradient_ns(std::size_t layer) const;
 
-  // Layers whose messages go together, in the order in which they leave.
+  // Layers whose data is sent in one message, in sending order.
   using Parcels = std::vector<std::vector<std::size_t>>;
   Parcels forward_parcels() const;
   Parcels backward_parcels() const;

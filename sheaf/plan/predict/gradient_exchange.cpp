@@ -11,11 +11,10 @@ namespace {
 
 using At = std::size_t;
 
-// What a pass takes longer in which some gradients are averaged beside
-// factors, in small messages; sheaf/parallel/dad/step_model.cpp has measured
-// it.
+// Additional small messages of a pass that averages some gradients besides
+// sending factors, as measured for sheaf/parallel/dad/step_model.cpp.
 constexpr int kGradientMessages = 10;
-// What a parcel's header tells of a layer.
+// Size of a layer's entry in the header of a parcel.
 constexpr std::int64_t kHeaderWords = 16;
 
 FactorScale scale_of(const ExchangeOptions& options) {
@@ -62,7 +61,7 @@ class ExchangeMaker {
   }
 
  private:
-  // Parcels leave in their order, each when the last of its layers is done.
+  // Parcels are sent in order, each when the last of its layers is done.
   struct Leaving {
     Leaving(FactorCosts::Parcels list, int direction)
         : parcels(std::move(list)),
@@ -74,7 +73,7 @@ class ExchangeMaker {
     At next = 0;
   };
 
-  // Biases go with their weights.
+  // Biases belong to their weights.
   void find_factors() {
     for (At i = 0; i < costs_.layers().size(); ++i) {
       const FactorLayer& layer = costs_.layers()[i];
@@ -90,7 +89,7 @@ class ExchangeMaker {
                                         : 2 * last.slots.back()] = i;
       }
   }
-  // Gradients come, nearly, in the order of layers from the last to the first.
+  // Gradients become available approximately from the last layer to the first.
   void find_buckets(const StepProfile& profile) {
     const auto& parameters = profile.model.parameters;
     std::vector<std::int64_t> exchanged;
@@ -102,7 +101,7 @@ class ExchangeMaker {
     buckets_ = bucket_bytes(exchanged, options_.buckets);
   }
 
-  // Of each side, and of all backward work.
+  // Finds the last mark of each side and of all backward work.
   void find_last_marks() {
     last_mark_.assign(gradients_.size(), -1);
     for (At thread = 0; thread < step_.threads.size(); ++thread)
@@ -138,7 +137,7 @@ class ExchangeMaker {
     return mark.part != kNone && last_mark_[static_cast<At>(mark.part)] ==
                                      static_cast<std::int64_t>(i);
   }
-  // A worker does not compute the gradient of its own rows alone.
+  // A worker that sends factors does not compute the gradient of its own rows.
   void leave_out_gradient(ThreadMark& mark) {
     if (mark.part == kNone || mark.part % 2 == 0) return;
     const double part = gradient_part_[static_cast<At>(mark.part / 2)];
@@ -170,7 +169,7 @@ class ExchangeMaker {
     launch(task, marks);
     if (options_.is_inline) wait(marks);
   }
-  // On the exchange's own stream, after what the device has been given.
+  // Uses the exchange's own stream, after the work launched so far.
   void launch(KernelTask task, std::vector<ThreadMark>& marks) {
     ThreadMark mark;
     mark.kind = ThreadMark::Kind::kLaunch;
@@ -192,7 +191,7 @@ class ExchangeMaker {
     marks.push_back(mark);
   }
 
-  // Without overlap all parcels wait for the end.
+  // Without overlap all parcels are sent at the end.
   void take_factors(At side, std::vector<ThreadMark>& marks) {
     const auto found = parcel_of_.find(side);
     if (found == parcel_of_.end() || options_.is_inline) return;
@@ -202,7 +201,7 @@ class ExchangeMaker {
            leaving.is_ready[leaving.next])
       start_parcel(leaving, marks);
   }
-  // A header that tells what comes, and that.
+  // Sends a header that describes the contents, then the contents.
   void start_parcel(Leaving& leaving, std::vector<ThreadMark>& marks) {
     const auto& layers = leaving.parcels[leaving.next++];
     double bytes = 0, compression_ns = 0;
@@ -221,7 +220,7 @@ class ExchangeMaker {
     start({"all_gather", static_cast<std::int64_t>(bytes / 4), {}}, marks);
   }
 
-  // What is left; then the optimiser waits for the averages.
+  // Sends the rest; then the optimizer waits for the averages.
   void finish(std::vector<ThreadMark>& marks) {
     while (next_ < buckets_.size()) start_bucket(marks);
     for (Leaving* leaving : {&forward_, &backward_})
@@ -242,7 +241,8 @@ class ExchangeMaker {
     products.cpu_ns = static_cast<std::int64_t>(ns);
     marks.push_back(products);
   }
-  // Its first kernel is the first of none of the model's parts after them.
+  // The optimizer's first kernel is the first one after the model's last part
+  // that belongs to no part.
   void let_optimizer_wait() {
     const ThreadMark* first = nullptr;
     for (const ThreadMark& mark : step_.threads[0])
@@ -266,11 +266,11 @@ class ExchangeMaker {
   FactorCosts costs_;
   Leaving forward_;
   Leaving backward_;
-  std::vector<double> gradient_part_;  // by slot, of those that send factors
-  std::map<At, At> parcel_of_;         // that leaves with this side
+  std::vector<double> gradient_part_;  // by slot, for layers that send factors
+  std::map<At, At> parcel_of_;         // by side that completes it
   std::set<std::string> is_factor_layer_;
   std::vector<int> gradients_;         // by side
-  std::vector<std::int64_t> bytes_;    // of gradients, as they come; or 0
+  std::vector<std::int64_t> bytes_;    // of gradients, in order; 0: factors
   std::vector<std::int64_t> buckets_;  // bytes
   bool is_device_ = false;
   std::uint32_t stream_ = 0;
@@ -297,8 +297,8 @@ StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const std::vector<FactorLayer>& layers) {
   if (!step.collectives.empty()) return step;
   SHEAF_CHECK(!profile.model.parameters.empty(), profile.file,
-              " does not tell the model's parameters, so what ranks exchange "
-              "is not known; record it with sheaf trace");
+              " does not record the model's parameters, so the exchanged data "
+              "is unknown; record it with sheaf trace");
   return ExchangeMaker(std::move(step), profile, options, layers).make();
 }
 
@@ -325,8 +325,9 @@ void check_ways(const ExchangePlan& ways, const StepProfile& profile) {
   for (const auto& [layer, way] : ways.layers)
     SHEAF_CHECK(!has_factors(way) || std::find(products.begin(), products.end(),
                                                layer) != products.end(),
-                layer, " cannot be sent by ", to_string(way),
-                ": it is no product of rows with a weight; its gradient can");
+                layer, " cannot be exchanged by ", to_string(way),
+                ": it is not a product of rows with a weight; exchange its "
+                "gradient");
 }
 
 std::vector<double> collective_bytes(const StepGraph& step) {

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks that average their gradients add to the step of one.
+// Adds the exchange of gradients to the step of a single worker.
 
 #include <vector>
 
@@ -13,39 +13,39 @@ namespace sheaf::plan {
 struct ExchangeOptions {
   ExchangePlan ways;
   int workers = 2;
-  // Rows of all workers as a multiple of this one's, where they are unlike;
-  // 0: as many as there are workers.
+  // Rows of all workers divided by this worker's rows; 0: equal shares.
   double shares = 0;
   BucketRule buckets;
-  // The exchange needs the cores that compute, so nothing overlaps.
+  // The exchange uses the cores that compute, so nothing overlaps.
   bool is_inline = false;
   std::int64_t launch_ns = 10'000;
 };
 
-// A step of this profile's model (mixed or not) with an all-reduce for each
-// bucket as soon as its last gradient is there, and a wait for all of them
-// after backward. Of layers that send factors, inputs are gathered when their
-// product is done, deltas when backward has them, in parcels; the products
-// over the rows of all workers follow when all has come. A step that has
-// collectives already is given back as it is.
+// Adds to a step of this profile's model (mixed or not) an all-reduce for each
+// bucket as soon as its last gradient is complete, and a wait for all of them
+// after backward. For layers that send factors, inputs are gathered after their
+// product and deltas as backward computes them, combined into parcels; the
+// products over the rows of all workers follow when everything is received. A
+// step that already has collectives is returned unchanged. Throws UsageError if
+// the trace does not record the model's parameters.
 StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const ExchangeOptions& options);
-// The same for those who do it often: `layers` are its factor_layers().
+// For repeated calls: `layers` is the result of factor_layers().
 StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const ExchangeOptions& options,
                         const std::vector<FactorLayer>& layers);
 
-// The ways that layers take under precisions: a weight that any kind of worker
-// casts is no factor of a product that could be sent, so its gradient is.
+// The exchange methods under precision plans: a layer whose weight is cast on
+// any kind of worker cannot send factors and sends its gradient.
 ExchangePlan ways_under(const ExchangePlan& ways, const ModelGraph& graph,
                         const std::vector<PrecisionPlan>& plans);
 
-// UsageError for layers that the model does not have, and for factors of one
-// that is no product of matrices.
+// Throws UsageError for layers that the model does not have, and for factors of
+// a layer that is not a matrix product.
 void check_ways(const ExchangePlan& ways, const StepProfile& profile);
 
-// What each collective of the result takes there: the buffer of an all-reduce,
-// the blocks of all workers of an all-gather.
+// Bytes of each collective of the result: the buffer of an all-reduce, or the
+// blocks of all workers of an all-gather.
 std::vector<double> collective_bytes(const StepGraph& step);
 
 }  // namespace sheaf::plan

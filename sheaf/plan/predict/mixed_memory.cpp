@@ -1,5 +1,5 @@
-// Peak memory of a plan by liveness: every allocation of the traces lives from
-// the part that made it to the part that gave it back.
+// Peak memory of a plan by liveness analysis: every allocation in the traces
+// lives from the part that allocated it to the part that freed it.
 #include <algorithm>
 #include <map>
 
@@ -10,8 +10,9 @@ namespace {
 
 using At = std::size_t;
 
-// What a slot does to memory forward or backward, in order; then others' that
-// is given back meanwhile, at a moment which its trace does not tell.
+// Changes of memory by a slot's forward or backward work, in order; then memory
+// of other slots that is freed meanwhile, at a moment that the traces do not
+// record.
 struct SideMemory {
   std::vector<std::int64_t> changes;
   std::int64_t freed_at_end = 0;
@@ -58,7 +59,7 @@ class MemoryMixer {
         give_back(profile, one);
     }
   }
-  // The results of slots that this profile stands for, by allocation.
+  // The results of slots whose work is taken from this profile, by allocation.
   std::map<At, At> results_of(const StepProfile& profile) const {
     std::map<At, At> results;
     for (At slot = 0; slot < sources_.size(); ++slot)
@@ -68,7 +69,7 @@ class MemoryMixer {
           results[*found] = slot;
     return results;
   }
-  // It lives as long as the plan needs it, whatever it did in the trace.
+  // A result lives as long as the plan needs it, regardless of the trace.
   void add_result(At slot, std::int64_t bytes) {
     sides_[2 * slot].changes.push_back(bytes);
     sides_[recorded_.lifetimes().last_side(slot, types_)].freed_at_end += bytes;
@@ -86,7 +87,7 @@ class MemoryMixer {
     return static_cast<At>(part.cast) >= casts.size() ||
            casts[static_cast<At>(part.cast)].is_needed;
   }
-  // There before the step, or made by the optimiser.
+  // Memory allocated before the step or by the optimizer.
   void add_outer(const StepProfile& profile, const Allocation& one,
                  const MemoryEvent& event) {
     if (one.born == kAfterAll) {
@@ -97,7 +98,7 @@ class MemoryMixer {
     }
   }
 
-  // What a layer computes with is kept for its backward pass.
+  // The input that a layer computes with is kept for its backward pass.
   void add_casts() {
     for (At slot = 0; slot < types_.size(); ++slot)
       for (At i = 0; i < types_[slot].casts.size(); ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 using At = std::size_t;
 
-// The stretches of each slot, forward and backward, in a profile.
+// The stretches of a profile by slot, forward and backward.
 std::vector<std::vector<const Stretch*>> by_side(const StepProfile& profile) {
   std::vector<std::vector<const Stretch*>> list(2 * profile.graph.slots.size());
   for (const Stretch& one : profile.stretches)
@@ -68,7 +68,7 @@ class Mixer {
       new_mark_[one.thread][i] = std::max(last, 0);
   }
 
-  // A slot's work forward or backward: its own, and the casts that it needs.
+  // Adds the forward or backward work of a slot and the casts that it needs.
   void add_side(At side, std::uint32_t thread) {
     const At slot = side / 2;
     const bool is_backward = side % 2 != 0;
@@ -111,8 +111,8 @@ class Mixer {
       add_cast(static_cast<std::int64_t>(cost.of(elements)), thread, side);
     }
   }
-  // Unlike types meet in f32: forward within the operator, which takes longer
-  // for it, backward by casts.
+  // Mixed input types are promoted to f32: forward within the operator, which
+  // takes longer, backward by casts.
   void add_promotions(At slot, bool is_backward, std::uint32_t thread) {
     const Slot& one = recorded_.graph().slots[slot];
     for (At i = 0; i < types_[slot].casts.size(); ++i) {
@@ -130,7 +130,7 @@ class Mixer {
                  thread);
     }
   }
-  // What the thread has done or launched last.
+  // Lengthens the last work that the thread has done or launched.
   void lengthen(double ns, std::uint32_t thread) {
     auto& marks = result_.threads[thread];
     for (auto mark = marks.rbegin(); mark != marks.rend(); ++mark) {
@@ -192,8 +192,8 @@ class Mixer {
     return place;
   }
 
-  // To what has taken the place of a mark or kernel; what has none in this
-  // step cannot be waited for.
+  // Updates references to marks and kernels of the source traces. References to
+  // kernels that are not part of this step are dropped.
   void turn_references() {
     for (auto& thread : result_.threads)
       for (ThreadMark& mark : thread)
@@ -228,7 +228,7 @@ class Mixer {
   std::vector<Reference> references_;
 };
 
-// The sum over a part's marks.
+// Sum over the marks of a stretch.
 template <class Get>
 double sum_of(const StepProfile& profile, const Stretch& one, Get get) {
   double sum = 0;
@@ -238,11 +238,11 @@ double sum_of(const StepProfile& profile, const Stretch& one, Get get) {
   return sum;
 }
 
-// Below this a cast's time tells of its start only.
+// For fewer elements the time of a cast is dominated by its launch.
 constexpr double kTellingElements = 1e5;
 
-// What casts in a trace tell: a line where sizes allow one, else by the
-// largest one.
+// Cost of casts in a trace: a fitted line if there are several sizes, else
+// proportional to the largest.
 std::optional<CastCost> cost_of(const std::vector<CastSample>& samples) {
   const auto largest = *std::max_element(
       samples.begin(), samples.end(),

@@ -29,10 +29,11 @@ void check_one_model(const StepProfile& a, const StepProfile& b) {
   const auto& ours = a.graph.slots;
   const auto& theirs = b.graph.slots;
   for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
-    SHEAF_CHECK(ours[i].layer == theirs[i].layer &&
-                    (!ours[i].layer.empty() || ours[i].op == theirs[i].op),
-                a.file, " and ", b.file, " are not traces of one model: at ", i,
-                " one has ", ours[i].name, ", the other ", theirs[i].name);
+    SHEAF_CHECK(
+        ours[i].layer == theirs[i].layer &&
+            (!ours[i].layer.empty() || ours[i].op == theirs[i].op),
+        a.file, " and ", b.file, " are not traces of one model: at operator ",
+        i, " the first has ", ours[i].name, ", the second ", theirs[i].name);
   SHEAF_CHECK(ours.size() == theirs.size(), a.file, " and ", b.file,
               " are not traces of one model: ", ours.size(), " operators and ",
               theirs.size());
@@ -40,8 +41,9 @@ void check_one_model(const StepProfile& a, const StepProfile& b) {
 
 namespace {
 
-// An operator of our own need not tell what it takes and gives: the model's
-// others do. Casts are then of the same inputs in all traces.
+// Custom operators need not record their inputs and outputs; these are taken
+// from another trace of the model. Casts then refer to the same inputs in all
+// traces.
 void complete(StepProfile& profile, const ModelGraph& model) {
   for (Part& part : profile.parts) {
     if (part.cast == kNone) continue;
@@ -69,11 +71,12 @@ void complete(StepProfile& profile, const ModelGraph& model) {
 
 Recorded::Recorded(std::vector<StepProfile> profiles)
     : profiles_(std::move(profiles)) {
-  SHEAF_CHECK(!profiles_.empty(), "there is no trace to plan with");
+  SHEAF_CHECK(!profiles_.empty(), "no traces to plan with");
   for (const StepProfile& profile : profiles_) {
-    SHEAF_CHECK(profile.model.is_uniform, profile.file,
-                " is the trace of a plan; give traces with one precision each "
-                "(sheaf trace --precision)");
+    SHEAF_CHECK(
+        profile.model.is_uniform, profile.file,
+        " is a trace of a run with a plan; give traces with one precision "
+        "each (sheaf trace --precision)");
     const auto [at, is_new] =
         by_precision_.try_emplace(profile.model.precision, &profile);
     SHEAF_CHECK(is_new, profile.file, " and ", at->second->file,
@@ -122,7 +125,7 @@ const StepProfile& Recorded::frame_of(const PrecisionPlan& plan) const {
 
 const StepProfile& Recorded::of(Precision precision) const {
   const auto found = by_precision_.find(precision);
-  SHEAF_CHECK(found != by_precision_.end(), "there is no trace with layers in ",
+  SHEAF_CHECK(found != by_precision_.end(), "no trace with layers in ",
               to_string(precision),
               "; record one: sheaf trace CONFIG --precision ",
               to_string(precision));

@@ -5,8 +5,8 @@
 namespace sheaf::plan {
 namespace {
 
-// Workers of a host share caches and memory, also those that take turns on a
-// core; which those feel whose data is too much for the caches.
+// Workers of a host share caches and memory bandwidth, even if they take turns
+// on a core. This affects workers whose data exceeds the caches.
 void share_memory(WorkerKind& kind, const topo::Contention& known,
                   double workers) {
   if (known.ranks < 2 || workers < 2) return;
@@ -19,18 +19,18 @@ void share_memory(WorkerKind& kind, const topo::Contention& known,
 
 }  // namespace
 
-// Workers without a GPU compute on cores, which they may have to share, with
-// their threads that load data, too.
+// Workers without a GPU compute on cores, which they may share with other
+// workers and with data loader threads.
 void share_host(Cluster& cluster) {
   const bool is_known = !cluster.machine.hosts.empty();
   if (!is_known) return;
   const double cores = cluster.machine.hosts[0].cores;
   const double here = cluster.placement.ranks_per_host;
-  // Of all workers together, each host has its part of each kind.
+  // Each host has its proportional share of each kind of worker.
   double busy = 0, on_cores = 0;
   for (const WorkerKind& kind : cluster.kinds) {
     const TracedModel& model = kind.recorded->model();
-    // On a busy machine a worker may have got less than the core it needs.
+    // On a busy machine a worker may have been given less than one core.
     busy += kind.count * std::max(1.0, model.busy_cores);
     if (model.device == "cpu") on_cores += kind.count;
   }

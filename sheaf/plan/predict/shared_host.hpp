@@ -1,14 +1,14 @@
 #pragma once
-// What workers of one host take from each other, where they compute on its
-// cores: turns on a core, caches and memory.
+// Effects of workers that compute on the cores of one host: time slices of
+// cores, shared caches and memory bandwidth.
 
 #include "sheaf/plan/predict/cluster.hpp"
 
 namespace sheaf::plan {
 
-// Sets the kinds' slowdown and what is bound by memory, out of the machine's
-// hosts and contention, and whether an exchange takes cores that compute.
-// Kinds on a GPU stay as they are; without hosts in the machine, all do.
+// Sets the slowdown and memory factor of each kind from the machine's hosts and
+// contention, and whether the exchange uses cores that compute. Kinds on a GPU
+// are unchanged; without hosts in the machine, all are.
 void share_host(Cluster& cluster);
 
 }  // namespace sheaf::plan

@@ -5,7 +5,7 @@ namespace {
 
 using At = std::size_t;
 
-// With what stands between kernels.
+// Includes the gap between kernels.
 double mark_ns(const StepGraph& step, const ThreadMark& mark) {
   const std::int64_t work = work_ns(step, mark);
   if (!step.has_device || work == 0) return static_cast<double>(work);
@@ -13,7 +13,7 @@ double mark_ns(const StepGraph& step, const ThreadMark& mark) {
                              step.kernels[static_cast<At>(mark.kernel)].gap_ns);
 }
 
-// `slot_of(part)` is kNone for what is not to be counted.
+// `slot_of(part)` is kNone for parts that are not counted.
 template <class SlotOf>
 std::vector<double> sum_by_slot(const StepGraph& step, std::size_t slots,
                                 SlotOf slot_of) {

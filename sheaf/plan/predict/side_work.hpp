@@ -1,5 +1,5 @@
 #pragma once
-// What each slot costs by itself in each trace: sums for a search.
+// Cost of each slot alone in each trace: sums for the precision search.
 
 #include <map>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace sheaf::plan {
 
-// By slot, casts included, forward and backward: of the device, or of the
-// thread where there is none.
+// Forward and backward work by slot, including casts: device time, or thread
+// time without a device.
 std::vector<double> slot_work_ns(const StepProfile& profile);
 std::vector<double> mixed_work_ns(const StepGraph& mixed, std::size_t slots);
 
@@ -17,12 +17,13 @@ class SideWork {
  public:
   explicit SideWork(const Recorded& recorded);
 
-  // Of the device forward and backward, casts of inputs left out; of the
-  // thread where there is no device.
+  // Forward and backward work without casts of inputs: device time, or thread
+  // time without a device.
   double ns(const StepProfile& profile, std::size_t slot) const {
     return at(profile).ns[slot];
   }
-  // Made forward and kept until backward, casts of inputs left out.
+  // Bytes allocated in forward and kept until backward, without casts of
+  // inputs.
   double kept_bytes(const StepProfile& profile, std::size_t slot) const {
     return at(profile).bytes[slot];
   }

@@ -17,7 +17,7 @@ double factor_of(const ThreadMark& mark, const ModelGraph& graph,
 
 }  // namespace
 
-// Without a device the threads are what computes.
+// Without a device the threads do the work.
 StepGraph change_step(StepGraph step, const ModelGraph& graph,
                       const WhatIf& change) {
   if (!change.is_any()) return step;

@@ -31,7 +31,8 @@ class SlotMaker {
   }
 
  private:
-  // The nodes of a layer follow each other; casts come before what needs them.
+  // The nodes of a layer are consecutive; casts precede the work that needs
+  // them.
   std::size_t last_of(std::size_t first) const {
     const std::string& layer = nodes_[first].layer;
     std::size_t last = first;
@@ -43,7 +44,8 @@ class SlotMaker {
     }
     bool has_work = !is_cast(nodes_[first]);
     while (last + 1 < nodes_.size() && nodes_[last + 1].layer == layer) {
-      // Called again, right after itself: it begins with its casts.
+      // The layer is called again immediately: the new call begins with its
+      // casts.
       if (has_work && is_cast(nodes_[last + 1]) && is_product(nodes_[last]))
         break;
       ++last;
@@ -81,7 +83,7 @@ class SlotMaker {
     graph_.slots.push_back(std::move(slot));
   }
 
-  // What node `node` takes from another slot at argument `k`.
+  // The input of `node` at argument `k`, if it comes from another slot.
   std::optional<SlotInput> input_of(std::size_t node, std::size_t k) const {
     const std::int32_t from = nodes_[node].inputs[k];
     if (from < 0) return std::nullopt;
@@ -91,7 +93,7 @@ class SlotMaker {
     const auto& shapes = nodes_[node].in_shapes;
     return SlotInput{producer, k < shapes.size() ? elements_of(shapes[k]) : 0};
   }
-  // By producers: casts change the order of arguments.
+  // Sorted by producer, because casts change the order of arguments.
   void add_inputs(std::size_t node, Slot& slot) const {
     for (std::size_t k = 0; k < nodes_[node].inputs.size(); ++k)
       if (const auto input = input_of(node, k))

@@ -14,7 +14,7 @@ constexpr std::string_view kMemoryName = "[memory]";
 
 enum class Kind { kOperator, kCall, kKernel, kScope, kCollective, kOther };
 
-// Old and new spellings.
+// Accepts old and new category names.
 Kind kind_of(std::string_view category) {
   if (category == "cpu_op" || category == "Operator") return Kind::kOperator;
   if (category == "cuda_runtime" || category == "Runtime" ||
@@ -43,7 +43,7 @@ Span span_of(const RawEvent& event) {
   return {event.start_ns, event.start_ns + event.duration_ns};
 }
 
-// Spans of steps appear on the thread and, in some traces, on streams too.
+// Step spans appear on the thread and, in some traces, also on streams.
 std::vector<FoundStep> find_steps(const std::filesystem::path& path) {
   std::vector<FoundStep> steps;
   FoundStep all;
@@ -118,7 +118,7 @@ class Loader {
     }
   }
 
-  // A kernel belongs to the step that launched it.
+  // Assigns kernels to the steps that launched them.
   void finish() {
     std::unordered_map<std::int64_t, StepTrace*> launcher;
     for (StepTrace& step : trace_.steps)
@@ -177,7 +177,7 @@ class Loader {
                           place_of(step.threads, thread_of(event)),
                           event.correlation, 0});
   }
-  // One that a thread has done: it launches and awaits it.
+  // A collective executed by a thread: the thread launches it and waits.
   void add_collective(StepTrace& step, const RawEvent& event) {
     const std::int64_t number = -2 - collectives_++;
     add_call(step, event);
@@ -188,7 +188,7 @@ class Loader {
     kernel.stream = place_of(step.streams, "collectives");
     step.kernels.push_back(kernel);
   }
-  // Launched by then, less ended by then.
+  // Number of kernels launched minus number of kernels ended before the call.
   void count_queued() {
     std::unordered_map<std::int64_t, std::int64_t> end_of;
     for (const Waiting& one : waiting_)
@@ -246,8 +246,8 @@ Trace read_steps(const std::filesystem::path& path) {
   const auto steps = find_steps(path);
   if (steps.empty())
     throw IoError(concat(path.string(),
-                         " has no operators of torch and no calls of the CUDA "
-                         "runtime: there is no step to look at"));
+                         " has no torch operators and no CUDA runtime calls, "
+                         "so it has no steps"));
   Trace trace;
   Loader loader(trace, steps);
   trace.header =

@@ -1,6 +1,6 @@
 #pragma once
-// What a trace tells of one training step: operators of threads, calls that
-// launch or wait, and the kernels of streams.
+// The events of a training step in a trace: operators of threads, calls that
+// launch or wait, and kernels of streams.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace sheaf::plan {
 
-// Texts by number, each once.
+// Interned strings: each distinct text has a number.
 class Names {
  public:
   std::uint32_t number_of(std::string_view text);
@@ -31,43 +31,43 @@ struct Span {
   std::int64_t ns() const { return end_ns - begin_ns; }
 };
 
-// Of torch: "aten::addmm", "autograd::engine::evaluate_function: …".
+// A torch operator: "aten::addmm", "autograd::engine::evaluate_function: …".
 struct TracedOperator {
   Span span;
   std::uint32_t name = 0;
-  std::uint32_t thread = 0;  // in StepTrace::threads
+  std::uint32_t thread = 0;  // index in StepTrace::threads
   std::int64_t sequence = -1;
 };
 
-// Of the CUDA runtime, by a thread.
+// A call of the CUDA runtime by a thread.
 struct TracedCall {
   Span span;
   std::uint32_t name = 0;
   std::uint32_t thread = 0;
   std::int64_t correlation = -1;
-  std::int32_t queued = 0;  // kernels under way at its begin, of any step
+  std::int32_t queued = 0;  // kernels in flight at its start, of any step
 };
 
-// On a stream: a kernel, a copy, a fill.
+// A kernel, copy or fill on a stream.
 struct TracedKernel {
   Span span;
   std::uint32_t name = 0;
-  std::uint32_t stream = 0;  // in StepTrace::streams
+  std::uint32_t stream = 0;  // index in StepTrace::streams
   std::int64_t correlation = -1;
-  std::int64_t bytes = -1;     // of a copy
-  std::int64_t elements = -1;  // of a collective
+  std::int64_t bytes = -1;     // for a copy
+  std::int64_t elements = -1;  // for a collective
   std::uint32_t collective = 0;
-  bool is_on_host = false;  // a collective that a thread has done itself
+  bool is_on_host = false;  // collective executed by a thread
 };
 
-// What a program has named: "sheaf::layer conv1 bf16".
+// A named range: "sheaf::layer conv1 bf16".
 struct TracedScope {
   Span span;
   std::uint32_t name = 0;
   std::uint32_t thread = 0;
 };
 
-// Memory that was taken, or given back (negative bytes).
+// Memory allocated, or freed (negative bytes).
 struct TracedMemory {
   std::int64_t ns = 0;
   std::int64_t bytes = 0;
@@ -79,9 +79,10 @@ struct TracedMemory {
 struct StepTrace {
   std::string label;  // "ProfilerStep#4"
   Span span;
-  std::vector<std::string> threads;  // "pid/tid"; the step's own is the first
+  std::vector<std::string> threads;  // "pid/tid"; the step's own is first
   std::vector<std::string> streams;  // "device/stream"
-  // Each by begin; of operators with the same begin the longer one first.
+  // Each sorted by start; of operators with the same start, the longer one
+  // first.
   std::vector<TracedOperator> operators;
   std::vector<TracedCall> calls;
   std::vector<TracedKernel> kernels;
@@ -92,12 +93,13 @@ struct StepTrace {
 struct Trace {
   TraceHeader header;
   Names names;
-  std::vector<StepTrace> steps;  // in the order of time
+  std::vector<StepTrace> steps;  // in order of time
 };
 
-// All steps that a trace has: the spans of "ProfilerStep#…", or everything as
-// one step where there are none. Reads the file twice; memory is that of the
-// steps' operators, calls and kernels. IoError as scan_trace().
+// Reads all steps of a trace: the spans of "ProfilerStep#…", or everything as
+// one step if there are none. Reads the file twice; uses memory for the steps'
+// operators, calls and kernels. Throws IoError like scan_trace(), and if there
+// is no step.
 Trace read_steps(const std::filesystem::path& path);
 
 }  // namespace sheaf::plan

@@ -15,7 +15,7 @@ constexpr std::size_t kLookAhead = 64;
 
 }  // namespace
 
-// zlib reads plain files as they are.
+// zlib also reads uncompressed files.
 struct TextSource::File {
   ~File() {
     if (handle) gzclose(handle);
@@ -39,7 +39,7 @@ void TextSource::fail(std::size_t at, std::string_view what) const {
 }
 
 bool TextSource::read_more() {
-  if (size() >= kLargest) fail(0, "one value of more than 256 MiB");
+  if (size() >= kLargest) fail(0, "a single value exceeds 256 MiB");
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, size());
     end_ -= begin_;
@@ -54,7 +54,8 @@ bool TextSource::read_more() {
     fail(size(), concat("damaged file: ", gzerror(file_->handle, &code)));
   }
   end_ += static_cast<std::size_t>(got);
-  // A compressed file that ends early gives what there is, then this.
+  // For a truncated compressed file zlib returns the available data and then
+  // this error.
   int code = 0;
   const char* message = gzerror(file_->handle, &code);
   if (got == 0 && code != Z_OK && code != Z_STREAM_END)

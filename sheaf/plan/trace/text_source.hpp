@@ -1,5 +1,5 @@
 #pragma once
-// The text of a file, plain or compressed by gzip, a piece at a time.
+// Reads the text of a file, plain or compressed with gzip, piece by piece.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +12,26 @@ namespace sheaf::plan {
 
 class TextSource {
  public:
-  // IoError when it cannot be opened.
+  // Throws IoError if the file cannot be opened.
   explicit TextSource(const std::filesystem::path& path);
   ~TextSource();
   TextSource(const TextSource&) = delete;
   TextSource& operator=(const TextSource&) = delete;
 
-  // What has been read and not dropped. More readable bytes follow it than
-  // simdjson looks ahead.
+  // The text read and not yet dropped; invalidated by read_more(). It is
+  // followed by as many readable bytes as simdjson may read ahead.
   std::string_view text() const { return {buffer_.data() + begin_, size()}; }
   std::size_t size() const { return end_ - begin_; }
   std::size_t capacity() const { return buffer_.size() - begin_; }
-  // The place of text()'s first byte in the file, as it is when unpacked.
+  // Offset of text()'s first byte in the uncompressed file.
   std::uint64_t offset() const { return offset_; }
 
-  // Appends more to the text, which moves; false at the end of the file.
-  // IoError for damaged files, and for a text that has grown to kLargest.
+  // Appends more text, which may move; returns false at the end of the file.
+  // Throws IoError for a damaged file or if the text exceeds kLargest.
   bool read_more();
   void drop(std::size_t bytes);
 
-  // IoError: "<file>, byte <offset + at>: <what>".
+  // Throws an IoError: "<file>, byte <offset + at>: <what>".
   [[noreturn]] void fail(std::size_t at, std::string_view what) const;
 
  private:

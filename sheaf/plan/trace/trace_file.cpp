@@ -14,11 +14,12 @@ namespace {
 using simdjson::ondemand::object;
 using simdjson::ondemand::value;
 
-// Chrome's unit is the microsecond; some writers have whole nanoseconds, which
-// are too many to be microseconds since 1970.
+// Chrome's unit is the microsecond; some writers use integer nanoseconds, which
+// are too large to be microseconds since 1970.
 constexpr std::int64_t kLargestMicroseconds = 100'000'000'000'000'000;
 
-// A decimal number in ns, exactly: a double cannot tell nanoseconds since 1970.
+// Parses a decimal number as ns exactly: a double cannot represent nanoseconds
+// since 1970.
 std::int64_t nanoseconds(std::string_view text) {
   const bool is_negative = !text.empty() && text[0] == '-';
   std::size_t at = is_negative ? 1 : 0;
@@ -47,7 +48,7 @@ std::string_view trimmed(std::string_view token) {
   return token;
 }
 
-// Of a string what is in it, of a number its text.
+// The contents of a string, or the text of a number.
 std::string_view text_of(value& from) {
   using simdjson::ondemand::json_type;
   const json_type type = from.type();
@@ -122,7 +123,7 @@ class TraceScan {
       header_.bytes = stream_.offset();
       return header_;
     }
-    stream_.expect('{', "at the begin of a trace");
+    stream_.expect('{', "at the beginning of a trace");
     while (!stream_.take('}')) {
       const std::string key(stream_.value());
       stream_.expect(':', "after a key");
@@ -137,7 +138,7 @@ class TraceScan {
  private:
   void read_member_of_file(const std::string& key) {
     if (key == "\"traceEvents\"") {
-      stream_.expect('[', "at the begin of traceEvents");
+      stream_.expect('[', "at the beginning of traceEvents");
       return read_events("between events");
     }
     const std::string_view text = stream_.value();

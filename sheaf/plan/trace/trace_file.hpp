@@ -1,6 +1,7 @@
 #pragma once
-// Traces in Chrome's format, as torch.profiler (Kineto, old and new) and Sheaf
-// write them, read event by event: memory does not grow with the file.
+// Reads traces in Chrome's format, as written by torch.profiler (old and new
+// versions of Kineto) and Sheaf, event by event: memory use does not grow with
+// the file.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,9 +11,9 @@
 
 namespace sheaf::plan {
 
-// Texts are valid during the call that it is given to. -1: not there.
+// Views are valid only during the visitor's call. -1: absent.
 struct RawEvent {
-  char phase = 0;  // 'X' has a duration, 'i' is a moment
+  char phase = 0;  // 'X' has a duration, 'i' is an instant
   std::string_view category{};
   std::string_view name{};
   std::string_view process{};
@@ -20,7 +21,7 @@ struct RawEvent {
   std::int64_t start_ns = 0;
   std::int64_t duration_ns = 0;
   // Arguments.
-  std::int64_t correlation = -1;  // of a launch and its kernel
+  std::int64_t correlation = -1;  // connects a launch and its kernel
   std::int64_t sequence = -1;
   std::int64_t device = -1;
   std::int64_t stream = -1;
@@ -28,22 +29,22 @@ struct RawEvent {
   std::int64_t elements = -1;  // of a collective's message
   std::string_view collective{};
   std::uint64_t address = 0;      // of memory
-  std::int64_t device_type = -1;  // of memory; 0 is the host's
+  std::int64_t device_type = -1;  // of memory; 0 is the host
 };
 
 struct TraceHeader {
   std::int64_t rank = -1;
   std::int64_t world_size = -1;
   std::string device_name;
-  std::string model;  // JSON, what `sheaf trace` tells of the model
+  std::string model;  // JSON model description by `sheaf trace`
   std::uint64_t events = 0;
-  std::uint64_t bytes = 0;  // of the text
+  std::uint64_t bytes = 0;  // of the uncompressed text
 };
 
 using RawVisitor = std::function<void(const RawEvent&)>;
 
-// Calls `visit` for each event in the order of the file. IoError, with the
-// place in the file, for one that is damaged, ends early or is no trace.
+// Calls `visit` for each event in file order. Throws an IoError with the
+// position in the file if it is damaged, truncated or not a trace.
 TraceHeader scan_trace(const std::filesystem::path& path,
                        const RawVisitor& visit);
 

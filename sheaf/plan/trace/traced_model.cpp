@@ -26,8 +26,8 @@ ModelNode node_of(const json& from, std::size_t number) {
   node.type = type_of(from.value("type", ""));
   for (const std::int32_t input : node.inputs)
     if (input < -1 || input >= static_cast<std::int32_t>(number))
-      throw IoError(concat("node ", number, " takes from node ", input,
-                           ", which does not come before it"));
+      throw IoError(concat("node ", number, " takes input from node ", input,
+                           ", which does not precede it"));
   return node;
 }
 
@@ -90,10 +90,10 @@ TracedModel parse_model(std::string_view text, const std::string& path) {
   try {
     return model_of(json::parse(text));
   } catch (const json::exception& error) {
-    throw IoError(concat(path, ": what it tells of the model is damaged: ",
+    throw IoError(concat(path, ": its model description is damaged: ",
                          error.what(), "; record it again"));
   } catch (const Error& error) {
-    throw IoError(concat(path, ": what it tells of the model is damaged: ",
+    throw IoError(concat(path, ": its model description is damaged: ",
                          error.what(), "; record it again"));
   }
 }

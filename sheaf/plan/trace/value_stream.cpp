@@ -10,10 +10,10 @@ bool is_space(char letter) {
   return letter == ' ' || letter == '\n' || letter == '\t' || letter == '\r';
 }
 
-// Where a value ends in a text that may end before it does.
+// Finds the end of a value in a text that may be incomplete.
 class EndFinder {
  public:
-  // Whether the end is found; goes on where it stood.
+  // Returns whether the end was found; continues from the previous position.
   bool look(std::string_view text) {
     while (at_ < text.size() && !is_done_)
       if (is_in_string_)
@@ -23,7 +23,7 @@ class EndFinder {
     return is_done_;
   }
   std::size_t end() const { return at_; }
-  // Numbers and words end with the document at the latest.
+  // Numbers and words end at the latest with the document.
   bool may_end_here() const { return depth_ == 0 && !is_in_string_ && at_ > 0; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The members of a large JSON document one after the other.
+// Reads the members of a large JSON document one by one.
 
 #include <string_view>
 
@@ -7,21 +7,22 @@
 
 namespace sheaf::plan {
 
-// Only finds where values end; what is in them is for simdjson.
+// Only finds the end of each value; simdjson parses the contents.
 class ValueStream {
  public:
   explicit ValueStream(const std::filesystem::path& path) : source_(path) {}
 
-  // The next byte that is no white space, which stays; 0 at the end.
+  // The next byte that is not white space, without consuming it; 0 at the end.
   char peek();
-  // Takes it if it is there.
+  // Consumes the byte if it is next.
   bool take(char wanted);
-  // IoError says what was expected, and where.
+  // Consumes the byte; if it is not next, throws an IoError with the expected
+  // byte and the position.
   void expect(char wanted, std::string_view where);
 
-  // The next value as it is written; valid until the next call.
+  // The next value as text; valid until the next call.
   std::string_view value();
-  // Bytes that can be read from value()'s first on.
+  // Number of readable bytes from the start of value().
   std::size_t readable() const { return readable_; }
 
   std::uint64_t offset() const { return source_.offset(); }
@@ -31,7 +32,7 @@ class ValueStream {
 
  private:
   TextSource source_;
-  std::size_t taken_ = 0;  // of the value that was given last
+  std::size_t taken_ = 0;  // size of the last value, not yet dropped
   std::size_t readable_ = 0;
 };
 

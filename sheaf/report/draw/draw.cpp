@@ -1,5 +1,5 @@
-// Places a figure's parts. The legend's lines come under the title, the panels
-// side by side under it, a footnote below them.
+// Lays out a figure: the title, the legend below it, then the panels side by
+// side, and a footnote at the bottom.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ constexpr double kPanelWidth = 340, kPanelHeight = 230;
 constexpr double kLeft = 70, kBetween = 90, kRight = 24;
 constexpr double kTitleHeight = 34, kLegendLine = 20, kPanelTop = 30;
 constexpr double kBelow = 48, kFootnote = 22;
-constexpr double kLetter = 7.4;  // the width of most letters at 13 pixels
-constexpr double kSample = 22;   // of a line in the legend
+constexpr double kLetter = 7.4;  // width of most letters at 13 pixels
+constexpr double kSample = 22;   // length of a line sample in the legend
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -30,7 +30,7 @@ struct Range {
   double size() const { return high - low; }
 };
 
-// Where the panel lies, and what numbers its edges stand for.
+// The position of a panel and the ranges of its axes.
 struct Axes {
   Point origin;  // upper left
   Range x, y;
@@ -60,7 +60,7 @@ Axes axes_of(const Panel& panel, const Point& origin) {
       axes.y.include(band.y);
     }
   }
-  // Lengths are compared from zero up, unless all is far from it.
+  // The axis starts at zero unless all values are far from it.
   if (axes.y.low > 0 && axes.y.low < 0.7 * axes.y.high) axes.y.low = 0;
   axes.x = widened(axes.x);
   axes.y = widened(axes.y);
@@ -109,7 +109,7 @@ void draw_curve(Scene& scene, const Axes& axes, const Curve& curve) {
   for (std::size_t i = curve.band.size(); i-- > 0;)
     band.points.push_back(axes.at({curve.points[i].x, curve.band[i].y}));
   if (!band.points.empty()) scene.shapes.push_back(std::move(band));
-  if (line.points.size() == 1)  // else it could not be seen
+  if (line.points.size() == 1)  // a single point would be invisible
     line.points.push_back({line.points[0].x + 2, line.points[0].y});
   scene.shapes.push_back(std::move(line));
 }
@@ -129,7 +129,7 @@ void draw_panel(Scene& scene, const Panel& panel, const Point& origin) {
             Anchor::kMiddle});
 }
 
-// Where each entry begins; entries that do not fit begin a new line.
+// The position of each legend entry; entries that do not fit begin a new line.
 std::vector<Point> legend_places(const Figure& figure, double width) {
   std::vector<Point> places;
   Point next{kLeft, kTitleHeight + 18};

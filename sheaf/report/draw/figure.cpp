@@ -1,4 +1,4 @@
-// What `sheaf plot` draws of a comparison.
+// Builds the figure of a comparison, for `sheaf plot`.
 #include "sheaf/report/draw/figure.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace sheaf::report {
 namespace {
 
-constexpr std::size_t kMaxPoints = 150;  // of a line of each batch
+constexpr std::size_t kMaxPoints = 150;  // per line of the batch panel
 constexpr std::size_t kMaxCumulative = 1000;
 
 struct Scale {
@@ -114,10 +114,10 @@ Panel batch_panel(const Comparison& comparison, std::size_t every) {
 std::string footnote_of(const Comparison& comparison, std::size_t every) {
   std::string text;
   if (comparison.warm_up > 0)
-    text = fmt::format("Without the first {} batches. ", comparison.warm_up);
+    text = fmt::format("First {} batches excluded. ", comparison.warm_up);
   if (every > 1)
     text += fmt::format(
-        "Right: the median of each {} batches; band: 10 to 90 % of them.",
+        "Right: median of every {} batches; band: 10th to 90th percentile.",
         every);
   return text;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Charts of lines over axes, side by side, under one legend.
+// Line charts side by side, with one legend.
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace sheaf::report {
 
 struct Curve {
-  int series = 0;  // of the legend
+  int series = 0;  // index into the legend
   std::vector<Point> points;
   std::vector<Point> band = {};  // {low, high} at each point; may be empty
 };
@@ -31,15 +31,17 @@ struct Figure {
 
 Scene draw(const Figure& figure);
 
-// Times and bytes: what they come to, and of each batch; others: the latter.
-// Many batches are drawn as the median of each few, in a band from their 10th
-// to their 90th percentile.
+// The figure of a comparison. Times and bytes have a cumulative panel and one
+// with the value of each batch; other keys have only the latter. Long runs are
+// drawn as medians over several batches, in a band from their 10th to their
+// 90th percentile.
 Figure figure_of(const Comparison& comparison);
 
 // Round numbers from `low` to `high`, about `count` of them.
 std::vector<double> ticks(double low, double high, int count);
 
-// "0.05", "12", "2.5k", "3M": as many digits as tell ticks `step` apart.
+// "0.05", "12", "2.5k", "3M": with enough digits to distinguish ticks that are
+// `step` apart.
 std::string tick_text(double value, double step);
 
 }  // namespace sheaf::report

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Removed at the end, whatever happens.
+// Removes the file in the destructor, if it exists.
 class TemporaryFile {
  public:
   explicit TemporaryFile(fs::path path) : path_(std::move(path)) {}
@@ -35,7 +35,7 @@ class TemporaryFile {
 
 constexpr int kNotFound = 127;
 
-// The exit code, kNotFound where there is no such program.
+// The exit code of rsvg-convert; kNotFound if it is not installed.
 int convert(const fs::path& svg, const fs::path& png) {
   const char* words[] = {"rsvg-convert", "--zoom",    "2",    "--output",
                          png.c_str(),    svg.c_str(), nullptr};

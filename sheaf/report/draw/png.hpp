@@ -1,7 +1,7 @@
 #pragma once
-// PNG files, by the program rsvg-convert (Debian: librsvg2-bin). A program
-// rather than the library: `sheaf` starts every rank, and would load the
-// dozens of libraries that drawing needs each time.
+// Writes PNG files with the program rsvg-convert (Debian: librsvg2-bin). The
+// library is not linked, because `sheaf` starts every rank and would load its
+// dozens of dependencies each time.
 
 #include <filesystem>
 
@@ -9,8 +9,9 @@
 
 namespace sheaf::report {
 
-// Writes the picture, light, with twice the scene's pixels. False, and nothing
-// written, when the program is not there; IoError when it fails.
+// Writes the scene in light colors at twice its resolution. Returns false,
+// without writing a file, if rsvg-convert is not installed; throws IoError if
+// it fails.
 bool write_png(const Scene& scene, const std::filesystem::path& file);
 
 }  // namespace sheaf::report

@@ -8,7 +8,7 @@
 namespace sheaf::report {
 namespace {
 
-// 1, 2 or 5 times a power of ten.
+// The next larger number of the form 1, 2 or 5 times a power of ten.
 double round_step(double wanted) {
   const double power = std::pow(10, std::floor(std::log10(wanted)));
   for (const double digit : {1.0, 2.0, 5.0})
@@ -22,7 +22,7 @@ struct Suffix {
 };
 
 Suffix suffix_of(double value, double step) {
-  // Ticks such as 9500 and 10000 are to look alike.
+  // Ticks such as 9500 and 10000 should have the same suffix.
   const double size = std::max(std::abs(value), step);
   if (size >= 1e9) return {1e9, "G"};
   if (size >= 1e6) return {1e6, "M"};

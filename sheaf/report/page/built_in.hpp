@@ -1,10 +1,10 @@
 #pragma once
-// Files that become part of the program, by the assembler's .incbin: a
-// megabyte as a C++ array would take long to compile.
+// Embeds files in the program with the assembler's .incbin, because a megabyte
+// as a C++ array would take long to compile.
 
 #include <string_view>
 
-// At namespace scope outside of any namespace; `name` is the symbol's.
+// Embeds `file` under the symbol `name`. Must be used in the global namespace.
 #define SHEAF_BUILT_IN(name, file)                     \
   asm(".section .rodata\n"                             \
       ".global " #name "_begin, " #name "_end\n" #name \

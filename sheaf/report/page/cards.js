@@ -1,4 +1,4 @@
-// The parts of the page.
+// The building blocks of the page: cards, tables and controls.
 
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -15,8 +15,8 @@ function addSelect(controls, name, choices, onChange) {
   return select;
 }
 
-// `controls` is [[name, [[value, text], ...]], ...]; `option` gets the chosen
-// values by name. Without `option` the card has no chart.
+// `controls` is [[name, [[value, text], ...]], ...]; `option` is called with
+// the chosen values by name. Without `option` the card has no chart.
 function addCard({id, title, text, controls = [], option, height, isWide}) {
   const bar = make('div', {className: 'controls'});
   const section = make('section', {id, className: isWide ? 'wide' : ''},
@@ -64,16 +64,16 @@ function addTable(section, columns, rows) {
   return body;
 }
 
-// The run's name beside a dot of its colour; colours change with the theme.
+// The run's name with a dot of its color; colors change with the theme.
 function runName(i) {
   const dot = make('span', {className: 'dot'});
-  dot.dataset.colour = i;
+  dot.dataset.color = i;
   return make('span', {}, dot, runs[i].label);
 }
 
 const runChoices = (indices) => indices.map((i) => [i, runs[i].label]);
 
-// "Not shown: a, b (no trace.json)." for runs that lack what a chart needs.
+// "Not shown: a, b (no trace.json)." for runs that lack the data of a chart.
 function notShown(indices, why, what = 'Not shown') {
   const others = runs.filter((run, i) => !indices.includes(i));
   if (others.length === 0) return '';

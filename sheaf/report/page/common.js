@@ -1,9 +1,9 @@
 'use strict';
-// Draws the data of the page; the files beside this one are one script with it.
-// A card is a section with a heading, controls and a chart; its `option`
-// function makes ECharts' options out of the controls' values and the theme's
-// colours. All texts from files go through textContent, through ECharts' own
-// labels, or through encodeHTML.
+// Draws the data of the page. The .js files of this folder are joined into one
+// script. A card is a section with a heading, controls and a chart; its
+// `option` function builds the ECharts options from the values of the controls
+// and the colors of the theme. All texts from files are passed through
+// textContent, ECharts labels or encodeHTML.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const runs = data.runs;
@@ -24,17 +24,17 @@ const THEMES = {
              '#fb7185', '#94a3b8'],
   },
 };
-// Which colour of the series a part or a route has, so that it is the same in
-// every chart.
+// The index of the series color of each part and route, the same in every
+// chart.
 const PARTS = [['data_duration', 'data', 4], ['forward_duration', 'forward', 0],
                ['backward_duration', 'backward', 2],
                ['exchange_duration', 'exchange', 1],
                ['gradient_duration', 'gradient', 5],
-               ['optimizer_duration', 'optimiser', 3], [null, 'other', 7]];
-const ROUTES = {gradient: 7, dad: 0, edad: 2, 'rank-dad': 1, 'not told': 4};
+               ['optimizer_duration', 'optimizer', 3], [null, 'other', 7]];
+const ROUTES = {gradient: 7, dad: 0, edad: 2, 'rank-dad': 1, 'not recorded': 4};
 
 let theme = THEMES.light;
-const colourAt = (i) => theme.series[i % theme.series.length];
+const colorAt = (i) => theme.series[i % theme.series.length];
 
 const encode = (text) => echarts.format.encodeHTML(String(text));
 
@@ -55,7 +55,7 @@ function bytesText(value) {
 const percentText = (value) => value === undefined || value === null ? '–' :
   (100 * value).toFixed(2) + ' %';
 
-// Between ticks that are round in KiB, MiB, ... and about four.
+// The distance of about four ticks that are round numbers of KiB, MiB, ...
 function bytesStep(largest) {
   if (!(largest > 0)) return undefined;
   const unit = 1024 ** Math.floor(Math.log(largest / 4) / Math.log(1024));

@@ -1,11 +1,11 @@
 #pragma once
-// Apache ECharts, which draws the charts of a page.
+// Apache ECharts, which draws the charts of the reports.
 
 #include <string_view>
 
 namespace sheaf::report {
 
-// The library as one script, built in; "" where it was not there to build in.
+// The library as one script; "" if Sheaf was built without it.
 std::string_view echarts_script() noexcept;
 
 }  // namespace sheaf::report

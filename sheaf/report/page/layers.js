@@ -1,17 +1,17 @@
-// Bytes by layer and route, and the effective rank.
+// The bytes by layer and route, and the effective rank.
 
-const routeColour = (route) =>
-  colourAt(route in ROUTES ? ROUTES[route] : 3 + route.length % 4);
+const routeColor = (route) =>
+  colorAt(route in ROUTES ? ROUTES[route] : 3 + route.length % 4);
 
 const hasBytes = (run) =>
   run.layers?.layers.some((layer) => layer.bytes !== null);
 
-// Bytes of a batch by route; where layers are not told, all as one.
+// Bytes per batch by route; one total if the layers are not recorded.
 function bytesByRoute(run) {
   const sums = new Map();
   if (!hasBytes(run)) {
     const sent = run.statistics.bytes_sent?.mean;
-    if (sent !== undefined) sums.set('not told', sent);
+    if (sent !== undefined) sums.set('not recorded', sent);
     return sums;
   }
   for (const {route, bytes} of run.layers.layers)
@@ -38,7 +38,7 @@ function bytesOfRuns() {
     xAxis: bytesAxis(Math.max(...sums.map((one) =>
       [...one.values()].reduce((sum, value) => sum + value, 0)))),
     yAxis: runAxis(runs.map((run) => run.label)),
-    series: routes.map((route) => barSeries(route, routeColour(route),
+    series: routes.map((route) => barSeries(route, routeColor(route),
       sums.map((one) => one.get(route) ?? 0))),
   };
 }
@@ -53,7 +53,7 @@ function bytesOfLayers(run) {
       `${encode(layers[i].reason)}</div>` : ''),
     xAxis: bytesAxis(Math.max(...layers.map((layer) => layer.bytes ?? 0))),
     yAxis: runAxis(layers.map((layer) => layer.name)),
-    series: routes.map((route) => barSeries(route, routeColour(route),
+    series: routes.map((route) => barSeries(route, routeColor(route),
       layers.map((layer) => layer.route === route ? layer.bytes : 0))),
   };
 }
@@ -64,8 +64,8 @@ function addRoutes(section, known) {
       make('summary', {textContent: `Routes of ${runs[i].label}`}));
     addTable(details, [{name: 'Layer'}, {name: 'Route'},
       {name: 'Rows', kind: 'number'}, {name: 'In × out', kind: 'number'},
-      {name: 'Bytes', kind: 'number'}, {name: 'Exchange, ms', kind: 'number'},
-      {name: 'Gradient, ms', kind: 'number'}, {name: 'Why', kind: 'long'}],
+      {name: 'Bytes', kind: 'number'}, {name: 'Exchange (ms)', kind: 'number'},
+      {name: 'Gradient (ms)', kind: 'number'}, {name: 'Reason', kind: 'long'}],
       runs[i].layers.layers.map((layer) => [layer.name, layer.route,
         numberText(layer.rows),
         layer.in ? `${layer.in} × ${layer.out}` : '–',
@@ -84,16 +84,16 @@ function addBytes() {
   let section;
   if (told.length === 0 && !counted) {
     section = addCard({id: 'bytes', title: 'Bytes by layer and route',
-      text: `No run tells its bytes. ${source}`});
+      text: `No run recorded bytes. ${source}`});
   } else {
     const views = [...told.map((i) => [i, runs[i].label]),
                    ['all', 'all runs, by route']];
     if (runs.length > 1) views.unshift(views.pop());
     section = addCard({id: 'bytes', title: 'Bytes by layer and route',
-      text: 'Sent by rank 0 in a batch, the mean.' + (told.length ?
+      text: 'Mean per batch, sent by rank 0.' + (told.length ?
         notShown(told, 'no rows of kind "layers" in log.jsonl',
-                 'Layers not told') :
-        ` No run tells its layers. ${source}`),
+                 'Layers not recorded') :
+        ` No run recorded its layers. ${source}`),
       controls: [['show', views]],
       height: ({show}) => Math.max(220, 130 + 34 * (show === 'all' ?
         runs.length : runs[show].layers.layers.length)),
@@ -124,10 +124,10 @@ function addRanks() {
     runs[i].layers?.layers.some((layer) => layer.rank));
   if (known.length === 0)
     return addCard({id: 'ranks', title: 'Effective rank by layer',
-      text: 'No run tells ranks. They are the key "rank" of the layers in ' +
-        'rows of kind "layers" in log.jsonl, of layers that go by rank-dad.'});
+      text: 'No run recorded ranks. They are the key "rank" of layers with ' +
+        'the route rank-dad, in rows of kind "layers" in log.jsonl.'});
   addCard({id: 'ranks', title: 'Effective rank by layer',
-    text: 'How many factors each layer sent.' +
+    text: 'Number of factors that each layer sent.' +
       notShown(known, 'no key "rank" in log.jsonl'),
     controls: [['run', runChoices(known)]], option: ranksOption});
 }

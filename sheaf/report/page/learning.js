@@ -1,17 +1,18 @@
-// The runs in a table; their loss and metrics as curves.
+// The table of runs, and the curves of loss and metrics.
 
 function addRuns() {
   const section = addCard({id: 'runs', title: 'Runs', isWide: true,
-    text: `Times and bytes are of a batch, without the first ` +
-      `${data.warm_up}; speed-up: the first run's mean time over this one's.`});
+    text: `Times and bytes are per batch, without the first ` +
+      `${data.warm_up}; speedup: mean time of the first run divided by this ` +
+      `run's.`});
   const mean = (run, key) => run.statistics[key]?.mean;
   const first = mean(runs[0], 'batch_duration');
   const columns = [{name: 'Run'}, {name: 'Ranks', kind: 'number'},
-    {name: 'Steps', kind: 'number'}, {name: 'Median, ms', kind: 'number'},
-    {name: '95 %, ms', kind: 'number'}, {name: 'Speed-up', kind: 'number'},
+    {name: 'Steps', kind: 'number'}, {name: 'Median (ms)', kind: 'number'},
+    {name: 'p95 (ms)', kind: 'number'}, {name: 'Speedup', kind: 'number'},
     {name: 'Sent by rank 0', kind: 'number'},
     {name: 'Validation', kind: 'number'}, {name: 'Test', kind: 'number'},
-    {name: 'Whole run, s', kind: 'number'}, {name: 'End'}];
+    {name: 'Wall time (s)', kind: 'number'}, {name: 'Status'}];
   const quality = (run, part) => {
     const accuracy = run.summary[part + '_accuracy'];
     if (accuracy !== undefined && accuracy !== null)
@@ -27,7 +28,7 @@ function addRuns() {
       time && first ? (first / time.mean).toFixed(2) + '×' : '–',
       bytesText(mean(run, 'bytes_sent')), quality(run, 'validation'),
       quality(run, 'test'), numberText(run.summary.seconds),
-      run.ending || 'no summary.json: still going on, or stopped short'];
+      run.ending || 'no summary.json: still running, or aborted'];
   }));
   for (const run of runs)
     if (run.note) section.append(make('p', {textContent: run.note}));
@@ -36,7 +37,7 @@ function addRuns() {
 const METRICS = ['loss', 'accuracy', 'precision', 'recall', 'f1',
                  'learning_rate'];
 
-// The curves of a metric: [run, kind, x, y] with the kinds below.
+// The kinds of curves of a metric.
 const KINDS = {
   each: {text: 'batch', line: {width: 1, opacity: 0.45}},
   train: {text: 'training, by epoch', line: {width: 2}},
@@ -65,7 +66,7 @@ function learningOption({metric, over, scale}) {
       symbol: kind === 'validation' ? 'emptyCircle' : 'circle',
     }));
   const isShare = ['accuracy', 'precision', 'recall', 'f1'].includes(metric);
-  const x = over === 'step' ? 'step' : 'training time, s';
+  const x = over === 'step' ? 'step' : 'training time (s)';
   return {
     legend: {data: runs.map((run) => run.label)},
     tooltip: {trigger: 'axis', formatter: (items) =>
@@ -84,11 +85,11 @@ function addLearning() {
   const known = METRICS.filter((metric) => curvesOf(metric).length > 0);
   if (known.length === 0)
     return addCard({id: 'learning', title: 'Loss and metrics', isWide: true,
-      text: 'No run has a loss in log.jsonl, from which this chart comes.'});
+      text: 'No run has a loss in log.jsonl, the source of this chart.'});
   const every = Math.max(...runs.map((run) => run.batch?.every ?? 1));
   addCard({id: 'learning', title: 'Loss and metrics', isWide: true,
     text: 'Thin: each batch' + (every > 1 ? ` (means of ${every})` : '') +
-      '; thick: the whole training set; dashed: validation.',
+      '; thick: entire training set; dashed: validation.',
     controls: [['metric', known.map((key) => [key, key.replace('_', ' ')])],
                ['over', [['step', 'steps'], ['seconds', 'training time']]],
                ['scale', [['value', 'linear'], ['log', 'logarithmic']]]],

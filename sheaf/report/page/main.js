@@ -1,4 +1,4 @@
-// The page in its order.
+// Adds the cards in the order of the page.
 
 addRuns();
 addLearning();

@@ -1,4 +1,4 @@
-// What all charts have in common.
+// Options that all charts share.
 
 function axisStyle() {
   return {
@@ -56,8 +56,8 @@ const entry = (item, text) => `<div>${item.marker}${text}</div>`;
 function lineSeries(name, i, points, more = {}) {
   return {
     name, type: 'line', data: points, showSymbol: points.length === 1,
-    symbolSize: 5, itemStyle: {color: colourAt(i)},
-    lineStyle: {width: 2, color: colourAt(i), ...more.lineStyle},
+    symbolSize: 5, itemStyle: {color: colorAt(i)},
+    lineStyle: {width: 2, color: colorAt(i), ...more.lineStyle},
     emphasis: {disabled: true},
     ...Object.fromEntries(Object.entries(more)
         .filter(([key]) => key !== 'lineStyle')),

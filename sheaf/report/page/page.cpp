@@ -19,7 +19,7 @@ std::string title_of(std::span<const Run> runs, const PageOptions& options) {
 
 std::string page_of(std::span<const Run> runs, const PageOptions& options) {
   check_echarts();
-  SHEAF_CHECK(!runs.empty(), "there are no runs; give at least one folder");
+  SHEAF_CHECK(!runs.empty(), "there are no runs; pass at least one folder");
   const std::string title = title_of(runs, options);
   const std::string data = page_data_of(runs, options);
   const std::string script = page_script();

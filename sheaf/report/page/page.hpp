@@ -1,5 +1,5 @@
 #pragma once
-// One HTML page about one or several runs, with all it needs inside.
+// A self-contained HTML report of one or several runs.
 
 #include <span>
 #include <string>
@@ -9,22 +9,22 @@
 namespace sheaf::report {
 
 struct PageOptions {
-  std::string title = "";   // empty: made of the labels
-  std::size_t warm_up = 5;  // first batches that do not count in means
+  std::string title = "";   // empty: the labels of the runs
+  std::size_t warm_up = 5;  // initial batches excluded from means
 };
 
-// UsageError that says what to install, when the program was built without
+// Throws UsageError with installation instructions if Sheaf was built without
 // ECharts.
 void check_echarts();
 
-// Nothing in the runs' files, whatever they hold, can become part of the
-// page's own code.
+// Texts from the runs' files are escaped, so they cannot become code of the
+// page. Throws UsageError if there are no runs, and like check_echarts().
 std::string page_of(std::span<const Run> runs, const PageOptions& options = {});
 
-// What the page's script draws, as JSON. Long series are thinned: each point
-// then is the mean of as many batches.
+// The data that the page's script draws, as JSON. Long series are thinned: each
+// point is then the mean of several batches.
 std::string page_data_of(std::span<const Run> runs,
                          const PageOptions& options = {});
-constexpr std::size_t kMaxPagePoints = 2000;  // of a series
+constexpr std::size_t kMaxPagePoints = 2000;  // per series
 
 }  // namespace sheaf::report

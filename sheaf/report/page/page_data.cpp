@@ -1,5 +1,5 @@
-// The data of a page. docs/report.md tells which chart needs which file; what
-// is not there is null, and the page's script says so.
+// The data of a report. docs/reference/report.md lists the files that each
+// chart needs; missing data is null, which the page's script reports.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,7 +28,7 @@ json columns_of(const Rows& rows, std::size_t every) {
   return columns;
 }
 
-// Seconds of training at the end of each batch.
+// Training time in seconds at the end of each batch.
 std::vector<double> seconds_of(const Rows& batches) {
   std::vector<double> seconds;
   double sum = 0;
@@ -47,7 +47,7 @@ json batches_of(const Rows& rows) {
           {"columns", columns_of(rows, every)}};
 }
 
-// When the epochs ended, by the batches' clock.
+// Training time in seconds at the end of each epoch, from the batches.
 std::vector<double> epoch_seconds(const Rows& epochs, const Rows& batches) {
   const std::vector<double> steps = batches.get("step");
   const std::vector<double> seconds = seconds_of(batches);
@@ -69,7 +69,7 @@ json epochs_of(const Rows& rows, const Rows& batches) {
           {"columns", columns_of(rows, /*every=*/1)}};
 }
 
-// Means, medians and 95th percentiles of the batches after the warm-up.
+// Means, medians and 95th percentiles over the batches after the warm-up.
 json statistics_of(const Rows& rows, std::size_t warm_up) {
   json result = json::object();
   if (rows.count <= warm_up) warm_up = 0;
@@ -121,7 +121,7 @@ json json_of(const Run& run, const PageOptions& options) {
           {"timeline", timeline_of(run.timeline)}};
 }
 
-// Each key that occurs, in the order of the first run that has it.
+// All keys of the runs, in the order of the first run that has them.
 std::vector<std::string> config_keys(std::span<const Run> runs) {
   std::vector<std::string> keys;
   std::map<std::string, bool> is_known;
@@ -134,7 +134,8 @@ std::vector<std::string> config_keys(std::span<const Run> runs) {
   return keys;
 }
 
-// [key, whether the runs differ, value by run...], null where a run lacks it.
+// One object per key: {key, differs, values}, with one value per run, null if
+// the run lacks the key.
 json config_of(std::span<const Run> runs) {
   std::vector<std::map<std::string, std::string>> settings;
   for (const Run& run : runs)
@@ -162,7 +163,7 @@ std::string page_data_of(std::span<const Run> runs,
             {"runs", json::array()},
             {"config", config_of(runs)}};
   for (const Run& run : runs) data["runs"].push_back(json_of(run, options));
-  // Texts that are no UTF-8 are shown as far as they can be.
+  // Invalid UTF-8 is replaced instead of failing.
   return data.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

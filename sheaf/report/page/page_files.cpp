@@ -47,7 +47,7 @@ std::string joined(std::initializer_list<std::string_view> parts) {
 
 }  // namespace
 
-// What others use comes first, what runs comes last.
+// Files are in the order of their dependencies; the code that runs is last.
 std::string page_script() {
   return joined({SHEAF_BUILT_IN_TEXT(sheaf_page_common),
                  SHEAF_BUILT_IN_TEXT(sheaf_page_cards),

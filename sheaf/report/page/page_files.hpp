@@ -1,16 +1,16 @@
 #pragma once
-// The files of the folder page/, built in.
+// The embedded files of the folder page/.
 
 #include <string>
 #include <string_view>
 
 namespace sheaf::report {
 
-std::string_view page_frame() noexcept;  // HTML; @X@ marks the others' places
+std::string_view page_frame() noexcept;  // HTML with @X@ placeholders
 std::string_view page_style() noexcept;  // CSS
-std::string page_script();               // makes charts out of the data
+std::string page_script();               // draws the charts from the data
 
-// Of the page about a plan, in the same frame.
+// The same for the report of a plan, which uses the same frame.
 std::string plan_page_style();
 std::string plan_page_script();
 

@@ -21,8 +21,8 @@ std::string html_text(std::string_view text) {
   return safe;
 }
 
-// JSON that can stand in a <script>: '<' occurs in texts only, where it may be
-// written in this way too.
+// JSON that is safe in a <script>: '<' occurs only in strings, where it can be
+// written as an escape sequence.
 std::string without_tags(std::string_view json) {
   std::string safe;
   for (const char letter : json)
@@ -33,7 +33,8 @@ std::string without_tags(std::string_view json) {
   return safe;
 }
 
-// The frame up to the mark goes to `page`, and what is behind it remains.
+// Appends the frame up to the mark, then `content`, to `page`; `frame` keeps
+// the part after the mark.
 void fill(std::string& page, std::string_view& frame, std::string_view mark,
           std::string_view content) {
   const std::size_t at = frame.find(mark);
@@ -49,14 +50,14 @@ void check_echarts() {
   SHEAF_CHECK(!echarts_script().empty(),
               "this sheaf was built without ECharts, which draws the charts; "
               "run scripts/install-deps (it needs npm), then configure and "
-              "build again, or give -DSHEAF_ECHARTS=<echarts.min.js> to CMake");
+              "build again, or pass -DSHEAF_ECHARTS=<echarts.min.js> to CMake");
 }
 
 std::string framed_page(const PageParts& parts) {
   check_echarts();
   std::string_view frame = page_frame();
   std::string page;
-  // One after another, so that no mark is looked for in what was put in.
+  // In order, so that inserted content is not searched for marks.
   fill(page, frame, "@TITLE@", html_text(parts.title));
   fill(page, frame, "@STYLE@", parts.style);
   fill(page, frame, "@TITLE@", html_text(parts.title));

@@ -1,5 +1,5 @@
 #pragma once
-// What all pages have in common: HTML with style, data and scripts inside.
+// The HTML frame that all pages share, with style, data and scripts inside.
 
 #include <string>
 #include <string_view>
@@ -13,8 +13,8 @@ struct PageParts {
   std::string_view script;
 };
 
-// Neither title nor data, whatever they hold, can become part of the page's
-// own code. UsageError as check_echarts().
+// Title and data are escaped, so they cannot become code of the page. Throws
+// UsageError like check_echarts().
 std::string framed_page(const PageParts& parts);
 
 }  // namespace sheaf::report

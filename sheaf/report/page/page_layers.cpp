@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
-// One layer, with a number for each row of kind "layers".
+// One layer, with one value per row of kind "layers".
 struct LayerHistory {
   std::string name;
   std::string route;  // the latest
@@ -66,7 +66,7 @@ bool has_number(const std::vector<double>& values) {
 
 json json_of(const LayerHistory& layer, std::size_t every) {
   json object{{"name", layer.name},
-              {"route", layer.route.empty() ? "not told" : layer.route},
+              {"route", layer.route.empty() ? "not recorded" : layer.route},
               {"bytes", mean_of(layer.bytes)},
               {"exchange_ms", mean_of(layer.exchange_ms)},
               {"gradient_ms", mean_of(layer.gradient_ms)}};

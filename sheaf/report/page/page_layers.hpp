@@ -1,5 +1,5 @@
 #pragma once
-// What a page tells of a run's layers.
+// The data of a run's layers in the report.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -7,14 +7,14 @@
 
 namespace sheaf::report {
 
-// A number with six digits; null for one that is not finite.
+// A number with six digits; null if it is not finite.
 nlohmann::json json_number(double value);
 nlohmann::json json_numbers(const std::vector<double>& values);
 
 // {"step": [...], "layers": [{name, route, reason, rows, in, out, bytes,
-// exchange_ms, gradient_ms, rank: [...]}]}: what routes.json says, and means
-// over the rows of kind "layers"; `rank` has a number for each step. null when
-// the run has neither.
+// exchange_ms, gradient_ms, rank: [...]}]}: the routes of routes.json, and
+// means over the rows of kind "layers" in log.jsonl; `rank` has one number per
+// step. null if the run has neither.
 nlohmann::json page_layers_of(const Run& run, std::size_t max_points);
 
 }  // namespace sheaf::report

@@ -1,20 +1,20 @@
-// What the cards of a plan have in common.
+// Code that the cards of a plan share.
 
-// By number of PlanWork: name, and which colour of the series.
+// By PlanWork: name, and index of the series color.
 const WORKS = [['forward', 0], ['backward', 2], ['cast', 4], ['exchange', 1],
-               ['optimiser', 3], ['other', 7]];
-const workColour = (work) => colourAt(WORKS[work][1]);
+               ['optimizer', 3], ['other', 7]];
+const workColor = (work) => colorAt(WORKS[work][1]);
 
-// The colours of precisions are in plan.css.
+// The colors of precisions are in plan.css.
 const KNOWN = ['f32', 'tf32', 'bf16', 'f16', 'int8'];
-const precisionColour = (precision) =>
+const precisionColor = (precision) =>
   getComputedStyle(document.documentElement).getPropertyValue(
     KNOWN.includes(precision) ? `--${precision}` : '--else').trim();
 
-// Black or white, whichever can be read on a colour.
-function textOn(colour) {
+// Black or white, whichever is readable on a color.
+function textOn(color) {
   const [red, green, blue] = [1, 3, 5].map((at) =>
-    (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
+    (parseInt(color.slice(at, at + 2), 16) / 255) ** 2.2);
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.21 ? '#000000' :
                                                                '#ffffff';
 }
@@ -22,7 +22,7 @@ function textOn(colour) {
 const precisionName = (precision) => make('span', {},
   make('span', {className: `swatch ${precision}`}), precision);
 
-// A control only where there is something to choose.
+// A control only if there are several devices.
 const deviceControl = () => data.devices.length > 1 ?
   [['device', data.devices.map((name, i) => [i, name])]] : [];
 
@@ -39,7 +39,7 @@ const zoomStyle = () => ({borderColor: theme.edge, textStyle: {
   areaStyle: {opacity: 0}}, fillerColor: theme.edge + '66',
   brushSelect: false, showDetail: false});
 
-// What a chart shows of its axes stays when it is drawn again.
+// Keeps the zoom of a chart when it is redrawn.
 function keepZoom(id, zooms) {
   const now = cards.find((card) => card.id === id)?.chart.getOption()?.dataZoom;
   return zooms.map((one, i) => now?.[i] ?

@@ -1,15 +1,15 @@
-// The model's graph. Operators of one depth (layers on the longest path to
-// them) make a column, in the order of the forward pass; columns go from left
-// to right and, like words, go on in the next line.
+// The model graph. Operators of the same depth (number of layers on the longest
+// path to them) form a column, in the order of the forward pass. Columns go
+// from left to right and wrap to the next line like words.
 
 const COLUMN_PIXELS = 128;
 const NODE_PIXELS = 25;
 const MOST_GRAPH_PIXELS = 1100;
-let picked = null;  // a node's number
+let picked = null;  // index of the selected node
 
 const shortName = (node) => node.name.replace(/^aten::/, '');
 
-// [column, y, line] of each node, and where lines begin and end.
+// The position {x, y, line} of each node, and the top and bottom of each line.
 function graphLayout(perLine) {
   const depths = [...new Set(data.nodes.map((node) => node.depth))]
     .sort((a, b) => a - b);
@@ -31,7 +31,7 @@ function graphLayout(perLine) {
           height: lines[lines.length - 1].bottom};
 }
 
-// Points in the graph's own coordinates; the way of an edge beside nodes.
+// The path of an edge around nodes, in graph coordinates.
 function edgeWay(from, to, lines) {
   const right = from.x + 0.44, left = to.x - 0.44;
   if (from.line !== to.line) {
@@ -47,7 +47,7 @@ function edgeWay(from, to, lines) {
     return {isCurve: true, points: [[from.x - 0.44, from.y],
       [from.x - 0.56, from.y], [to.x - 0.56, to.y], [left, to.y]]};
   }
-  // Over what is between them.
+  // Above the nodes between them.
   const lift = to.x - from.x > 1 ? lines[from.line].top - 0.8 : null;
   return {isCurve: true, points: [[right, from.y],
     [from.x + 0.6, lift ?? from.y], [to.x - 0.6, lift ?? to.y], [left, to.y]]};
@@ -70,8 +70,8 @@ function drawEdge(ways) {
   };
 }
 
-// Words before the last are shortened, from the left, as far as needed: of
-// "layer1.0.downsample.0" "laye1.0.down.0" is left.
+// Shortens the words before the last one, from the left, as far as needed:
+// "layer1.0.downsample.0" becomes "laye1.0.down.0".
 function fitted(text, most) {
   const words = text.split('.');
   for (const letters of [4, 1])
@@ -88,7 +88,7 @@ function fitted(text, most) {
 function drawNode(parameters, api) {
   const number = api.value(2);
   const node = data.nodes[number];
-  const colour = api.visual('color');
+  const color = api.visual('color');
   const [x, y] = api.coord([api.value(0), api.value(1)]);
   const [width, height] = api.size([0.88, 0.74]);
   const size = Math.max(7, Math.min(15, height * 0.6));
@@ -96,13 +96,13 @@ function drawNode(parameters, api) {
     Math.floor((width - 6) / (size * (node.is_layer ? 0.62 : 0.56)))));
   return {type: 'group', children: [
     {type: 'rect', shape: {x: x - width / 2, y: y - height / 2, width, height,
-       r: 3}, style: {fill: node.is_layer ? colour : theme.card,
-       stroke: number === picked ? theme.text : colour,
+       r: 3}, style: {fill: node.is_layer ? color : theme.card,
+       stroke: number === picked ? theme.text : color,
        lineWidth: number === picked ? 3 : 1.5}},
     {type: 'text', silent: true, style: {text, x, y, textAlign: 'center',
        textVerticalAlign: 'middle', fontSize: size,
        fontWeight: node.is_layer ? 'bold' : 'normal',
-       fill: node.is_layer ? textOn(colour) : theme.text}},
+       fill: node.is_layer ? textOn(color) : theme.text}},
   ]};
 }
 
@@ -117,14 +117,14 @@ function nodeTip(number, device) {
   const node = data.nodes[number];
   return head(node.name) + `${encode(node.op)}, depth ${node.depth}` +
     `<div><b>${encode(node.precisions[device ?? 0] ?? '–')}</b>` +
-    `${node.is_layer ? '' : ', as what it takes'}</div>`;
+    `${node.is_layer ? '' : ', from its inputs'}</div>`;
 }
 
 function graphOption({device}) {
   const layout = currentLayout();
   const ways = data.edges.map(([from, to]) =>
     edgeWay(layout.places[from], layout.places[to], layout.lines));
-  const precisionOf = (node) => node.precisions[device ?? 0] ?? 'not told';
+  const precisionOf = (node) => node.precisions[device ?? 0] ?? 'unknown';
   const precisions = precisionsIn(data.nodes.map(precisionOf));
   const shown = (graphHeight(layout) - 60) / NODE_PIXELS / layout.height;
   const inner = {type: 'inside', filterMode: 'none', zoomOnMouseWheel: 'ctrl',
@@ -150,37 +150,37 @@ function graphOption({device}) {
          layout.places[to].x, layout.places[to].y])},
       ...precisions.map((precision) => ({
         name: precision, type: 'custom', clip: true, renderItem: drawNode,
-        itemStyle: {color: precisionColour(precision)}, encode: {x: 0, y: 1},
+        itemStyle: {color: precisionColor(precision)}, encode: {x: 0, y: 1},
         data: data.nodes.flatMap((node, i) => precisionOf(node) === precision ?
           [[layout.places[i].x, layout.places[i].y, i]] : [])})),
     ],
   };
 }
 
-// One line about a node that was clicked.
+// One line about the selected node.
 function pickedText(device) {
-  if (picked === null) return 'Click an operator to see what it takes and ' +
-    'gives.';
+  if (picked === null) return 'Click an operator to see its inputs and ' +
+    'outputs.';
   const node = data.nodes[picked];
   const layer = layersOn(device).find((one) => one.name === node.name);
   const near = (list) => list.map((i) => shortName(data.nodes[i])).join(', ') ||
-    'nothing here';
+    'none';
   const takes = data.edges.filter((edge) => edge[1] === picked);
   const gives = data.edges.filter((edge) => edge[0] === picked);
   return `${node.name}: ${node.op}, ${node.precisions[device ?? 0] ?? '–'}` +
     (layer ? ` (${layer.reason}); ` + data.precisions.filter((one) =>
       layer.ms[one] !== undefined).map((one) =>
       `${one} ${numberText(layer.ms[one])} ms`).join(', ') : '') +
-    `. Takes from ${near(takes.map((edge) => edge[0]))}; ` +
-    `gives to ${near(gives.map((edge) => edge[1]))}.`;
+    `. Inputs from: ${near(takes.map((edge) => edge[0]))}; ` +
+    `outputs to: ${near(gives.map((edge) => edge[1]))}.`;
 }
 
 function addGraph() {
   if (data.nodes.length === 0) return;
-  const section = addCard({id: 'graph', title: 'The model', isWide: true,
-    text: 'Layers are filled in the colour of their precision; what is ' +
-      'between them follows. A column for each depth, lines go on below. ' +
-      'Ctrl and the wheel enlarge it, dragging moves it.',
+  const section = addCard({id: 'graph', title: 'Model graph', isWide: true,
+    text: 'Layers are filled with the color of their precision; other ' +
+      'operators follow their inputs. One column per depth; lines wrap. ' +
+      'Zoom with Ctrl and the wheel, drag to move.',
     controls: deviceControl(),
     height: () => graphHeight(currentLayout()), option: graphOption});
   const {chart, draw} = cards.find((card) => card.id === 'graph');

@@ -1,13 +1,13 @@
-// The precision of each layer, and what the others would cost.
+// The precision of each layer, and its cost in the other precisions.
 
 const SHOWN = {
-  chosen: ['ms', 'ms in a step, forward and backward'],
-  ms: ['ms', 'ms in a step, forward and backward'],
+  chosen: ['ms', 'ms per step, forward and backward'],
+  ms: ['ms', 'ms per step, forward and backward'],
   indicator: ['indicator', 'indicator'],
 };
 
-// One bar for each layer in the colour of its precision, or one for each
-// precision that was recorded.
+// One bar per layer in the color of its precision, or one per recorded
+// precision.
 function layerSeries(layers, show) {
   const [key] = SHOWN[show];
   const isChosen = show === 'chosen';
@@ -16,7 +16,7 @@ function layerSeries(layers, show) {
   return precisionsIn(used).map((precision) => ({
     name: precision, type: 'bar', barMaxWidth: 22, emphasis: {disabled: true},
     ...(isChosen ? {stack: 'all'} : {barGap: '0%'}),
-    itemStyle: {color: precisionColour(precision)},
+    itemStyle: {color: precisionColor(precision)},
     data: layers.map((layer) => isChosen && layer.precision !== precision ?
       null : layer[key][precision] ?? null),
   }));
@@ -61,9 +61,9 @@ function addLayerTable(section) {
     make('summary', {textContent: `All ${data.layers.length} layers`}));
   addTable(details, [{name: 'Layer'}, ...(several ? [{name: 'Device'}] : []),
     {name: 'Operator'}, number('Depth'), {name: 'Precision'},
-    ...data.precisions.map((one) => number(`${one}, ms`)),
-    ...data.precisions.map((one) => number(`${one}, indicator`)),
-    {name: 'Why', kind: 'long'}],
+    ...data.precisions.map((one) => number(`${one} (ms)`)),
+    ...data.precisions.map((one) => number(`${one} indicator`)),
+    {name: 'Reason', kind: 'long'}],
     data.layers.map((layer) => [layer.name,
       ...(several ? [data.devices[layer.device]] : []), layer.op,
       layer.depth, precisionName(layer.precision),
@@ -77,7 +77,7 @@ function addLayers() {
   if (data.layers.length === 0) return;
   const has = (key) => data.layers.some((layer) =>
     Object.keys(layer[key]).length > 0);
-  const views = [['chosen', 'time as planned']];
+  const views = [['chosen', 'planned time']];
   if (has('ms')) views.push(['ms', 'time in each precision']);
   if (has('indicator')) views.push(['indicator', 'indicator']);
   const section = addCard({id: 'layers', title: 'Precision by layer',

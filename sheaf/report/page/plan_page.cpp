@@ -63,8 +63,8 @@ std::vector<PlanBar> longest_bars(std::vector<PlanBar> bars) {
   return bars;
 }
 
-// Each bar as [lane, begin, length, number of its name, work, is critical]:
-// there are thousands.
+// A bar is an array [lane, begin, length, index of its name, work, is
+// critical], to keep the page small: there are thousands of bars.
 json json_of(const PlanTimeline& timeline) {
   json names = json::array(), bars = json::array();
   std::map<std::string, std::size_t> numbers;
@@ -120,7 +120,7 @@ std::string plan_page_data(const PlanPage& page) {
                   {"path", path_of(page)},
                   {"nodes", nodes_of(page)},
                   {"edges", page.edges}};
-  // Texts that are no UTF-8 are shown as far as they can be.
+  // Invalid UTF-8 is replaced instead of failing.
   return data.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

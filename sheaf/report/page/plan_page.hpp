@@ -1,6 +1,6 @@
 #pragma once
-// One HTML page about a plan: what it costs, why, and when everything happens.
-// Plain data: this layer knows nothing of plans.
+// The HTML report of a plan: its cost, the reasons, and a timeline of the step.
+// The input is plain data: this layer does not depend on the planner.
 
 #include <map>
 #include <string>
@@ -30,7 +30,7 @@ struct PlanLayer {
   std::map<std::string, double> indicator;  // by precision
 };
 
-// A plan that was tried.
+// A plan that the planner tried.
 struct PlanTradeOff {
   std::string label;  // "conv2 -> f32"
   double step_ms = 0;
@@ -50,24 +50,24 @@ enum class PlanWork {
 struct PlanBar {
   std::size_t lane = 0;
   std::string name;
-  double begin_ms = 0;  // since the step began
+  double begin_ms = 0;  // since the beginning of the step
   double ms = 0;
   PlanWork work = PlanWork::kOther;
-  bool is_critical = false;  // on the path that decides the step's time
+  bool is_critical = false;  // on the critical path
 };
 
 struct PlanTimeline {
   std::string name;                // "predicted", "measured"
-  std::vector<std::string> lanes;  // those of one name come together
+  std::vector<std::string> lanes;  // names, shown together across timelines
   std::vector<PlanBar> bars;
   double step_ms = 0;
 };
-constexpr std::size_t kMaxPlanBars = 4000;  // of one; the longest are kept
+constexpr std::size_t kMaxPlanBars = 4000;  // per timeline; keeps the longest
 
-// What the critical path consists of.
+// An entry of the critical path.
 struct PlanPathRow {
   std::string name;
-  std::string where;  // a lane
+  std::string where;  // lane
   PlanWork work = PlanWork::kOther;
   double ms = 0;
 };
@@ -82,24 +82,24 @@ struct PlanNode {
 
 struct PlanPage {
   std::string title;
-  std::vector<std::string> notes{};     // what is missing, and why
+  std::vector<std::string> notes{};     // missing data, with the reason
   std::vector<std::string> devices;     // "2 x Tesla T4"
   std::vector<std::string> precisions;  // highest first
   std::vector<PlanStep> steps;
-  std::vector<PlanLayer> layers;  // by device, then as in the forward pass
+  std::vector<PlanLayer> layers;  // by device, then in forward order
   std::vector<PlanTradeOff> trade_offs;
   std::vector<PlanTimeline> timelines;
   std::vector<PlanPathRow> path;
   std::vector<PlanNode> nodes;  // in the order of the forward pass
-  std::vector<std::pair<std::size_t, std::size_t>> edges;  // of nodes
+  std::vector<std::pair<std::size_t, std::size_t>> edges;  // node indices
 };
 
-// A file that works without any network. What is empty is left out. No text
-// of the page, whatever it holds, can become part of its code. UsageError as
+// Returns a self-contained HTML file. Empty parts are omitted. All texts are
+// escaped, so they cannot become code of the page. Throws UsageError like
 // check_echarts().
 std::string plan_page(const PlanPage& page);
 
-// What the page's script draws, as JSON.
+// The data that the page's script draws, as JSON.
 std::string plan_page_data(const PlanPage& page);
 
 }  // namespace sheaf::report

@@ -1,6 +1,6 @@
-// The step on a time axis, predicted above measured, and its critical path.
+// The timeline of the step, predicted above measured, and its critical path.
 
-// Lanes of one name come together: predicted, then measured.
+// Lanes with the same name are adjacent: predicted, then measured.
 function timelineRows() {
   const names = [...new Set(data.timelines.flatMap((one) => one.lanes))];
   const rows = [];
@@ -24,7 +24,7 @@ function drawBar(parameters, api) {
   if (!shape) return null;
   const isCritical = api.value(3) > 0;
   const style = {fill: api.visual('color'), opacity: api.value(4)};
-  // Its lower edge, so that narrow bars keep their colour.
+  // Marks only the lower edge, so that narrow bars keep their color.
   const line = {type: 'rect', style: {fill: theme.text, opacity: api.value(4)},
     shape: {x: shape.x, width: shape.width, y: shape.y + shape.height - 3,
             height: 3}};
@@ -63,7 +63,7 @@ function planTimelineOption({show}) {
     [one.step_ms, ...one.bars.map((bar) => bar[1] + bar[2])]));
   const series = works.map((work, i) => ({
     name: WORKS[work][0], type: 'custom', renderItem: drawBar, clip: true,
-    itemStyle: {color: workColour(work)}, encode: {x: [1, 2], y: 0},
+    itemStyle: {color: workColor(work)}, encode: {x: [1, 2], y: 0},
     data: barsOf(work, rows, show), markLine: i === 0 ? stepEnds() : undefined,
   }));
   return {
@@ -96,12 +96,12 @@ function addPlanTimeline() {
     bar[1] + bar[2] > 1.001 * one.step_ms));
   const rows = timelineRows().length;
   addCard({id: 'timeline', title: 'One step', isWide: true,
-    text: `As ${names}. ` + (hasPath ? 'Bars with an edge below are on ' +
-      'the critical path, which decides the time. ' : '') +
+    text: `Shown as ${names}. ` + (hasPath ? 'Underlined bars are on the ' +
+      'critical path, which determines the step time. ' : '') +
       (isAhead ? 'Kernels end after the thread has ended its step. ' : '') +
-      'Ctrl and the wheel, two fingers, or the bar below enlarge it.' +
+      'Zoom with Ctrl and the wheel, two fingers, or the bar below.' +
       (leftOut ?
-      ` The ${leftOut} shortest bars are left out.` : ''),
+      ` The ${leftOut} shortest bars are omitted.` : ''),
     controls: hasPath ? [['show', [['all', 'everything'],
                                    ['path', 'critical path']]]] : [],
     height: () => 180 + 36 * rows, option: planTimelineOption});
@@ -122,7 +122,7 @@ function pathOption() {
     yAxis: {type: 'category', data: ['critical path'],
             axisLabel: {color: theme.text}},
     series: works.map((work) => ({name: WORKS[work][0], type: 'bar',
-      stack: 'all', barMaxWidth: 34, itemStyle: {color: workColour(work)},
+      stack: 'all', barMaxWidth: 34, itemStyle: {color: workColor(work)},
       emphasis: {disabled: true}, data: [Number(sums[work].toPrecision(6))]})),
   };
 }
@@ -133,13 +133,13 @@ function addPath() {
   if (data.path.length === 0) return;
   const whole = data.path.reduce((sum, row) => sum + row.ms, 0);
   const section = addCard({id: 'path', title: 'Critical path', isWide: true,
-    text: 'What each moment of the predicted step was spent on: whatever is ' +
-      'not here could take a little longer without making the step longer.',
+    text: 'The work that determines the time of the predicted step. Work ' +
+      'that is not listed could take a little longer without slowing the step.',
     height: () => 150, option: pathOption});
   const rows = (list) => list.map((row) => [row.name, WORKS[row.work][0],
     row.where, numberText(row.ms), percentText(row.ms / whole)]);
-  const columns = [{name: 'What'}, {name: 'Work'}, {name: 'Where'},
-    {name: 'ms', kind: 'number'}, {name: 'Share', kind: 'number'}];
+  const columns = [{name: 'Name'}, {name: 'Work'}, {name: 'Lane'},
+    {name: 'Time (ms)', kind: 'number'}, {name: 'Share', kind: 'number'}];
   addTable(section, columns, rows(data.path.slice(0, MOST_PATH_ROWS)));
   if (data.path.length <= MOST_PATH_ROWS) return;
   const details = make('details', {},

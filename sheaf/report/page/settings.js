@@ -1,4 +1,4 @@
-// What the runs were told to do.
+// The settings of the runs.
 
 function addConfigTable(section, rows) {
   const body = addTable(section, [{name: 'Key'},
@@ -12,10 +12,10 @@ function addConfig() {
   const different = data.config.filter((row) => row.differs);
   const section = addCard({id: 'config', title: 'Settings', isWide: true,
     text: data.config.length === 0 ? 'No run has a config.yaml.' :
-      runs.length === 1 ? 'One run: there is nothing to compare.' :
-      different.length === 0 ? 'All runs had the same settings.' :
-      `What differs; ${data.config.length - different.length} others are ` +
-      'the same.'});
+      runs.length === 1 ? 'One run: nothing to compare.' :
+      different.length === 0 ? 'All runs have the same settings.' :
+      `Settings that differ; ${data.config.length - different.length} others ` +
+      'are equal.'});
   if (different.length > 0) addConfigTable(section, different);
   if (data.config.length === 0) return;
   const details = make('details', {},

@@ -15,10 +15,10 @@ function timelineOption({run}) {
   const isMs = timeline.duration_us >= 1000;
   const factor = isMs ? 0.001 : 1;
   const unit = isMs ? 'ms' : 'µs';
-  // "all_gather fc1.weight" has the colour of all its kind.
+  // "all_gather fc1.weight" has the color of all all_gather events.
   const kindOf = (event) => event[3].split(' ')[0];
   const kinds = [...new Set(timeline.events.map(kindOf))];
-  const colours = {forward: 0, backward: 2, optimizer: 3, checkpoint: 7};
+  const colors = {forward: 0, backward: 2, optimizer: 3, checkpoint: 7};
   return {
     legend: {data: kinds},
     tooltip: {formatter: ({data: {value, event}}) => head(event[3]) +
@@ -32,7 +32,7 @@ function timelineOption({run}) {
     yAxis: runAxis(timeline.rows),
     series: kinds.map((kind, k) => ({
       name: kind, type: 'custom', renderItem: drawEvent,
-      itemStyle: {color: colourAt(colours[kind] ?? [1, 4, 5, 6][k % 4])},
+      itemStyle: {color: colorAt(colors[kind] ?? [1, 4, 5, 6][k % 4])},
       encode: {x: [1, 2], y: 0},
       data: timeline.events.filter((event) => kindOf(event) === kind)
         .map((event) => ({value: [event[0], event[1] * factor,
@@ -46,11 +46,11 @@ function addTimeline() {
   const source = 'trace.json, which a run writes with output.trace: true';
   if (known.length === 0)
     return addCard({id: 'timeline', title: 'One step', isWide: true,
-      text: `No run has a timeline. It comes from ${source}.`});
+      text: `No run has a timeline. Its source is ${source}.`});
   addCard({id: 'timeline', title: 'One step', isWide: true,
-    text: 'The step whose time is the median, from the end of an optimiser ' +
-      'step to the end of the next; Ctrl and the wheel, or two fingers, ' +
-      'enlarge it.' + notShown(known, 'no steps in trace.json'),
+    text: 'The step with the median time, from the end of one optimizer ' +
+      'step to the end of the next. Zoom with Ctrl and the wheel, or two ' +
+      'fingers.' + notShown(known, 'no steps in trace.json'),
     controls: [['run', runChoices(known)]],
     height: ({run}) => 150 + 40 * runs[run].timeline.rows.length,
     option: timelineOption});

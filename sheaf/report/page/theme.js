@@ -1,8 +1,8 @@
-// Light and dark.
+// The light and dark themes.
 
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 const button = document.getElementById('theme');
-let chosen = null;  // by the button; null: as the system says
+let chosen = null;  // set by the button; null: follow the system
 
 function showTheme() {
   const name = chosen ?? (prefersDark.matches ? 'dark' : 'light');
@@ -10,11 +10,11 @@ function showTheme() {
   document.documentElement.dataset.theme = name;
   button.textContent = name === 'dark' ? 'Light' : 'Dark';
   for (const dot of document.querySelectorAll('.dot'))
-    dot.style.background = colourAt(Number(dot.dataset.colour));
+    dot.style.background = colorAt(Number(dot.dataset.color));
   for (const card of cards) card.draw();
 }
 
-// When all cards are there.
+// Called after all cards have been added.
 function showPage() {
   button.addEventListener('click', () => {
     chosen = document.documentElement.dataset.theme === 'dark' ? 'light' :

@@ -1,6 +1,6 @@
-// Where the time of a batch goes, and the time of each batch.
+// The breakdown of the batch time, and the time of each batch.
 
-// Means of the parts, and what is left of the batch.
+// The mean time of each part, and of the rest of the batch.
 function partsOf(run) {
   const values = PARTS.map(([key]) => run.statistics[key]?.mean ?? 0);
   const whole = run.statistics.batch_duration?.mean ?? 0;
@@ -9,13 +9,13 @@ function partsOf(run) {
   return values;
 }
 
-// Runs from the top down.
+// An axis with the runs from top to bottom.
 const runAxis = (labels) => ({type: 'category', data: labels, inverse: true,
   axisLabel: {color: theme.text, width: 130, overflow: 'truncate'}});
 
-function barSeries(name, colour, values, more = {}) {
+function barSeries(name, color, values, more = {}) {
   return {name, type: 'bar', stack: 'all', barMaxWidth: 34,
-          itemStyle: {color: colour}, data: values,
+          itemStyle: {color: color}, data: values,
           emphasis: {disabled: true}, ...more};
 }
 
@@ -32,14 +32,14 @@ function splitBars(indices) {
       axisLabel: {showMinLabel: true},
       splitLine: {lineStyle: {color: theme.grid}}}),
     yAxis: runAxis(indices.map((i) => runs[i].label)),
-    series: PARTS.map(([, name, colour], k) =>
-      barSeries(name, colourAt(colour), parts.map((values) =>
+    series: PARTS.map(([, name, color], k) =>
+      barSeries(name, colorAt(color), parts.map((values) =>
         Number(values[k].toPrecision(6))))),
   };
 }
 
-// How many points are left out at the begin: the first batch often takes so
-// long that it would hide all others.
+// The number of initial points to omit: the first batch often takes so long
+// that the others would be invisible.
 const skippedOf = (run) => run.batch.count > data.warm_up ?
   Math.ceil(data.warm_up / run.batch.every) : 0;
 
@@ -49,8 +49,8 @@ function splitAreas(run) {
   const rest = step.map((x, i) => Math.max(0, (columns.batch_duration[i] ?? 0) -
     known.reduce((sum, [key]) => sum + (columns[key][i] ?? 0), 0)));
   const shown = [...known, PARTS[PARTS.length - 1]];
-  const series = shown.map(([key, name, colour]) =>
-    lineSeries(name, colour,
+  const series = shown.map(([key, name, color]) =>
+    lineSeries(name, color,
       pairs(step, key ? columns[key] : rest).slice(skippedOf(run)), {
         stack: 'all', areaStyle: {opacity: 0.75}, showSymbol: false,
         lineStyle: {width: 0.5}}));
@@ -68,11 +68,12 @@ function addSplit() {
   const known = runs.map((run, i) => i)
     .filter((i) => runs[i].statistics.batch_duration);
   if (known.length === 0)
-    return addCard({id: 'split', title: 'Where the time goes',
-      text: 'No run has batch_duration in log.jsonl, from which this comes.'});
-  addCard({id: 'split', title: 'Where the time goes',
-    text: 'Exchange is what the step waited for; what ran beside the ' +
-      'computation is not in it.' +
+    return addCard({id: 'split', title: 'Time breakdown',
+      text: 'No run has batch_duration in log.jsonl, the source of this ' +
+        'chart.'});
+  addCard({id: 'split', title: 'Time breakdown',
+    text: 'Exchange is the time that the step waited for communication; ' +
+      'communication that overlaps with computation is not included.' +
       notShown(known, 'no batch_duration in log.jsonl'),
     controls: [['show', [['all', 'means of all runs'], ...runChoices(known)]]],
     height: ({show}) =>
@@ -81,7 +82,8 @@ function addSplit() {
                                          splitAreas(runs[show])});
 }
 
-// Of means of `every` batches each; the last may be of fewer.
+// Cumulative sums, from means over `every` batches; the last mean may cover
+// fewer.
 function sumsOf(values, {every, count}) {
   const last = values.length - 1;
   let sum = 0;
@@ -92,7 +94,7 @@ function sumsOf(values, {every, count}) {
 function timesOption({key, as}) {
   const unit = unitOf(key);
   const isSum = as === 'sum';
-  // Sums of times in seconds: minutes of milliseconds cannot be read.
+  // Cumulative times are shown in seconds.
   const factor = isSum && unit === 'ms' ? 0.001 : 1;
   const shown = isSum && unit === 'ms' ? 's' : unit;
   const series = [];
@@ -115,7 +117,7 @@ function timesOption({key, as}) {
         entry(item, `${encode(item.seriesName)}: ` +
           valueText(item.value[1], shown))).join('')},
     xAxis: xAxisOf('step'),
-    yAxis: yAxisOf((shown || key) + (isSum ? ', summed up' : ' per batch'),
+    yAxis: yAxisOf((shown || key) + (isSum ? ', cumulative' : ' per batch'),
                    unit,
                    unit === 'bytes' ? {interval: bytesStep(largest)} : {}),
     series,
@@ -127,10 +129,10 @@ function addTimes() {
     Object.keys(run.batch?.columns ?? {}).filter((key) => unitOf(key))))];
   if (keys.length === 0) return;
   keys.sort((a, b) => (b === 'batch_duration') - (a === 'batch_duration'));
-  addCard({id: 'times', title: 'Batch by batch',
-    text: 'The times and bytes that log.jsonl has. ' + (data.warm_up > 0 ?
-      `Each: without the first ${data.warm_up}.` : ''),
+  addCard({id: 'times', title: 'Batches',
+    text: 'Times and bytes from log.jsonl. ' + (data.warm_up > 0 ?
+      `Per batch: without the first ${data.warm_up}.` : ''),
     controls: [['key', keys.map((key) => [key, key])],
-               ['as', [['each', 'each'], ['sum', 'summed up']]]],
+               ['as', [['each', 'per batch'], ['sum', 'cumulative']]]],
     option: timesOption});
 }

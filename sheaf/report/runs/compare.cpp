@@ -25,7 +25,7 @@ bool has_key(const Run& run, const std::string& key) {
                      [](double value) { return !std::isnan(value); });
 }
 
-// What says where a batch is, and nothing about it.
+// Keys that give the position of a batch and are not worth plotting.
 bool is_place(const std::string& key) {
   return key == "epoch" || key == "batch" || key == "step";
 }
@@ -66,7 +66,7 @@ std::string advice(std::span<const Run> runs, const std::string& key) {
                 join(common, ", "));
 }
 
-// All that is wrong in one message.
+// Reports all missing keys in one message.
 void check_keys(std::span<const Run> runs, std::span<const std::string> keys) {
   std::vector<std::string> faults;
   for (const std::string& key : keys)
@@ -75,14 +75,14 @@ void check_keys(std::span<const Run> runs, std::span<const std::string> keys) {
           fmt::format("'{}' is missing in {}", key, runs_without(runs, key)));
   if (faults.empty()) return;
   throw UsageError(concat(join(faults, "; "), advice(runs, keys[0]),
-                          "; choose among them, or give --skip-missing"));
+                          "; choose among them, or pass --skip-missing"));
 }
 
 std::size_t batches_left(const Run& run, std::size_t warm_up) {
   const std::size_t count = batches_of(run).count;
   SHEAF_CHECK(count > warm_up, "the run ", run.label, " (", run.folder.string(),
-              ") has ", count, " batches, and the first ", warm_up,
-              " do not count; give a smaller --warm-up or a longer run");
+              ") has only ", count, " batches, but the first ", warm_up,
+              " are ignored; pass a smaller --warm-up or a longer run");
   return count - warm_up;
 }
 
@@ -102,9 +102,11 @@ std::string cut_note(std::span<const Run* const> runs, std::size_t warm_up,
       shortest.push_back(run->label);
   }
   if (longer.empty()) return "";
-  return fmt::format("compared are the {} batches that {} {}; longer: {}",
-                     count, join(shortest, ", "),
-                     shortest.size() == 1 ? "has" : "have", join(longer, ", "));
+  return fmt::format(
+      "only {} batches are compared, as many as {} {}; "
+      "longer: {}",
+      count, join(shortest, ", "), shortest.size() == 1 ? "has" : "have",
+      join(longer, ", "));
 }
 
 Comparison compare_key(std::span<const Run> all, const std::string& key,
@@ -123,7 +125,7 @@ Comparison compare_key(std::span<const Run> all, const std::string& key,
          .bytes = mean_bytes(*run, warm_up, count)});
   }
   if (runs.size() < all.size())
-    result.notes.push_back("left out, as they lack it: " +
+    result.notes.push_back("omitted, because they lack the key: " +
                            runs_without(all, key));
   const std::string cut = cut_note(runs, warm_up, count);
   if (!cut.empty()) result.notes.push_back(cut);
@@ -134,7 +136,7 @@ Comparison compare_key(std::span<const Run> all, const std::string& key,
 
 std::vector<Comparison> compare(std::span<const Run> runs,
                                 const CompareOptions& options) {
-  SHEAF_CHECK(!runs.empty(), "there are no runs; give at least one folder");
+  SHEAF_CHECK(!runs.empty(), "there are no runs; pass at least one folder");
   std::vector<std::string> keys = options.keys;
   if (keys.empty()) keys.emplace_back(kDefaultKey);
   if (!options.skip_missing) check_keys(runs, keys);

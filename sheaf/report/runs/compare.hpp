@@ -1,5 +1,5 @@
 #pragma once
-// One quantity of several runs, batch by batch, made comparable.
+// Aligns the values of one key over several runs, batch by batch.
 
 #include <span>
 #include <string>
@@ -12,36 +12,37 @@ namespace sheaf::report {
 
 struct CompareOptions {
   std::vector<std::string> keys = {};  // empty: batch_duration
-  std::size_t warm_up = 5;             // first batches that do not count
-  bool skip_missing = false;           // draw a key without runs that lack it
+  std::size_t warm_up = 5;             // number of initial batches to ignore
+  bool skip_missing = false;           // omit runs that lack a key
 };
 
-// A run's values of the key. NaN where a batch has none.
+// The values of the key in one run; NaN for batches without it.
 struct ComparedRun {
   std::string label;
   std::vector<double> values;
-  double bytes;  // sent by rank 0 in a batch, the mean; NaN: not known
+  double bytes;  // mean sent by rank 0 per batch; NaN: unknown
 };
 
 struct Comparison {
   std::string key;
   std::size_t warm_up = 0;
-  std::vector<ComparedRun> runs;   // all with as many values, at least one
-  std::vector<std::string> notes;  // sentences on what was left out
+  std::vector<ComparedRun> runs;   // equal number of values, at least one
+  std::vector<std::string> notes;  // what was omitted, as sentences
 };
 
-// One for each key. The runs lose their first `warm_up` batches, and then
-// their last ones, so that all are as long as the shortest. UsageError when a
-// run lacks a key, naming all such runs and the keys that all runs have in
-// common; with skip_missing only when no run has any of the keys.
+// Returns one comparison per key. The first `warm_up` batches of each run are
+// dropped; then longer runs are cut to the length of the shortest. Throws
+// UsageError if a run lacks a key, with all such runs and the keys that all
+// runs share; with skip_missing only if no run has any of the keys.
 std::vector<Comparison> compare(std::span<const Run> runs,
                                 const CompareOptions& options = {});
 
-// What the key is measured in: "ms", "bytes", or "".
+// The unit of the key: "ms", "bytes", or "".
 std::string unit_of(const std::string& key);
 
-// A row per key and run: batches, median, 95th percentile, total, the first
-// run's total over this one's (times only), bytes sent in a batch.
+// One row per key and run: batches, median, 95th percentile, total, speedup
+// (total of the first run divided by this run's, times only), bytes sent per
+// batch.
 Table table_of(std::span<const Comparison> comparisons, TableFormat format);
 
 }  // namespace sheaf::report

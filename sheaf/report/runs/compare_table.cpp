@@ -30,7 +30,7 @@ Figures figures_of(const ComparedRun& run) {
           .total = std::accumulate(values.begin(), values.end(), 0.0)};
 }
 
-// For people bytes with a unit, for programs the number.
+// Bytes with a unit in text output, the number in CSV and JSON.
 Cell cell_of(double value, bool is_bytes, TableFormat format) {
   if (!is_bytes || format != TableFormat::kText || !(value >= 0)) return value;
   return format_bytes(static_cast<std::uint64_t>(std::llround(value)));
@@ -43,7 +43,7 @@ std::vector<Cell> row_of(const Comparison& comparison, const ComparedRun& run,
   const Figures figures = figures_of(run);
   const double first = figures_of(comparison.runs[0]).total;
   const bool has_speed = unit == "ms" && figures.total > 0;
-  // The sum of losses, or of learning rates, means nothing.
+  // A sum of losses or learning rates is meaningless.
   const Cell total =
       unit.empty() ? Cell() : cell_of(figures.total, is_bytes, format);
   return {comparison.key,

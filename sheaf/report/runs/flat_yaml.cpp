@@ -16,7 +16,7 @@ std::string line_of(const YAML::Node& node) {
   out.SetMapFormat(YAML::Flow);
   out << node;
   std::string text = out.c_str();
-  // Long flow lists are broken into lines.
+  // The emitter breaks long flow lists into lines; join them.
   for (std::size_t at; (at = text.find('\n')) != std::string::npos;) {
     const std::size_t next = text.find_first_not_of(" \n", at);
     text.replace(at, std::min(next, text.size()) - at, " ");
@@ -47,7 +47,7 @@ Settings read_flat_yaml(const std::filesystem::path& file) {
     if (root.IsDefined() && !root.IsNull()) flatten(root, "", settings);
   } catch (const YAML::Exception& error) {
     throw IoError(concat(file.string(), ":", error.mark.line + 1,
-                         ": this is no YAML: ", error.msg));
+                         ": invalid YAML: ", error.msg));
   }
   return settings;
 }

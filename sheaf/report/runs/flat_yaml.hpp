@@ -1,5 +1,5 @@
 #pragma once
-// A YAML file as a list of settings.
+// Reads a YAML file as a flat list of settings.
 
 #include <filesystem>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace sheaf::report {
 
-// The values in the order of the file, each with the keys of the maps around
-// it, joined by points: "optimizer.name". A list, and an empty map, is one
-// value, written in one line. IoError names file and line.
+// The values in the order of the file, with dotted keys such as
+// "optimizer.name". A list or an empty map is one value, written on one line.
+// Throws IoError with the file and the line.
 std::vector<std::pair<std::string, std::string>> read_flat_yaml(
     const std::filesystem::path& file);
 

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without slashes at its end; "." and ".." by their real names.
+// The folder's name without trailing slashes; "." and ".." are resolved.
 std::string name_of(const fs::path& folder) {
   fs::path path = folder.lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
@@ -34,8 +34,8 @@ void rename_equals(std::vector<std::string>& labels,
 std::vector<std::string> all_different(std::vector<std::string> labels) {
   std::set<std::string> known;
   for (const std::string& label : labels)
-    SHEAF_CHECK(known.insert(label).second, "two runs are called '", label,
-                "'; give each run once, or its own --label");
+    SHEAF_CHECK(known.insert(label).second, "two runs have the label '", label,
+                "'; pass each run once, or give each its own --label");
   return labels;
 }
 
@@ -51,7 +51,7 @@ std::vector<std::string> labels_of(std::span<const fs::path> folders,
                                    std::span<const std::string> given) {
   SHEAF_CHECK(given.empty() || given.size() == folders.size(), "there are ",
               folders.size(), " runs and ", given.size(),
-              " labels; give one --label per run, in the same order");
+              " labels; pass one --label per run, in the same order");
   if (!given.empty()) return all_different({given.begin(), given.end()});
   std::vector<std::string> labels;
   for (const fs::path& folder : folders) labels.push_back(label_of(folder));

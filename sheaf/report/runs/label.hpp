@@ -1,5 +1,5 @@
 #pragma once
-// The names of runs in legends.
+// The labels of runs in legends.
 
 #include <filesystem>
 #include <span>
@@ -8,14 +8,14 @@
 
 namespace sheaf::report {
 
-// The last part of the folder's name, parted by '_': "DADs2b16" of
-// "logs/net_logs_DADs2b16/". The whole name where that part is empty.
+// The part of the folder's name after the last '_': "DADs2b16" for
+// "logs/net_logs_DADs2b16/". The whole name if that part is empty.
 std::string label_of(const std::filesystem::path& folder);
 
-// One label per folder: `given` where there are any (UsageError unless there
-// is one for each), else by label_of. Folders that would get the same label get
-// their names instead, and their whole paths where these are the same too.
-// UsageError when two still are equal.
+// One label per folder: `given` if it is not empty, else label_of. Folders with
+// the same label get their names instead, and their whole paths if these are
+// equal too. Throws UsageError if two labels are still equal, or if the number
+// of given labels is not the number of folders.
 std::vector<std::string> labels_of(
     std::span<const std::filesystem::path> folders,
     std::span<const std::string> given = {});

@@ -36,7 +36,7 @@ void add(Rows& rows, const json& object) {
   for (const auto& [key, value] : object.items()) {
     if (!value.is_number() && !value.is_boolean() && !value.is_null()) continue;
     std::vector<double>& column = rows.columns[key];
-    column.resize(rows.count, kNone);  // the rows that lacked it
+    column.resize(rows.count, kNone);  // earlier rows lacked the key
     column.push_back(number_of(value));
   }
   ++rows.count;
@@ -56,7 +56,7 @@ LayerRow layer_row_of(const json& object) {
 
 void add_line(Log& log, std::string_view line) {
   const json object = json::parse(line);
-  SHEAF_CHECK(object.is_object(), "it is no JSON object");
+  SHEAF_CHECK(object.is_object(), "it is not a JSON object");
   const std::string kind = text_at(object, "kind");
   SHEAF_CHECK(!kind.empty(), "it has no \"kind\"");
   if (kind == "layers")
@@ -65,7 +65,7 @@ void add_line(Log& log, std::string_view line) {
     add(log.kinds[kind], object);
 }
 
-// Every column as long as there are rows.
+// Extends every column to the number of rows.
 void even_out(Log& log) {
   for (auto& [kind, rows] : log.kinds)
     for (auto& [key, column] : rows.columns) column.resize(rows.count, kNone);
@@ -96,10 +96,10 @@ Log read_log(const std::filesystem::path& file) {
     } catch (const std::exception& error) {
       const std::string where = concat(file.string(), ":", i + 1);
       if (i + 1 < lines.size())
-        throw IoError(concat(where, ": this line cannot be read: ",
-                             error.what(), "; mend or remove it"));
-      log.note = concat(where, ": the last line is not written to its end",
-                        " and was left out");
+        throw IoError(concat(where, ": cannot parse this line: ", error.what(),
+                             "; fix or remove it"));
+      log.note =
+          concat(where, ": the last line is incomplete", " and was skipped");
     }
   }
   even_out(log);

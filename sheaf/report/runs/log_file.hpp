@@ -1,5 +1,6 @@
 #pragma once
-// log.jsonl of a run: one JSON object per line, see docs/train.md.
+// Reads log.jsonl of a run: one JSON object per line, see
+// docs/reference/run_folder.md.
 
 #include <cstddef>
 #include <filesystem>
@@ -9,18 +10,18 @@
 
 namespace sheaf::report {
 
-// The rows of one kind by column: columns.at(key)[i] is what row i has, NaN
-// where it has no number. True and false are 1 and 0; texts are left out.
+// The rows of one kind by column: columns.at(key)[i] is the value of row i, NaN
+// if it has no number. True and false are 1 and 0; strings are omitted.
 struct Rows {
   std::size_t count = 0;
   std::map<std::string, std::vector<double>> columns;
 
   bool has(const std::string& key) const { return columns.count(key) != 0; }
-  // NaN in every row where there is no such key.
+  // NaN in every row if there is no such key.
   std::vector<double> get(const std::string& key) const;
 };
 
-// What one layer exchanged in one step; NaN where the row does not say.
+// The exchange of one layer in one step; NaN for values that the row lacks.
 struct LayerUse {
   std::string name;
   std::string route;
@@ -37,15 +38,15 @@ struct LayerRow {
 
 struct Log {
   std::map<std::string, Rows> kinds;  // "batch", "epoch", "test"
-  std::vector<LayerRow> layers;       // of the rows of kind "layers"
-  // A sentence about a last line that was not written to its end, or "".
+  std::vector<LayerRow> layers;       // rows of kind "layers"
+  // A sentence about an incomplete last line, or "".
   std::string note;
 
-  const Rows& rows(const std::string& kind) const;  // may have none
+  const Rows& rows(const std::string& kind) const;  // may be empty
 };
 
-// IoError names file and line of what cannot be read. A last line without its
-// end is left out instead: the run may still be writing it.
+// Throws IoError with the file and the line that cannot be parsed. An
+// incomplete last line is skipped: the run may still be writing it.
 Log read_log(const std::filesystem::path& file);
 
 }  // namespace sheaf::report

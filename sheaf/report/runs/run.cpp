@@ -16,24 +16,24 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Of the runs in the folder, for those who gave the folder above.
+// A hint that lists the runs inside the folder, in case the user passed the
+// parent folder.
 std::string runs_inside(const fs::path& folder) {
   std::vector<std::string> runs;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (fs::exists(entry.path() / "log.jsonl", ignored))
       runs.push_back(entry.path().string());
-  if (runs.empty())
-    return "; give the folder of a run, as `sheaf train` leaves it";
+  if (runs.empty()) return "; pass a run folder written by `sheaf train`";
   std::sort(runs.begin(), runs.end());
-  return "; there are runs inside of it: " + join(runs, " ");
+  return "; it contains these runs: " + join(runs, " ");
 }
 
 void check_folder(const fs::path& folder) {
   if (!fs::is_directory(folder))
     throw IoError(concat(folder.string(),
-                         ": no such folder; give that of a "
-                         "run, as `sheaf train` leaves it"));
+                         ": no such folder; pass a run "
+                         "folder written by `sheaf train`"));
   if (!fs::exists(folder / "log.jsonl"))
     throw IoError(
         concat(folder.string(), " has no log.jsonl", runs_inside(folder)));
@@ -43,7 +43,7 @@ json read_json(const fs::path& file) {
   try {
     return json::parse(read_file(file));
   } catch (const json::exception& error) {
-    throw IoError(concat(file.string(), ": this is no JSON: ", error.what()));
+    throw IoError(concat(file.string(), ": invalid JSON: ", error.what()));
   }
 }
 
@@ -76,8 +76,7 @@ void read_routes(Run& run, const fs::path& file) {
                             .in = plain_number_at(layer, "in"),
                             .out = plain_number_at(layer, "out")});
   } catch (const json::exception& error) {
-    throw IoError(
-        concat(file.string(), ": these are no routes: ", error.what()));
+    throw IoError(concat(file.string(), ": invalid routes: ", error.what()));
   }
 }
 

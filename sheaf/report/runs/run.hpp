@@ -1,5 +1,5 @@
 #pragma once
-// What is known about a run: the folder that `sheaf train` leaves.
+// Reads the folder of a run, as written by `sheaf train`.
 
 #include <filesystem>
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace sheaf::report {
 
-// How the gradient of one parameter goes round, by routes.json.
+// How the gradient of one parameter is exchanged, from routes.json.
 struct Route {
   std::string name;
   std::string route;
@@ -27,10 +27,10 @@ struct Run {
   std::filesystem::path folder;
   std::string label;
   Log log;
-  // Each key with the names of its sections in front, "optimizer.name", in the
-  // order of config.yaml; lists are one value. Empty without the file.
+  // Settings with dotted keys, such as "optimizer.name", in the order of
+  // config.yaml; a list is one value. Empty without the file.
   std::vector<std::pair<std::string, std::string>> config;
-  // Of summary.json; empty without it, as while the run goes on.
+  // From summary.json; empty without it, for example while the run continues.
   std::string ending;
   std::map<std::string, double> summary;
   std::vector<Route> routes;  // empty without routes.json
@@ -38,15 +38,15 @@ struct Run {
 };
 
 struct ReadOptions {
-  bool with_traces = false;  // they may be large
+  bool with_traces = false;  // trace files may be large
 };
 
-// Only log.jsonl must be there. A file that cannot be read is an IoError with
-// its name and, in text of lines, the line.
+// Only log.jsonl is required. Throws IoError with the name of a file that
+// cannot be read and, for line-based files, the line.
 Run read_run(const std::filesystem::path& folder,
              const ReadOptions& options = {});
 
-// With labels by labels_of().
+// Reads several runs and labels them with labels_of().
 std::vector<Run> read_runs(std::span<const std::filesystem::path> folders,
                            std::span<const std::string> labels = {},
                            const ReadOptions& options = {});

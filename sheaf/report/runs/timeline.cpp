@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kMaxRanks = 8;
-constexpr std::size_t kMaxEvents = 2000;  // of a page; the longest are kept
+constexpr std::size_t kMaxEvents = 2000;  // per page; the longest are kept
 constexpr std::size_t kWarmUp = 3;        // steps
 
 struct Event {
@@ -34,7 +34,7 @@ struct Event {
 struct Trace {
   std::vector<Event> events;
   std::map<std::pair<int, int>, std::string> threads;  // by rank and thread
-  double base_us = 0;  // since 1970, when the clock was 0
+  double base_us = 0;  // origin of the clock, since 1970
 };
 
 std::string details_of(const json& event) {
@@ -64,7 +64,8 @@ void add(Trace& trace, const json& event) {
                           .details = details_of(event)});
 }
 
-// Events are forgotten as they are read: a trace may have a million.
+// Each JSON event is discarded after conversion, to save memory: a trace may
+// have a million events.
 Trace read_trace(const fs::path& file) {
   std::ifstream in(file);
   if (!in) throw IoError(concat("cannot open ", file.string()));
@@ -80,13 +81,14 @@ Trace read_trace(const fs::path& file) {
     const json rest = json::parse(in, take);
     trace.base_us = rest.value("baseTimeNanoseconds", 0.0) / 1000;
   } catch (const json::exception& error) {
-    throw IoError(concat(file.string(), ": this is no trace: ", error.what()));
+    throw IoError(concat(file.string(), ": invalid trace: ", error.what()));
   }
   return trace;
 }
 
-// Times of `other` by the clock of `trace`. Ranks of a host share one clock,
-// whose base the files give with a few microseconds of error.
+// Appends the events of `other`, converted to the clock of `trace`. Ranks of a
+// host share one clock; the origins in their files differ by a few
+// microseconds.
 void append(Trace& trace, Trace other) {
   constexpr double kSameHostUs = 1000;
   double shift = other.base_us - trace.base_us;
@@ -107,7 +109,7 @@ Trace read_all(const fs::path& folder) {
   return trace;
 }
 
-// When the steps of the first rank end.
+// The end times of the first rank's steps.
 std::vector<double> ends_of_steps(const std::vector<Event>& events) {
   std::vector<double> ends;
   for (const Event& event : events)
@@ -118,7 +120,8 @@ std::vector<double> ends_of_steps(const std::vector<Event>& events) {
   return ends;
 }
 
-// The step i lasts from ends[i] to ends[i + 1].
+// The index i of the step with the median time, which lasts from ends[i] to
+// ends[i + 1].
 std::size_t median_step(const std::vector<double>& ends) {
   std::vector<std::size_t> steps;
   const std::size_t count = ends.size() - 1;

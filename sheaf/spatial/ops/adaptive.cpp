@@ -16,7 +16,7 @@ halo::Cuts adaptive_cuts(const AdaptiveAxis& axis, const halo::Cuts& inputs) {
   return halo::Cuts(positions);
 }
 
-// What each rank needs for its outputs.
+// The inputs that each rank needs for its outputs.
 Needs adaptive_needs(const AdaptivePlan& plan, std::size_t first) {
   Needs needs;
   const halo::Layout& layout = plan.output.layout;

@@ -1,5 +1,6 @@
 #pragma once
-// What adaptive pooling needs of a split tensor, and how its result is cut.
+// The inputs that adaptive pooling needs of a split tensor, and how its result
+// is cut.
 
 #include <vector>
 
@@ -7,8 +8,8 @@
 
 namespace sheaf::spatial {
 
-// An axis with as many windows as there are outputs. They cover the inputs,
-// differ in size by one at most, and may overlap.
+// An axis with one window per output. The windows cover the inputs, differ in
+// size by at most one, and may overlap.
 struct AdaptiveAxis {
   std::int64_t inputs = 1;
   std::int64_t outputs = 1;
@@ -16,17 +17,17 @@ struct AdaptiveAxis {
   bool is_even() const { return outputs > 0 && inputs % outputs == 0; }
   // From floor(o * inputs / outputs) to ceil((o + 1) * inputs / outputs).
   halo::Interval window(std::int64_t o) const;
-  std::int64_t centre(std::int64_t o) const;  // the lower one of two
-  // The inputs of some outputs.
+  std::int64_t centre(std::int64_t o) const;  // the lower of two
+  // The inputs needed for some outputs.
   halo::Interval needed(const halo::Interval& some) const;
 };
 
-// Each output goes to the rank that has the centre of its window.
+// Each output belongs to the rank that has the center of its window.
 struct AdaptivePlan {
   Split output;  // with the input's sizes on the other axes
   Needs needs;
-  std::vector<AdaptiveAxis> axes;  // the last ones of the tensor
-  // By those axes: the inputs that this rank gets, and its outputs.
+  std::vector<AdaptiveAxis> axes;  // the last axes of the tensor
+  // By those axes: the inputs that this rank receives, and its outputs.
   std::vector<halo::Interval> places, mine;
 };
 

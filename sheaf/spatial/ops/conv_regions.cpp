@@ -7,7 +7,7 @@
 namespace sheaf::spatial {
 namespace {
 
-// Padding is alike on both sides.
+// Requires equal padding on both sides.
 bool fits_by_itself(const halo::Window& window, std::int64_t low,
                     const halo::Interval& own, const halo::Interval& outputs) {
   const std::int64_t room = own.size() + 2 * low - window.extent();

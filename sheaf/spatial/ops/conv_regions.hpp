@@ -1,6 +1,6 @@
 #pragma once
-// The regions of a convolution on a tile: what can be computed before halos
-// come, and the bands at its borders for which they are needed.
+// The regions of a convolution on a tile: the interior, which can be computed
+// before the halos arrive, and the bands at the borders, which need them.
 
 #include <torch/types.h>
 
@@ -13,7 +13,7 @@ namespace sheaf::spatial {
 
 struct ConvolutionTask {
   Split input;
-  std::vector<halo::Window> windows;  // of all axes of the image
+  std::vector<halo::Window> windows;  // for all axes of the image
   WindowPlan plan;
   std::int64_t groups = 1;
 
@@ -22,34 +22,35 @@ struct ConvolutionTask {
   halo::Box own_outputs() const;
 };
 
-// What some outputs look at, padding included.
+// The inputs of some outputs, including padding.
 halo::Box reach_of(const ConvolutionTask& task, const halo::Box& outputs);
-// Of this rank's outputs those that need its own inputs only; none where these
-// are not needed at all.
+// This rank's outputs that depend only on its own inputs; empty if these are
+// not needed at all.
 halo::Box interior_of(const ConvolutionTask& task);
-// The outputs whose gradients each rank's inputs need.
+// The outputs whose gradients each rank needs for its inputs.
 Needs needs_of_gradient(const ConvolutionTask& task);
 
-// A box of a tensor whose axes from 2 on begin at the origin's.
+// The part of a tensor in `box`. The tensor's axes from 2 on start at the
+// corner of `origin`.
 at::Tensor part_at(at::Tensor tensor, const halo::Box& box,
                    const halo::Box& origin, int axes);
-// Of a tensor over a box.
+// The sizes of a tensor over a box.
 std::vector<std::int64_t> sizes_over(const halo::Box& box, int axes,
                                      std::int64_t samples,
                                      std::int64_t channels);
 
-// This rank's tile as the convolution takes it that sees zeros around it: its
-// results are right for the interior, and elsewhere lack nothing but the part
+// This rank's tile as the input of a convolution with zeros around it: the
+// results are correct in the interior, and elsewhere lack only the contribution
 // of the halos.
 class HomeTile {
  public:
   explicit HomeTile(const ConvolutionTask& task);
 
-  // False: no output looks at the tile.
+  // False if no output depends on the tile.
   bool has_any() const { return has_any_; }
-  // That the convolution adds.
+  // The padding that the convolution applies.
   const std::vector<std::int64_t>& padding() const { return padding_; }
-  // Without a copy where the convolution's padding will do.
+  // The input of the convolution, without a copy if padding() is sufficient.
   at::Tensor input(const at::Tensor& tile) const;
   at::Tensor input_adjoint(const at::Tensor& gradient) const;
 
@@ -58,19 +59,19 @@ class HomeTile {
 
   bool has_any_ = false;
   std::vector<std::int64_t> padding_;
-  std::vector<std::int64_t> border_;  // as constant_pad_nd takes it
+  std::vector<std::int64_t> border_;  // in the order of constant_pad_nd
 };
 
-// Outputs that are not in the interior, and memory for all that they look at.
+// Outputs outside the interior, and memory for all their inputs.
 struct Band {
   halo::Box outputs;
-  halo::Box inside;  // the inputs, as far as they are in the image
+  halo::Box inside;  // the inputs within the image
   at::Tensor inputs;
-  at::Tensor part;  // of `inputs`, that is inside; none if nothing is
+  at::Tensor part;  // the part of `inputs` within the image; undefined if empty
 };
 std::vector<Band> bands_of(const ConvolutionTask& task, const at::Tensor& tile);
 std::vector<halo::Patch> patches_of(const std::vector<Band>& bands);
-// What is left are the halos.
+// Zeroes this rank's own inputs, so that only the halos remain.
 void forget_own(const Band& band, const ConvolutionTask& task);
 
 }  // namespace sheaf::spatial

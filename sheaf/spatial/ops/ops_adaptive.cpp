@@ -1,5 +1,5 @@
-// Adaptive pooling: a rank gets all inputs of its windows, and pools one axis
-// after the other.
+// Adaptive pooling: a rank receives all inputs of its windows, and pools one
+// axis at a time.
 
 #include <torch/torch.h>
 
@@ -24,8 +24,9 @@ std::vector<AdaptiveAxis> adaptive_axes(const at::Tensor& given,
   return axes;
 }
 
-// The places of each window of this rank, from its first place on: [outputs,
-// the largest window]; shorter windows name their last place again.
+// The positions of each window of this rank, relative to `first_place`:
+// [outputs, size of the largest window]. Shorter windows repeat their last
+// position.
 at::Tensor places_of_windows(const AdaptiveAxis& axis,
                              const halo::Interval& outputs,
                              std::int64_t first_place) {
@@ -41,7 +42,7 @@ at::Tensor places_of_windows(const AdaptiveAxis& axis,
   return at::tensor(places, at::kLong).view({outputs.size(), widest});
 }
 
-// The windows side by side: `axis` becomes two, of outputs and of places.
+// Extracts the windows: `axis` becomes two axes, outputs and positions.
 at::Tensor windows_along(const at::Tensor& from, std::int64_t axis,
                          const at::Tensor& places) {
   Sizes sizes = from.sizes().vec();
@@ -51,7 +52,8 @@ at::Tensor windows_along(const at::Tensor& from, std::int64_t axis,
       .view(sizes);
 }
 
-// Shaped to go with what windows_along() gives, of `dim` axes.
+// Reshapes a table to be combined with a result of windows_along() of `dim`
+// axes.
 at::Tensor shaped_along(const at::Tensor& table, std::int64_t axis,
                         std::int64_t dim) {
   Sizes sizes(static_cast<std::size_t>(dim), 1);
@@ -81,13 +83,13 @@ at::Tensor average_along(const at::Tensor& from, std::int64_t axis,
          shaped_along(count, axis, from.dim()).to(from.options());
 }
 
-// Values, and where they are in the image, as one number.
+// The values, and their linear indices in the image.
 struct Maxima {
   at::Tensor values, indices;
 };
 
-// The first of equals, as one process takes it: axes go from the last to the
-// first, so the first row counts before the first column.
+// Of equal values, the first one is chosen, as in a single process: the axes
+// are processed from last to first, so that rows take precedence over columns.
 Maxima max_along(const Maxima& from, std::int64_t axis,
                  const AdaptiveAxis& pooled, const halo::Interval& outputs,
                  std::int64_t first_place) {
@@ -100,7 +102,7 @@ Maxima max_along(const Maxima& from, std::int64_t axis,
   return {values, indices};
 }
 
-// The numbers of this rank's places, broadcast over the other axes.
+// The linear indices of this rank's positions, broadcast over the other axes.
 at::Tensor numbers_of_places(const AdaptivePlan& plan,
                              const at::Tensor& input) {
   at::Tensor numbers = at::zeros({1}, at::kLong);
@@ -117,7 +119,7 @@ at::Tensor numbers_of_places(const AdaptivePlan& plan,
   return numbers.view(shape).expand(input.sizes()).to(input.device());
 }
 
-// Even windows are those of ordinary pooling.
+// Even windows are the same as those of ordinary pooling.
 at::Tensor even_average(const at::Tensor& given,
                         const std::vector<AdaptiveAxis>& axes) {
   Sizes kernel;

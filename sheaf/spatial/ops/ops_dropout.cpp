@@ -1,5 +1,5 @@
-// Dropout whose mask is a function of the place in the whole tensor, so that it
-// does not depend on the grid.
+// Dropout with a mask that is a function of the position in the whole tensor,
+// so that it does not depend on the grid.
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
@@ -13,7 +13,7 @@
 namespace sheaf::spatial {
 namespace {
 
-// A well mixed number for each place (splitmix64).
+// A hash of the position (splitmix64).
 std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -21,15 +21,16 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Which elements of a part count: the first `axes`; all that differ only along
-// others get the same. Rows are those of the last of them.
+// The elements of a part that get separate mask values: those of the first
+// `axes` axes. Elements that differ only along the other axes share a value.
+// Rows are along the last of the first `axes` axes.
 struct MaskShape {
-  std::vector<std::int64_t> sizes;  // of the part, 1 along other axes
+  std::vector<std::int64_t> sizes;  // of the part; 1 along the other axes
   std::size_t axes;
   const Split& split;
 
   std::int64_t columns() const { return sizes[axes - 1]; }
-  // The number of a row's first element in the whole.
+  // The linear index of a row's first element in the whole tensor.
   std::uint64_t first_of(std::int64_t row) const {
     std::uint64_t number = 0, stride = 1;
     for (std::size_t axis = axes; axis-- > 0;) {
@@ -55,8 +56,9 @@ MaskShape mask_shape(const Split& split, std::size_t axes) {
   return shape;
 }
 
-// Zero with the probability, else `kept`. Of 53 bits as a number below 1; the
-// bound scales without rounding.
+// Sets elements to zero with the given probability, otherwise to `kept`.
+// Compares 53 random bits with the scaled probability, which scales without
+// rounding.
 template <class T>
 void fill_mask(T* to, std::int64_t count, const MaskShape& shape,
                double probability, std::uint64_t seed, T kept) {
@@ -81,7 +83,7 @@ void fill_mask(T* to, std::int64_t count, const MaskShape& shape,
       });
 }
 
-// Zeros and 1 / (1 - probability), as dropout multiplies by them.
+// The factors of dropout: zeros and 1 / (1 - probability).
 at::Tensor mask_of(const Split& split, std::size_t axes, double probability,
                    std::uint64_t seed, const at::TensorOptions& options) {
   const MaskShape shape = mask_shape(split, axes);
@@ -96,7 +98,8 @@ at::Tensor mask_of(const Split& split, std::size_t axes, double probability,
   return mask;
 }
 
-// Whole channels are dropped with two axes, else elements.
+// With kChannels, drops whole channels (the first two axes), otherwise
+// elements.
 template <bool kChannels>
 void dropout(Call& call) {
   const at::Tensor given = call.tensor(0);

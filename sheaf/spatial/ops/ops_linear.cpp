@@ -1,4 +1,4 @@
-// Linear layers: of features at each place, and of flattened images.
+// Linear layers on the features of each position, and on flattened images.
 
 #include <torch/torch.h>
 
@@ -22,8 +22,8 @@ at::Tensor own_columns(const at::Tensor& weight, const Split& split, int flat) {
   return columns.flatten(1);
 }
 
-// The axis from which on the features are: of flattened images, or the last one
-// where that alone is cut; else -1.
+// The first axis of the features: for flattened images, or the last axis if it
+// is the only cut one; otherwise -1.
 int first_feature_axis(const at::Tensor& given) {
   if (flat_from(given) >= 0) return flat_from(given);
   const Split& split = split_of(given);
@@ -33,8 +33,9 @@ int first_feature_axis(const at::Tensor& given) {
   return split.is_cut(last) ? last : -1;
 }
 
-// Either each rank multiplies its columns, and the results are added up; or all
-// get the whole image. Bytes decide: in both cases as many go back.
+// Either each rank multiplies its columns and the results are summed, or all
+// ranks gather the whole image. The one with fewer bytes is chosen; backward
+// sends the same number in both cases.
 at::Tensor of_flat(const at::Tensor& given, const at::Tensor& weight,
                    const at::Tensor& bias, int flat) {
   const Split& split = split_of(given);
@@ -68,23 +69,23 @@ void linear(Call& call) {
   call.give(linear(call, call.tensor(0), call.tensor(1), call.tensor(2)));
 }
 
-// Of a factor that is not split and has two axes: its rows as columns.
+// The transpose of a factor that must be a matrix and not split.
 at::Tensor weight_of(Call& call, std::size_t i) {
   const at::Tensor factor = call.tensor(i);
   if (is_split(factor) || factor.dim() != 2)
-    call.refuse("its second factor is split, or is no matrix");
+    call.refuse("its second factor is split or is not a matrix");
   return factor.t();
 }
 
-// x W, as torch::nn::Linear has it for inputs of more than two axes.
+// x W, as used by torch::nn::Linear for inputs with more than two axes.
 void matmul(Call& call) {
   call.give(linear(call, call.tensor(0), weight_of(call, 1), {}));
 }
 
-// bias + x W, for two.
+// bias + x W, used for inputs with two axes.
 void addmm(Call& call) {
   if (call[3].toScalar().toDouble() != 1 || call[4].toScalar().toDouble() != 1)
-    call.refuse("it is scaled");
+    call.refuse("factors alpha and beta other than 1 are not supported");
   call.give(linear(call, call.tensor(1), weight_of(call, 2), call.tensor(0)));
 }
 

@@ -1,5 +1,5 @@
-// Filters that are not shared (sheaf/nn/locally_connected): each rank takes
-// those of its own outputs. Where it owns them, its gradient is the whole one.
+// Filters that are not shared (sheaf/nn/locally_connected): each rank uses the
+// filters of its own outputs. If it owns them, its gradient is complete.
 
 #include <torch/torch.h>
 
@@ -17,7 +17,7 @@ std::vector<halo::Window> two_windows(Call& call) {
                     call.integers(4, 2), {}, false);
 }
 
-// The filters at some places, for rows and columns of outputs.
+// The filters for the given rows and columns of outputs.
 at::Tensor filters_at(const at::Tensor& weight, const halo::Interval& rows,
                       const halo::Interval& columns) {
   return weight.narrow(2, rows.begin, rows.size())
@@ -28,15 +28,16 @@ void note_places(Ownership& owned, const Split& output) {
   if (!owned.is_known) owned = {true, output.cut_axes, output.layout};
   SHEAF_CHECK(
       owned.layout == output.layout && owned.cut_axes == output.cut_axes,
-      "filters that ranks train for their own places came to images "
+      "filters that ranks own were applied to images "
       "cut as ",
       output.text(),
-      ", which were cut in another way before; cut them alike, or let "
-      "SpatialOptions::owns_filters be false");
+      ", but to images with other cuts before; cut them in the same way, or "
+      "set SpatialOptions::owns_filters to false");
 }
 
-// Gradients are those of the sum of the ranks' losses, which are all the same:
-// what no average divides is divided here (parts.hpp).
+// Gradients are those of the sum of the ranks' losses, which are equal.
+// Gradients of owned filters are not averaged, so they are divided by the
+// number of ranks here (see halo_autograd.hpp).
 at::Tensor own_filters(const at::Tensor& weight, const Split& output) {
   const at::Tensor filters =
       filters_at(weight, output.interval(2), output.interval(3));
@@ -48,8 +49,8 @@ at::Tensor own_filters(const at::Tensor& weight, const Split& output) {
   return filters;
 }
 
-// Axes that are not cut, or of one part, are padded too: the operation gets no
-// padding.
+// Axes that are not cut, or have one part, are padded here too: the operation
+// is called without padding.
 void connect(Call& call) {
   const at::Tensor given = image_of(call, 2);
   const at::Tensor weight = call.tensor(1);
@@ -77,8 +78,9 @@ void connect_transposed(Call& call) {
   const Split split = split_of(given);
   if (split.tiles->ownership(weight))
     call.refuse(
-        "each rank trains the filters of its own places only, and this needs "
-        "those of its neighbours; let SpatialOptions::owns_filters be false");
+        "each rank trains only the filters that it owns, and this operation "
+        "needs those of its neighbors; set SpatialOptions::owns_filters to "
+        "false");
   const auto windows = two_windows(call);
   const Sizes image = call.integers(5, 2);
   Sizes more, reach;

@@ -1,4 +1,5 @@
-// Losses: of each element on its rank, then the sum or the mean over all.
+// Losses: each rank computes those of its elements, then the sum or mean is
+// taken over all ranks.
 
 #include <ATen/core/Reduction.h>
 #include <torch/torch.h>
@@ -13,7 +14,7 @@
 namespace sheaf::spatial {
 namespace {
 
-// Of input, target and weights that broadcast.
+// For losses whose input, target and weights broadcast.
 void elementwise(Call& call) {
   const Split split = split_of(first_split(call));
   const auto place = call.place("reduction");
@@ -38,7 +39,7 @@ void elementwise(Call& call) {
   call.result(0) = sum;
 }
 
-// Class 0 where the target is ignored, whatever it is there.
+// Replaces ignored targets, which may have any value, with class 0.
 at::Tensor counted_classes(const at::Tensor& target, std::int64_t ignored) {
   return target.masked_fill(target == ignored, 0);
 }
@@ -48,7 +49,7 @@ struct ClassRange {
   std::int64_t most = 0;
 };
 
-// Of all tiles of a split target.
+// The range over all tiles of a split target.
 ClassRange classes_in(const at::Tensor& target, std::int64_t ignored) {
   const at::Tensor own =
       counted_classes(is_split(target) ? local_of(target) : target, ignored);
@@ -56,7 +57,7 @@ ClassRange classes_in(const at::Tensor& target, std::int64_t ignored) {
   if (own.numel() > 0)
     range = {own.min().item<std::int64_t>(), own.max().item<std::int64_t>()};
   if (!is_split(target)) return range;
-  // The least of ~x is that of the largest x.
+  // The minimum of ~x gives the maximum of x.
   std::vector<std::int64_t> ends{range.least, ~range.most};
   Tiles& tiles = *split_of(target).tiles;
   comm::all_reduce(tiles.group(), ends,
@@ -66,17 +67,17 @@ ClassRange classes_in(const at::Tensor& target, std::int64_t ignored) {
   return {ends[0], ~ends[1]};
 }
 
-// All ranks find the same, so that none waits for one that has thrown.
+// All ranks get the same result, so that none waits for a rank that has thrown.
 void check_classes(Call& call, const at::Tensor& target, std::int64_t classes,
                    std::int64_t ignored) {
   const auto [least, most] = classes_in(target, ignored);
   SHEAF_CHECK(least >= 0 && most < classes, call.name(),
               ": targets have classes from ", least, " to ", most,
-              ", and the input has ", classes, " (0 to ", classes - 1,
+              ", but the input has ", classes, " (0 to ", classes - 1,
               "); ignore_index is ", ignored);
 }
 
-// Classes along axis 1; the mean counts places by their classes' weights.
+// Classes are along axis 1; the mean weights positions by their classes.
 void nll(Call& call) {
   const at::Tensor given = call.tensor(0);
   if (!is_split(given)) call.refuse("its target is split, its input is not");

@@ -1,4 +1,4 @@
-// Normalisation: moments are those of the whole image.
+// Normalization: the moments are those of the whole image.
 
 #include <torch/torch.h>
 
@@ -25,22 +25,22 @@ at::Tensor per_channel(const at::Tensor& values, std::int64_t axes) {
   return values.view(sizes);
 }
 
-// Over the grid, or over all ranks where use_sync_batch_norm() says so.
+// The grid, or a wider group if use_sync_batch_norm() has set one.
 comm::Group moments_group(const Tiles& tiles, const at::Tensor& running_mean,
                           const at::Tensor& weight) {
   const comm::Group wider =
       parallel::sync_batch_norm_group(running_mean, weight);
   if (!wider.is_member()) return tiles.group();
-  SHEAF_CHECK(wider.size() >= tiles.group().size(), "batch normalisation over ",
-              wider.size(), " ranks of images that are cut over ",
+  SHEAF_CHECK(wider.size() >= tiles.group().size(), "batch normalization over ",
+              wider.size(), " ranks for images that are cut over ",
               tiles.group().size(),
-              "; give use_sync_batch_norm() the group that SpatialParallel "
-              "has");
+              "; pass the group of SpatialParallel to "
+              "use_sync_batch_norm()");
   return wider;
 }
 
-// What sync_batch_norm() exchanges: sums and a count, then sums of squares;
-// backward, two sums in one message.
+// Counts the messages of sync_batch_norm(): sums and a count, then sums of
+// squares; in backward, two sums in one message.
 void count_moments(const std::shared_ptr<Tiles>& tiles, const at::Tensor& input,
                    const at::Tensor& result) {
   const std::int64_t channels = input.size(1);
@@ -77,9 +77,9 @@ void batch_norm(Call& call) {
   call.give(make_split(result, split));
 }
 
-// (x - mean) / sqrt(variance + eps) over axes of the part, with `count`
-// elements of the whole in each mean. Two sums: the second one of squares of
-// what the first has centred, for squares of large means lose digits.
+// (x - mean) / sqrt(variance + eps) over axes of the part, where each mean
+// covers `count` elements of the whole tensor. Two sums: the squares are summed
+// after centering, because squares of large means would lose precision.
 at::Tensor normalised(const at::Tensor& local, const Sizes& axes, double count,
                       const Split& split, double eps,
                       at::Tensor* mean_out = nullptr,
@@ -101,7 +101,7 @@ double places_of(const Split& split, std::size_t first) {
   return count;
 }
 
-// As samples x groups x the rest.
+// Reshapes to samples x groups x the rest.
 void group_norm(Call& call) {
   const at::Tensor given = input_of(call);
   const Split& split = split_of(given);
@@ -126,7 +126,7 @@ void group_norm(Call& call) {
   call.give(make_split(result, split));
 }
 
-// Over the last axes; their weights are cut like them.
+// Normalizes over the last axes; the weights are cut in the same way.
 void layer_norm(Call& call) {
   const at::Tensor given = input_of(call);
   const Split& split = split_of(given);
@@ -148,7 +148,7 @@ void layer_norm(Call& call) {
                                   call[4].toDouble()),
                    split));
   if (!are_all_cut)
-    call.refuse("over some of the axes that are cut, but not over all");
+    call.refuse("it is over some of the cut axes, but not over all");
   Sizes axes;
   for (std::size_t i = first; i < split.sizes.size(); ++i)
     axes.push_back(static_cast<std::int64_t>(i));
@@ -159,7 +159,8 @@ void layer_norm(Call& call) {
   call.give(make_split(result, split));
 }
 
-// Each sample's channel by itself; running values are means over samples.
+// Normalizes each channel of each sample separately; the running statistics are
+// means over samples.
 void instance_norm(Call& call) {
   const at::Tensor given = input_of(call);
   const Split& split = split_of(given);

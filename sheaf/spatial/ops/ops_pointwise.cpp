@@ -1,4 +1,4 @@
-// Operations that compute each element from the elements at its place.
+// Operations that compute each element from the elements at the same position.
 
 #include <torch/torch.h>
 
@@ -9,7 +9,7 @@
 namespace sheaf::spatial {
 namespace {
 
-// The one with most axes decides how the result is cut.
+// The argument with the most axes determines how the result is cut.
 at::Tensor widest_split(Call& call) {
   at::Tensor widest = first_split(call);
   for (std::size_t i = 0; i < call.count(); ++i)
@@ -25,14 +25,15 @@ void check_flat(Call& call, const at::Tensor& given, int flat) {
     call.refuse("one of its tensors is flattened, another is not");
 }
 
-// where() of a condition alone gives a list of places.
+// where() of a condition alone returns a list of indices.
 void check_returns(Call& call) {
   for (const c10::Argument& one : call.op().schema().returns())
     if (one.type()->kind() != c10::TypeKind::TensorType)
       call.refuse("there is no rule for it with these arguments");
 }
 
-// One that is asked for, else the order of one of the arguments.
+// Whether the result may have another memory order: the requested one, or that
+// of an argument.
 bool may_give_reordered(Call& call) {
   bool may = false;
   for (std::size_t i = 0; i < call.count(); ++i) {
@@ -57,7 +58,7 @@ void pointwise(Call& call) {
   const auto& alias = call.op().schema().arguments()[0].alias_info();
   const bool is_in_place = alias && alias->isWrite();
   if (is_in_place && (!is_split(self) || !(split_of(self) == split)))
-    call.refuse("its result does not go into a tensor cut like that");
+    call.refuse("its result cannot be stored in a tensor cut like that");
   for (std::size_t i = 0; i < call.count(); ++i) {
     if (!call[i].isTensor()) continue;
     const at::Tensor given = call.tensor(i);
@@ -81,8 +82,8 @@ void same_memory(Call& call) {
   if (has_gaps) set_gaps(call.result(0).toTensor());
 }
 
-// A factor for each channel, axis 1, or one for all. Newer versions of libtorch
-// make it of _prelu_kernel.
+// One factor per channel (axis 1), or one for all. Newer versions of libtorch
+// decompose it into _prelu_kernel.
 void prelu(Call& call) {
   const at::Tensor given = call.tensor(0), weight = call.tensor(1);
   if (!is_split(given) || is_split(weight))

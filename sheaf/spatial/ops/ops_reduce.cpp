@@ -1,4 +1,4 @@
-// Sums and means, and what is computed along axes that are not cut.
+// Sums and means, and operations along axes that are not cut.
 
 #include <torch/torch.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-// As the argument `dim` has them, if there is one; none: all.
+// The axes in the argument `dim`; empty if it is absent.
 Sizes named_axes(Call& call, const at::Tensor& given) {
   Sizes axes;
   const auto place = call.place("dim");
@@ -35,7 +35,8 @@ bool has(const Sizes& axes, std::int64_t axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Without the axes; those that are cut must all be among them, or none.
+// The split without the reduced axes; either all cut axes are among them, or
+// none.
 Split reduced(const Split& split, const Sizes& axes, bool keeps) {
   Split result = split;
   result.sizes.clear();
@@ -52,13 +53,13 @@ Split reduced(const Split& split, const Sizes& axes, bool keeps) {
   return result;
 }
 
-// The sum along some axes: whole if all cut axes are gone, else split.
+// The sum along some axes: whole if all cut axes are reduced, otherwise split.
 at::Tensor sum_along(Call& call, const at::Tensor& given, const Sizes& axes,
                      bool keeps, std::optional<at::ScalarType> type) {
   const Split& split = split_of(given);
   if (flat_from(given) >= 0 &&
       axes.size() != static_cast<std::size_t>(given.dim()))
-    call.refuse("it is flattened, and this is along some axes only");
+    call.refuse("it is flattened, and only some axes are to be summed");
   Sizes of_local = axes;
   if (flat_from(given) >= 0) {
     of_local.clear();
@@ -72,9 +73,9 @@ at::Tensor sum_along(Call& call, const at::Tensor& given, const Sizes& axes,
   const at::Tensor local = input.sum(of_local, keeps);
   if (count == 0) return make_split(local, reduced(split, axes, keeps));
   if (count < split.cut_axes.size())
-    call.refuse("along some of the axes that are cut, but not along all");
+    call.refuse("it is along some of the cut axes, but not along all");
   const at::Tensor sum = sum_over_tiles(local, split.tiles);
-  // Flattened tensors have fewer axes than their parts.
+  // A flattened tensor has fewer axes than its part.
   return keeps && flat_from(given) >= 0
              ? sum.view(Sizes(static_cast<std::size_t>(given.dim()), 1))
              : sum;
@@ -105,7 +106,7 @@ void sum(Call& call) {
   call.give(kMean ? result / count_along(given, axes) : result);
 }
 
-// Along axes that are not cut, each place is on its own.
+// Along axes that are not cut, positions are independent of each other.
 void along_axes(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split split = split_of(given);

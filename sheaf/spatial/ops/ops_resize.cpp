@@ -1,5 +1,5 @@
-// Upsampling. It is separable: along each axis an output is a weighted mean of
-// two inputs, or one of them, whose places follow from those in the whole.
+// Upsampling. It is separable: along each axis, an output is one input or a
+// weighted mean of two inputs, whose positions are those in the whole image.
 
 #include <torch/torch.h>
 
@@ -15,7 +15,7 @@
 namespace sheaf::spatial {
 namespace {
 
-// An output goes with the input that it is made of.
+// An output belongs to the rank of its first input.
 halo::Cuts cuts_after(const halo::Cuts& before, const Resampling& rule) {
   std::vector<std::int64_t> positions{0};
   std::int64_t o = 0;
@@ -28,7 +28,7 @@ halo::Cuts cuts_after(const halo::Cuts& before, const Resampling& rule) {
   return halo::Cuts(positions);
 }
 
-// Of the last axes.
+// Resizes the last axes.
 void resize(Call& call, const std::vector<Resampling>& rules) {
   const at::Tensor given = call.tensor(0);
   const Split& split = split_of(given);
@@ -72,8 +72,8 @@ void resize(Call& call, const std::vector<Resampling>& rules) {
   call.give(make_split(result, output));
 }
 
-// upsample_X(self, output_size, [align_corners,] scales...), and overloads
-// with a list of factors in place of the size.
+// The target of upsample_X(self, output_size, [align_corners,] scales...) and
+// of the overloads with a list of factors instead of the size.
 struct Target {
   std::vector<std::int64_t> sizes;
   std::vector<std::optional<double>> scales;
@@ -111,14 +111,14 @@ std::vector<ResampledAxis> resampled_axes(Call& call, std::size_t axes,
         {given.size(given.dim() - static_cast<std::int64_t>(axes - i)),
          target.sizes[i], target.scales[i]});
     if (result.back().inputs < 1 || result.back().outputs < 1)
-      call.refuse(concat("a size of ", result.back().inputs, " to ",
-                         result.back().outputs));
+      call.refuse(concat("it resizes an axis from ", result.back().inputs,
+                         " to ", result.back().outputs));
   }
   return result;
 }
 
-// Whether one process would surely have the tensor in the order of its axes in
-// memory. All ranks of the grid call it.
+// Whether the tensor would certainly have the memory order of its axes in a
+// single process. All ranks of the grid must call it.
 bool is_in_usual_order(const at::Tensor& given) {
   std::vector<std::int64_t> doubts{
       may_be_reordered(given) || may_have_gaps(given) ? 1 : 0};
@@ -149,8 +149,8 @@ void nearest(Call& call) {
     return resize(call, rules);
   if (!is_in_usual_order(given))
     call.refuse(
-        "with these sizes the nearest inputs depend on how one process would "
-        "have the image in memory, which its parts do not tell; call "
+        "with these sizes the nearest inputs depend on the memory order that "
+        "the image would have in one process, which is not known here; call "
         "clone(at::MemoryFormat::Contiguous) before it");
   resize(call, rules);
 }

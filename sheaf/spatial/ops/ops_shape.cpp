@@ -1,4 +1,4 @@
-// Operations that move or drop axes, and join tensors.
+// Operations that move or remove axes, or join tensors.
 
 #include <torch/torch.h>
 
@@ -28,7 +28,8 @@ Sizes without_guess(Sizes sizes, std::int64_t count) {
   return sizes;
 }
 
-// Elements before each axis, as a number of them and of axes without any.
+// For each axis, the number of elements before it, and the number of empty
+// axes.
 std::vector<std::pair<std::int64_t, int>> elements_before(const Sizes& sizes) {
   std::vector<std::pair<std::int64_t, int>> before{{1, 0}};
   for (const std::int64_t size : sizes) {
@@ -39,11 +40,11 @@ std::vector<std::pair<std::int64_t, int>> elements_before(const Sizes& sizes) {
   return before;
 }
 
-// Where each cut axis is among the new sizes, when axes are only joined and
-// taken apart beside it; nothing if it is not kept as an axis of its own. It is
-// one of its size with as many elements before it. Of several, next to axes of
-// size 1, it is the one as far from the end as before, for images are the last
-// axes; else the last.
+// Finds each cut axis among the new sizes, if axes are only joined or split
+// beside it; nothing if it is not kept as a separate axis. The new axis must
+// have the same size and the same number of elements before it. If several axes
+// match, because neighbors have size 1, the one with the same distance from the
+// end is chosen, because images are the last axes; otherwise the last.
 std::optional<std::vector<int>> kept_axes(const Split& split, const Sizes& to) {
   const auto before = elements_before(split.sizes), after = elements_before(to);
   if (before.back() != after.back()) return std::nullopt;
@@ -65,8 +66,9 @@ std::optional<std::vector<int>> kept_axes(const Split& split, const Sizes& to) {
   return kept;
 }
 
-// Whether the sizes are those of the tensor with all axes from some on as one,
-// among them all that are cut.
+// Returns the first flattened axis if the sizes are those of the tensor with
+// all axes from there on, including all cut axes, joined into one; otherwise
+// -1.
 int flat_start(const Split& split, const Sizes& to) {
   const auto axes = static_cast<int>(to.size()) - 1;
   if (axes < 0 || axes >= static_cast<int>(split.sizes.size())) return -1;
@@ -79,7 +81,7 @@ int flat_start(const Split& split, const Sizes& to) {
   return axes;
 }
 
-// Another part of the memory of `given`, or the same in another order.
+// A view of `given`: another part of its memory, or the same in another order.
 at::Tensor make_view(const at::Tensor& given, at::Tensor local, Split split,
                      int flat_from = -1) {
   const at::Tensor view =
@@ -97,7 +99,7 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
                        product(split.sizes), " elements"));
   if (to == given.sizes().vec()) return given;
   if (to == split.sizes) return make_view(given, local_of(given), split);
-  // One axis has no room for two that are cut, even of size 1.
+  // A single axis cannot represent two cut axes, even of size 1.
   const int from = flat_start(split, to);
   const auto cuts = std::count_if(split.cut_axes.begin(), split.cut_axes.end(),
                                   [](int axis) { return axis >= 0; });
@@ -110,7 +112,7 @@ at::Tensor reshaped(Call& call, const at::Tensor& given, Sizes to) {
   }
   if (from >= 0) return make_view(given, local_of(given), split, from);
   call.refuse(concat("a view as ", at::IntArrayRef(to),
-                     " would mix an axis that is cut with others"));
+                     " would mix a cut axis with others"));
 }
 
 void view(Call& call) {
@@ -147,7 +149,7 @@ void unsqueeze(Call& call) {
 void squeeze(Call& call) {
   const at::Tensor given = call.tensor(0);
   Split split = split_of(given);
-  if (call.count() < 2) call.refuse("give it an axis");
+  if (call.count() < 2) call.refuse("specify an axis");
   Sizes axes = call.integers(1, 1);
   for (std::int64_t& axis : axes) axis = front_axis(axis, given.dim());
   std::sort(axes.begin(), axes.end(), std::greater<>());
@@ -172,7 +174,8 @@ at::Tensor permuted(const at::Tensor& given, const Sizes& order) {
     if (cut >= 0)
       result.cut_axes[static_cast<std::size_t>(cut)] = static_cast<int>(i);
   }
-  // Copies of it may keep the order, and contiguous() of it is not noticed.
+  // Copies of the result may keep the order, and contiguous() on it is not
+  // detected.
   if (!std::is_sorted(order.begin(), order.end()))
     result.may_be_reordered = true;
   return make_view(given, local_of(given).permute(order), result);
@@ -196,7 +199,7 @@ void transpose(Call& call) {
   call.give(permuted(given, order));
 }
 
-// Of an axis that is cut, each rank keeps what it has of the slice.
+// Along a cut axis, each rank keeps its part of the slice.
 void slice(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split& split = split_of(given);
@@ -216,7 +219,7 @@ void slice(Call& call) {
     result.sizes[static_cast<std::size_t>(axis)] = local.size(axis);
     return call.give(make_view(given, local, result));
   }
-  if (step != 1) call.refuse("a step along an axis that is cut");
+  if (step != 1) call.refuse("it has a step along a cut axis");
   std::vector<halo::Cuts> cuts;
   for (int i = 0; i < split.layout.axes(); ++i) {
     std::vector<std::int64_t> positions = split.layout.cuts(i).positions();
@@ -253,7 +256,7 @@ void cat(Call& call) {
   const at::Tensor first = first_split(call);
   Split split = split_of(first);
   const std::int64_t axis = front_axis(call[1].toInt(), first.dim());
-  if (split.is_cut(axis)) call.refuse("it joins along an axis that is cut");
+  if (split.is_cut(axis)) call.refuse("it joins tensors along a cut axis");
   std::vector<at::Tensor> parts;
   for (const at::Tensor& one : call[0].toTensorVector()) {
     if (may_be_reordered(one)) split.may_be_reordered = true;
@@ -263,7 +266,7 @@ void cat(Call& call) {
   call.give(make_split(local, split_like(split, local)));
 }
 
-// Axes that are cut grow at the image's ends only.
+// Cut axes grow only at the borders of the image.
 void pad(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split& split = split_of(given);
@@ -279,8 +282,7 @@ void pad(Call& call) {
     result.sizes[static_cast<std::size_t>(axis)] += low + high;
     const int cut = split.grid_axis(axis);
     if (cut < 0) continue;
-    if (low < 0 || high < 0)
-      call.refuse("it crops an axis that is cut; take a slice");
+    if (low < 0 || high < 0) call.refuse("it crops a cut axis; use a slice");
     Sizes positions = split.layout.cuts(cut).positions();
     for (std::size_t k = 1; k < positions.size(); ++k) positions[k] += low;
     positions.back() += high;

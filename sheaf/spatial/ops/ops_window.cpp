@@ -31,7 +31,8 @@ void convolve(Call& call) {
   const auto windows = windows_of(kernel, stride, padding, dilation, false);
   WindowPlan plan = plan_windows(split, windows);
   plan.output.sizes[plan.output.sizes.size() - axes - 1] = weight.size(0);
-  // Then libtorch gives the output in that order, whatever the input's.
+  // libtorch then uses the weight's memory order for the output, whatever the
+  // input's order.
   if (may_be_reordered(weight)) plan.output.may_be_reordered = true;
   const ConvolutionTask task{split, windows, plan, call[8].toInt()};
   if (split.tiles->is_overlapping() && can_overlap(task))
@@ -122,7 +123,7 @@ void max_pool(Call& call) {
                        plan.output));
 }
 
-// Sums of windows.
+// The sum of each window.
 at::Tensor sum_pool(const at::Tensor& input, const Sizes& kernel,
                     const Sizes& stride) {
   const Sizes none(kernel.size(), 0);
@@ -135,7 +136,7 @@ at::Tensor sum_pool(const at::Tensor& input, const Sizes& kernel,
   return at::avg_pool3d(input, kernel, stride, none, false, true, 1);
 }
 
-// How many inputs count in each of some outputs' windows.
+// The number of inputs that count in the window of each output.
 at::Tensor counts_of(const halo::Window& window, const halo::Interval& outputs,
                      std::int64_t size, bool counts_padding,
                      const at::TensorOptions& options) {
@@ -187,7 +188,7 @@ void average_pool(Call& call) {
 
 }  // namespace
 
-// The tensor to look at, whose images are its last axes.
+// The input tensor, whose images are its last axes.
 at::Tensor image_of(Call& call, std::size_t axes) {
   const at::Tensor given = call.tensor(0);
   if (!is_split(given)) call.refuse("its weights are split, its input is not");

@@ -50,8 +50,8 @@ Gradients gradients_of(const at::Tensor& dy, const at::Tensor& input,
   return made;
 }
 
-// Adds to the gradient of this rank's inputs what others' outputs, which have
-// looked at them, give.
+// Adds the contribution of other ranks' outputs to the gradient of this rank's
+// inputs.
 void add_from_others(const at::Tensor& dx, const at::Tensor& dy,
                      const halo::Box& outputs, const at::Tensor& weight,
                      const ConvolutionTask& task) {
@@ -59,7 +59,7 @@ void add_from_others(const at::Tensor& dx, const at::Tensor& dy,
   const halo::Box reach = reach_of(task, outputs);
   const halo::Box both = intersect(own, reach);
   if (both.is_empty()) return;
-  // Of the input only the size counts.
+  // Only the sizes of the input are used.
   const at::Tensor like = at::empty(
       sizes_over(reach, task.axes(), dx.size(0), dx.size(1)), dy.options());
   const at::Tensor made =
@@ -70,7 +70,7 @@ void add_from_others(const at::Tensor& dx, const at::Tensor& dy,
       .add_(part_at(made, both, reach, task.axes()));
 }
 
-// An exchange of output gradients under way, and where they go.
+// An exchange of output gradients in progress, and their destination.
 class GradientHalo {
  public:
   GradientHalo(const ConvolutionTask& task, const at::Tensor& dy)
@@ -169,7 +169,7 @@ struct OverlappedConvolution
   }
 
  private:
-  // While gradients travel.
+  // Computes the local part while gradients are exchanged.
   static Gradients at_home(const at::Tensor& dy, const at::Tensor& base,
                            const at::Tensor& weight,
                            const ConvolutionTask& task, bool sends) {
@@ -192,7 +192,7 @@ struct OverlappedConvolution
     return made;
   }
 
-  // What halos give the weights.
+  // Adds the contribution of the halos to the weights' gradient.
   static void add_bands(const at::Tensor& dw, const at::Tensor& dy,
                         const variable_list& saved,
                         const ConvolutionTask& task) {

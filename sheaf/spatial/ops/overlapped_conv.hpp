@@ -1,7 +1,8 @@
 #pragma once
-// A convolution that computes what needs no halo while halos travel. Backward,
-// ranks fetch the gradients of outputs that their inputs have gone into, and
-// compute the weights' gradient meanwhile; then no sums have to be sent.
+// A convolution that computes its interior while halos are exchanged. In
+// backward, ranks fetch the gradients of outputs that depend on their inputs,
+// and compute the gradient of the weights meanwhile; no sums of gradients need
+// to be sent.
 
 #include <torch/types.h>
 
@@ -9,7 +10,7 @@
 
 namespace sheaf::spatial {
 
-// Whether it can be done so: all axes of the image are the grid's, in order.
+// Whether overlap is possible: the image axes are the grid's axes, in order.
 bool can_overlap(const ConvolutionTask& task);
 
 at::Tensor overlapped_convolution(const at::Tensor& local,

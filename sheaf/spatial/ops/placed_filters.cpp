@@ -27,7 +27,7 @@ NamedTensors local_filters(torch::nn::Module& module) {
     if (is_local) filters.emplace_back(item.key(), item.value());
     has_others = has_others || !is_local;
   }
-  // Exchanges of the others are what tells that a pass has begun.
+  // The exchange of the other parameters detects the start of a pass.
   return has_others ? filters : NamedTensors{};
 }
 
@@ -62,8 +62,7 @@ at::Tensor PlacedFilters::own_places(const at::Tensor& parameter,
 
 namespace {
 
-// All positions of the cuts, and the axes from 1 on; zeros if they are not
-// known.
+// The cut axes plus 1 and all cut positions; zeros if they are not known.
 std::vector<std::int64_t> numbers_of(const Ownership& owned,
                                      const halo::Grid& grid) {
   std::vector<std::int64_t> numbers;
@@ -93,7 +92,7 @@ Ownership ownership_of(const std::int64_t*& numbers, const halo::Grid& grid) {
 
 }  // namespace
 
-// A rank that had no examples yet has not used them.
+// A rank that has had no examples so far has not used the filters.
 void PlacedFilters::share_places() {
   const halo::Grid& grid = tiles_->grid();
   std::vector<std::int64_t> all;
@@ -110,8 +109,8 @@ void PlacedFilters::share_places() {
       *tiles_->ownership(parameter) = std::move(owned);
 }
 
-// Gradients outside of this rank's places, or without places, can only come
-// from elsewhere.
+// A nonzero gradient outside the positions that this rank owns, or without
+// known positions, comes from a use outside the layer.
 PlacedFilters::Use PlacedFilters::use_of(const at::Tensor& parameter) const {
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return Use::kNone;
@@ -123,7 +122,7 @@ PlacedFilters::Use PlacedFilters::use_of(const at::Tensor& parameter) const {
   return own == all ? Use::kLayer : Use::kOther;
 }
 
-// Until each parameter was seen to be used rightly, by some rank.
+// Repeated until each parameter has been used correctly by some rank.
 void PlacedFilters::check_use() {
   std::vector<std::int64_t> uses;
   for (const auto& [name, parameter] : filters_)
@@ -135,10 +134,10 @@ void PlacedFilters::check_use() {
   for (std::size_t i = 0; i < uses.size(); ++i) {
     SHEAF_CHECK(uses[i] != static_cast<std::int64_t>(Use::kOther),
                 "the weight ", filters_[i].first,
-                " has a gradient that its locally connected layer has not "
-                "made, and each rank trains its own places of it only; use it "
-                "in that layer alone, or let SpatialOptions::owns_filters be "
-                "false");
+                " has a gradient from outside its locally connected layer, "
+                "but each rank trains only the positions that it owns; use "
+                "it only in that layer, or set "
+                "SpatialOptions::owns_filters to false");
     if (uses[i] == static_cast<std::int64_t>(Use::kNone)) is_checked_ = false;
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Filters that are not shared, each of which is trained by the rank whose
-// output it makes, and by no other: of a locally connected layer's weights a
-// rank has its own places as they are, and others as they once were.
+// Filters that are not shared, each of which is trained only by the rank that
+// computes its output. Of a locally connected layer's weights, a rank has the
+// current values at its own positions and outdated values elsewhere.
 
 #include <torch/nn/module.h>
 
@@ -16,31 +16,32 @@ namespace sheaf::spatial {
 
 using parallel::NamedTensors;
 
-// The weights of the module's locally connected layers that are trained; none
-// where it has no other parameters.
+// The trained weights of the module's locally connected layers; empty if the
+// module has no other trained parameters.
 NamedTensors local_filters(torch::nn::Module& module);
 
 class PlacedFilters {
  public:
-  // `group`: all ranks; those with the same place of a grid each have samples
-  // of their own. All ranks make it together.
+  // `group`: all ranks; ranks with the same position in different grids have
+  // different samples. All ranks must create it together.
   PlacedFilters(NamedTensors filters, std::shared_ptr<Tiles> tiles,
                 const comm::Group& group);
 
   bool has(const at::Tensor& parameter) const;
 
-  // Called at the end of backward(): the gradients are averaged over the ranks
-  // with the same place. UsageError on all ranks where a gradient shows that a
-  // parameter is used in other ways than by its layer.
+  // Called at the end of backward(): averages the gradients over the ranks with
+  // the same position. Throws UsageError on all ranks if a gradient shows that
+  // a parameter is used outside its layer.
   void end_pass();
 
-  // A tensor of the sizes of a parameter, whole on all ranks, of each rank's
-  // places of it. All ranks call these.
+  // Gathers a tensor with the sizes of a parameter from the positions of all
+  // ranks; the result is whole on all ranks. All ranks must call these
+  // functions.
   at::Tensor gather(const at::Tensor& parameter, const at::Tensor& own) const;
   void gather_weights();
-  // Of the gradients of all places.
+  // The squared norm of the gradients at all positions.
   double square_of_gradients() const;
-  // CheckError where ranks with the same place differ in it.
+  // Throws CheckError if ranks with the same position differ there.
   void check_weights() const;
 
  private:

@@ -14,13 +14,14 @@ using Sizes = std::vector<std::int64_t>;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// As libtorch's own kind of optional, which depends on its version.
+// Converts to libtorch's optional type, which depends on its version.
 auto as_libtorch(const std::optional<double>& scale) {
   return (scale ? c10::IValue(*scale) : c10::IValue()).toOptional<double>();
 }
 
-// A probe is an image of the axis in question; other axes are as short as they
-// can be without another kernel being taken.
+// A small image that is passed to libtorch's kernel to observe its rounding
+// along one axis. The other axes are as short as possible without selecting a
+// different kernel.
 struct Probe {
   const NearestKernel& kernel;
   std::size_t which;
@@ -49,8 +50,8 @@ struct Probe {
   }
 
  private:
-  // For two axes libtorch 2 has a kernel for small results, which are at most
-  // 128 long and high together.
+  // For two axes, libtorch 2 has a separate kernel for small results, with
+  // width plus height of at most 128.
   std::int64_t shortest_output() const {
     constexpr std::int64_t kSmall = 128;
     std::int64_t sum = 0;
@@ -61,8 +62,8 @@ struct Probe {
   }
 };
 
-// For kOther with all samples twice: gaps after a single line of a single
-// sample do not count.
+// For kOther, all samples are duplicated, because gaps after a single line of a
+// single sample are ignored.
 at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
   if (kernel.order == MemoryOrder::kOther)
     return at::constant_pad_nd(at::cat({x, x}), {0, 1})
@@ -72,7 +73,7 @@ at::Tensor in_memory_order(const at::Tensor& x, const NearestKernel& kernel) {
                                    : at::MemoryFormat::ChannelsLast3d);
 }
 
-// Of the first channel, along the axis: samples x size.
+// The first channel along the axis: samples x size.
 at::Tensor along_axis(const at::Tensor& image, std::size_t which) {
   at::Tensor part = image.select(1, 0);
   for (std::int64_t axis = part.dim() - 1; axis > 0; --axis)
@@ -81,7 +82,7 @@ at::Tensor along_axis(const at::Tensor& image, std::size_t which) {
   return part;
 }
 
-// By axis, as libtorch's functions take them.
+// The scales by axis, in the type of libtorch's functions.
 using Scale = decltype(as_libtorch(std::nullopt));
 std::array<Scale, 3> scales_of(const Probe& probe) {
   std::array<Scale, 3> scales;
@@ -127,8 +128,8 @@ std::vector<std::int64_t> as_list(const at::Tensor& numbers) {
   return {first, first + list.numel()};
 }
 
-// Each sample of the probe has seven bits of the places' numbers: every type
-// holds them exactly.
+// Each sample of the probe holds seven bits of the position numbers, which
+// every type represents exactly.
 constexpr int kDigitBits = 7;
 
 std::vector<std::int64_t> places_of_outputs(const Probe& probe) {
@@ -159,9 +160,9 @@ std::vector<std::int64_t> places_of_outputs(const Probe& probe) {
   return places;
 }
 
-// The gradient of ones counts how many outputs give theirs to each input; as
-// places ascend, the counts determine the places. Only the first
-// place of other axes is counted.
+// The gradient of ones counts the outputs that contribute to each input.
+// Because positions ascend, the counts determine the positions. Only the first
+// position of the other axes is counted.
 std::vector<std::int64_t> places_of_gradients(const Probe& probe) {
   const at::ScalarType type = probe.kernel.type;
   const bool is_wide = type == at::kFloat || type == at::kDouble;
@@ -182,14 +183,14 @@ std::vector<std::int64_t> places_of_gradients(const Probe& probe) {
   return places;
 }
 
-// Entries of a table for some outputs, counted from an input on.
+// Entries of a table for some outputs, relative to the input `begin`.
 at::Tensor places_in(const std::vector<std::int64_t>& table,
                      const halo::Interval& outputs, std::int64_t begin) {
   const Sizes some(table.begin() + outputs.begin, table.begin() + outputs.end);
   return at::tensor(some, at::kLong) - begin;
 }
 
-// Values come from some places, and gradients go to others.
+// Picks values from some positions and sends gradients to others.
 struct Picked : torch::autograd::Function<Picked> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             std::int64_t axis, const at::Tensor& values,

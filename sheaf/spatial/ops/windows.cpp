@@ -36,7 +36,7 @@ WindowPlan plan_windows(const Split& input,
     if (!input.is_cut(static_cast<std::int64_t>(axis)))
       padded = halo::clamp(halo::needed(windows[i], {0, outputs}), size);
     plan.other_padding.push_back(padded.low);
-    // What no window looks at is cut off.
+    // Inputs that no window uses are cropped.
     plan.other_padding.push_back(padded.high - (size - padded.inside.end));
   }
   for (int rank = 0; rank < input.layout.ranks(); ++rank) {
@@ -53,7 +53,7 @@ WindowPlan plan_windows(const Split& input,
                       input.layout.cuts(static_cast<int>(i)).size());
       of_rank.push_back({padded.inside, padded.low, padded.high});
     }
-    // A rank without outputs needs nothing along any axis.
+    // A rank without outputs needs no inputs along any axis.
     const halo::Box box = plan.output.layout.box_of(rank);
     if (box.is_empty())
       for (Need& need : of_rank) need = {{0, 0}, 0, 0};

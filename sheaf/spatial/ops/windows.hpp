@@ -1,5 +1,6 @@
 #pragma once
-// What a windowed operation needs of a split tensor, and how its result is cut.
+// The inputs that a windowed operation needs of a split tensor, and how its
+// result is cut.
 
 #include <vector>
 
@@ -8,38 +9,39 @@
 
 namespace sheaf::spatial {
 
-// Windows of the last axes of a tensor.
+// A plan for windows over the last axes of a tensor.
 struct WindowPlan {
   Split output;  // with the input's sizes on the other axes
   Needs needs;
-  // Of axes that are not cut: padding low and high, as constant_pad_nd takes
-  // it.
+  // For axes that are not cut: low and high padding, in the order of
+  // constant_pad_nd.
   std::vector<std::int64_t> other_padding;
 };
 
 WindowPlan plan_windows(const Split& input,
                         const std::vector<halo::Window>& windows);
 
-// The input with all that the windows of this rank's outputs look at, `fill`
-// included: then the operation needs no padding. `pads_others` is false where
-// the operation itself pads axes that are not cut.
+// The input extended to everything that the windows of this rank's outputs
+// cover, including `fill`, so that the operation needs no padding.
+// `pads_others` is false if the operation itself pads the axes that are not
+// cut.
 at::Tensor window_input(const at::Tensor& local, const Split& input,
                         const WindowPlan& plan, double fill, bool pads_others);
 
 // The same for a transposed operation: outputs follow their inputs, and each
-// rank takes the inputs that its outputs are made of.
+// rank takes the inputs on which its outputs depend.
 struct TransposedPlan {
   Split output;  // with the input's sizes on the other axes
   Needs needs;
   // By axis of the image: the inputs that this rank takes.
   std::vector<halo::Interval> inputs;
 };
-// `more` outputs at the high end of each axis.
+// `more`: additional outputs at the high end of each axis.
 TransposedPlan plan_transposed(const Split& input,
                                const std::vector<halo::Window>& windows,
                                const std::vector<std::int64_t>& more);
-// Out of all that the inputs give without padding, this rank's outputs; zeros
-// where nothing reaches.
+// Selects this rank's outputs from all outputs that the inputs produce without
+// padding; zeros where no input contributes.
 at::Tensor own_outputs(const at::Tensor& made, const TransposedPlan& plan,
                        const std::vector<halo::Window>& windows);
 

@@ -77,13 +77,13 @@ bool names_axes(Call& call) {
   return false;
 }
 
-// What no rule can see from names and sizes.
+// Checks for properties that rules cannot see from names and sizes.
 void check_call(Call& call) {
   if (has_out(call))
     call.refuse(
         "it writes into a given tensor (out), of which each rank has only a "
-        "part; take the tensor that it returns without out");
-  if (names_axes(call)) call.refuse("axes are given by name; number them");
+        "part; use the tensor that it returns without out");
+  if (names_axes(call)) call.refuse("axes are given by name; use axis numbers");
   for_each_split(call, [&](const at::Tensor& given) {
     if (const std::string reason = why_unusable(given); !reason.empty())
       call.refuse(reason);
@@ -103,22 +103,22 @@ void carry_out(Call& call, const Rule& rule) {
     for_each_split(call, [&](const at::Tensor& given) {
       if (flat_from(given) >= 0)
         call.refuse(
-            "it is given a flattened image, of whose last axis each rank has "
-            "scattered places; compute this before flatten()");
+            "it is given a flattened image, of which each rank has scattered "
+            "elements of the last axis; compute this before flatten()");
     });
   const at::Tensor given = any_split(call);
   if (!given.defined()) return rule.compute(call);
   const std::shared_ptr<Tiles> tiles = split_of(given).tiles;
   const std::vector<at::Tensor> written = written_by(call);
-  // Neighbours may still be reading what the operation is to write.
+  // Neighbors may still be reading the memory that the operation will write.
   for (const at::Tensor& one : written) tiles->lent().wait_for(local_of(one));
   const TileMemory::Use use(tiles->memory());
   rule.compute(call);
   for (const at::Tensor& one : written) refresh_history(one);
 }
 
-// Operations that libtorch makes of others are taken apart, and their parts
-// come here again.
+// Composite operations are decomposed by libtorch, and their parts are
+// dispatched here again.
 void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
   Call call(op, *stack);
@@ -232,8 +232,8 @@ at::Tensor part_like(Call& call, const at::Tensor& given, const Split& split) {
     if (given.size(axis) == 1 && size != 1) continue;
     const halo::Interval interval = split.interval(cut);
     if (given.size(axis) != size)
-      call.refuse(concat("a tensor of ", given.size(axis),
-                         " along a cut axis does not go with it"));
+      call.refuse(concat("a tensor of size ", given.size(axis),
+                         " along a cut axis does not match it"));
     part = part.narrow(axis, interval.begin, interval.size());
   }
   return part;

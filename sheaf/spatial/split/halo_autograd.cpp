@@ -19,7 +19,7 @@ using parallel::kept;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Axes that are not cut, then those that are, in the grid's order.
+// Axes that are not cut, followed by the cut axes in grid order.
 std::vector<std::int64_t> plain_order(const Split& split) {
   std::vector<std::int64_t> order;
   for (std::size_t axis = 0; axis < split.sizes.size(); ++axis)
@@ -30,7 +30,7 @@ std::vector<std::int64_t> plain_order(const Split& split) {
   return order;
 }
 
-// As two axes that are not cut, and one for each axis of the grid.
+// Reshapes to two axes that are not cut, and one for each axis of the grid.
 at::Tensor to_plain(const at::Tensor& local, const Split& split) {
   const at::Tensor ordered = local.permute(plain_order(split));
   const auto cut_count = static_cast<std::int64_t>(
@@ -45,7 +45,7 @@ at::Tensor to_plain(const at::Tensor& local, const Split& split) {
   return ordered.reshape(sizes);
 }
 
-// Back, where cut axes may have other sizes than before.
+// The inverse of to_plain(); the sizes of cut axes may differ.
 at::Tensor from_plain(const at::Tensor& plain, const Split& split) {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> back(split.sizes.size());
@@ -60,7 +60,7 @@ at::Tensor from_plain(const at::Tensor& plain, const Split& split) {
   return plain.reshape(sizes).permute(back);
 }
 
-// The same answer on all ranks: whether nobody needs what another one has.
+// Whether no rank needs data of another rank; the same result on all ranks.
 bool is_at_home(const Split& split, const std::vector<halo::Box>& boxes) {
   for (int rank = 0; rank < split.layout.ranks(); ++rank)
     if (!split.layout.box_of(rank).contains(
@@ -71,7 +71,7 @@ bool is_at_home(const Split& split, const std::vector<halo::Box>& boxes) {
 
 struct HaloTask {
   halo::HaloExchange* exchange = nullptr;
-  std::shared_ptr<Tiles> tiles;  // owns it
+  std::shared_ptr<Tiles> tiles;  // owns the exchange
   std::vector<Need> needs;       // of this rank
   double fill = 0;
   std::vector<std::int64_t> sizes;  // of the part
@@ -81,7 +81,7 @@ struct HaloTask {
   std::string name;
 };
 
-// What came goes back.
+// In backward, sends and receives are swapped.
 void note_adjoint(const HaloTask& task, const at::Tensor& plain,
                   std::int64_t bytes_in_place) {
   halo::HaloPlan back = task.exchange->plan();
@@ -122,7 +122,7 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
   }
 };
 
-// Without messages.
+// The case without messages.
 at::Tensor cropped_and_padded(const at::Tensor& plain, const Split& split,
                               const std::vector<Need>& needs, double fill) {
   at::Tensor result = plain;
@@ -171,7 +171,7 @@ struct SumOverTiles : torch::autograd::Function<SumOverTiles> {
   }
 };
 
-// Where a rank's part lies in the whole.
+// The view of a rank's part in the whole tensor.
 at::Tensor part_in(at::Tensor whole, const Split& split, int rank) {
   for (const int axis : split.cut_axes) {
     if (axis < 0) continue;

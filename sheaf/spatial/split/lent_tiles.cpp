@@ -24,7 +24,8 @@ void keep_tile_for_ever(const at::Tensor& tile) {
 
 }  // namespace
 
-// Memory that may still be read is not given to others, whatever happened.
+// Memory that other ranks may still be reading is never reused, even after an
+// error.
 LentTiles::~LentTiles() {
   for (const Loan& loan : loans_) try {
       if (std::uncaught_exceptions() == 0)
@@ -52,7 +53,8 @@ LentTiles::Handle LentTiles::start_adjoint(halo::HaloExchange& exchange,
   return exchange.start_adjoint(view_of(wanted), reads_of(wanted));
 }
 
-// The engine does not add to gradients in place that somebody else holds, too.
+// Holding the tile also prevents the autograd engine from adding to it in
+// place.
 void LentTiles::keep(halo::HaloExchange& exchange, const Handle& handle,
                      const at::Tensor& tile) {
   if (!handle.is_read()) loans_.push_back({tile, &exchange, handle});

@@ -1,6 +1,6 @@
 #pragma once
-// Tiles that neighbours read in place. Ranks do not wait for that: a tile is
-// kept until all have read it, and who would write it waits.
+// Tiles that neighbors read in place. Ranks do not wait for these reads: a tile
+// is kept until all neighbors have read it, and only writes to it wait.
 
 #include <torch/types.h>
 
@@ -19,15 +19,15 @@ class LentTiles {
   LentTiles(const LentTiles&) = delete;
   LentTiles& operator=(const LentTiles&) = delete;
 
-  // HaloExchange::start() and its adjoint. What operations have made is lent;
-  // for other tiles, which users may write as they like, finish() waits.
+  // HaloExchange::start() and its adjoint. Results of operations are lent. For
+  // other tiles, which users may modify at any time, finish() waits.
   Handle start(halo::HaloExchange& exchange, const at::Tensor& tile);
   Handle start_adjoint(halo::HaloExchange& exchange, const at::Tensor& wanted);
-  // After finish().
+  // Must be called after finish().
   void keep(halo::HaloExchange& exchange, const Handle& handle,
             const at::Tensor& tile);
 
-  // Returns when nobody reads the tensor's memory any more.
+  // Returns when no rank reads the tensor's memory any more.
   void wait_for(const at::Tensor& tensor);
   bool is_empty() const { return loans_.empty(); }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Notes of what operations exchange, for `sheaf train --explain`.
+// Records what operations exchange, for `sheaf train --explain`.
 
 #include <torch/types.h>
 
@@ -10,7 +10,7 @@
 
 namespace sheaf::spatial {
 
-// While it lives, notes name this call.
+// While it exists, notes contain the name of this call.
 class CallName {
  public:
   explicit CallName(Call& call) : before_(current_) { current_ = &call; }
@@ -26,11 +26,11 @@ class CallName {
   static thread_local Call* current_;
 };
 
-// What a rank needs beyond its tile, at most: "0+1 2+2"; negative: it is cut
-// off on every rank.
+// The maximum that a rank needs beyond its tile, low and high, by axis: "0+1
+// 2+2". Negative if every rank's tile is cropped.
 std::string widest_halo(const Split& split, const Needs& needs);
 
-// If somebody listens.
+// These have no effect without a listener.
 void note_halo(const Split& split, const Needs& needs,
                const halo::HaloPlan& plan, const at::Tensor& plain,
                const std::string& operation, std::int64_t bytes_in_place,

@@ -32,10 +32,10 @@ std::vector<std::int64_t> shown_sizes(const std::vector<std::int64_t>& sizes,
                           split.text(), "): ", advice));
 }
 
-// The history that a split tensor shows where its part has one. Nothing leads
-// to it but what takes the tensor for an ordinary one.
+// The autograd history of a split tensor whose part requires a gradient. It is
+// reached only if the split tensor is used as an ordinary tensor.
 struct SplitHistory : torch::autograd::Node {
-  // Gradients that come here look like `whole`.
+  // Incoming gradients have the metadata of `whole`.
   SplitHistory(std::string text, const at::Tensor& whole)
       : text(std::move(text)) {
     add_input_metadata(whole);
@@ -44,16 +44,16 @@ struct SplitHistory : torch::autograd::Node {
       torch::autograd::variable_list&&) override {
     throw UsageError(
         concat("backward of a tensor that is split over ranks (", text,
-               "): its parts have the history; call backward() of a loss, or "
-               "of sheaf::spatial::gather(tensor), and give functions of your "
-               "own (torch::autograd::Function) gathered tensors"));
+               "): only its parts have a history; call backward() on a loss or "
+               "on sheaf::spatial::gather(tensor), and pass gathered tensors "
+               "to functions of your own (torch::autograd::Function)"));
   }
   std::string name() const override { return "SplitTensor"; }
 
   std::string text;
 };
 
-// The key goes before autograd, and nothing else uses it in a program.
+// The dispatch key precedes autograd and has no other use in programs.
 class SplitImpl : public c10::TensorImpl {
  public:
   SplitImpl(at::Tensor local, Split split, int flat_from)
@@ -68,7 +68,7 @@ class SplitImpl : public c10::TensorImpl {
     refresh_history();
   }
 
-  // Shown as long as the part requires a gradient.
+  // The history exists as long as the part requires a gradient.
   void refresh_history() {
     if (!meta() || local_.requires_grad() == (history_ != nullptr)) return;
     if (history_)
@@ -82,7 +82,7 @@ class SplitImpl : public c10::TensorImpl {
     return static_cast<torch::autograd::AutogradMeta*>(autograd_meta());
   }
 
-  // A copy, as data() and detach() of ordinary tensors make it.
+  // A copy, like that of data() and detach() for ordinary tensors.
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       const c10::VariableVersion&, bool) const override {
     return detached();
@@ -92,11 +92,11 @@ class SplitImpl : public c10::TensorImpl {
     return detached();
   }
   void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>&) override {
-    refuse_use(split_, "set_data()", "make a new tensor instead");
+    refuse_use(split_, "set_data()", "create a new tensor instead");
   }
 
-  // Also while somebody refers to it weakly, as the hook of retain_grad() does,
-  // which the history owns.
+  // Also called while weak references exist, such as that of the retain_grad()
+  // hook, which the history owns.
   void release_resources() override {
     TensorImpl::release_resources();
     local_.reset();
@@ -115,7 +115,7 @@ class SplitImpl : public c10::TensorImpl {
   c10::SymIntArrayRef sym_strides_custom() const override { refuse_strides(); }
 
  private:
-  // Of the wrapper; that of the part is what counts.
+  // Autograd metadata of the wrapper; requires_grad() is that of the part.
   struct Meta : torch::autograd::AutogradMeta {
     explicit Meta(const SplitImpl& owner) : owner(owner) {}
     bool requires_grad() const override { return owner.local_.requires_grad(); }
@@ -123,7 +123,7 @@ class SplitImpl : public c10::TensorImpl {
     at::Tensor& mutable_grad() override { refuse_gradient(); }
     [[noreturn]] void refuse_gradient() const {
       refuse_use(owner.split_, "grad()",
-                 "take that of the whole tensor, before it is cut");
+                 "use the gradient of the whole tensor, before it is cut");
     }
     const SplitImpl& owner;
   };
@@ -136,7 +136,7 @@ class SplitImpl : public c10::TensorImpl {
   }
   [[noreturn]] void refuse_strides() const {
     refuse_use(split_, "strides",
-               "the whole lies nowhere; use sizes, or "
+               "the whole tensor is not in memory; use sizes, or "
                "sheaf::spatial::gather(tensor)");
   }
 };
@@ -206,7 +206,7 @@ bool may_be_reordered(const at::Tensor& tensor) {
 
 void check_on_host(const std::string& what, const at::Device& device) {
   SHEAF_CHECK(device.is_cpu(), what, " is on the device ", device.str(),
-              ", and images are cut over ranks in the memory of hosts only; "
+              ", but images are cut over ranks in host memory only; "
               "move it to torch::kCPU, or use DataParallel");
 }
 
@@ -248,13 +248,13 @@ int flat_from(const at::Tensor& tensor) { return impl_of(tensor).flat_from_; }
 std::string why_unusable(const at::Tensor& tensor) {
   const SplitImpl& impl = impl_of(tensor);
   const auto* meta = impl.meta();
-  if (!meta) return "";  // data() has none
+  if (!meta) return "";  // a result of data() has none
   if (meta->requires_grad_)
     return "set_requires_grad() was called on it; call it on the whole tensor, "
            "before it is cut";
   if (meta->grad_fn_ != impl.history_)
-    return "a function of your own (torch::autograd::Function) has made it, "
-           "whose gradient would be lost";
+    return "it is the result of a function of your own "
+           "(torch::autograd::Function), whose gradient would be lost";
   if (!meta->hooks_.empty() || meta->cpp_hooks_list_ || tensor.retains_grad())
     return "it has a hook (register_hook(), retain_grad()), which would never "
            "be called";
@@ -273,7 +273,7 @@ Split even_split(const std::shared_ptr<Tiles>& tiles,
   SHEAF_CHECK(first_axis + grid.axes() <= static_cast<int>(sizes.size()),
               "a tensor of ", sizes.size(), " axes cannot be cut by a grid of ",
               grid.text(), " from axis ", first_axis,
-              " on; give it as samples x channels x image");
+              " on; pass it as samples x channels x image");
   Split split{tiles, std::move(sizes), {}, {}};
   std::vector<std::int64_t> shape;
   for (int i = 0; i < grid.axes(); ++i) {
@@ -302,7 +302,7 @@ at::Tensor from_part(const at::Tensor& part,
   Split split = even_split(tiles, std::move(sizes), first_axis);
   SHEAF_CHECK(part.sizes().vec() == split.local_sizes(), "a part of ",
               part.sizes(), " was given for ", split.text(), " on rank ",
-              tiles->rank(), "; it must be of ",
+              tiles->rank(), "; its sizes must be ",
               at::IntArrayRef(split.local_sizes()));
   return make_split(part, std::move(split));
 }

@@ -10,13 +10,13 @@ namespace {
 
 using tensor::SourceKind;
 
-// Below, packing costs less than what comes with a block.
+// Below this size, packing costs less than managing a block.
 std::atomic<std::size_t> smallest_tile = std::size_t{64} << 10;
-// Up to here, what a pass leaves costs the host less than fetching it again
-// costs the next pass.
+// Up to this size, keeping the memory of a pass costs the host less than
+// allocating it again in the next pass.
 constexpr std::size_t kKeptBetweenPasses = std::size_t{64} << 20;
 
-thread_local int uses = 0;  // that live on this thread
+thread_local int uses = 0;  // number of Use objects on this thread
 
 }  // namespace
 
@@ -25,7 +25,8 @@ class TileMemory::Source final : public tensor::MemorySource {
   explicit Source(std::shared_ptr<comm::HostMemory> host)
       : host_(std::move(host)) {}
 
-  // A quarter of the arena is left to exchanges, which cannot do without.
+  // A quarter of the arena is reserved for exchanges, which cannot work without
+  // it.
   Memory take(std::size_t bytes) override {
     if (bytes < smallest_tile.load()) return {};
     comm::Heap& heap = host_->heap();
@@ -54,7 +55,7 @@ TileMemory::Use::Use(const TileMemory& memory)
   ++uses;
 }
 
-// A pass that failed has not turned it off: the next operation does.
+// A failed pass has not deactivated the source: the next operation does.
 TileMemory::Use::~Use() {
   --uses;
   tensor::use_source(SourceKind::kTiles, uses > 0 ? before_ : 0);
@@ -64,8 +65,8 @@ std::size_t TileMemory::set_smallest(std::size_t bytes) {
   return smallest_tile.exchange(bytes);
 }
 
-// What forward needed for a moment goes back to the host first: some gradients
-// take large buffers of their own, elsewhere.
+// First returns temporary memory of forward to the host, because some gradients
+// need large buffers outside the arena.
 void TileMemory::use_in_backward() const {
   if (tensor::source_in_use(SourceKind::kTiles) == id_) return;
   if (source_->holds_much()) source_->trim();

@@ -1,8 +1,8 @@
 #pragma once
-// Memory of the arena for what operations on split tensors make, so that
-// neighbours of the host read it where it lies. A rank that is alone on its
-// host gains as well: libtorch's allocator fetches large tensors from the
-// system anew in each step, page by page, and the arena keeps its pages.
+// Arena memory for the results of operations on split tensors, so that
+// neighbors on the same host can read them in place. A rank that is alone on
+// its host also benefits: libtorch's allocator gets large tensors from the
+// system in each step, page by page, while the arena keeps its pages.
 
 #include <memory>
 
@@ -18,8 +18,9 @@ class TileMemory {
   TileMemory(const TileMemory&) = delete;
   TileMemory& operator=(const TileMemory&) = delete;
 
-  // While it lives, what libtorch makes on this thread lies in the arena: what
-  // is large, as long as there is room. Tensors may outlive all of this.
+  // While it exists, large tensors that libtorch allocates on this thread are
+  // in the arena, as long as there is room. The tensors may outlive this
+  // object.
   class Use {
    public:
     explicit Use(const TileMemory& memory);
@@ -30,11 +31,11 @@ class TileMemory {
    private:
     tensor::SourceId before_;
   };
-  // The same from now to the end of the backward pass that runs on this thread.
+  // The same, until the end of the current backward pass on this thread.
   void use_in_backward() const;
 
-  // What counts as large, from now on, in all of this process. Returns what
-  // did: for tests, whose tiles are small.
+  // Sets the minimum size of large tensors for the whole process and returns
+  // the previous value. For tests with small tiles.
   static std::size_t set_smallest(std::size_t bytes);
 
  private:

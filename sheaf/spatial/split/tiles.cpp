@@ -27,8 +27,8 @@ Tiles::Tiles(const comm::Group& group, const halo::Grid& grid,
 
 void Tiles::begin_backward() const {
   SHEAF_CHECK(!at::GradMode::is_enabled(), "rank ", rank(),
-              ": gradients of gradients (create_graph, a gradient penalty) do "
-              "not pass the exchanges of a ",
+              ": gradients of gradients (create_graph, a gradient penalty) are "
+              "not supported by the exchanges of a ",
               grid_.text(),
               " grid; compute this part of the loss on gathered tensors "
               "(sheaf::spatial::gather), or with a network in one process");

@@ -1,5 +1,5 @@
 #pragma once
-// The ranks among which images are cut, and their exchanges.
+// The ranks over which images are cut, and their exchanges.
 
 #include <torch/types.h>
 
@@ -17,31 +17,32 @@
 
 namespace sheaf::spatial {
 
-// Of one rank in the last step, or since reset_stats().
+// Statistics of one rank in the last step, or since reset_stats().
 struct SpatialStats {
   std::int64_t halo_exchanges = 0;
   std::int64_t halo_messages = 0;        // sent
   std::int64_t halo_bytes = 0;           // sent
-  std::int64_t halo_bytes_in_place = 0;  // of them, read where they lay
+  std::int64_t halo_bytes_in_place = 0;  // of them, read in place by neighbors
   std::int64_t halo_bytes_read = 0;
   std::int64_t reductions = 0;  // all-reduces and gathers
   std::int64_t reduced_bytes = 0;
-  double wait_ms = 0;  // for halos
+  double wait_ms = 0;  // waiting for halos
 };
 
-// What an operation has sent, for those who ask.
+// What an operation has exchanged, for listeners.
 struct ExchangeNote {
-  std::string operation;      // "convolution of 0.weight", and its backward
+  // "convolution of 0.weight"; its backward has the suffix ", backward"
+  std::string operation;
   std::string cuts;           // of the tensor
-  std::string halo;           // the widest of any rank, low and high by axis
+  std::string halo;           // the widest on any rank, low and high by axis
   std::int64_t messages = 0;  // sent by this rank
   std::int64_t bytes = 0;
-  std::int64_t bytes_in_place = 0;  // of them, read by others where they lie
+  std::int64_t bytes_in_place = 0;  // of them, read in place by other ranks
   bool is_overlapped = false;
 };
 
-// Of a parameter with an element for each place of an image: which places are
-// whose. Known from its first use on.
+// For a parameter with one element per position of an image: which rank owns
+// which positions. Known after its first use.
 struct Ownership {
   bool is_known = false;
   std::vector<int> cut_axes;  // of the parameter, by axis of the grid
@@ -50,8 +51,9 @@ struct Ownership {
 
 class Tiles {
  public:
-  // A group of as many ranks as the grid has. All ranks make it together.
-  // Overlap: whether convolutions compute while halos travel.
+  // The group must have as many ranks as the grid has tiles. All ranks must
+  // create it together. `overlap`: whether convolutions compute while halos are
+  // exchanged.
   Tiles(const comm::Group& group, const halo::Grid& grid,
         parallel::Overlap overlap = parallel::Overlap::kAuto);
 
@@ -60,27 +62,29 @@ class Tiles {
   int rank() const { return group_.rank(); }
   bool is_overlapping() const { return is_overlapping_; }
 
-  // The exchange by which each rank gets the box that it needs of a tensor with
-  // that layout. Made at the first call; all ranks ask in the same order.
+  // The exchange that gives each rank the box that it needs of a tensor with
+  // that layout. Created at the first call; all ranks must call it in the same
+  // order.
   halo::HaloExchange& exchange(const halo::Layout& layout,
                                const std::vector<halo::Box>& needs,
                                DType dtype) {
     return exchanges_.get(layout, needs, dtype);
   }
 
-  // Where operations make their results, and which of them are being read.
+  // Memory for results of operations, and the tiles that neighbors are reading.
   const TileMemory& memory() const { return memory_; }
   LentTiles& lent() { return lent_; }
 
-  // Called by the backward of each exchange. UsageError where gradients are to
-  // have gradients (create_graph), which exchanges do not pass.
+  // Called by the backward of each exchange. Throws UsageError with
+  // create_graph, which exchanges do not support.
   void begin_backward() const;
 
-  // The same number on all ranks, another one each time. All ranks call it.
+  // Returns the same number on all ranks and a new one at each call. All ranks
+  // must call it.
   std::uint64_t next_seed() { return seed_++; }
 
-  // From now on it is told of each exchange; null: no longer. Names are those
-  // of weights, for notes.
+  // From now on `listener` is called for each exchange; null: no longer.
+  // `names` are the names of weights, for notes.
   using Listener = std::function<void(const ExchangeNote&)>;
   using WeightNames = std::map<const c10::TensorImpl*, std::string>;
   void listen(Listener listener, WeightNames names = {}) {
@@ -91,8 +95,8 @@ class Tiles {
   void tell(const ExchangeNote& note) const { listener_(note); }
   const WeightNames& weight_names() const { return names_; }
 
-  // From now on each rank makes gradients for its own places of a parameter
-  // only, as they are, not to be averaged over ranks of the grid.
+  // From now on each rank computes gradients only for the positions of a
+  // parameter that it owns. They are not averaged over the ranks of the grid.
   void own_places(const at::Tensor& parameter) {
     owned_[parameter.unsafeGetTensorImpl()] = {};
   }
@@ -115,13 +119,13 @@ class Tiles {
   bool is_overlapping_;
   TileMemory memory_;
   halo::HaloCache exchanges_;
-  LentTiles lent_;  // ends first
+  LentTiles lent_;  // must be destroyed first
   std::uint64_t seed_ = 0;
   Listener listener_;
   WeightNames names_;
   std::map<const c10::TensorImpl*, Ownership> owned_;
   SpatialStats stats_;
-  SpatialStats before_;  // counters of exchanges at the last reset
+  SpatialStats before_;  // values at the last reset
   SpatialStats counted() const;
 };
 

@@ -41,7 +41,7 @@ std::string read_file(const std::filesystem::path& path) {
   std::string content;
   std::error_code unknown;
   const auto size = std::filesystem::file_size(path, unknown);
-  // One byte more than there should be, to see the end at once.
+  // One byte more than the size, so that the first read finds the end.
   std::size_t room = unknown ? 1 << 16 : size + 1;
   for (std::size_t filled = 0;; room *= 2) {
     content.resize(room);
@@ -55,15 +55,15 @@ std::string read_file(const std::filesystem::path& path) {
 
 void ByteReader::seek(std::size_t offset, std::string_view what) {
   if (offset > size())
-    fail(concat(what, " should be at byte ", offset, ", behind the end at ",
-                size(), "; the file is cut off or corrupt"));
+    fail(concat(what, " should be at byte ", offset, ", past the end at ",
+                size(), "; the file is truncated or corrupt"));
   offset_ = offset;
 }
 
 std::string_view ByteReader::take(std::size_t count, std::string_view what) {
   if (count > left())
-    fail(concat(what, " takes ", count, " bytes, only ", left(),
-                " are left; the file is cut off or corrupt"));
+    fail(concat(what, " needs ", count, " bytes, only ", left(),
+                " are left; the file is truncated or corrupt"));
   const std::string_view taken = bytes_.substr(offset_, count);
   offset_ += count;
   return taken;
@@ -88,7 +88,7 @@ std::uint64_t ByteReader::u64(std::string_view what) {
 std::string_view ByteReader::until(char end, std::string_view what) {
   const std::size_t found = bytes_.find(end, offset_);
   if (found == std::string_view::npos)
-    fail(concat(what, " has no end; the file is cut off or corrupt"));
+    fail(concat(what, " has no end; the file is truncated or corrupt"));
   const std::string_view taken = take(found - offset_, what);
   ++offset_;
   return taken;

@@ -1,6 +1,6 @@
 #pragma once
-// Bytes of a file, taken one piece after another; what is missing or wrong is
-// told with the file's name and the byte where it is.
+// Sequential reader of a file's bytes. Errors name the file and the byte
+// offset.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace sheaf::tensor {
 
-// All of a file. IoError names it when it cannot be read.
+// The content of a file. Throws IoError, which names the file, if it cannot be
+// read.
 std::string read_file(const std::filesystem::path& path);
 
 // Numbers are little-endian. The bytes must outlive the reader.
 class ByteReader {
  public:
-  // `name` stands in front of every message.
+  // Every error message begins with `name`.
   ByteReader(std::string name, std::string_view bytes)
       : name_(std::move(name)), bytes_(bytes) {}
 
@@ -26,16 +27,16 @@ class ByteReader {
   std::size_t left() const { return bytes_.size() - offset_; }
   void seek(std::size_t offset, std::string_view what);
 
-  // The next `count` bytes; `what` says in the error what should be there.
+  // Consumes the next `count` bytes. `what` names the expected item in errors.
   std::string_view take(std::size_t count, std::string_view what);
   std::uint8_t u8(std::string_view what);
   std::uint16_t u16(std::string_view what);
   std::uint32_t u32(std::string_view what);
   std::uint64_t u64(std::string_view what);
-  // Up to the next `end`, which is taken too but not returned.
+  // Consumes up to and including the next `end`, which is not returned.
   std::string_view until(char end, std::string_view what);
 
-  // IoError: "FILE: byte OFFSET: MESSAGE".
+  // Throws IoError "FILE: byte OFFSET: MESSAGE".
   [[noreturn]] void fail(std::size_t offset, const std::string& message) const;
   [[noreturn]] void fail(const std::string& message) const {
     fail(offset_, message);
@@ -47,7 +48,7 @@ class ByteReader {
   std::size_t offset_ = 0;
 };
 
-// Little-endian numbers at the end of `bytes`.
+// Append a little-endian number to `bytes`.
 void put_u16(std::string& bytes, std::uint16_t value);
 void put_u32(std::string& bytes, std::uint32_t value);
 void put_u64(std::string& bytes, std::uint64_t value);

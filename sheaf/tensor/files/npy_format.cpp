@@ -12,7 +12,7 @@
 namespace sheaf::tensor {
 namespace {
 
-// `data` in Fortran order is its transpose in C order.
+// An array in Fortran order is its transpose in C order.
 at::Tensor shaped(const at::Tensor& flat, const NpyHeader& header) {
   if (!header.is_fortran_order) return flat.view(header.shape);
   const std::vector<std::int64_t> reversed(header.shape.rbegin(),
@@ -26,13 +26,13 @@ at::Tensor shaped(const at::Tensor& flat, const NpyHeader& header) {
 
 at::Tensor parse_npy(ByteReader& reader) {
   const NpyHeader header = take_npy_header(reader);
-  // Before memory is taken for them: the header may ask for any amount.
+  // Checked before memory is allocated: the header may claim any size.
   const std::string_view elements = reader.take(
       static_cast<std::size_t>(header.count()) * size_of(header.dtype),
       "the array");
   if (reader.left() > 0)
     reader.fail(concat(reader.left(), " bytes follow the array"));
-  // Bytes other than 0 and 1 are true for numpy, but no bool in C++.
+  // numpy treats all nonzero bytes as true; a C++ bool must be 0 or 1.
   const bool is_bool = header.dtype == DType::kBool;
   const at::Tensor flat = at::empty(
       {header.count()}, is_bool ? at::kByte : scalar_type_of(header.dtype));

@@ -1,6 +1,6 @@
 #pragma once
-// The format .npy, in memory: a header, which is a Python dictionary as text,
-// and the elements.
+// The .npy format in memory: a header (a Python dictionary as text), followed
+// by the elements.
 
 #include <torch/types.h>
 
@@ -11,18 +11,19 @@
 
 namespace sheaf::tensor {
 
-// The one array that the reader's bytes are.
+// Parses the reader's bytes, which must be exactly one array.
 at::Tensor parse_npy(ByteReader& reader);
 
-// What stands before the elements of `tensor` in C order.
+// The header for the elements of `tensor` in C order.
 std::string npy_header(const at::Tensor& tensor);
 
-// A contiguous CPU tensor of the same elements; shares memory where it can.
+// A contiguous CPU tensor with the same elements; shares memory if possible.
+// Throws UsageError for undefined and sparse tensors.
 at::Tensor plain(const at::Tensor& tensor);
-// The memory of a plain tensor.
+// The memory of a contiguous CPU tensor, which must outlive the view.
 std::string_view bytes_of(const at::Tensor& tensor);
 
-// Turns each element's bytes round.
+// Reverses the bytes of each element.
 void swap_bytes(const at::Tensor& tensor);
 
 }  // namespace sheaf::tensor

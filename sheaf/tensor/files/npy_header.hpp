@@ -12,17 +12,18 @@ namespace sheaf::tensor {
 
 struct NpyHeader {
   DType dtype = DType::kF32;
-  bool is_swapped = false;  // the bytes of elements are the other way round
+  bool is_swapped = false;  // the elements are not in native byte order
   bool is_fortran_order = false;
   std::vector<std::int64_t> shape;
 
-  std::int64_t count() const;  // of elements
+  std::int64_t count() const;  // number of elements
 };
 
-// Takes magic, version, length and dictionary; the elements are next.
+// Consumes magic, version, length and dictionary, up to the elements.
 NpyHeader take_npy_header(ByteReader& reader);
 
-// Magic to padding; the elements begin at a multiple of 64 bytes.
+// The complete header from magic to padding; its size is a multiple of 64
+// bytes.
 std::string make_npy_header(DType dtype,
                             const std::vector<std::int64_t>& shape);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors in numpy's files. See docs/files.md.
+// Reads and writes tensors as NumPy files. See docs/reference/files.md.
 
 #include <torch/types.h>
 
@@ -13,20 +13,23 @@ namespace sheaf::tensor {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// The array of a .npy file as a contiguous CPU tensor of its own memory. Format
-// versions 1 to 3, both orders of axes and of bytes. IoError names file and
-// byte when it is cut off, corrupt, or of a type that tensors do not have.
+// Reads the array of a .npy file into a new contiguous CPU tensor. Supports
+// format versions 1 to 3, C and Fortran order, and both byte orders. Throws
+// IoError, which names the file and the byte offset, if the file is truncated,
+// corrupt, or has an unsupported element type.
 at::Tensor load_npy(const std::filesystem::path& path);
 
-// numpy.load reads it back; bfloat16, which numpy lacks, as '<V2' (the way of
-// ml_dtypes). From any device, any strides. Replaces the file in one step.
+// Writes a .npy file for numpy.load. bfloat16, which NumPy lacks, is written as
+// '<V2', like ml_dtypes does. The tensor may be on any device and have any
+// strides. Replaces the file atomically.
 void save_npy(const std::filesystem::path& path, const at::Tensor& tensor);
 
-// The arrays of a .npz file, compressed or not, in the order of the file; names
-// without ".npy". Errors as load_npy's.
+// The arrays of a .npz file, compressed or not, in file order. Names are
+// without ".npy". Throws like load_npy.
 NamedTensors load_npz(const std::filesystem::path& path);
 
-// numpy.load reads it back. Names must differ. Replaces the file in one step.
+// Writes an uncompressed .npz file for numpy.load. Throws UsageError if two
+// names are equal. Replaces the file atomically.
 void save_npz(const std::filesystem::path& path, const NamedTensors& arrays);
 
 }  // namespace sheaf::tensor

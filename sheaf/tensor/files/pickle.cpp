@@ -7,8 +7,9 @@
 #include "sheaf/tensor/files/pickle_ops.hpp"
 #include "sheaf/tensor/files/pickle_stack.hpp"
 
-// A pickle is a program for a machine with a stack and a memo. Values that are
-// shared by reference are shared here too, since some are filled later.
+// A pickle is a program for a machine with a stack and a memo. Containers are
+// shared by reference, as in Python, since some are filled after they were
+// stored in the memo.
 namespace sheaf::tensor {
 namespace {
 
@@ -68,7 +69,7 @@ class Machine : private PickleStack {
   }
 
   bool do_text(int op) {
-    constexpr std::string_view kWhat = "the length of a text";
+    constexpr std::string_view kWhat = "the length of a string";
     switch (op) {
       case kBinUnicode:
       case kBinString:
@@ -167,7 +168,7 @@ class Machine : private PickleStack {
         break;
       case kBuild:
         pop();
-        break;  // an object's state: of no concern here
+        break;  // an object's state is ignored
       case kBinPersId:
         push_items(Kind::kPersistent, pop_last(1));
         break;
@@ -178,7 +179,7 @@ class Machine : private PickleStack {
   }
 
   bool do_memo(int op) {
-    constexpr std::string_view kWhat = "a place in the memo";
+    constexpr std::string_view kWhat = "a memo index";
     switch (op) {
       case kProto:
         check_protocol();
@@ -221,14 +222,14 @@ class Machine : private PickleStack {
   void check_protocol() {
     const int protocol = reader_.u8("the protocol");
     if (protocol < 2 || protocol > 5)
-      fail(concat("a pickle of protocol ", protocol, "; 2 to 5 are known"));
+      fail(concat("pickle protocol ", protocol, "; 2 to 5 are supported"));
   }
 
   void push_integer(std::int64_t value) {
     push({.kind = Kind::kInteger, .integer = value});
   }
 
-  // Little-endian, as short as its sign allows.
+  // A little-endian two's complement number of minimal length.
   void push_long(std::size_t length) {
     if (length > 8) fail(concat("an integer of ", length, " bytes"));
     const std::string_view bytes = reader_.take(length, "an integer");
@@ -250,7 +251,7 @@ class Machine : private PickleStack {
   }
 
   void push_text(std::size_t length) {
-    std::string text(reader_.take(length, "a text"));
+    std::string text(reader_.take(length, "a string"));
     push({.kind = Kind::kText, .text = std::move(text)});
   }
 
@@ -261,10 +262,10 @@ class Machine : private PickleStack {
     push({.kind = Kind::kGlobal, .text = std::move(name)});
   }
 
-  // `parts`: what is called, and a tuple of arguments.
+  // `parts`: the callee and a tuple of arguments.
   void push_call(std::vector<PickleValue> parts) {
     if (parts[0].kind != Kind::kGlobal || parts[1].kind != Kind::kList)
-      fail("a call of something that is no function, or without arguments");
+      fail("a call without a callee or without arguments");
     const bool is_dictionary = parts[0].text == "collections.OrderedDict" ||
                                parts[0].text == "collections.defaultdict";
     if (is_dictionary) return push_items(Kind::kDictionary, {});
@@ -273,7 +274,7 @@ class Machine : private PickleStack {
 
   void push_memo(std::uint32_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) fail("a place of the memo that is empty");
+    if (found == memo_.end()) fail("an empty memo entry is used");
     push(found->second);
   }
 
@@ -293,7 +294,7 @@ std::string describe(const PickleValue& value) {
     case Kind::kReal:
       return concat("the number ", value.real);
     case Kind::kText:
-      return concat("the text '", value.text, "'");
+      return concat("the string '", value.text, "'");
     case Kind::kGlobal:
       return concat("the name ", value.text);
     case Kind::kList:

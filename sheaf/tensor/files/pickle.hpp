@@ -1,6 +1,6 @@
 #pragma once
-// Python's pickles as plain values. Nothing in them is ever executed: a call
-// stays a note of what would be called with which arguments.
+// Reads Python pickles into plain values. Nothing in a pickle is executed: a
+// call is stored as the callee's name and its arguments.
 
 #include <cstdint>
 #include <memory>
@@ -23,9 +23,9 @@ struct PickleValue {
     kGlobal,      // text: "module.name"
     kList,        // items; tuples and sets too
     kDictionary,  // items: key, value, key, value ...; OrderedDict too
-    kCall,        // text: what is called; items: with which arguments
-    kPersistent,  // items: one, the description of what is kept elsewhere
-    kMark,        // inside the reader only
+    kCall,        // text: the callee; items: the arguments
+    kPersistent,  // items: one, the description of an external object
+    kMark,        // used internally by the reader
   };
 
   Kind kind = Kind::kNone;
@@ -43,7 +43,8 @@ struct PickleItems {
 // "a dictionary", "an object of collections.Counter" ...
 std::string describe(const PickleValue& value);
 
-// The value of a pickle of protocol 2 to 5. IoError names file and byte.
+// Reads a pickle of protocol 2 to 5. Throws IoError, which names the file and
+// the byte offset, if it is invalid.
 PickleValue read_pickle(ByteReader& reader);
 
 }  // namespace sheaf::tensor

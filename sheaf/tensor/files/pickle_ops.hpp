@@ -1,5 +1,5 @@
 #pragma once
-// The instructions of pickles that binary protocols 2 to 5 use.
+// The pickle opcodes of the binary protocols 2 to 5.
 
 namespace sheaf::tensor::pickle_ops {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The stack of the machine that reads pickles.
+// The stack of the pickle machine.
 
 #include <algorithm>
 #include <iterator>
@@ -15,7 +15,8 @@ class PickleStack {
  protected:
   using Kind = PickleValue::Kind;
 
-  // Deeper ones do not come from torch.save, and could exhaust the stack.
+  // torch.save does not nest deeper, and deeper nesting could exhaust the call
+  // stack.
   static constexpr int kMaxDepth = 1000;
 
   explicit PickleStack(ByteReader& reader) : reader_(reader) {}
@@ -25,12 +26,13 @@ class PickleStack {
     add(kind, std::move(values));
   }
 
-  // Puts `values` into the container on top of the stack. What is put into an
-  // object of a class derived from list or dict is of no concern.
+  // Appends `values` to the container on top of the stack. Items of objects
+  // whose class derives from list or dict are ignored.
   void add(Kind kind, std::vector<PickleValue> values) {
     PickleValue& container = top();
     if (container.kind == Kind::kCall) return;
-    if (container.kind != kind) fail("items for something that has none");
+    if (container.kind != kind)
+      fail("items for a value that is not a container");
     if (kind == Kind::kDictionary && values.size() % 2 != 0)
       fail("a key without a value");
     for (PickleValue& value : values) {
@@ -82,7 +84,7 @@ class PickleStack {
   }
 
   ByteReader& reader_;
-  std::size_t op_offset_ = 0;  // of the instruction that is carried out
+  std::size_t op_offset_ = 0;  // of the current instruction
 
  private:
   std::vector<PickleValue> stack_;

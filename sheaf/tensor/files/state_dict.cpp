@@ -9,7 +9,7 @@
 namespace sheaf::tensor {
 namespace {
 
-// More names than this would bury the message.
+// Longer lists of names are truncated, so that messages stay readable.
 constexpr std::size_t kMaxNames = 8;
 
 void collect(const torch::nn::Module& module, const std::string& prefix,
@@ -36,7 +36,7 @@ std::string listed(std::string_view title,
   return text;
 }
 
-// What keeps `state` from fitting `wanted`, by kind.
+// The differences between `state` and `wanted`, by kind.
 struct Faults {
   std::vector<std::string> missing, unexpected, shapes, twice;
 

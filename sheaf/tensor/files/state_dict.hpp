@@ -1,6 +1,6 @@
 #pragma once
-// A module's parameters and buffers by name, and files of them that go both
-// ways between C++ and Python. See docs/files.md.
+// A module's parameters and buffers by name, and files of them that C++ and
+// Python can both read and write. See docs/reference/files.md.
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -14,31 +14,32 @@ namespace sheaf::tensor {
 
 using StateDict = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Names and order as of Python's module.state_dict(). The tensors share the
+// Names and order match Python's module.state_dict(). The tensors share the
 // module's memory and are detached.
 StateDict state_dict(const torch::nn::Module& module);
 
-// Copies the values into the module's own tensors, whatever their types and
-// devices. Names and shapes must be just those of the module; else UsageError
-// names what is missing, unexpected or of another shape, and the module stays
-// as it was.
+// Copies the values into the module's tensors, converting types and devices.
+// Names and shapes must match the module exactly; otherwise throws UsageError,
+// which lists missing, unexpected and duplicate names and shape mismatches, and
+// leaves the module unchanged.
 void load_state_dict(torch::nn::Module& module, const StateDict& state);
 
-// Python's torch.load reads it as an OrderedDict of CPU tensors. Tensors that
-// overlap in memory (tied weights) still do when loaded. From any device.
-// Replaces the file in one step.
+// Writes a file that Python's torch.load reads as an OrderedDict of CPU
+// tensors. Tensors may be on any device. Tensors that overlap in memory (tied
+// weights) still overlap when loaded. Replaces the file atomically.
 void save_state_dict(const std::filesystem::path& path, const StateDict& state);
 
 struct StateDictFileOptions {
-  // Where the state is in a checkpoint, such as "model" for
+  // Key of the state in a checkpoint, such as "model" for
   // {"model": model.state_dict(), "epoch": 3}; "": the file is the state.
   std::string key;
 };
 
-// What Python's torch.save(model.state_dict(), path) wrote (the zip format, the
-// default since torch 1.6), or save_state_dict. CPU tensors; those that share
-// memory in the file do here. No code from the file is run. IoError names file
-// and byte, or the entry that is no tensor and the keys that may be meant.
+// Reads a file written by save_state_dict or by Python's
+// torch.save(model.state_dict(), path) in the zip format, the default since
+// torch 1.6. Returns CPU tensors, which share memory as in the file. No code
+// from the file is executed. Throws IoError, which names the file and the byte
+// offset, or the entry that is not a tensor and the keys that hold a state.
 StateDict load_state_dict_file(const std::filesystem::path& path,
                                const StateDictFileOptions& options = {});
 

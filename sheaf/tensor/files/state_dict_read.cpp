@@ -31,7 +31,7 @@ bool is_state(const PickleValue& value) {
   return true;
 }
 
-// Makes tensors out of what the pickle says and the archive holds.
+// Builds tensors from the pickle and the storages in the archive.
 class TensorReader {
  public:
   explicit TensorReader(const std::filesystem::path& path) : archive_(path) {
@@ -62,8 +62,8 @@ class TensorReader {
     const bool is_known = value.text == "torch._utils._rebuild_tensor_v2" ||
                           value.text == "torch._utils._rebuild_tensor";
     if (!is_known)
-      fail(concat("'", name, "' is made by ", value.text,
-                  ", which is not known here; save plain, dense tensors"));
+      fail(concat("'", name, "' is built by ", value.text,
+                  ", which is not supported; save plain, dense tensors"));
     if (arguments.size() < 4 || arguments[1].kind != Kind::kInteger)
       fail(concat("'", name, "' lacks its storage, offset, size or stride"));
     return view(name, storage(name, arguments[0]), arguments[1].integer,
@@ -111,7 +111,8 @@ class TensorReader {
     return storage.as_strided(sizes, strides, offset);
   }
 
-  // ("storage", torch.FloatStorage, "0", "cpu", count), kept elsewhere.
+  // The storage that a tuple such as ("storage", torch.FloatStorage, "0",
+  // "cpu", count) describes.
   at::Tensor storage(const std::string& name, const PickleValue& value) {
     const bool is_kept = value.kind == Kind::kPersistent &&
                          value.items->values[0].kind == Kind::kList;
@@ -131,8 +132,8 @@ class TensorReader {
     const auto type =
         type_of_storage(type_name.substr(type_name.rfind('.') + 1));
     if (!type)
-      fail(concat("'", name, "' is kept in a ", type_name,
-                  "; complex and quantised tensors cannot be read"));
+      fail(concat("'", name, "' is stored in a ", type_name,
+                  "; complex and quantized tensors cannot be read"));
     const auto entry_name = concat(folder_, "/data/", parts[2].text);
     const ZipEntry* entry = archive_.find(entry_name);
     if (!entry) fail(concat("the entry ", entry_name, " is missing"));
@@ -142,7 +143,7 @@ class TensorReader {
     const auto count = static_cast<std::int64_t>(bytes.size()) / size;
     if (parts[4].integer < 0 || count < parts[4].integer)
       fail(concat("the entry ", entry_name, " holds ", count,
-                  " elements in place of ", parts[4].integer));
+                  " elements instead of ", parts[4].integer));
     const at::Tensor flat = at::empty({count}, is_bool ? at::kByte : *type);
     if (count > 0) std::memcpy(flat.data_ptr(), bytes.data(), flat.nbytes());
     if (is_swapped_) swap_bytes(flat);
@@ -156,7 +157,7 @@ class TensorReader {
   std::map<std::string, at::Tensor> storages_;
 };
 
-// "; these keys hold a state: model, ema"
+// "; keys that hold a state: model, ema", or a hint if there are none.
 std::string keys_of_states(const PickleValue& root) {
   std::vector<std::string> keys;
   if (root.kind == Kind::kDictionary) {
@@ -189,14 +190,14 @@ StateDict load_state_dict_file(const std::filesystem::path& path,
   const PickleValue state = chosen(reader, root, options.key);
   if (state.kind != Kind::kDictionary)
     reader.fail(concat("the file holds ", describe(state),
-                       " in place of a dictionary of tensors",
+                       " instead of a dictionary of tensors",
                        keys_of_states(root)));
   StateDict loaded;
   const Values& items = state.items->values;
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     if (items[i].kind != Kind::kText || !is_tensor(items[i + 1]))
       reader.fail(concat("the entry of ", describe(items[i]), " is ",
-                         describe(items[i + 1]), ", no tensor",
+                         describe(items[i + 1]), ", not a tensor",
                          keys_of_states(root)));
     loaded.emplace_back(items[i].text,
                         reader.tensor(items[i].text, items[i + 1]));

@@ -16,7 +16,7 @@
 namespace sheaf::tensor {
 namespace {
 
-// A tensor of the state and where it is in its storage.
+// A tensor of the state and its position in a storage.
 struct Placed {
   std::string name;
   at::Tensor tensor;
@@ -45,8 +45,8 @@ class Storages {
     for (const auto& [name, tensor] : state) {
       SHEAF_CHECK(tensor.defined() && tensor.layout() == at::kStrided,
                   "the tensor '", name,
-                  "' of the state is undefined or sparse; save dense ones");
-      dtype_of(tensor.scalar_type());  // complex ones are refused here
+                  "' of the state is undefined or sparse; save dense tensors");
+      dtype_of(tensor.scalar_type());  // rejects complex tensors
       placed_.push_back({name, tensor.detach().resolve_conj().resolve_neg()});
     }
     place_all();
@@ -70,8 +70,8 @@ class Storages {
     number_by_use();
   }
 
-  // Storages were found by address, which would make files of the same state
-  // differ.
+  // Numbers the storages in order of use. They were found in order of address,
+  // which would make files of equal states differ.
   void number_by_use() {
     constexpr std::size_t kNone = -1;
     std::vector<std::size_t> number(storages_.size(), kNone);
@@ -87,7 +87,7 @@ class Storages {
     storages_ = std::move(in_order);
   }
 
-  // Spans that overlap, from the lowest address on, make up one region.
+  // Overlapping spans, sorted by address, form one region.
   void place_spans(std::vector<Span>& spans) {
     std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
       return std::pair(a.begin, a.index) < std::pair(b.begin, b.index);
@@ -143,7 +143,7 @@ class Storages {
   std::vector<at::Tensor> storages_;
 };
 
-// Pickle's instructions, protocol 2.
+// Writes a pickle of protocol 2.
 class Pickler {
  public:
   Pickler() { text_ = "\x80\2"; }

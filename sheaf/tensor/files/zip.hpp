@@ -1,5 +1,5 @@
 #pragma once
-// Zip archives: what .npz files and Python's torch.save are made of.
+// Zip archives, the container of .npz files and of Python's torch.save.
 
 #include <cstdint>
 #include <filesystem>
@@ -21,8 +21,8 @@ struct ZipEntry {
   std::uint64_t offset = 0;  // of its local header
 };
 
-// An archive in memory, zip64 too. IoError names file and byte where it is cut
-// off or corrupt.
+// Reads an archive, including zip64, into memory. Throws IoError, which names
+// the file and the byte offset, if it is truncated or corrupt.
 class ZipReader {
  public:
   explicit ZipReader(const std::filesystem::path& path);
@@ -30,7 +30,7 @@ class ZipReader {
   const std::string& name() const { return name_; }
   const std::vector<ZipEntry>& entries() const { return entries_; }
   const ZipEntry* find(std::string_view name) const;  // null: none
-  // The content, unpacked and compared with its checksum.
+  // The content, decompressed and verified against its checksum.
   std::string read(const ZipEntry& entry) const;
 
  private:
@@ -41,16 +41,17 @@ class ZipReader {
 
 inline constexpr std::uint32_t kZip32Limit = 0xffffffff;
 
-// Collects entries and writes them uncompressed, each beginning at a multiple
-// of 64 bytes. What is given to `add` must stay alive until `save`.
+// Collects entries and writes them uncompressed, each aligned to 64 bytes. The
+// memory passed to `add` must stay alive until `save`.
 class ZipWriter {
  public:
-  // Sizes and offsets of `limit` and more are written in the way of zip64.
+  // Sizes and offsets of at least `limit` use the zip64 format.
   explicit ZipWriter(std::uint64_t limit = kZip32Limit) : limit_(limit) {}
 
-  // The content is the pieces, one after another.
+  // The content is the concatenation of the pieces. Throws UsageError for a
+  // name that exists already, is empty or is longer than 65535 bytes.
   void add(const std::string& name, std::vector<std::string_view> pieces);
-  // Replaces the file in one step.
+  // Replaces the file atomically.
   void save(const std::filesystem::path& path) const;
 
  private:

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxComment = 65535;
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kDeflated = 8;
-// No deflated content is more than this many times its packed size.
+// The maximum compression ratio of deflate.
 constexpr std::uint64_t kMaxRatio = 1032;
 
 struct Directory {
@@ -31,18 +31,19 @@ void expect_mark(ByteReader& reader, std::uint32_t wanted,
                  std::string_view what) {
   const std::size_t offset = reader.offset();
   if (reader.u32(what) != wanted)
-    reader.fail(offset, concat("here should be ", what, "; ", reader.name(),
-                               " is corrupt"));
+    reader.fail(offset,
+                concat("expected ", what, "; ", reader.name(), " is corrupt"));
 }
 
-// The end record is the last thing in the file but for a comment.
+// The end record is at the end of the file, followed only by a comment.
 std::size_t find_end(const ByteReader& reader, std::string_view bytes) {
   const std::string_view mark("PK\5\6", 4);
   const std::size_t found = bytes.rfind(mark);
   if (found == std::string_view::npos || found + kEndBytes > bytes.size() ||
       bytes.size() - found > kEndBytes + kMaxComment)
     reader.fail(bytes.size(),
-                "no zip archive ends here; the file is cut off or corrupt");
+                "the end record of a zip archive is missing; the file is "
+                "truncated or corrupt");
   return found;
 }
 
@@ -67,14 +68,14 @@ Directory read_end(ByteReader& reader, std::string_view bytes) {
   Directory directory;
   directory.count = reader.u16("the number of entries");
   reader.take(4, "the directory's size");
-  directory.offset = reader.u32("the directory's place");
+  directory.offset = reader.u32("the directory's offset");
   if (directory.count == 0xffff || directory.offset == kZip32Limit)
     return read_end64(reader, end);
   return directory;
 }
 
-// The 64-bit numbers stand in the extra field, those that do not fit 32 bits
-// only, in this order.
+// The extra field holds, in this order, only those numbers that do not fit in
+// 32 bits.
 void read_extra64(ByteReader& reader, std::size_t length, ZipEntry& entry) {
   const std::size_t end = reader.offset() + length;
   reader.seek(end, "the end of an extra field");
@@ -120,14 +121,14 @@ class Inflater {
     stream_.next_in =
         reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
     left_in_ = packed.size();
-    // Negative: without zlib's own header.
+    // Negative: raw deflate data without a zlib header.
     if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
   }
   ~Inflater() { inflateEnd(&stream_); }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Whether the packed bytes are just enough for `unpacked`.
+  // Returns whether the compressed bytes fill `unpacked` exactly.
   bool fill(std::string& unpacked) {
     stream_.next_out = reinterpret_cast<Bytef*>(unpacked.data());
     std::uint64_t left_out = unpacked.size();
@@ -141,7 +142,7 @@ class Inflater {
   }
 
  private:
-  // zlib counts in 32 bits.
+  // zlib's counters have 32 bits.
   static void refill(uInt& available, std::uint64_t& left) {
     if (available > 0) return;
     available = static_cast<uInt>(std::min<std::uint64_t>(left, 1u << 30));
@@ -157,8 +158,8 @@ std::string unpack(const ByteReader& reader, const ZipEntry& entry,
   if (entry.method == kStored) {
     if (entry.bytes != entry.packed_bytes)
       reader.fail(entry.offset,
-                  "an entry that is not compressed has two "
-                  "sizes; the file is corrupt");
+                  "the sizes of an uncompressed entry differ; "
+                  "the file is corrupt");
     return std::string(packed);
   }
   if (entry.bytes > kMaxRatio * (entry.packed_bytes + 1))
@@ -174,7 +175,7 @@ void check_kind(const ByteReader& reader, const ZipEntry& entry) {
     reader.fail(entry.offset, "it is encrypted; save it without a password");
   if (entry.method != kStored && entry.method != kDeflated)
     reader.fail(entry.offset,
-                concat("it is packed by method ", entry.method,
+                concat("unsupported compression method ", entry.method,
                        "; stored (0) and deflated (8) can be read"));
 }
 
@@ -199,7 +200,7 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
 std::string ZipReader::read(const ZipEntry& entry) const {
   ByteReader reader(concat(name_, ", entry ", entry.name), bytes_);
   check_kind(reader, entry);
-  reader.seek(entry.offset, "it");
+  reader.seek(entry.offset, "the entry");
   expect_mark(reader, kLocalMark, "the header of an entry");
   reader.take(22, "the header of an entry");
   const std::size_t name_length = reader.u16("the header of an entry");
@@ -212,7 +213,7 @@ std::string ZipReader::read(const ZipEntry& entry) const {
       0, reinterpret_cast<const Bytef*>(content.data()), content.size());
   if (checksum != entry.checksum)
     reader.fail(begin,
-                "the content is not what its checksum says; the file "
+                "the content does not match its checksum; the file "
                 "is corrupt");
   return content;
 }

@@ -10,20 +10,20 @@ namespace sheaf::tensor {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::uint16_t kVersion = 20;    // needed to unpack: 2.0
+constexpr std::uint16_t kVersion = 20;    // needed to extract: 2.0
 constexpr std::uint16_t kVersion64 = 45;  // 4.5
 constexpr std::uint16_t kUtf8Names = 1 << 11;
 constexpr std::uint16_t kFirstOfJanuary1980 = 1 << 5 | 1;
 constexpr std::uint16_t kExtra64 = 1;
-// Not assigned to anybody; readers pass over it.
+// An unassigned field id, which readers skip.
 constexpr std::uint16_t kPadding = 0x4653;
 
 std::uint32_t fit32(std::uint64_t value, std::uint64_t limit) {
   return value >= limit ? kZip32Limit : static_cast<std::uint32_t>(value);
 }
 
-// From the version to the packed and unpacked size, in both kinds of header.
-// The time is always the same, so that equal content gives equal files.
+// The fields from the version to the sizes, common to both kinds of header. The
+// time is constant, so that equal content gives equal files.
 void put_common(std::string& header, std::uint16_t version,
                 std::uint32_t checksum, std::uint32_t bytes) {
   put_u16(header, version);
@@ -44,7 +44,7 @@ void ZipWriter::add(const std::string& name,
               "' cannot be the name of an entry in a zip archive; names are 1 "
               "to 65535 bytes long");
   for (const Entry& entry : entries_)
-    SHEAF_CHECK(entry.name != name, "two entries are called '", name,
+    SHEAF_CHECK(entry.name != name, "two entries have the name '", name,
                 "'; names must differ");
   Entry entry;
   entry.name = name;
@@ -117,7 +117,7 @@ std::string ZipWriter::ending(std::uint64_t begin, std::uint64_t bytes) const {
   std::string text;
   if (is_large) {
     text += "PK\6\6";
-    put_u64(text, 44);  // what follows of this record
+    put_u64(text, 44);  // size of the rest of this record
     put_u16(text, kVersion64);
     put_u16(text, kVersion64);
     put_u64(text, 0);  // disks

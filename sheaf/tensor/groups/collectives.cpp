@@ -11,8 +11,9 @@ namespace {
 
 using comm::Buffer;
 
-// Shapes are told apart by the name, for the fingerprint knows counts only.
-// Undefined where ranks may give unequal ones.
+// Adds the tensor shapes to the operation's name, since the fingerprint that
+// ranks compare has element counts only. An undefined tensor is passed if ranks
+// may use different shapes.
 class Call {
  public:
   Call(const CollectiveOptions& options, const at::Tensor& shaped)
@@ -24,7 +25,7 @@ class Call {
     options_.name = shape_;
   }
 
-  // `after` runs when the operation has ended well, and keeps tensors alive
+  // `after` runs when the operation has succeeded, and keeps the tensors alive
   // until then.
   template <class Start, class After>
   Work run(Start start, After after) const {
@@ -45,7 +46,7 @@ class Call {
   std::string shape_;
 };
 
-// Several tensors as one block of memory, one after the other.
+// Several tensors, concatenated in one block of memory.
 class Joined {
  public:
   Joined(const Tensors& parts, const at::Tensor& like, bool with_content)
@@ -53,8 +54,8 @@ class Joined {
     std::int64_t total = 0;
     for (const at::Tensor& part : parts) {
       SHEAF_CHECK(part.defined() && part.scalar_type() == like.scalar_type(),
-                  "tensors of one operation must have one type: ",
-                  describe(part), " is beside ", describe(like));
+                  "all tensors of an operation must have the same type: ",
+                  describe(part), " differs from ", describe(like));
       counts_.push_back(static_cast<std::size_t>(part.numel()));
       total += part.numel();
     }
@@ -92,14 +93,14 @@ class Joined {
 void check_one_each(const Group& group, const Tensors& list, const char* what) {
   SHEAF_CHECK(list.size() == static_cast<std::size_t>(group.size()), what,
               " needs one tensor for each of the ", group.size(), " ranks; ",
-              list.size(), " were given");
+              list.size(), " were passed");
 }
 
 void check_only_root(const Group& group, const Tensors& list, int root,
                      const char* what) {
   if (group.rank() == root) return check_one_each(group, list, what);
   SHEAF_CHECK(list.empty(), what, ": only the root, rank ", root,
-              ", gives a list of tensors; rank ", group.rank(), " gave ",
+              ", passes a list of tensors; rank ", group.rank(), " passed ",
               list.size());
 }
 
@@ -279,7 +280,7 @@ Work isend(const Group& group, const at::Tensor& data, int to,
            const MessageOptions& options) {
   const at::Tensor memory = staged(data);
   Work work = comm::isend(group, buffer_of(memory), to, options);
-  work.append([memory] {});  // keeps it until the message has left
+  work.append([memory] {});  // keeps it alive until the message is sent
   return work;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Element types of tensors and of buffers.
+// Conversion between the element types of tensors and of buffers.
 
 #include <torch/types.h>
 
@@ -7,7 +7,7 @@
 
 namespace sheaf::tensor {
 
-// UsageError for types that cannot be exchanged: complex, quantised.
+// Throws UsageError for types that groups cannot exchange: complex, quantized.
 DType dtype_of(at::ScalarType type);
 at::ScalarType scalar_type_of(DType dtype);
 

@@ -7,7 +7,7 @@
 namespace sheaf::tensor {
 namespace {
 
-// "[enforce fail at alloc_cpu.cpp:66] . " before what a check says.
+// Removes a prefix such as "[enforce fail at alloc_cpu.cpp:66] . ".
 std::string_view without_place(std::string_view text) {
   if (text.rfind("[enforce fail at ", 0) != 0) return text;
   const std::size_t end = text.find(']');

@@ -1,13 +1,13 @@
 #pragma once
-// Errors of libtorch, for people.
+// libtorch's errors as short messages.
 
 #include <exception>
 #include <string>
 
 namespace sheaf::tensor {
 
-// What the error says, as one line: without libtorch's call stack and without
-// the place in its sources.
+// The error message in one line, without libtorch's call stack and source
+// location.
 std::string one_line(const std::exception& error);
 
 }  // namespace sheaf::tensor

@@ -10,7 +10,7 @@ thread_local FailureProbe* active_probe = nullptr;
 
 struct StartedCall : at::ObserverContext {
   OperatorCall call;
-  int exceptions = 0;  // that were on their way when it began
+  int exceptions = 0;  // uncaught exceptions when the call began
 };
 
 void add_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {

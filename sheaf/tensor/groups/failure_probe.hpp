@@ -1,5 +1,5 @@
 #pragma once
-// Which of libtorch's operators throws.
+// Finds the libtorch operator that throws an exception.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
@@ -13,24 +13,23 @@ namespace sheaf::tensor {
 
 struct OperatorCall {
   std::string name;                   // without the namespace: "addmm"
-  std::vector<at::Tensor> tensors{};  // of its arguments, in order
+  std::vector<at::Tensor> tensors{};  // tensor arguments, in order
 };
 
-// Watches the operators of this thread while it lives. One at a time in a
-// thread; a second one sees nothing.
+// Observes the operators of this thread for its lifetime. At most one probe per
+// thread is active; a second one observes nothing.
 class FailureProbe {
  public:
-  // `on_success` hears of every operator that is not part of another one and
-  // has ended well.
+  // `on_success` is called after every outermost operator that succeeds.
   explicit FailureProbe(std::function<void(const OperatorCall&)> on_success);
   ~FailureProbe();
   FailureProbe(const FailureProbe&) = delete;
   FailureProbe& operator=(const FailureProbe&) = delete;
 
-  // The operators that an exception has left, the outermost first.
+  // The operators that ended with an exception, outermost first.
   const std::vector<OperatorCall>& failed() const { return failed_; }
 
-  // For the callbacks.
+  // Called by the RecordFunction callbacks only.
   void start() { ++depth_; }
   void end(OperatorCall call, bool has_failed);
 

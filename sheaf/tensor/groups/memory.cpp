@@ -9,7 +9,7 @@ at::Tensor empty_shared(const comm::Group& group, at::IntArrayRef sizes,
                         at::ScalarType type) {
   const auto count = static_cast<std::size_t>(c10::multiply_integers(sizes));
   const std::size_t bytes = count * size_of(dtype_of(type));
-  // Empty tensors have memory too, so that they have an address.
+  // Empty tensors get one byte, so that they have an address.
   auto memory = group.allocate_bytes(std::max<std::size_t>(bytes, 1));
   std::byte* data = memory.get();
   return at::from_blob(
@@ -27,11 +27,11 @@ comm::Buffer buffer_of(const at::Tensor& tensor) {
 
 at::Tensor staged(const at::Tensor& tensor, bool with_content) {
   SHEAF_CHECK(tensor.defined(),
-              "an undefined tensor was given; give one of the right shape");
-  SHEAF_CHECK(tensor.layout() == at::kStrided, "a tensor of layout ",
+              "undefined tensor; pass a tensor of the expected shape");
+  SHEAF_CHECK(tensor.layout() == at::kStrided, "tensor of layout ",
               tensor.layout(),
-              " was given; only dense ones can be exchanged: call to_dense()");
-  // One with the negative bit has other numbers than its memory.
+              "; only dense tensors can be exchanged: call to_dense()");
+  // With the negative bit set, memory holds the negated values.
   if (tensor.device().is_cpu() && tensor.is_contiguous() && !tensor.is_neg())
     return tensor.detach();
   const auto options = at::TensorOptions(tensor.scalar_type())
@@ -43,7 +43,7 @@ at::Tensor staged(const at::Tensor& tensor, bool with_content) {
 
 void unstage(const at::Tensor& stand_in, const at::Tensor& tensor) {
   if (tensor.is_alias_of(stand_in)) {
-    // So that autograd notices that what it has saved was written to.
+    // So that autograd detects writes to tensors that it has saved.
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     return;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors as the memory that operations work on.
+// Access to the memory of tensors for communication.
 
 #include <torch/types.h>
 
@@ -10,26 +10,27 @@
 
 namespace sheaf::tensor {
 
-// A tensor in memory that all ranks of this host can read, as
-// Group::allocate(): operations on it copy nothing. CPU only. It may outlive
-// the handle on the group, but not the world.
+// An uninitialized CPU tensor in memory that all ranks of this host can read,
+// like Group::allocate(): operations use it without a copy. The tensor may
+// outlive the group's handle, but not the world.
 at::Tensor empty_shared(const comm::Group& group, at::IntArrayRef sizes,
                         at::ScalarType type = at::kFloat);
 
-// The memory of a contiguous tensor on the CPU. It must stay alive.
+// The memory of a contiguous CPU tensor. The tensor must outlive the buffer.
 comm::Buffer buffer_of(const at::Tensor& tensor);
 
-// A contiguous tensor on the CPU that stands for `tensor` in an operation: the
-// tensor itself where it is one. `with_content` copies what it holds.
-// UsageError for sparse and undefined tensors.
+// A contiguous CPU tensor that replaces `tensor` in an operation: an alias of
+// `tensor` if that is possible, otherwise a staging copy, which holds the
+// values only if `with_content`. Throws UsageError for sparse and undefined
+// tensors.
 at::Tensor staged(const at::Tensor& tensor, bool with_content = true);
-// Copies what an operation left in the stand-in back, if it is another tensor.
+// Copies the result from the staging copy back, unless it is an alias.
 void unstage(const at::Tensor& stand_in, const at::Tensor& tensor);
 
 // "Float [2, 3] cpu", for messages.
 std::string describe(const at::Tensor& tensor);
-// What ranks must agree on: "Float [2, 3]". The device is this rank's own
-// affair, for ranks of a host have one each.
+// The properties that must be equal on all ranks: "Float [2, 3]". Devices are
+// excluded, since each rank of a host uses a different one.
 std::string signature(const at::Tensor& tensor);
 
 }  // namespace sheaf::tensor

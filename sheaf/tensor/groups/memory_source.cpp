@@ -13,24 +13,24 @@
 namespace sheaf::tensor {
 namespace {
 
-// Numbers rather than pointers: a thread may still name a source that another
-// one has ended.
+// Ids rather than pointers: a thread may still refer to a source that another
+// thread has destroyed.
 thread_local std::array<SourceId, 2> sources_in_use{};
 
-// In front of libtorch's own allocator. Some of its callers hold bare addresses
-// and give these back, so that a block must be found by its address.
+// An allocator in front of libtorch's. Some callers free raw addresses, so
+// blocks are looked up by address.
 //
-// The interface has changed between versions: each has one of the two
+// The interface differs between versions of libtorch: each has one of the two
 // allocate() as a virtual function.
 class SourcesFirst final : public c10::Allocator {
  public:
-  // To the end of the program.
+  // Never destroyed.
   static SourcesFirst& get() {
     static auto* const allocator = new SourcesFirst;
     return *allocator;
   }
 
-  // Stands in front from the first call on.
+  // The first call installs this allocator.
   SourceId add(const std::shared_ptr<MemorySource>& source) {
     const std::lock_guard lock(mutex_);
     if (!other_.load()) {
@@ -75,7 +75,7 @@ class SourcesFirst final : public c10::Allocator {
     lock.unlock();
     return source && bytes > 0 ? source->take(bytes) : Memory();
   }
-  // Profilers hear of it as of other memory.
+  // Reports the block to profilers like other memory.
   c10::DataPtr keep(Memory memory, std::size_t bytes) const {
     void* const data = memory.get();
     c10::profiledCPUMemoryReporter().New(data, bytes);
@@ -91,7 +91,7 @@ class SourcesFirst final : public c10::Allocator {
       lock.unlock();
       return self.other_.load()->raw_deleter()(data);
     }
-    // Ends without the lock.
+    // Destroyed without the lock.
     const Memory memory = std::move(found->second);
     self.blocks_.erase(found);
     lock.unlock();
@@ -105,8 +105,8 @@ class SourcesFirst final : public c10::Allocator {
   mutable std::unordered_map<void*, Memory> blocks_;
 };
 
-// Made before there are threads: libtorch passes on the address of its
-// allocator without an order in memory.
+// Constructed before threads start: libtorch publishes its allocator's address
+// without memory ordering.
 [[maybe_unused]] const SourcesFirst& made_at_start = SourcesFirst::get();
 
 }  // namespace

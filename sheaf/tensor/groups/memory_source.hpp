@@ -1,6 +1,6 @@
 #pragma once
-// Memory for tensors of the CPU from elsewhere than libtorch's allocator: of
-// what libtorch makes on some threads, and for a while.
+// Replaces libtorch's CPU allocator for the tensors that selected threads
+// allocate while a source is in use.
 
 #include <torch/types.h>
 
@@ -15,23 +15,23 @@ class MemorySource {
   using Memory = std::shared_ptr<std::byte>;
 
   virtual ~MemorySource() = default;
-  // For what libtorch is about to make; null leaves that to others. A tensor
-  // keeps its memory, and may outlive the source.
+  // Memory for an allocation of libtorch; null: the next source or libtorch's
+  // allocator serves it. A tensor keeps its memory and may outlive the source.
   virtual Memory take(std::size_t bytes) = 0;
 };
 
-// In the order in which they are asked.
+// In the order in which sources are queried.
 enum class SourceKind { kGradients, kTiles };
 using SourceId = std::uint64_t;  // 0: none
 
-// Makes a source known. Known sources are kept by their owners.
+// Registers a source, without sharing ownership. Thread-safe.
 SourceId add_source(const std::shared_ptr<MemorySource>& source);
-// On this thread, from now on, in place of another one of that kind, which is
-// returned. A source that has ended meanwhile is as none.
+// Selects the source of this kind for the calling thread and returns the
+// previous one. A source that has been destroyed is ignored.
 SourceId use_source(SourceKind kind, SourceId id);
 SourceId source_in_use(SourceKind kind);
 
-// Whether a tensor's memory came from any.
+// Whether a tensor's memory came from any source.
 bool is_from_source(const at::Tensor& tensor);
 
 }  // namespace sheaf::tensor

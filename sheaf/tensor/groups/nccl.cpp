@@ -23,7 +23,7 @@ using comm::ReduceOp;
 void check(ncclResult_t result, const char* call) {
   if (result != ncclSuccess)
     throw CommError(concat(call, " failed: ", ncclGetErrorString(result),
-                           "; NCCL_DEBUG=INFO tells more"));
+                           "; set NCCL_DEBUG=INFO for details"));
 }
 
 std::optional<ncclDataType_t> type_of(const at::Tensor& tensor) {
@@ -66,7 +66,7 @@ std::optional<ncclRedOp_t> op_of(ReduceOp op) {
   }
 }
 
-// A GPU as all hosts can tell it from others.
+// An identifier of a GPU that is unique across hosts.
 using DeviceName = std::array<char, 64>;
 
 DeviceName name_of_device(const Group& group, int device) {
@@ -79,7 +79,7 @@ DeviceName name_of_device(const Group& group, int device) {
   return name;
 }
 
-// NCCL's own answer to two ranks on one GPU is an error that names neither.
+// NCCL's own error for two ranks on one GPU does not name the ranks.
 void check_own_device(const Group& group, int device) {
   const DeviceName mine = name_of_device(group, device);
   std::vector<char> from(mine.begin(), mine.end());
@@ -97,11 +97,11 @@ void check_own_device(const Group& group, int device) {
                 std::max(rank, group.rank()),
                 " use the same GPU (cuda:", device,
                 " here), which NCCL does not allow; give each rank of "
-                "a host its own, or choose backend gloo or mpi");
+                "a host a separate GPU, or choose backend gloo or mpi");
   }
 }
 
-// The communicator of a group, made by the first operation.
+// The NCCL communicator of a group, created by the first operation.
 class Communicator : public comm::GroupAttachment {
  public:
   static constexpr Slot kSlot = GroupAttachment::kNccl;
@@ -116,7 +116,8 @@ class Communicator : public comm::GroupAttachment {
     check(ncclCommInitRank(&comm_, group.size(), id, group.rank()),
           "ncclCommInitRank");
   }
-  // Not destroyed in order: that waits for the other ranks, which may be gone.
+  // Aborts rather than destroys: ncclCommDestroy() waits for the other ranks,
+  // which may have exited.
   ~Communicator() override { ncclCommAbort(comm_); }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -134,9 +135,9 @@ Communicator& communicator_of(const Group& group, int device) {
       group.core().attachments().get<Communicator>(group, device);
   SHEAF_CHECK(communicator.device() == device, "group ", group.core().id(),
               " uses cuda:", communicator.device(),
-              " with NCCL, a tensor on "
+              " with NCCL, but the tensor is on "
               "cuda:",
-              device, " was given; one GPU serves a rank of a group");
+              device, "; a rank uses one GPU per group");
   return communicator;
 }
 
@@ -145,17 +146,17 @@ bool is_ours(const Group& group, const at::Tensor& tensor) {
          tensor.layout() == at::kStrided && type_of(tensor);
 }
 
-// NCCL promises no order of adding. Without it the tensors go through the
-// host's memory, where there is one.
+// NCCL guarantees no summation order. Reproducible reductions use the route
+// through host memory, which has a fixed order.
 bool is_ours_to_reduce(const Group& group, const at::Tensor& tensor,
                        const CollectiveOptions& options) {
   return is_ours(group, tensor) && op_of(options.op) && !options.reproducible &&
          !group.core().runtime().options().reproducible;
 }
 
-// Runs `fn(communicator, stream)` when all ranks want the same. The stream
-// uses `data` and `output` after this returns: their memory is not given to
-// others before.
+// Runs `fn(communicator, stream)` if all ranks pass the same arguments. The
+// stream uses `data` and `output` after this function returns, so their memory
+// must not be reused earlier.
 template <class Fn>
 bool run(const Group& group, const at::Tensor& data, const at::Tensor& output,
          const char* call, const CollectiveOptions& options, Fn fn) {
@@ -169,7 +170,7 @@ bool run(const Group& group, const at::Tensor& data, const at::Tensor& output,
     comm::barrier(group, same).wait();
   } catch (const MismatchError& error) {
     throw MismatchError(concat(error.what(), "\n  here: ", name,
-                               "; where some ranks have the tensor on the CPU, "
+                               "; if the tensor is on the CPU on some ranks, "
                                "choose backend gloo or mpi"));
   }
   const int device = data.get_device();
@@ -183,9 +184,9 @@ bool run(const Group& group, const at::Tensor& data, const at::Tensor& output,
   return true;
 }
 
-// NCCL wants memory without gaps: the tensor's own, or a copy that is written
-// back in the order of the stream. So strides, which may differ between ranks,
-// do not decide who uses NCCL.
+// NCCL needs contiguous memory: the tensor's memory, or a copy that is written
+// back in stream order. Thus strides, which may differ between ranks, do not
+// decide whether a rank uses NCCL.
 class Dense {
  public:
   explicit Dense(const at::Tensor& tensor)
@@ -212,7 +213,7 @@ std::size_t count_of(const at::Tensor& tensor) {
 void check_available() {
   SHEAF_CHECK(at::hasCUDA() && c10::cuda::device_count() > 0,
               "backend nccl needs a GPU, and this process sees none; choose "
-              "gloo or mpi, or look at CUDA_VISIBLE_DEVICES");
+              "gloo or mpi, or check CUDA_VISIBLE_DEVICES");
 }
 
 void enable(const Group& world, bool is_on) {
@@ -266,9 +267,8 @@ bool all_gather(const Group& group, const at::Tensor& input,
   if (!is_ours(group, input) || !is_ours(group, output)) return false;
   SHEAF_CHECK(output.numel() == input.numel() * group.size() &&
                   output.scalar_type() == input.scalar_type(),
-              "all_gather: the output ", describe(output),
-              " does not hold one ", describe(input), " of each of ",
-              group.size(), " ranks");
+              "all_gather: the output ", describe(output), " must hold one ",
+              describe(input), " from each of ", group.size(), " ranks");
   const Dense from(input);
   const Dense to(output);
   return run(group, from.memory(), to.memory(), "ncclAllGather", options,
@@ -286,9 +286,8 @@ bool reduce_scatter(const Group& group, const at::Tensor& input,
     return false;
   SHEAF_CHECK(input.numel() == output.numel() * group.size() &&
                   output.scalar_type() == input.scalar_type(),
-              "reduce_scatter: the input ", describe(input),
-              " does not hold one ", describe(output), " for each of ",
-              group.size(), " ranks");
+              "reduce_scatter: the input ", describe(input), " must hold one ",
+              describe(output), " for each of ", group.size(), " ranks");
   const Dense from(input);
   const Dense to(output);
   return run(group, from.memory(), to.memory(), "ncclReduceScatter", options,

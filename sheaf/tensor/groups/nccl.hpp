@@ -1,13 +1,13 @@
 #pragma once
-// Operations on CUDA tensors by NCCL, for worlds that were started with backend
-// nccl. Each function returns false when the operation is not NCCL's: another
-// backend, a tensor on the CPU or not dense, a type that NCCL lacks, or a
-// reduction that must be reproducible, for NCCL promises no order of adding.
-// The caller then takes the route through the host's memory.
+// NCCL collectives on CUDA tensors, for worlds started with backend nccl. Each
+// function returns false if NCCL does not apply: another backend, a tensor on
+// the CPU or not dense, a type that NCCL lacks, or a reduction that must be
+// reproducible, since NCCL guarantees no summation order. The caller then uses
+// the route through host memory.
 //
-// Before NCCL is called the ranks compare what they are about to do, for NCCL
-// itself would hang where they disagree. Results are ordered by the current
-// stream, as with any kernel.
+// All ranks of the group must call the same operation. They compare their
+// arguments before NCCL is called, since NCCL would hang on a mismatch. Results
+// are ordered by the current stream, as with any kernel.
 
 #include <torch/types.h>
 

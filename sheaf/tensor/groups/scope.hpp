@@ -1,5 +1,5 @@
 #pragma once
-// Named stretches of time, for whoever records what libtorch does.
+// Named intervals, visible to libtorch's profilers and Sheaf's recorders.
 
 #include <ATen/record_function.h>
 
@@ -7,9 +7,9 @@
 
 namespace sheaf::tensor {
 
-// From its constructor to its destructor, on this thread. Costs next to nothing
-// while nobody records. It is told of also where operators are not, as inside
-// a pass of mixed precision.
+// Marks the interval from its construction to its destruction on this thread.
+// Almost free while nothing records. It is reported even where operators are
+// not, such as inside a mixed-precision pass.
 class Scope {
  public:
   explicit Scope(const char* name, const at::RecordFunctionGuard& = telling())

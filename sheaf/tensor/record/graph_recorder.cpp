@@ -1,7 +1,7 @@
-// Tensors are told apart by their TensorImpl, and memory by its StorageImpl.
-// Weak pointers keep both from being used again for others, but not what they
-// hold. A tensor comes from the later of two nodes: the one that has made it,
-// and the last one that has written into its memory.
+// Tensors are identified by their TensorImpl, memory by its StorageImpl. Weak
+// pointers prevent both addresses from being reused, without keeping the data.
+// The source of a tensor is the later of two nodes: the one that created it and
+// the last one that wrote to its memory.
 #include "sheaf/tensor/record/graph_recorder.hpp"
 
 #include <ATen/record_function.h>
@@ -24,7 +24,7 @@ constexpr std::string_view kPhaseScope = "sheaf::phase ";
 using WeakTensor =
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-// "sheaf::layer conv1 bf16": "conv1".
+// The layer's name: "conv1" in "sheaf::layer conv1 bf16".
 std::string layer_in(std::string_view scope) {
   scope.remove_prefix(kLayerScope.size());
   return std::string(scope.substr(0, scope.rfind(' ')));
@@ -57,7 +57,7 @@ void for_each_tensor(const c10::IValue& value, Use use) {
 std::string type_name(const at::Tensor& tensor) {
   try {
     return std::string(name_of(dtype_of(tensor.scalar_type())));
-  } catch (const UsageError&) {  // none that groups exchange
+  } catch (const UsageError&) {  // a type that groups cannot exchange
     return c10::toString(tensor.scalar_type());
   }
 }
@@ -75,7 +75,7 @@ void Statistics::add(const at::Tensor& tensor) {
 }
 
 struct GraphRecorder::State {
-  // Of layers whose gradients come while other threads work.
+  // Shared with gradient hooks, which may run on other threads.
   struct GradientStatistics {
     std::mutex mutex;
     std::map<std::string, Statistics> by_layer;
@@ -86,7 +86,7 @@ struct GraphRecorder::State {
     std::string op;
     at::Tensor input;
     at::Tensor weight;
-    std::int64_t outputs = 0;  // elements
+    std::int64_t outputs = 0;  // number of output elements
   };
 
   static thread_local State* current;
@@ -103,23 +103,22 @@ struct GraphRecorder::State {
   at::CallbackHandle handle = 0;
   std::vector<GraphNode> nodes;
 
-  // What is open on this thread, outermost first.
+  // The open scopes and operators of this thread, outermost first.
   struct Frame {
     bool is_operator = false;
-    bool is_forward = false;  // a phase that counts
+    bool is_forward = false;  // a phase whose operators are recorded
     std::string layer;
-    std::int32_t node =
-        -1;  // of an operator: its own, or that of the one around
+    std::int32_t node = -1;  // node of this operator or of the enclosing one
     bool is_outermost = false;
-    bool is_told = true;   // what it takes, by it or by one around it
-    bool is_part = false;  // of one that has not told
+    bool is_told = true;   // its inputs, or the enclosing operator's, are known
+    bool is_part = false;  // part of an operator with unknown inputs
     std::vector<at::Tensor> written;
     std::optional<Product> product;
   };
   std::vector<Frame> open;
 
-  std::unordered_map<const void*, std::int32_t> maker;   // of tensors
-  std::unordered_map<const void*, std::int32_t> writer;  // of storages
+  std::unordered_map<const void*, std::int32_t> maker;   // by tensor
+  std::unordered_map<const void*, std::int32_t> writer;  // by storage
   std::vector<WeakTensor> tensors;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages;
 
@@ -181,7 +180,7 @@ void GraphRecorder::State::begin(const at::RecordFunction& call) {
   if (name.starts_with(kPhaseScope)) frame.is_forward = is_forward_phase(name);
   if (!name.starts_with(kLayerScope)) return;
   frame.layer = layer_in(name);
-  // An operator that is made of layers has the name of the first.
+  // An operator composed of layers gets the name of the first one.
   for (const Frame& around : open)
     if (around.is_operator && around.node >= 0) {
       GraphNode& node = nodes[static_cast<std::size_t>(around.node)];
@@ -214,8 +213,8 @@ void GraphRecorder::State::begin_operator(const at::RecordFunction& call) {
   open.push_back(std::move(frame));
 }
 
-// Also for the parts of an operator that does not tell what it takes: it takes
-// what they take from others.
+// Also called for the parts of an operator that does not report its inputs: its
+// inputs are the parts' inputs from other operators.
 void GraphRecorder::State::begin_node(const at::RecordFunction& call,
                                       Frame& frame) {
   GraphNode& node = nodes[static_cast<std::size_t>(frame.node)];
@@ -244,7 +243,7 @@ void GraphRecorder::State::find_written(const at::RecordFunction& call,
   }
 }
 
-// The factors of addmm and its like come after what is added.
+// In addmm and similar operators the added tensor precedes the factors.
 void GraphRecorder::State::find_product(const at::RecordFunction& call,
                                         Frame& frame) {
   const std::string op = call.name();
@@ -260,7 +259,7 @@ void GraphRecorder::State::find_product(const at::RecordFunction& call,
 }
 
 void GraphRecorder::State::end(const at::RecordFunction& call) {
-  if (open.empty()) return;  // it began before
+  if (open.empty()) return;  // it began before the recording
   Frame frame = std::move(open.back());
   open.pop_back();
   if (frame.is_operator && frame.node >= 0) end_operator(call, frame);
@@ -275,7 +274,7 @@ void GraphRecorder::State::end_operator(const at::RecordFunction& call,
     for_each_tensor(output, [&](const at::Tensor& tensor) {
       if (is_made_here) set_maker(tensor, frame.node);
       if (frame.is_outermost) node.out.push_back(tensor.sizes().vec());
-      // Of parts the last one, unless the operator itself tells.
+      // The type of the last part, unless the operator reports its outputs.
       if (is_made_here && std::exchange(is_first, false))
         node.type = type_name(tensor);
       if (!frame.product) return;
@@ -303,7 +302,7 @@ thread_local GraphRecorder::State* GraphRecorder::State::current = nullptr;
 GraphRecorder::GraphRecorder(const GraphRecorderOptions& options)
     : state_(std::make_unique<State>()) {
   SHEAF_CHECK(!State::current,
-              "the graph of this thread is being recorded already");
+              "a graph recording is already active on this thread");
   state_->options = options;
   State::current = state_.get();
   state_->handle = at::addThreadLocalCallback(
@@ -328,7 +327,7 @@ std::map<std::string, LayerStatistics> GraphRecorder::take_statistics() {
     LayerStatistics& layer = result[one.layer];
     layer.op = one.op;
     layer.input.add(one.input);
-    // It is the same one at each call.
+    // The weight is the same tensor in each call.
     if (layer.weight.elements == 0) layer.weight.add(one.weight);
     layer.output.elements += one.outputs;
   }

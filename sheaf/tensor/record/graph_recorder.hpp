@@ -1,5 +1,5 @@
 #pragma once
-// The operators of a forward pass, and which of them makes what another takes.
+// Records the operators of a forward pass and their data dependencies.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,40 +13,41 @@ namespace sheaf::tensor {
 
 struct GraphNode {
   std::string op;     // "aten::conv2d"
-  std::string layer;  // of the scope "sheaf::layer NAME …" around it, or ""
-  // For each tensor that it takes the node that has made it or was the last to
-  // write into its memory; -1: none, it is from outside.
+  std::string layer;  // from the enclosing scope "sheaf::layer NAME …", or ""
+  // For each input tensor, the node that created it or last wrote to its
+  // memory; -1: no recorded node did.
   std::vector<std::int32_t> inputs;
-  std::vector<std::vector<std::int64_t>> in;   // their sizes
-  std::vector<std::vector<std::int64_t>> out;  // of what it gives
-  std::string type;                            // "f32", of what it gives
+  std::vector<std::vector<std::int64_t>> in;   // sizes of the inputs
+  std::vector<std::vector<std::int64_t>> out;  // sizes of the outputs
+  std::string type;                            // of the first output: "f32"
 };
 
 struct Statistics {
   std::int64_t elements = 0;
-  double square = 0;   // the sum of squares
-  double largest = 0;  // by amount
+  double square = 0;   // sum of squares
+  double largest = 0;  // largest absolute value
 
   void add(const at::Tensor& tensor);
 };
 
-// Of all calls of a layer's product.
+// Statistics over all calls of a layer's matrix product or convolution.
 struct LayerStatistics {
   std::string op;
   Statistics input;
-  Statistics weight;  // of products of activations the second factor
+  Statistics weight;  // in a product of two activations: the second factor
   Statistics output;
   Statistics output_gradient;
 };
 
 struct GraphRecorderOptions {
-  // Looks at values, too, which takes time and memory until take_statistics().
+  // Also collects statistics of values, which costs time, and memory until
+  // take_statistics().
   bool has_statistics = false;
 };
 
-// While it lives, notes the operators that this thread calls inside scopes
-// "sheaf::phase forward" and "sheaf::phase loss", those left out that other
-// operators call. One at a time on a thread.
+// For its lifetime, records the outermost operators that this thread calls
+// inside the scopes "sheaf::phase forward" and "sheaf::phase loss". At most one
+// per thread; a second one is a UsageError.
 class GraphRecorder {
  public:
   explicit GraphRecorder(const GraphRecorderOptions& options = {});
@@ -55,7 +56,7 @@ class GraphRecorder {
   GraphRecorder& operator=(const GraphRecorder&) = delete;
 
   const std::vector<GraphNode>& nodes() const;
-  // By layer. Gradients are there after backward().
+  // Statistics by layer name. Gradients are included after backward().
   std::map<std::string, LayerStatistics> take_statistics();
 
  private:

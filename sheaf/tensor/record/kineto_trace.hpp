@@ -1,5 +1,5 @@
 #pragma once
-// Traces that Kineto has written, with what Sheaf knows beside it.
+// Reads a trace written by Kineto and adds Sheaf's collectives and metadata.
 
 #include <filesystem>
 #include <string>
@@ -11,15 +11,15 @@ namespace sheaf::tensor {
 
 class KinetoTrace {
  public:
-  // IoError for a file that is no trace of Kineto.
+  // Throws IoError if the file is not a Kineto trace.
   explicit KinetoTrace(const std::filesystem::path& file);
 
-  // The first GPU's, or "".
+  // The name of the first GPU, or "".
   std::string device_name() const;
 
-  // Writes it with the collectives of `recorder`, whose clock is another one:
-  // a scope "ProfilerStep#…" that both have tells how they differ. `sheaf` is
-  // what the file says under that name, JSON.
+  // Writes the trace with the collectives of `recorder`. The clocks differ: a
+  // scope "ProfilerStep#…" present in both gives the offset. `sheaf` is the
+  // JSON value of the key "sheaf" in the file.
   void write(const std::filesystem::path& path, const Recorder& recorder,
              int rank, int ranks, std::string_view sheaf) const;
 
@@ -30,8 +30,8 @@ class KinetoTrace {
 
   std::filesystem::path file_;
   std::string text_;
-  std::size_t events_ = 0;  // after the bracket of the list
-  std::size_t end_ = 0;     // the last brace
+  std::size_t events_ = 0;  // offset of the first event
+  std::size_t end_ = 0;     // offset of the final brace
 };
 
 }  // namespace sheaf::tensor

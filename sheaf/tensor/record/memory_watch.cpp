@@ -18,7 +18,7 @@ namespace {
 
 using Base = c10::MemoryReportingInfoBase;
 
-// The type of the totals is another one in newer libtorchs.
+// The type of the totals differs between versions of libtorch.
 template <class Function>
 struct TotalsOf;
 template <class Total>
@@ -58,7 +58,8 @@ class MemoryReporter final : public Base {
 
  private:
   std::atomic<bool> is_on_{true};
-  // The CPU and CUDA come first; threads of one step take turns.
+  // Indexed by device type: CPU is 0, CUDA is 1. The threads of a step do not
+  // allocate concurrently.
   std::array<std::atomic<std::int64_t>, 2> totals_{};
   std::array<std::atomic<std::int64_t>, 2> peaks_{};
 };
@@ -109,8 +110,8 @@ thread_local PhasePeaks* PhasePeaks::Callbacks::current = nullptr;
 PhasePeaks::PhasePeaks(MemoryWatch& watch, c10::DeviceType device)
     : watch_(watch), device_(device) {
   SHEAF_CHECK(!Callbacks::current,
-              "the memory of this thread's phases is being watched already");
-  // The total is told with the next allocation or release.
+              "this thread already has an active PhasePeaks");
+  // libtorch reports the total with the next allocation or release.
   at::empty({1}, at::TensorOptions().device(device)).reset();
   before_ = watch.allocated(device);
   Callbacks::current = this;

@@ -1,5 +1,5 @@
 #pragma once
-// What tensors take, now and at most.
+// Current and peak memory of tensors.
 
 #include <c10/core/DeviceType.h>
 
@@ -10,10 +10,10 @@
 
 namespace sheaf::tensor {
 
-// Sees what this thread allocates and frees while it lives, and autograd's
-// threads on its behalf; a Recorder notes it, too. Of the CPU's memory only
-// what was allocated under a watch counts; of a GPU's all. One at a time on a
-// thread, and none beside libtorch's own profiler.
+// For its lifetime, observes the allocations of this thread and of autograd's
+// threads on its behalf, and passes them on to an active Recorder. On the CPU
+// only memory allocated under a watch is counted; on a GPU all memory is. At
+// most one per thread, and not together with libtorch's profiler.
 class MemoryWatch {
  public:
   MemoryWatch();
@@ -21,8 +21,8 @@ class MemoryWatch {
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
-  // While it lives, nothing is seen. For what other threads have allocated:
-  // libtorch warns of memory that a watch has not seen come.
+  // Suspends the watch for its lifetime. Use it while freeing memory that other
+  // threads allocated: libtorch warns about frees without a known allocation.
   class [[nodiscard]] Pause {
    public:
     explicit Pause(MemoryWatch& watch) : watch_(watch) { watch.set_on(false); }
@@ -34,9 +34,9 @@ class MemoryWatch {
     MemoryWatch& watch_;
   };
 
-  // Bytes that are allocated; 0 before the first allocation or release.
+  // Bytes allocated now; 0 before the first allocation or release.
   std::int64_t allocated(c10::DeviceType device) const;
-  // The most of it since the last call.
+  // The peak since the last call.
   std::int64_t take_peak(c10::DeviceType device);
 
  private:
@@ -46,17 +46,18 @@ class MemoryWatch {
   std::unique_ptr<State> state_;
 };
 
-// The most that each phase of a step has taken: scopes "sheaf::phase NAME" that
-// this thread opens while it lives. One at a time on a thread.
+// Peak memory of each phase of a step: the scopes "sheaf::phase NAME" that this
+// thread opens during its lifetime. At most one per thread; a second one is a
+// UsageError.
 class PhasePeaks {
  public:
-  // The watch must outlive it.
+  // The watch must outlive this object.
   PhasePeaks(MemoryWatch& watch, c10::DeviceType device);
   ~PhasePeaks();
   PhasePeaks(const PhasePeaks&) = delete;
   PhasePeaks& operator=(const PhasePeaks&) = delete;
 
-  std::int64_t before() const { return before_; }  // at its construction
+  std::int64_t before() const { return before_; }  // bytes at construction
   const std::map<std::string, std::int64_t>& peaks() const { return peaks_; }
 
  private:

@@ -1,17 +1,17 @@
-// libtorch was built without Kineto.
+// Stub for a libtorch built without Kineto.
 #include "sheaf/base/error.hpp"
 #include "sheaf/tensor/record/recorder_kineto.hpp"
 
 namespace sheaf::tensor {
 
 const char* why_no_kineto() {
-  return "this libtorch was built without Kineto, which sees the kernels of "
-         "GPUs";
+  return "this libtorch was built without Kineto, which records GPU kernels";
 }
 
 KinetoRecorder::KinetoRecorder() {
   SHEAF_CHECK(false, why_no_kineto(),
-              "; build Sheaf with one that has it, or record with device=cpu");
+              "; build Sheaf with a libtorch that has Kineto, or record with "
+              "device=cpu");
 }
 KinetoRecorder::~KinetoRecorder() = default;
 void KinetoRecorder::start() {}

@@ -1,7 +1,7 @@
-// Each thread writes into a log of its own. Starting and ending an operator
-// takes no lock: the thread raises a flag, looks whether its log still is that
-// of the current recording, and writes. stop() first ends the recording, then
-// waits until no flag is up; after that the logs are its own.
+// Each thread writes to a separate log. The start and the end of an operator
+// take no lock: the thread sets a flag, checks that its log belongs to the
+// current recording, and writes. stop() first ends the recording, then waits
+// until all flags are cleared; after that it owns the logs.
 #include "sheaf/tensor/record/recorder.hpp"
 
 #include <ATen/record_function.h>
@@ -20,7 +20,7 @@
 namespace sheaf::tensor {
 namespace {
 
-// Enough for a step of most networks without growing.
+// Enough for a step of most networks without reallocation.
 constexpr std::size_t kFirstEvents = 1 << 14;
 
 std::int64_t steady_ns() {
@@ -32,8 +32,8 @@ std::int64_t steady_ns() {
 struct Log : RecordedThread {
   std::atomic<bool> is_written{false};
   std::vector<std::uint32_t> open;  // events that have not ended
-  // Names by their place in memory, which is the same for an operator's calls;
-  // what is there now must still be compared.
+  // Names by address, which is the same for all calls of an operator. Addresses
+  // are reused, so the text must still be compared.
   std::unordered_map<const void*, std::uint32_t> by_place;
   std::unordered_map<std::string, std::uint32_t> by_text;
 
@@ -61,7 +61,7 @@ struct Log : RecordedThread {
   }
 };
 
-// The recording that is under way; 0: none.
+// Id of the active recording; 0: none.
 std::atomic<std::uint64_t> current_recording{0};
 std::mutex recordings_mutex;
 std::uint64_t recordings = 0;
@@ -84,7 +84,8 @@ bool join_recording(std::uint64_t recording) {
   return true;
 }
 
-// The thread's log, for as long as it lives; null when nothing records.
+// Write access to the thread's log for its lifetime; null if no recording is
+// active.
 class Writing {
  public:
   Writing() {
@@ -141,8 +142,8 @@ EventKind event_kind(at::RecordScope scope) {
                                               : EventKind::kOperator;
 }
 
-// The clock is asked last here and first at the end: what recording takes is
-// then part of whatever is around.
+// The clock is read last at the start and first at the end, so the cost of
+// recording is attributed to the enclosing event.
 std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& call) {
   Writing log;
   if (!log) return nullptr;
@@ -198,7 +199,7 @@ Recorder::Recorder(const RecorderOptions& options) {
   {
     const std::lock_guard lock(recordings_mutex);
     SHEAF_CHECK(current_recording.load() == 0,
-                "something is being recorded already; stop that first");
+                "a recording is already active; stop it first");
     current_logs.clear();
     current_recording.store(++recordings);
   }

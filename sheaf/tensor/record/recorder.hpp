@@ -1,6 +1,6 @@
 #pragma once
-// What libtorch does, as it happens: operators of all threads, what autograd
-// evaluates, named scopes, allocations, and the collectives of groups.
+// Records libtorch's activity on all threads: operators, autograd nodes, named
+// scopes and allocations, and the collectives of groups.
 
 #include <cstdint>
 #include <memory>
@@ -13,19 +13,19 @@
 namespace sheaf::tensor {
 
 enum class EventKind : std::uint8_t {
-  kOperator,    // of libtorch
-  kBackward,    // a node that autograd calls
-  kScope,       // scope.hpp
-  kCollective,  // of a group
+  kOperator,    // an operator of libtorch
+  kBackward,    // an autograd node
+  kScope,       // a named scope; see scope.hpp
+  kCollective,  // a collective of a group
 };
 
 struct RecordedEvent {
-  std::int64_t begin_ns = 0;  // of the steady clock
-  std::int64_t end_ns = -1;   // -1: it had not ended
+  std::int64_t begin_ns = 0;  // on the steady clock
+  std::int64_t end_ns = -1;   // -1: not ended when the recording stopped
   std::int64_t sequence = -1;
-  std::uint64_t forward_thread = 0;  // libtorch's number; 0: none
-  std::uint32_t name = 0;            // in RecordedThread::names
-  std::int32_t detail = -1;          // in `sizes`, or in `collectives`
+  std::uint64_t forward_thread = 0;  // libtorch's thread id; 0: none
+  std::uint32_t name = 0;            // index in RecordedThread::names
+  std::int32_t detail = -1;          // index in `sizes` or `collectives`
   EventKind kind = EventKind::kOperator;
 };
 
@@ -33,38 +33,39 @@ struct RecordedAllocation {
   std::int64_t at_ns = 0;
   std::uint64_t address = 0;
   std::int64_t bytes = 0;  // negative: freed
-  std::int64_t total = 0;  // of the device, afterwards
+  std::int64_t total = 0;  // bytes in use on the device afterwards
   int device_type = 0;
   int device = 0;
 };
 
 struct RecordedCollective {
-  std::int64_t elements = 0;  // 0: ranks may differ
+  std::int64_t elements = 0;  // 0: the count may differ between ranks
   std::int64_t bytes = 0;
   DType dtype = DType::kU8;
   int ranks = 0;
 };
 
-// Of one thread, in the order in which things began.
+// The recording of one thread, in order of start times.
 struct RecordedThread {
   std::int64_t system_id = 0;
   std::vector<RecordedEvent> events;
   std::vector<RecordedAllocation> allocations;
   std::vector<RecordedCollective> collectives;
   std::vector<std::string> names;
-  // Of an event's inputs: how many, and for each its axes and their sizes; -1
-  // axes: no tensor; -2 - n: a list of n tensors, which follow.
+  // Input sizes of events: the number of inputs, then for each input its number
+  // of axes and their sizes. -1 axes: not a tensor; -2 - n: a list of n
+  // tensors, which follow.
   std::vector<std::int64_t> sizes;
 };
 
 struct RecorderOptions {
-  bool has_operators = true;  // else only scopes and collectives
-  bool has_sizes = true;      // of the operators' inputs
+  bool has_operators = true;  // false: scopes and collectives only
+  bool has_sizes = true;      // record the sizes of operators' inputs
 };
 
-// Records from its construction to stop(). One at a time in a process: a second
-// one is a UsageError. An operator that is under way on another thread at
-// stop() has no end.
+// Records from its construction to stop(). At most one per process; a second
+// one is a UsageError. An operator still running on another thread at stop()
+// has no end time.
 class Recorder {
  public:
   explicit Recorder(const RecorderOptions& options = {});
@@ -74,10 +75,11 @@ class Recorder {
 
   void stop();
 
-  // After stop(). Threads come in the order of their first event.
+  // The result, valid after stop(). Threads are in the order of their first
+  // event.
   const std::vector<const RecordedThread*>& threads() const { return threads_; }
 
-  // Notes an allocation of this thread, if something records.
+  // Records an allocation of this thread if a Recorder is active.
   static void note(const RecordedAllocation& allocation);
 
  private:

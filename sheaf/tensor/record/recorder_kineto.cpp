@@ -49,8 +49,8 @@ void KinetoRecorder::stop(const std::filesystem::path& file) {
   result->save(file.string());
   if (!std::filesystem::exists(file))
     throw IoError(concat(file.string(),
-                         ": libtorch's profiler has not written it; is the "
-                         "folder there, and has the disk room?"));
+                         ": libtorch's profiler did not write it; check that "
+                         "the folder exists and the disk has free space"));
 }
 
 }  // namespace sheaf::tensor

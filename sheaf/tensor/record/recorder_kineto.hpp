@@ -1,27 +1,28 @@
 #pragma once
-// libtorch's own profiler, Kineto, which sees the kernels of GPUs. Not all
-// libtorchs have it.
+// libtorch's profiler, Kineto, which records GPU kernels. Some libtorch builds
+// lack it.
 
 #include <filesystem>
 
 namespace sheaf::tensor {
 
-// Empty where it is there; else why not.
+// The reason why Kineto is unavailable; empty if it is available.
 const char* why_no_kineto();
 
-// Records what this thread does, autograd's threads on its behalf, and the GPU.
-// Nothing else may profile meanwhile, a MemoryWatch of this thread included.
+// Records this thread, autograd's threads on its behalf, and the GPU. No other
+// profiler may be active, including a MemoryWatch of this thread.
 class KinetoRecorder {
  public:
-  // Gets ready, which takes seconds; a step or two should follow before start.
-  // UsageError where it is not there.
+  // Prepares Kineto, which takes seconds; run a step or two before start().
+  // Throws UsageError if Kineto is unavailable.
   KinetoRecorder();
   ~KinetoRecorder();
   KinetoRecorder(const KinetoRecorder&) = delete;
   KinetoRecorder& operator=(const KinetoRecorder&) = delete;
 
   void start();
-  // Waits for the GPU, and writes the trace; IoError names the file.
+  // Waits for the GPU and writes the trace. Throws IoError, which names the
+  // file, if that fails.
   void stop(const std::filesystem::path& file);
 
  private:

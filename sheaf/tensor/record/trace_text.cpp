@@ -20,7 +20,7 @@ constexpr std::size_t kPieceBytes = 1 << 20;
 
 std::string in_quotes(const std::string& text) { return Cell(text).as_json(); }
 
-// "[64, 3]", and what follows it in `sizes`.
+// Appends a shape such as "[64, 3]" and returns the position after it.
 const std::int64_t* add_shape(fmt::memory_buffer& out, const std::int64_t* at) {
   const std::int64_t axes = *at++;
   out.push_back('[');
@@ -54,14 +54,15 @@ struct TextFile::File {
 
   [[noreturn]] void fail(const char* what) {
     throw IoError(concat(path.string(), ": ", what,
-                         "; is the folder there, and has the disk room?"));
+                         "; check that the folder exists and the disk has free "
+                         "space"));
   }
 };
 
 TextFile::TextFile(fs::path path) : file_(std::make_unique<File>()) {
   file_->path = std::move(path);
   file_->unfinished = concat(file_->path.string(), ".unfinished");
-  // T: as it is.
+  // Mode T writes the file uncompressed.
   const bool is_packed = file_->path.extension() == ".gz";
   file_->stream =
       ::gzopen(file_->unfinished.c_str(), is_packed ? "wb4" : "wbT");
@@ -79,15 +80,15 @@ void TextFile::write(std::string_view text) {
   if (text.empty()) return;
   const auto bytes = static_cast<unsigned>(text.size());
   if (::gzwrite(file_->stream, text.data(), bytes) != static_cast<int>(bytes))
-    file_->fail("cannot be written any further");
+    file_->fail("write failed");
 }
 
 void TextFile::finish() {
   if (::gzclose(std::exchange(file_->stream, nullptr)) != Z_OK)
-    file_->fail("cannot be written to its end");
+    file_->fail("cannot be closed");
   std::error_code error;
   fs::rename(file_->unfinished, file_->path, error);
-  if (error) file_->fail("cannot be given its name");
+  if (error) file_->fail("the finished file cannot be renamed");
 }
 
 namespace {
@@ -115,7 +116,7 @@ class EventWriter {
     fmt::format_to(std::back_inserter(out_), format,
                    std::forward<Values>(values)...);
   }
-  // Microseconds, to the nanosecond.
+  // Microseconds with three decimals.
   void put_time(std::int64_t ns) { put("{}.{:03d}", ns / 1000, ns % 1000); }
   void begin_line() {
     if (out_.size() > kPieceBytes) flush();
@@ -160,8 +161,9 @@ class EventWriter {
         call.bytes);
   }
 
-  // What the engine evaluates has the number of the node that it calls; hooks
-  // may come before that.
+  // The event with the sequence number of event i. An event of the autograd
+  // engine has the number of the node that it calls; hooks may precede that
+  // node.
   static const RecordedEvent& numbered(const RecordedThread& thread,
                                        std::size_t i) {
     const RecordedEvent& event = thread.events[i];
@@ -210,7 +212,7 @@ class EventWriter {
   fmt::memory_buffer out_;
 };
 
-// When the steady clock was 0, in nanoseconds since 1970.
+// The zero of the steady clock in nanoseconds since 1970.
 std::int64_t steady_base_ns() {
   const auto system = std::chrono::system_clock::now().time_since_epoch();
   const auto steady = std::chrono::steady_clock::now().time_since_epoch();

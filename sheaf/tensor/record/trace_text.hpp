@@ -1,5 +1,6 @@
 #pragma once
-// Recorded events as a trace file: docs/trace.md.
+// Writes recorded events as a trace file. docs/reference/trace.md documents the
+// format.
 
 #include <filesystem>
 #include <memory>
@@ -10,12 +11,12 @@
 
 namespace sheaf::tensor {
 
-// A text file, compressed where the name ends in ".gz", that is there only when
-// it is complete. IoError names the file.
+// A text file, compressed if the name ends in ".gz", that appears under its
+// name only when complete. Errors are IoErrors that name the file.
 class TextFile {
  public:
   explicit TextFile(std::filesystem::path path);
-  ~TextFile();  // without finish(): nothing is left of it
+  ~TextFile();  // deletes the file unless finish() was called
   TextFile(const TextFile&) = delete;
   TextFile& operator=(const TextFile&) = delete;
 
@@ -33,18 +34,18 @@ struct TraceHead {
   std::string device_name = {};
 };
 
-// The lines of all events, each but the first with a comma in front. `shift_ns`
-// is added to their times.
+// Format of the event lines. Each line but the first begins with a comma.
 struct EventLines {
-  bool has_operators = true;  // else collectives only
-  std::int64_t shift_ns = 0;
-  bool is_first = true;
+  bool has_operators = true;  // false: collectives only
+  std::int64_t shift_ns = 0;  // added to all times
+  bool is_first = true;       // no event precedes these lines
 };
-// Gives their number.
+// Returns the number of lines written.
 std::size_t write_events(TextFile& file, const Recorder& recorder,
                          const EventLines& lines);
 
-// A whole trace. `sheaf` is what the file says under that name, JSON.
+// Writes a complete trace. `sheaf` is the JSON value of the key "sheaf"; empty:
+// the key is omitted.
 void write_trace(const std::filesystem::path& path, const Recorder& recorder,
                  const TraceHead& head, std::string_view sheaf);
 

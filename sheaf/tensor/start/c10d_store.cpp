@@ -1,5 +1,5 @@
-// libtorch's own stores, with errors that say what to do. Only this file
-// includes c10d.
+// KeyStore on top of libtorch's c10d stores, with actionable error messages.
+// Only this file includes c10d.
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -32,7 +32,7 @@ milliseconds left_until(Deadline deadline) {
   return std::max(left, milliseconds(1));
 }
 
-// libtorch adds its call stack.
+// The message without libtorch's call stack.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -71,9 +71,9 @@ class C10dStore final : public KeyStore {
       fn();
     } catch (const std::exception& error) {
       throw CommError(concat("the store at ", place_,
-                             " fails: ", first_line(error),
-                             "; the process that serves it, rank 0 or "
-                             "torchrun, may have ended: see its output"));
+                             " failed: ", first_line(error),
+                             "; its server process, rank 0 or torchrun, may "
+                             "have exited: check its output"));
     }
   }
 
@@ -88,7 +88,7 @@ struct Names {
     const int code = getaddrinfo(
         place.host.c_str(), std::to_string(place.port).c_str(), &wanted, &list);
     SHEAF_CHECK(code == 0, place.host_from, "='", place.host,
-                "' is no host that is known here (", gai_strerror(code), "); ",
+                "' is not a known host (", gai_strerror(code), "); ",
                 place.host_hint, " to the name or address of rank 0's host");
   }
   ~Names() { freeaddrinfo(list); }
@@ -97,7 +97,7 @@ struct Names {
   addrinfo* list = nullptr;
 };
 
-// libtorch would try again and again, with a warning each time.
+// Fails at once; libtorch would retry repeatedly, with a warning each time.
 void check_port_is_free(const MeetingPlace& place) {
   const Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const Socket old(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -119,7 +119,7 @@ void check_port_is_free(const MeetingPlace& place) {
     taken = is_taken(socket, &name, sizeof name);
   }
   SHEAF_CHECK(!taken, place.port_from, "=", place.port,
-              ": another program on this host listens at this port, or "
+              ": the port is in use by another program on this host, or by "
               "another process with rank 0; set a free port in all processes");
 }
 
@@ -141,13 +141,14 @@ void wait_for_server(const MeetingPlace& place, const Names& names,
           concat("rank ", place.rank, ": nothing answers at ", text_of(place),
                  " (", place.host_from, ", ", place.port_from, "); ",
                  place.has_server ? "torchrun's agent" : "rank 0",
-                 " must run on that host, and the port be open to this one"));
+                 " must run on that host, and this host must be able to reach "
+                 "the port"));
     std::this_thread::sleep_for(milliseconds(20));
   }
 }
 
-// Another program may listen there and never say a thing. libtorch's client
-// would wait for ever; then it is left behind.
+// Another program may listen on the port and never respond. libtorch's client
+// would wait forever, so it runs on a thread that is detached at the deadline.
 void make_contact(const StorePointer& store, const MeetingPlace& place,
                   Deadline deadline) {
   auto task = std::make_shared<std::packaged_task<void()>>(
@@ -165,10 +166,10 @@ void make_contact(const StorePointer& store, const MeetingPlace& place,
   } else {
     thread.detach();
   }
-  throw CommError(concat("rank ", place.rank, ": what answers at ",
+  throw CommError(concat("rank ", place.rank, ": the server at ",
                          text_of(place), " (", place.port_from,
                          ") is not rank 0 of this program; another program may "
-                         "listen there: set another port in all processes"));
+                         "use the port: set another port in all processes"));
 }
 
 StorePointer open_tcp(const MeetingPlace& place, Deadline deadline) {
@@ -182,7 +183,7 @@ StorePointer open_tcp(const MeetingPlace& place, Deadline deadline) {
   options.port = place.port;
   options.isServer = serves;
   options.waitWorkers = false;
-  // libtorch counts whole seconds here.
+  // libtorch rounds this timeout to whole seconds.
   options.timeout = left_until(deadline) + std::chrono::seconds(2);
   try {
     return c10::make_intrusive<c10d::TCPStore>(place.host, options);
@@ -197,10 +198,10 @@ StorePointer open_tcp(const MeetingPlace& place, Deadline deadline) {
 StorePointer open_file(const MeetingPlace& place) {
   const auto folder = std::filesystem::path(place.path).parent_path();
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw IoError(concat("cannot write in ", folder.string(), " for the file ",
-                         place.path,
-                         " at which the ranks meet: ", strerror(errno),
-                         "; name a folder that all ranks can write to"));
+    throw IoError(concat("cannot write to ", folder.string(),
+                         " for the rendezvous file ", place.path, ": ",
+                         strerror(errno),
+                         "; choose a folder that all ranks can write to"));
   return c10::make_intrusive<c10d::FileStore>(place.path, place.world_size);
 }
 

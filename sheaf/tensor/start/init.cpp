@@ -27,7 +27,7 @@ topo::Options run_options(const ProcessGroupOptions& options) {
   return result;
 }
 
-// Starts at the same place follow each other by number.
+// Numbers successive starts at the same place, so that their keys differ.
 int next_start(const std::string& place) {
   static std::mutex mutex;
   static std::map<std::string, int> starts;
@@ -57,15 +57,15 @@ comm::World init_tcp(const ProcessGroupOptions& options) {
 
 void check_mpi(const char* name, int wanted, int actual) {
   SHEAF_CHECK(wanted < 0 || wanted == actual, "the option ", name, " is ",
-              wanted, ", but the MPI launcher says ", actual,
-              "; leave the option out with backend mpi");
+              wanted, ", but the MPI launcher assigned ", actual,
+              "; omit the option with backend mpi");
 }
 
 comm::World init_mpi(const ProcessGroupOptions& options) {
   const std::string& method = options.init_method;
   SHEAF_CHECK(method.empty() || method == "env://", "init_method ", method,
-              " does not go with backend mpi, whose launcher tells the ranks; "
-              "leave it out, or choose backend gloo");
+              " cannot be used with backend mpi, whose launcher assigns the "
+              "ranks; omit it, or choose backend gloo");
   auto transport = comm::make_mpi_transport(nullptr, nullptr);
   if (transport->size() == 1) comm::check_is_alone(/*is_mpi=*/true);
   check_mpi("rank", options.rank, transport->rank());
@@ -84,7 +84,7 @@ comm::World start(const ProcessGroupOptions& options) {
   if (backend == "gloo") return init_tcp(options);
   if (backend == "nccl") {
     nccl::check_available();
-    ProcessGroupOptions host = options;  // of CPU tensors, and of NCCL's start
+    ProcessGroupOptions host = options;  // for CPU tensors and NCCL's setup
     host.backend.clear();
     comm::World world = start(host);
     nccl::enable(world);
@@ -96,7 +96,7 @@ comm::World start(const ProcessGroupOptions& options) {
                           did_you_mean(backend, kBackends)));
 }
 
-// Those of torchrun or, where these are absent, of a task of Slurm.
+// Whether torchrun's variables or, in their absence, Slurm's define ranks.
 bool has_variables_of_ranks() {
   const bool has_size = std::getenv("WORLD_SIZE");
   if (has_size) return std::getenv("RANK");

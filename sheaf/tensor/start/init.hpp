@@ -1,5 +1,6 @@
 #pragma once
-// How a program of many processes starts; docs/start.md has the manual.
+// Starts a multi-process program and returns its World. See
+// docs/howto/start.md.
 
 #include <chrono>
 #include <string>
@@ -9,27 +10,32 @@
 namespace sheaf::tensor {
 
 struct ProcessGroupOptions {
-  // "mpi"; "gloo": TCP, without MPI; empty: mpi under an MPI launcher, else
-  // gloo; "nccl": as empty, and NCCL for CUDA tensors.
+  // "mpi"; "gloo" (TCP, without MPI); "nccl" (as empty, plus NCCL for CUDA
+  // tensors). Empty: mpi under an MPI launcher if init_method is empty, else
+  // gloo.
   std::string backend{};
   // env://, tcp://host:port?rank=&world_size=, file:///path; empty: env://.
   std::string init_method{};
-  int world_size = -1;  // unless the method says it
+  // Required if init_method does not define them; -1: not set. A value that
+  // contradicts init_method is a UsageError.
+  int world_size = -1;
   int rank = -1;
-  // Of the start and of every operation; zero: what SHEAF_OPTIONS says, or
-  // five minutes.
+  // Timeout of the start and of every operation. Zero: the timeout in
+  // SHEAF_OPTIONS, or five minutes.
   std::chrono::milliseconds timeout{0};
-  std::string group_name{};  // tells apart starts that use the same place
+  // Distinguishes programs that use the same address or file.
+  std::string group_name{};
 };
 
-// Joins the other ranks; every rank calls it. UsageError names the variable or
-// the part of the URL that is wrong and what to set; TimeoutError the ranks
-// that did not come.
+// Connects this process to the other ranks; every rank must call it. Throws
+// UsageError, which names the wrong variable or URL part and the value to set,
+// and TimeoutError, which names the ranks that did not join in time.
 comm::World init_process_group(const ProcessGroupOptions& options);
 
-// Under mpirun, or srun with PMI, through MPI; with torchrun's variables RANK
-// and WORLD_SIZE, or as a task of srun, as env:// says; otherwise as one
-// process alone. UsageError when a launcher has started more than that one.
+// Chooses the start method from the environment: MPI under mpirun or srun with
+// PMI; env:// if torchrun's RANK and WORLD_SIZE are set or the process is a
+// Slurm task; otherwise a world of one process. Throws UsageError if a launcher
+// started several processes that cannot find each other.
 comm::World init(int& argc, char**& argv);
 
 }  // namespace sheaf::tensor

@@ -1,5 +1,5 @@
 #pragma once
-// Where ranks meet, as the environment, a URL and the caller say it.
+// The rendezvous address, from the environment, a URL and the caller's options.
 
 #include <cstdint>
 #include <string>
@@ -11,24 +11,25 @@ namespace sheaf::tensor {
 struct MeetingPlace {
   int rank = 0;
   int world_size = 1;
-  std::string host;  // of TCP; empty: a file
+  std::string host;  // for TCP; empty if the ranks meet at a file
   std::uint16_t port = 0;
   std::string path;
-  // A store listens there already, that of torchrun's agent.
+  // torchrun's agent already runs a store server at this address.
   bool has_server = false;
-  std::string prefix;  // of all keys
+  std::string prefix;  // prepended to all keys
   std::chrono::milliseconds timeout{0};
-  // Whose fault a wrong value is: "RANK", "rank of tcp://..." ...
+  // The source of each value, for error messages: "RANK", "rank of tcp://..."
   std::string rank_from;
   std::string world_size_from;
   std::string host_from;
-  std::string host_hint = "set it";  // what to do about a wrong host
+  std::string host_hint = "set it";  // advice for a wrong host
   std::string port_from;
 };
-std::string text_of(const MeetingPlace& place);  // "10.0.0.1:29500", a path
+// "10.0.0.1:29500" or the path.
+std::string text_of(const MeetingPlace& place);
 
-// UsageError for whatever is missing, given twice or impossible. The timeout
-// is as in the options.
+// Throws UsageError for values that are missing, contradictory or invalid. The
+// timeout is copied from the options.
 MeetingPlace find_meeting_place(const ProcessGroupOptions& options);
 
 }  // namespace sheaf::tensor

@@ -7,7 +7,7 @@ std::unique_ptr<KeyStore> open_store(const MeetingPlace& place, Deadline) {
   throw UsageError(concat(
       "ranks cannot meet at ", text_of(place),
       ": this libtorch was built without c10d (USE_DISTRIBUTED); start the "
-      "program by mpirun, or build Sheaf with another libtorch"));
+      "program with mpirun, or build Sheaf with another libtorch"));
 }
 
 }  // namespace sheaf::tensor

@@ -19,7 +19,7 @@ using std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(2);
 
-// When a process began, in ticks since boot: process ids are used again.
+// A process's start time in ticks since boot, since process ids are reused.
 std::string start_of(pid_t pid) {
   std::ifstream file(concat("/proc/", pid, "/stat"));
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -31,7 +31,7 @@ std::string start_of(pid_t pid) {
   return field;
 }
 
-// What a rank says: who it is, then its string.
+// The entry that a rank publishes: its identity, then its string.
 struct Card {
   int world_size = 0;
   std::string host;
@@ -56,7 +56,7 @@ struct Card {
     return concat(world_size, " ", host, " ", boot, " ", pid, " ", start, "\n",
                   text);
   }
-  // Known for this host only. On others it may still run.
+  // Known only for processes of this host; false for all others.
   bool is_surely_dead() const {
     return host == host_name() && (boot != boot_id() || start_of(pid) != start);
   }
@@ -88,22 +88,22 @@ class Meeting {
     for (int other = 0; other < place_.world_size; ++other)
       cards.push_back(read(other).text);
     store_.set(key("done", rank), "");
-    // Rank 0 may hold the store: it stays until all have read.
+    // Rank 0 may serve the store: it waits until all ranks have read.
     if (rank == 0) wait_for_all("done");
     return cards;
   }
 
-  // After an error, whoever serves the store stays for a moment, so that the
-  // others can read what it was.
+  // After an error, rank 0 keeps the store open for up to kPatience, so that
+  // the other ranks can read the error.
   void linger() noexcept try {
-    if (!place_.path.empty()) return;  // the file stays without us
+    if (!place_.path.empty()) return;  // a file needs no server
     store_.add(key("told"), 1);
     if (place_.rank != 0) return;
     for (const auto until = steady_clock::now() + kPatience;
          store_.add(key("told"), 0) < store_.add(key("came"), 0) &&
          steady_clock::now() < until;)
       std::this_thread::sleep_for(milliseconds(5));
-  } catch (const std::exception&) {  // it is only a courtesy
+  } catch (const std::exception&) {  // best effort
   }
 
   std::string key(const char* kind) const {
@@ -133,10 +133,10 @@ class Meeting {
         is_known ? Card::parse(store_.get(key("card", rank))) : Card{};
     if (is_known && other.is_surely_dead()) fail_leftover(rank, other);
     std::string text =
-        concat("two processes say that they are rank ", rank, " at ",
-               text_of(place_), ": process ", getpid(), " on ", host_name(),
+        concat("two processes claim to be rank ", rank, " at ", text_of(place_),
+               ": process ", getpid(), " on ", host_name(),
                is_known ? " and " + other.who() : "", "; set ",
-               place_.rank_from, " to another number in each process");
+               place_.rank_from, " to a different number in each process");
     if (!place_.path.empty())
       text += concat(", or, if an earlier run left the file, ", remove_hint());
     fail_all<UsageError>(text);
@@ -145,13 +145,13 @@ class Meeting {
   [[noreturn]] void fail_leftover(int rank, const Card& other) {
     if (place_.path.empty())
       fail_all<UsageError>(
-          concat("rank ", rank, " has been at ", text_of(place_), " before as ",
-                 other.who(),
-                 ", which has ended; start a new torchrun for each "
-                 "program, or give each a group_name of its own"));
+          concat("rank ", rank, " was already registered at ", text_of(place_),
+                 " by ", other.who(),
+                 ", which has exited; start a new torchrun for each "
+                 "program, or give each program a different group_name"));
     fail_all<UsageError>(
         concat(place_.path, " was left by an earlier run: its rank ", rank,
-               " was ", other.who(), ", which has ended; ", remove_hint()));
+               " was ", other.who(), ", which has exited; ", remove_hint()));
   }
 
   Card read(int rank) {
@@ -187,17 +187,19 @@ class Meeting {
         concat("world sizes differ: rank ", rank, " (", card.who(), ") has ",
                card.world_size, ", rank ", place_.rank, " (process ", getpid(),
                " on ", host_name(), ") has ", place_.world_size,
-               "; set WORLD_SIZE or world_size to the same in all processes"));
+               "; set WORLD_SIZE or world_size to the same value in all "
+               "processes"));
   }
 
-  // An error of another rank, or one that comes with a rank out of order.
+  // Fails if another rank has published an error, or if rank 0's world size
+  // differs.
   void check_others() {
     if (store_.has(key("error"))) {
       std::string text = store_.get(key("error"));
       if (!place_.path.empty())
         text +=
             concat(" (if this is an earlier run's error, ", remove_hint(), ")");
-      throw CommError(concat("another rank could not start: ", text));
+      throw CommError(concat("another rank failed to start: ", text));
     }
     if (place_.rank != 0 && has_come("card", 0)) check_size(0);
   }
@@ -211,13 +213,13 @@ class Meeting {
     }
     const std::string text = concat(
         "rank ", place_.rank, ": ranks ", missing, " of ", place_.world_size,
-        " have not come to ", text_of(place_), " in time; here are ", came,
-        "; start the missing ones with the same ",
+        " did not join at ", text_of(place_), " in time; present: ", came,
+        "; start the missing ranks with the same ",
         place_.path.empty() ? "address and port" : "path", ", lower ",
         place_.world_size_from, ", or raise the timeout");
     if (place_.rank != 0) throw TimeoutError(text);
     if (place_.path.empty()) fail_all<TimeoutError>(text);
-    unlink(place_.path.c_str());  // the next try shall not find it
+    unlink(place_.path.c_str());  // so that the next attempt starts clean
     throw TimeoutError(text);
   }
 

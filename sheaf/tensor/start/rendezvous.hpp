@@ -1,5 +1,5 @@
 #pragma once
-// The first meeting of the ranks: each says who it is and where it listens.
+// Rendezvous: the ranks exchange their identities and listening addresses.
 
 #include <string>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace sheaf::tensor {
 
-// Gives `mine` to all ranks and returns everybody's, in the order of ranks.
-// Errors name the ranks that have not come by the deadline, two processes
-// that claim one rank, world sizes that differ, and a file that an earlier
-// run has left; the others are told, and fail with the same words.
+// Sends `mine` to all ranks and returns the strings of all ranks, in rank
+// order. Errors name the ranks missing at the deadline, two processes that
+// claim the same rank, different world sizes, or a file left by an earlier run.
+// Such an error is passed on to the other ranks, which fail with the same text.
 std::vector<std::string> meet(KeyStore& store, const MeetingPlace& place,
                               Deadline deadline, const std::string& mine);
 

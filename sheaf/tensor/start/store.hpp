@@ -1,5 +1,5 @@
 #pragma once
-// Keys and values that all ranks see, for the time of the start.
+// A key-value store shared by all ranks during the rendezvous.
 
 #include <chrono>
 #include <cstdint>
@@ -16,17 +16,17 @@ class KeyStore {
  public:
   virtual ~KeyStore() = default;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // Blocks until there is one.
+  // Blocks until the key exists.
   virtual std::string get(const std::string& key) = 0;
   virtual bool has(const std::string& key) = 0;
-  // Adds to a number that is zero at first; the sum.
+  // Adds to a counter, initially zero, and returns the new value.
   virtual std::int64_t add(const std::string& key, std::int64_t value) = 0;
 };
 
-// The store at that place: rank 0 serves it over TCP unless a server is there.
-// UsageError where libtorch was built without c10d, or a part of the place is
-// wrong; TimeoutError when nobody serves in time. Failures of the store are
-// CommErrors.
+// Opens the store at `place`. Over TCP rank 0 serves it unless the place
+// already has a server. Throws UsageError if libtorch was built without c10d or
+// the address is invalid, and TimeoutError if no server responds in time. Later
+// failures of the store are CommErrors.
 std::unique_ptr<KeyStore> open_store(const MeetingPlace& place,
                                      Deadline deadline);
 

@@ -28,7 +28,7 @@ bool begins_with(const fs::path& path, std::string_view prefix) {
   return path.filename().string().rfind(prefix, 0) == 0;
 }
 
-// What a run that was killed has left.
+// Removes drafts left by a killed run.
 void remove_unfinished(const fs::path& folder) {
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder))
@@ -37,7 +37,7 @@ void remove_unfinished(const fs::path& folder) {
   for (const fs::path& one : leftovers) remove_tree(one);
 }
 
-// What is on the disk afterwards.
+// Writes the tensors durably and describes the resulting file.
 CheckpointFile write_durable_tensors(const fs::path& file,
                                      const NamedTensors& tensors) {
   tensor::save_state_dict(file, tensors);
@@ -49,8 +49,8 @@ void append_file(NamedTensors& tensors, const fs::path& place,
                  const CheckpointFile& file) {
   const fs::path path = place / file.name;
   if (!fs::exists(path))
-    throw IoError(concat("the checkpoint ", place.string(), " is not good: ",
-                         file.name, " is missing; an older one may be"));
+    throw IoError(concat("the checkpoint ", place.string(), " is invalid: ",
+                         file.name, " is missing; try an older one"));
   check_file(file, read_whole(path), place.string());
   for (auto& entry : tensor::load_state_dict_file(path))
     tensors.push_back(std::move(entry));
@@ -99,7 +99,7 @@ std::optional<TrainState> CheckpointFolder::load_latest() const {
   if (!all.empty())
     throw IoError(concat("none of the ", all.size(), " checkpoints in ",
                          folder_.string(),
-                         " is good; the last error: ", last_error));
+                         " is valid; last error: ", last_error));
   return std::nullopt;
 }
 
@@ -155,7 +155,8 @@ void CheckpointFolder::point_links(const TrainState& state) {
   point_link(kBest, state.best_step);
 }
 
-// Nowhere where there is no such checkpoint: better none than a wrong one.
+// Removes the link if there is no such checkpoint: no link is better than a
+// wrong one.
 void CheckpointFolder::point_link(const char* link, std::int64_t step) {
   const fs::path path = folder_ / link;
   if (fs::is_directory(fs::symlink_status(path))) remove_copy(path);
@@ -173,11 +174,12 @@ void CheckpointFolder::remove_copy(const fs::path& link) {
         read_whole(folder_ / name / "state.json") == text)
       return remove(link);
   throw IoError(concat(link.string(),
-                       " is a folder, and should be a link to a checkpoint; "
+                       " is a folder but should be a link to a checkpoint; "
                        "rename or remove it"));
 }
 
-// Out of sight first, so that nobody takes a half-removed one for good.
+// Renames the folder first, so that a partially removed one is never taken for
+// a valid checkpoint.
 void CheckpointFolder::remove(const fs::path& place) {
   const fs::path away =
       folder_ / (std::string(kUnfinished) + "old-" + place.filename().string());

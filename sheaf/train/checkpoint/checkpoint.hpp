@@ -1,14 +1,15 @@
 #pragma once
-// Where a run stands, and the folder that keeps it.
+// The state of a run and the folder that stores it.
 //
 // checkpoints/step-0000000123/ holds weights.pt and optimizer.pt (dictionaries
-// of tensors that Python's torch.load reads) and state.json (the rest, and the
-// checksums of all). Where ranks write it together, each has files of its own,
-// weights-00002-of-00004.pt, with a share of the tensors: a shard. Any number
-// of ranks reads any number of shards. The folder is written under another
-// name, synchronised and renamed, so it is whole if it is there. The links
-// `latest` and `best` point to two of them, for people: which one is the best,
-// state.json of the newest says.
+// of tensors that Python's torch.load can read) and state.json (everything
+// else, and the checksums of all files). If all ranks write a checkpoint, each
+// writes its own files, such as weights-00002-of-00004.pt, with a share of the
+// tensors: a shard. Any number of ranks can read any number of shards. The
+// folder is written under another name, synchronized and renamed, so it is
+// complete if it exists. The links `latest` and `best` point to two of the
+// checkpoints, for convenience: the authoritative record of the best one is
+// state.json of the newest.
 
 #include <cstdint>
 #include <filesystem>
@@ -24,86 +25,90 @@
 
 namespace sheaf::train {
 
-// What a run has taken so far, over all its resumptions: what came after the
-// checkpoint that it was resumed from does not count.
+// Cumulative totals of a run over all resumptions. Work done after the
+// checkpoint that a run was resumed from does not count.
 struct RunTotals {
   double seconds = 0;
-  std::int64_t epochs = 0;         // that are complete
-  double epoch_seconds = 0;        // of these, with validation
-  double open_epoch_seconds = 0;   // of the one under way
-  StepTimes times;                 // of the steps of complete epochs
-  StepTimes open_times;            // of the epoch under way
-  std::int64_t skipped_steps = 0;  // as not finite
-  std::int64_t open_skipped = 0;   // of the epoch under way
-  MetricValues train;              // of the last complete epoch
-  MetricValues validation;         // without rows: there was none
+  std::int64_t epochs = 0;         // completed epochs
+  double epoch_seconds = 0;        // their duration, including validation
+  double open_epoch_seconds = 0;   // duration of the current epoch so far
+  StepTimes times;                 // over the steps of completed epochs
+  StepTimes open_times;            // over the steps of the current epoch
+  std::int64_t skipped_steps = 0;  // skipped as non-finite
+  std::int64_t open_skipped = 0;   // of those, in the current epoch
+  MetricValues train;              // of the last completed epoch
+  MetricValues validation;         // without rows: no validation
 };
 
-// Random numbers are a function of seed, step and rank, so they need no state
-// of their own.
+// Everything needed to resume a run. Random numbers are a function of seed,
+// step and rank and need no saved state.
 struct TrainState {
-  std::int64_t step = 0;   // optimiser steps done
-  std::int64_t epoch = 0;  // the epoch to go on with
-  std::int64_t batch = 0;  // global batches of it that are done
+  std::int64_t step = 0;   // completed optimizer steps
+  std::int64_t epoch = 0;  // epoch to continue with
+  std::int64_t batch = 0;  // its completed global batches
   std::int64_t pretrained_stages = 0;
   std::int64_t seed = 0;
   std::int64_t global_batch = 0;
-  std::int64_t examples = 0;             // of the training set; 0: not known
-  std::vector<std::string> class_names;  // by label; empty: not known
-  double best = std::numeric_limits<double>::quiet_NaN();  // of the metric
-  std::int64_t best_step = -1;  // of the checkpoint with it; -1: none yet
-  std::string best_metric;      // which it is of; empty: not known
+  std::int64_t examples = 0;             // size of the training set; 0: unknown
+  std::vector<std::string> class_names;  // by label; empty: unknown
+  double best = std::numeric_limits<double>::quiet_NaN();  // best value
+  std::int64_t best_step = -1;  // checkpoint with the best value; -1: none
+  std::string best_metric;      // metric of `best`; empty: unknown
   std::int64_t epochs_since_best = 0;
   bool has_stopped_early = false;
   RunTotals totals;
-  std::vector<double> metric_sums;  // of the epoch so far; see Metrics
+  std::vector<double> metric_sums;  // of the current epoch; see Metrics
   NamedTensors weights;             // parameters and buffers
   NamedTensors optimizer;
-  NamedTensors exchange;  // what the exchange keeps; see Strategy
+  NamedTensors exchange;  // state of the exchange; see Strategy
 };
 
 struct CheckpointFile;  // checkpoint_state.hpp
 
+// The checkpoints of one run. Not thread-safe.
 class CheckpointFolder {
  public:
-  // The newest `keep` stay, and the one of the state's best_step.
+  // Keeps the newest `keep` checkpoints and that of the state's best_step.
   CheckpointFolder(std::filesystem::path folder, int keep);
 
-  // For one rank. IoError names what could not be written; then everything
-  // that was there before is still good.
+  // Saves a checkpoint; call it on one rank only. On failure throws an IoError
+  // that names the file; earlier checkpoints stay valid.
   void save(const TrainState& state);
-  // The same by all ranks of a group, each with its share of the tensors, in
-  // files of its own; the rest is rank 0's. They must see one folder, else
-  // IoError. Where a rank fails, none goes on, as with from_root().
+  // Saves a checkpoint from all ranks of the group, each writing its share of
+  // the tensors to its own files; all other state is taken from rank 0. All
+  // ranks must call it and must see the same folder, else IoError. If one rank
+  // fails, all throw, as with from_root().
   void save_shards(const comm::Group& group, const TrainState& share);
 
-  // The newest good one, or nothing where there is none at all. What is
-  // corrupt is logged and passed over; IoError when nothing good is left.
+  // Loads the newest valid checkpoint; nullopt if there is none at all. Corrupt
+  // checkpoints are logged and skipped; throws IoError if none is valid.
   std::optional<TrainState> load_latest() const;
-  // That of one step; IoError as of load().
+  // Loads the checkpoint of one step; throws like load().
   TrainState load_step(std::int64_t step) const;
 
-  // Renames those of later steps, which were passed over, to "bad-step-...".
+  // Renames the checkpoints of later steps, which load_latest() skipped, to
+  // "bad-step-...".
   void set_aside_after(std::int64_t step);
-  // The links point to the checkpoints of the state's step and of its
-  // best_step; without that, there is no link `best`. Copies of checkpoints in
-  // their place, as programs leave that follow links, are removed; IoError
-  // names what else is there.
+  // Makes the links point to the checkpoints of the state's step and best_step;
+  // removes the link `best` if that checkpoint does not exist. Folders in place
+  // of the links that are copies of checkpoints (left by tools that follow
+  // links) are removed; throws an IoError that names anything else.
   void repair_links(const TrainState& state);
 
-  // The names, oldest first: "step-0000000123".
+  // Names of all checkpoints, oldest first: "step-0000000123".
   std::vector<std::string> names() const;
-  // IoError names the file that is missing, truncated or corrupt.
+  // Throws an IoError that names the missing, truncated or corrupt file.
   TrainState load(const std::string& name) const;
 
  private:
-  // Makes the folder that becomes the checkpoint of this step.
+  // Creates the draft folder of this step's checkpoint.
   void begin(std::int64_t step);
   std::filesystem::path draft_of(std::int64_t step) const;
-  // What is on the disk afterwards: weights and optimiser.
+  // Writes weights and optimizer state and describes the files on disk.
   std::vector<CheckpointFile> write_tensors(const TrainState& state, int shard,
                                             int shards);
-  // The draft, whole but for state.json, becomes the newest checkpoint.
+  // Adds state.json to the otherwise complete draft and makes it the newest
+  // checkpoint.
   void finish(const TrainState& state,
               const std::vector<CheckpointFile>& files);
   void remove(const std::filesystem::path& place);
@@ -116,11 +121,12 @@ class CheckpointFolder {
   int keep_;
 };
 
-// Those of the tensors that fall to a shard when their bytes are cut evenly:
-// each is in the shard where it begins. The same on all ranks that ask.
+// The tensors of one shard if their bytes are split evenly: each tensor belongs
+// to the shard where it begins. All ranks get a consistent partition.
 NamedTensors share_of(const NamedTensors& tensors, int shard, int shards);
 
-// Rank 0's state on every rank, or nothing on every rank.
+// Broadcasts rank 0's state; nullopt on all ranks if rank 0 has none. All ranks
+// must call it.
 std::optional<TrainState> share_state(const comm::Group& group,
                                       const std::optional<TrainState>& state);
 

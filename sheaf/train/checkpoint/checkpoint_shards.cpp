@@ -1,6 +1,6 @@
-// A checkpoint that all ranks write: rank 0 makes the draft, each rank puts its
-// files there and brings them to the disk, and when all have, rank 0 adds
-// state.json and gives the folder its name.
+// Checkpoints written by all ranks. Rank 0 creates the draft folder, each rank
+// writes its files there and syncs them to disk; when all are done, rank 0 adds
+// state.json and renames the folder.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHowToShare =
-    "ranks write a checkpoint together, each its shard: let the run folder be "
-    "on a file system that all hosts share, or set output.shards=one, and rank "
-    "0 writes all of it";
+    "each rank writes a shard of the checkpoint: put the run folder on a file "
+    "system that all hosts share, or set output.shards=one to let rank 0 write "
+    "all of it";
 
 std::string host_name() {
   char name[256] = "?";
@@ -26,15 +26,15 @@ std::string host_name() {
   return name;
 }
 
-// Ranks of other hosts may have a folder of that name to themselves.
+// Ranks on other hosts may have a separate folder of the same name.
 void check_sees(const fs::path& draft, int rank) {
   if (fs::is_directory(draft)) return;
-  throw IoError(concat("rank ", rank, " on ", host_name(), " does not see ",
-                       draft.string(), ", which rank 0 has made; ",
+  throw IoError(concat("rank ", rank, " on ", host_name(), " cannot see ",
+                       draft.string(), ", which rank 0 created; ",
                        kHowToShare));
 }
 
-// As rank 0 sees them.
+// The files of all shards, verified to be visible to rank 0.
 std::vector<CheckpointFile> files_of(
     const fs::path& draft, const std::vector<std::vector<std::int64_t>>& told) {
   std::vector<CheckpointFile> files;
@@ -47,10 +47,9 @@ std::vector<CheckpointFile> files_of(
       const auto bytes = static_cast<std::size_t>(numbers[first]);
       std::error_code none;
       if (fs::file_size(draft / name, none) != bytes)
-        throw IoError(concat("rank 0 on ", host_name(), " does not see the ",
-                             bytes, " bytes that rank ", rank,
-                             " has written to ", (draft / name).string(), "; ",
-                             kHowToShare));
+        throw IoError(concat("rank 0 on ", host_name(), " cannot see the ",
+                             bytes, " bytes that rank ", rank, " wrote to ",
+                             (draft / name).string(), "; ", kHowToShare));
       files.push_back(
           {name, bytes, static_cast<std::uint32_t>(numbers[first + 1])});
     }
@@ -91,7 +90,7 @@ NamedTensors share_of(const NamedTensors& tensors, int shard, int shards) {
   for (const auto& [name, tensor] : tensors) {
     const std::size_t own =
         all == 0 ? 0 : before * static_cast<std::size_t>(shards) / all;
-    // One of no bytes may begin behind all others.
+    // A tensor without bytes may begin after all others.
     if (std::min(own, static_cast<std::size_t>(shards - 1)) ==
         static_cast<std::size_t>(shard))
       share.emplace_back(name, tensor);

@@ -14,17 +14,17 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The second is that of several shards.
+// kShardedFormat is used for more than one shard.
 constexpr int kFormat = 1;
 constexpr int kShardedFormat = 2;
 constexpr const char* kChecksum = "crc32c";
-// With the optimiser's state, for it is a large matrix where there are many
-// classes.
+// Stored with the optimizer state because it is a large matrix if there are
+// many classes.
 constexpr const char* kMetricSums = "metric_sums";
 constexpr std::string_view kExchange = "exchange/";
 
-// A name that is no UTF-8, which JSON cannot hold, becomes a list of bytes:
-// names of folders may be anything.
+// A name that is not valid UTF-8, which JSON cannot hold, becomes a list of
+// bytes: folder names may contain any bytes.
 ordered_json json_of_name(const std::string& name) {
   try {
     const ordered_json json = name;
@@ -53,8 +53,8 @@ std::vector<std::string> names_in(const ordered_json& json) {
   return names;
 }
 
-// Every field of state.json that is a number or a name, once: the writer and
-// the reader both walk over these lists.
+// The list of all numbers and names in state.json. The writer and the reader
+// both visit it.
 template <class Fields>
 void walk(Fields& fields, StepTimes& times) {
   fields.add("data", times.data);
@@ -126,7 +126,7 @@ class FieldWriter {
  private:
   static ordered_json json_for(std::int64_t value) { return value; }
   static ordered_json json_for(bool value) { return value; }
-  // JSON has no numbers that are not finite.
+  // JSON has no non-finite numbers.
   static ordered_json json_for(double value) {
     return std::isfinite(value) ? ordered_json(value) : ordered_json();
   }
@@ -152,7 +152,7 @@ class FieldReader {
   void add(const char* name, T& value) {
     read(json_.at(name), value);
   }
-  // Checkpoints of earlier versions have none.
+  // Absent in checkpoints of earlier versions.
   template <class T>
   void add_new(const char* name, T& value) {
     if (json_.contains(name)) add(name, value);
@@ -196,22 +196,22 @@ TrainState state_of(const ordered_json& json) {
 }
 
 [[noreturn]] void fail(const std::string& name, const std::string& why) {
-  throw IoError(concat("the checkpoint ", name, " is not good: ", why,
-                       "; an older one may be"));
+  throw IoError(concat("the checkpoint ", name, " is invalid: ", why,
+                       "; try an older one"));
 }
 
-// The text's own checksum is that of the text without it.
+// The checksum covers the text without the checksum itself.
 ordered_json checked_json(const std::string& text, const std::string& name) {
   ordered_json json = ordered_json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains(kChecksum))
-    fail(name, "state.json is no state, or truncated");
+    fail(name, "state.json is truncated or not a checkpoint state");
   const ordered_json checksum = json[kChecksum];
   json.erase(kChecksum);
   if (checksum != crc32c(json.dump()))
     fail(name, "the checksum of state.json is wrong");
   const int format = json.value("format", 0);
   if (format != kFormat && format != kShardedFormat)
-    fail(name, concat("its format is ", format, ", this program knows ",
+    fail(name, concat("its format is ", format, "; this version reads ",
                       kFormat, " and ", kShardedFormat));
   return json;
 }

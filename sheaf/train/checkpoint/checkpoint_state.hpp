@@ -1,6 +1,6 @@
 #pragma once
-// state.json of a checkpoint: the numbers of a TrainState, and what its files
-// must be like.
+// state.json of a checkpoint: the numbers of a TrainState and a description of
+// the checkpoint's files.
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace sheaf::train {
 
-// A file of a checkpoint, as state.json tells of it.
+// A file of a checkpoint as described in state.json.
 struct CheckpointFile {
   std::string name;
   std::size_t bytes = 0;
@@ -17,28 +17,29 @@ struct CheckpointFile {
 };
 CheckpointFile describe(std::string name, std::string_view bytes);
 
-// "weights.pt", or "weights-00001-of-00004.pt" where there are more shards than
-// one; `kind` is weights or optimizer.
+// "weights.pt", or "weights-00001-of-00004.pt" if there is more than one shard;
+// `kind` is weights or optimizer.
 std::string shard_name(std::string_view kind, int shard, int shards);
 
-// `files`: the weights of all shards, then the optimiser's.
+// `files` lists the weights of all shards, then the optimizer files.
 std::string state_text(const TrainState& state,
                        const std::vector<CheckpointFile>& files);
 
-// What state.json tells: the numbers of a state, and its files.
+// The contents of state.json: the numbers of a state, and its files.
 struct KnownState {
   TrainState numbers;
-  std::vector<CheckpointFile> files;  // as state_text() was given them
+  std::vector<CheckpointFile> files;  // in the order given to state_text()
 };
-// IoError, naming the checkpoint `name`, when the text is damaged.
+// Throws an IoError that names the checkpoint if the text is damaged.
 KnownState parse_state(const std::string& text, const std::string& name);
 
-// IoError, naming the checkpoint, when a file is not what it was written as.
+// Throws an IoError that names the checkpoint if size or checksum of a file is
+// wrong.
 void check_file(const CheckpointFile& file, std::string_view bytes,
                 const std::string& name);
 
-// The optimiser's tensors, the exchange's and the metrics' sums in one
-// dictionary, and back.
+// Stores the optimizer's tensors, the exchange's and the metric sums in one
+// dictionary; take_rest() separates them again.
 NamedTensors with_rest(const TrainState& state);
 void take_rest(TrainState& state);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Puts back what a forward pass changes besides its results.
+// Restores the side effects of a forward pass.
 
 #include <torch/nn/module.h>
 
@@ -15,11 +15,12 @@ class KeptBuffers {
   void put_back() const;
 
  private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // and their values
+  // With copies of their values.
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
 };
 
-// From its constructor to its destructor: buffers, and the state of the random
-// numbers of the CPU and of `device`.
+// Saves buffers and the random number state of the CPU and of `device`; the
+// destructor restores them.
 class KeptState {
  public:
   KeptState(const torch::nn::Module& module, const torch::Device& device);

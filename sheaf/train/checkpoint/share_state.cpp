@@ -1,12 +1,12 @@
-// A TrainState from rank 0 to all: the numbers as text, the tensors pickled in
-// memory, so that only rank 0 needs to see the run folder.
+// Broadcasts a TrainState from rank 0: numbers as text, tensors pickled in
+// memory, so that only rank 0 needs access to the run folder.
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/train/checkpoint/checkpoint_state.hpp"
 
 namespace sheaf::train {
 namespace {
 
-constexpr const char* kSent = "that rank 0 has sent";
+constexpr const char* kSent = "sent by rank 0";
 
 using Dictionary = c10::Dict<std::string, torch::Tensor>;
 

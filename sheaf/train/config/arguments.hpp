@@ -1,5 +1,5 @@
 #pragma once
-// Takes the arguments of a transform or a data set out of a run description.
+// Reads the arguments of a transform or dataset from a run's config.
 
 #include <cstdint>
 #include <optional>
@@ -11,17 +11,19 @@
 
 namespace sheaf::train {
 
-// Each argument is asked for once; finish() finds those that nobody wanted.
-// All errors are UsageErrors that begin with `owner`, as "a.yaml:3: pad".
+// Typed access to the arguments of one item. Getters record the names they are
+// asked for; finish() rejects the arguments that were never read. All errors
+// are UsageErrors whose message begins with `owner`, such as "a.yaml:3: pad".
+// `arguments` must outlive the reader.
 class ArgumentReader {
  public:
   ArgumentReader(const Arguments& arguments, std::string owner);
 
-  // Without a default, the argument must be there.
+  // An argument without a default is required.
   std::int64_t whole(std::string_view name,
                      std::optional<std::int64_t> otherwise = {});
   double number(std::string_view name, std::optional<double> otherwise = {});
-  // A single value is a list of one.
+  // A single value is read as a list of one.
   std::vector<double> numbers(std::string_view name);
   std::vector<std::int64_t> wholes(std::string_view name,
                                    std::vector<std::int64_t> otherwise);

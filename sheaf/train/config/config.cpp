@@ -19,8 +19,8 @@ void read_into(RunConfig& config, const YAML::Node& node,
   reader.finish();
 }
 
-// A section that is given as a whole begins anew: of another optimiser, say,
-// the old one's settings make no sense.
+// A section that is overridden as a whole starts from its defaults: the
+// settings of one optimizer, for example, do not apply to another.
 void forget_section(RunConfig& config, std::string_view key) {
   if (key == "data") config.data = {};
   if (key == "network") config.network = {};
@@ -34,7 +34,7 @@ void forget_section(RunConfig& config, std::string_view key) {
   if (key == "network.arguments") config.network.arguments.clear();
 }
 
-// "a.b=1" as the document {a: {b: 1}}, so that it is read as a file would be.
+// Reads "a.b=1" as the document {a: {b: 1}}, like a config file.
 void apply_override(RunConfig& config, const std::string& text) {
   const std::size_t equals = text.find('=');
   SHEAF_CHECK(equals != std::string::npos && equals > 0, "--set ", text,
@@ -46,17 +46,17 @@ void apply_override(RunConfig& config, const std::string& text) {
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     YAML::Node outer(YAML::NodeType::Map);
     outer[std::string(trim(*key))] = node;
-    node.reset(outer);  // assignment would put the node into itself
+    node.reset(outer);  // assignment would make the node contain itself
   }
   forget_section(config, path);
   read_into(config, node, source);
 }
 
-// A file that is cut off, or of another kind, is no wish for the defaults.
+// A truncated file or one of another type must not select the defaults.
 void check_has_keys(const std::string& text, const std::string& name) {
   SHEAF_CHECK(!parse_yaml(text, {name, true, nullptr}).IsNull(), name,
-              " is empty, or has no keys; write at least one, such as "
-              "epochs: 1, or {} for the defaults alone");
+              " is empty or has no keys; set at least one, such as "
+              "epochs: 1, or write {} to use the defaults");
 }
 
 void check_network(const RunConfig& config) {
@@ -73,8 +73,9 @@ void check_optimizer(const RunConfig& config) {
   const OptimizerConfig& optimizer = config.optimizer;
   SHEAF_CHECK(!optimizer.nesterov || optimizer.momentum > 0,
               config.where("optimizer.nesterov"),
-              "optimizer.nesterov needs a momentum above 0, and it is ",
-              optimizer.momentum, "; set optimizer.momentum=0.9 or so");
+              "optimizer.nesterov requires momentum above 0, but it is ",
+              optimizer.momentum,
+              "; set optimizer.momentum, for example to 0.9");
   SHEAF_CHECK(optimizer.beta1 < 1 && optimizer.beta2 < 1,
               config.where("optimizer"), "optimizer.beta1 is ", optimizer.beta1,
               " and beta2 is ", optimizer.beta2, "; both must be below 1");
@@ -88,8 +89,8 @@ void check_strategy(const RunConfig& config) {
   SHEAF_CHECK(strategy == "data" || config.parallel.compression == "none",
               config.where("parallel.compression"), "parallel.compression is ",
               config.parallel.compression,
-              ", which is for strategy: data, and it is ", strategy,
-              "; leave it out, or see dad.wire and rank-dad");
+              ", which requires strategy: data, but it is ", strategy,
+              "; remove it, or see dad.wire and rank-dad");
   try {
     halo::Grid::parse(config.parallel.grid);
   } catch (const UsageError& error) {
@@ -98,45 +99,45 @@ void check_strategy(const RunConfig& config) {
   SHEAF_CHECK(strategy == "spatial" || config.parallel.grid == "1x1",
               config.where("parallel.grid"), "parallel.grid is ",
               config.parallel.grid,
-              ", which is for strategy: spatial, and it is ", strategy);
+              ", which requires strategy: spatial, but it is ", strategy);
   SHEAF_CHECK(config.dad.plan.empty() || strategy == "auto",
               config.where("dad.plan"), "dad.plan is ", config.dad.plan,
-              ", which is for strategy: auto, and it is ", strategy,
-              "; leave it out, or see dad.routes");
+              ", which requires strategy: auto, but it is ", strategy,
+              "; remove it, or see dad.routes");
   for (const auto& [name, argument] : config.dad.routes) {
     const std::string value =
         argument.values.empty() || argument.is_list ? "" : argument.values[0];
     SHEAF_CHECK(value == "gradient" || value == "dad" || value == "edad" ||
                     value == "rank-dad",
                 config.where("dad.routes"), "dad.routes.", name, " is '", value,
-                "'; write gradient, dad, edad or rank-dad");
+                "'; use gradient, dad, edad or rank-dad");
   }
 }
 
 void check_plan_use(const RunConfig& config) {
   if (config.plan.empty()) return;
   SHEAF_CHECK(config.precision == "f32", config.where("precision"),
-              "precision is ", config.precision, ", and the plan ", config.plan,
-              " says what layers compute in; leave precision out, or plan");
+              "precision is ", config.precision, ", but the plan ", config.plan,
+              " sets the precision of each layer; remove precision or plan");
   SHEAF_CHECK(config.parallel.strategy != "spatial", config.where("plan"),
-              "a plan is not for strategy: spatial, whose layers compute in "
-              "one precision; leave plan out, or set parallel.strategy=data");
+              "a plan cannot be used with strategy: spatial, whose layers all "
+              "compute in one precision; remove plan, or set "
+              "parallel.strategy=data");
 }
 
-// What is computed by the formulas of one device differs on another in the
-// last bits, and dAD's ways and cut images count on the same.
+// Kernels of different devices round differently, but dAD's routes and split
+// images require the same bits on all ranks.
 void check_devices(const RunConfig& config) {
   if (!config.has_unlike_devices()) return;
   SHEAF_CHECK(config.parallel.strategy == "data", config.where("device"),
               "device is [", join(config.devices, ", "),
-              "], and parallel.strategy is ", config.parallel.strategy,
-              ", for which all ranks compute on the same kind; set "
+              "], but parallel.strategy ", config.parallel.strategy,
+              " requires the same kind of device on all ranks; set "
               "parallel.strategy=data, or device=cpu or cuda");
   SHEAF_CHECK(config.check_weights_every == 0,
               config.where("check_weights_every"),
-              "check_weights_every compares bits, in which the weights of "
-              "unlike devices differ, for they round differently; leave it "
-              "out, or set device=cpu or cuda");
+              "check_weights_every compares bits, but mixed devices round "
+              "differently; remove it, or set device=cpu or cuda");
 }
 
 void check_shares(const RunConfig& config) {
@@ -144,12 +145,12 @@ void check_shares(const RunConfig& config) {
   SHEAF_CHECK(std::any_of(config.shares.begin(), config.shares.end(),
                           [](std::int64_t one) { return one > 0; }),
               config.where("shares"),
-              "shares are all 0; one rank at least must take rows");
+              "shares are all 0; at least one rank must take rows");
   SHEAF_CHECK(
       config.data.sites == "shared" && config.parallel.strategy != "spatial",
       config.where("shares"),
-      "shares are for ranks that take any rows, and not for "
-      "data.sites: by_class nor strategy: spatial; leave them out");
+      "shares cannot be combined with data.sites: by_class or "
+      "strategy: spatial; remove them");
 }
 
 void check_values(const RunConfig& config) {
@@ -162,7 +163,7 @@ void check_values(const RunConfig& config) {
   SHEAF_CHECK(config.accumulate <= config.global_batch,
               config.where("accumulate"), "accumulate is ", config.accumulate,
               ", more than the ", config.global_batch,
-              " rows of global_batch; make it smaller");
+              " rows of global_batch; reduce it");
   const auto total = static_cast<double>(config.epochs);
   SHEAF_CHECK(config.schedule.warmup_epochs <= total,
               config.where("schedule.warmup_epochs"),
@@ -171,7 +172,8 @@ void check_values(const RunConfig& config) {
   SHEAF_CHECK(config.loss != "mse" || config.early_stopping.metric == "loss",
               config.where("early_stopping.metric"),
               "early_stopping.metric is ", config.early_stopping.metric,
-              ", which needs classes, and the loss is mse; use metric: loss");
+              ", which requires classes, but the loss is mse; use "
+              "metric: loss");
 }
 
 }  // namespace
@@ -194,8 +196,8 @@ bool RunConfig::has_unlike_devices() const {
 void RunConfig::check_ranks(int ranks) const {
   const auto check = [&](const char* key, std::size_t entries) {
     SHEAF_CHECK(entries == 1 || entries == static_cast<std::size_t>(ranks),
-                where(key), key, " lists ", entries, " ranks, and there are ",
-                ranks, "; give one value for all, or one for each rank, or -n ",
+                where(key), key, " lists ", entries, " ranks, but there are ",
+                ranks, "; give one value for all, one for each rank, or -n ",
                 entries);
   };
   check("device", devices.size());
@@ -221,13 +223,14 @@ RunConfig read_config(const std::filesystem::path& file,
                       std::span<const std::string> overrides) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
-  // Of an empty file there is nothing to put, which would count as a failure.
+  // Inserting an empty stream buffer sets failbit, so an empty file is handled
+  // separately.
   const bool is_read =
       in && !std::filesystem::is_directory(file) &&
       (in.peek() == std::ifstream::traits_type::eof() || text << in.rdbuf());
   if (!is_read || in.bad())
     throw IoError(concat("cannot read ", file.string(),
-                         "; give the path of a run description, such as "
+                         "; give the path of a config, such as "
                          "examples/mlp.yaml"));
   check_has_keys(text.str(), file.string());
   return parse_config(text.str(), file.string(), overrides);

@@ -1,6 +1,6 @@
 #pragma once
-// The description of a run: what `sheaf train` reads from YAML. A plain struct
-// without libtorch; docs/train.md lists every key.
+// The config of a run, as read from YAML by `sheaf train`. A plain struct
+// without libtorch; docs/reference/config.md documents every key.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace sheaf::train {
 
-// What a key of an item holds, as text: one value or a list of them.
+// The value of an item's argument, as text: one value or a list.
 struct Argument {
   std::vector<std::string> values;
   bool is_list = false;
@@ -20,7 +20,7 @@ struct Argument {
 };
 using Arguments = std::map<std::string, Argument>;
 
-// A layer or a transform: "relu", or "linear: {in: 784, out: 10}".
+// A layer or transform: "relu", or "linear: {in: 784, out: 10}".
 struct Item {
   std::string name;
   Arguments arguments;
@@ -29,19 +29,20 @@ struct Item {
 
 struct DataConfig {
   std::string name = "fashion-mnist";
-  std::string folder;            // empty: where `sheaf data get` puts it
-  std::vector<Item> transforms;  // of the samples that are trained on
-  // Of those that are tested; empty: those above that draw no lots.
+  std::string folder;            // empty: the folder used by `sheaf data get`
+  std::vector<Item> transforms;  // applied to training samples
+  // Applied to validation and test samples; empty: `transforms` without its
+  // random ones.
   std::vector<Item> evaluation_transforms;
-  std::int64_t validation = 0;   // samples at the end of the training set
-  std::int64_t limit = 0;        // trains on so many samples; 0: on all
-  std::string sites = "shared";  // or by_class: ranks have classes of their own
-  int workers = 1;               // threads that load; 0: none of its own
-  Arguments arguments;           // of synthetic data
+  std::int64_t validation = 0;  // samples held out from the training set's end
+  std::int64_t limit = 0;  // maximum number of training samples; 0: no limit
+  std::string sites = "shared";  // or by_class: each rank has its own classes
+  int workers = 1;      // loader threads; 0: load in the calling thread
+  Arguments arguments;  // for synthetic data only
 };
 
 struct NetworkConfig {
-  std::string name = "lenet";  // "layers": made of `layers`
+  std::string name = "lenet";  // "layers": built from `layers`
   Arguments arguments;
   std::vector<Item> layers;
 };
@@ -59,16 +60,16 @@ struct OptimizerConfig {
 
 struct ScheduleConfig {
   std::string name = "constant";
-  double every = 1;          // step: epochs from one drop to the next
-  double factor = 0.1;       // step: the rate is multiplied by it
-  double final_factor = 0;   // cosine: where it ends, as part of the rate
-  double warmup_epochs = 0;  // linear, in front of any schedule
-  double warmup_factor = 0;  // where the warm-up begins
+  double every = 1;         // step: number of epochs between drops
+  double factor = 0.1;      // step: the rate is multiplied by this at each drop
+  double final_factor = 0;  // cosine: final rate, as a fraction
+  double warmup_epochs = 0;  // linear warm-up before any schedule
+  double warmup_factor = 0;  // rate at the start of warm-up, as a fraction
 };
 
 struct ParallelConfig {
   std::string strategy = "data";
-  std::string grid = "1x1";  // of ranks, over the axes of images: spatial
+  std::string grid = "1x1";  // spatial: grid of ranks over the image axes
   double bucket_mb = 25;
   std::string compression = "none";
   int powersgd_rank = 2;
@@ -76,7 +77,7 @@ struct ParallelConfig {
   bool find_unused = false;
 };
 
-// Of strategies that exchange factors: docs/dad.md.
+// Options of the strategies that exchange factors; see docs/explanation/dad.md.
 struct DadConfig {
   std::string where = "all_gather";
   bool two_way = false;
@@ -84,44 +85,45 @@ struct DadConfig {
   double tolerance = 0;
   int feedback_rows = 16;
   int power_iterations = 0;
-  bool low_rank = false;  // auto may choose it
-  bool trials = true;     // auto measures plans in the first steps
-  std::string plan;       // auto repeats this dad_plan.json; empty: it decides
+  bool low_rank = false;  // auto may choose rank-dad
+  bool trials = true;     // auto measures candidate plans in the first steps
+  std::string plan;       // auto reuses this dad_plan.json; empty: auto decides
   std::string wire = "none";
   std::string zeros = "auto";
   std::string first_layer = "factors";
-  Arguments routes;         // by name of the parameter
-  bool log_layers = false;  // a row for the layers of each step
+  Arguments routes;         // route by parameter name
+  bool log_layers = false;  // log a row with per-layer data for each step
 };
 
-// Of networks in stages, before and at the start of training: docs/train.md.
+// Stage-wise pre-training of networks that have stages; see
+// docs/explanation/pretraining.md.
 struct PretrainingConfig {
-  std::int64_t epochs = 0;  // of each stage; 0: no pre-training
+  std::int64_t epochs = 0;  // per stage; 0: no pre-training
   double learning_rate = 0.5;
   double sparsity = 0.005;
   std::string cost = "scaled";
-  double gain = 0.5;   // of the decoder; of no effect on a plain cost
-  bool center = true;  // less the mean image; of no effect on a plain cost
+  double gain = 0.5;   // gain of the decoder; ignored if cost is plain
+  bool center = true;  // subtract the mean image; ignored if cost is plain
   std::string update = "summed";
-  std::int64_t classifier_epochs = 0;  // of the run's epochs, the first ones
-  bool normalise_filters = true;       // after the run's own steps, too
+  std::int64_t classifier_epochs = 0;  // first epochs: classifier only
+  bool normalise_filters = true;  // also after each step of the main training
 };
 
 struct OutputConfig {
   std::string folder;            // empty: runs/<name of the config>-<number>
-  std::int64_t log_every = 100;  // steps between lines
+  std::int64_t log_every = 100;  // steps between log lines
   bool trace = false;
   bool tensorboard = true;
-  std::int64_t checkpoint_every = 0;  // steps; 0: after each epoch
-  int keep = 2;                       // so many latest checkpoints stay
-  // Who writes checkpoints: one, ranks (each a shard), or auto: ranks where
-  // images are cut over them.
+  std::int64_t checkpoint_every = 0;  // in steps; 0: after each epoch only
+  int keep = 2;                       // number of latest checkpoints to keep
+  // Which ranks write checkpoints: one (rank 0), ranks (each writes a shard),
+  // or auto: ranks if images are split over ranks, else one.
   std::string shards = "auto";
 };
 
 struct EarlyStoppingConfig {
-  std::string metric = "loss";  // also says which checkpoint is the best
-  int patience = 0;             // epochs without improvement; 0: never stop
+  std::string metric = "loss";  // also selects the best checkpoint
+  int patience = 0;             // epochs without improvement; 0: disabled
   double min_change = 0;
 };
 
@@ -132,26 +134,26 @@ struct RunConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   std::int64_t epochs = 1;
-  std::int64_t global_batch = 64;  // rows of one step, over all ranks
-  // Parts of a global batch that ranks take; one number: all the same.
+  std::int64_t global_batch = 64;  // rows per step, over all ranks
+  // Relative share of the global batch per rank; one number: equal shares.
   std::vector<std::int64_t> shares{1};
-  int accumulate = 1;    // pieces in which a rank takes its share
+  int accumulate = 1;    // number of pieces a rank splits its share into
   double clip_norm = 0;  // 0: no clipping
-  // What a loss or gradient that is not finite does: stop the run, skip the
-  // step, or nothing (ignore).
+  // Reaction to a non-finite loss or gradient: stop the run, skip the step, or
+  // ignore it.
   std::string on_non_finite = "stop";
   std::int64_t seed = 0;
   std::string precision = "f32";
-  std::string plan;  // file with the precisions of layers; empty: none
-  // One for all ranks, or one for each.
+  std::string plan;  // file with per-layer precisions; empty: none
+  // One device for all ranks, or one per rank.
   std::vector<std::string> devices{"cpu"};
-  std::vector<std::int64_t> threads{0};  // 0: the host's cores / its ranks
+  std::vector<std::int64_t> threads{0};  // 0: cores of the host / its ranks
   ParallelConfig parallel;
   DadConfig dad;
   PretrainingConfig pretraining;
   OutputConfig output;
   EarlyStoppingConfig early_stopping;
-  std::int64_t check_weights_every = 0;  // steps; 0: never
+  std::int64_t check_weights_every = 0;  // in steps; 0: never
 
   const std::string& device_of(int rank) const {
     return devices.size() == 1 ? devices[0]
@@ -162,36 +164,41 @@ struct RunConfig {
                                : threads.at(static_cast<std::size_t>(rank));
   }
   bool has_unlike_devices() const;
-  // UsageError where a list has not one entry for each of so many ranks.
+  // Throws UsageError if a per-rank list has neither one entry nor `ranks`.
   void check_ranks(int ranks) const;
 
-  // Where each key was given: "a.yaml:7" or "--set". Not printed.
+  // Where each key was set, as a prefix of messages: "a.yaml:7: " or
+  // "--set a=b: ". Not printed.
   std::map<std::string, std::string> origins;
-  // "a.yaml:7: " for an error message, the nearest that is known.
+  // Prefix for error messages about `key`, such as "a.yaml:7: ". Falls back to
+  // the nearest enclosing section whose origin is known; empty if there is
+  // none.
   std::string where(const std::string& key) const;
 };
 
-// Reads the file; each override is "a.b=value" and goes before it; "a=value"
-// replaces the whole section. UsageError names file, line and the nearest valid
-// key; IoError when it is unreadable.
+// Reads a config file and applies the overrides in order. An override
+// "a.b=value" replaces one value, "a=value" the whole section. Throws
+// UsageError with the file, line and nearest valid key if the config is
+// invalid, IoError if the file cannot be read.
 RunConfig read_config(const std::filesystem::path& file,
                       std::span<const std::string> overrides = {});
-// The same for a text, which errors call `name`.
+// Parses a config from `text`; `name` stands for the file in error messages.
 RunConfig parse_config(const std::string& text, const std::string& name,
                        std::span<const std::string> overrides = {});
 
-// The complete description, defaults included, as YAML that reads back to the
-// same.
+// Prints the complete config, including defaults, as YAML. Parsing the result
+// yields the same config.
 std::string print_config(const RunConfig& config);
 
-// A key with different values in two configs, as text.
+// A key whose value differs between two configs; values are text.
 struct ConfigChange {
   std::string key;
   std::string before;
   std::string after;
   bool changes_result = true;
 };
-// In the order of the keys. See kResumableKeys for what changes the result.
+// All differing keys, in config order. kResumableKeys lists the keys that do
+// not change the result.
 std::vector<ConfigChange> changes_between(const RunConfig& before,
                                           const RunConfig& after);
 

@@ -1,4 +1,4 @@
-// Which keys differ between two configs.
+// Finds the keys that differ between two configs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string value_text(const Item& item) {
   return item.arguments.empty() ? text : text + "}";
 }
 
-// Every key with its value as text, in order.
+// All keys with their values as text, in config order.
 class ConfigTexts {
  public:
   void field(std::string_view key, const std::string& value) {

@@ -1,6 +1,6 @@
 #pragma once
-// Every key of the run description, once: the reader and the printer both walk
-// over this list.
+// The list of all config keys. The reader, the printer and the comparison of
+// configs visit it.
 
 #include <array>
 #include <limits>
@@ -11,7 +11,7 @@ namespace sheaf::train {
 
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// What a number may be; `is_open` leaves out the lower end itself.
+// Valid range of a number; `is_open` excludes the lower bound.
 struct Range {
   double low = 0;
   double high = kNoLimit;
@@ -21,18 +21,18 @@ inline constexpr Range kPositive{.is_open = true};
 inline constexpr Range kFraction{0, 1};
 inline constexpr Range kFromOne{1};
 
-// Keys, or whole sections, that do not change what the steps of a run compute:
-// a run may be resumed with other values for them. (Other numbers of threads,
-// as of ranks, change the order in which numbers are added.) All other keys
-// change the result. `epochs` decides how many steps there are; where the
-// learning rate depends on that number (schedule cosine), it changes the
-// result, too.
+// Keys and sections that do not change what the steps of a run compute, so a
+// run may be resumed with different values. (A different number of threads
+// changes only the order of summation, as a different number of ranks does.)
+// All other keys change the result. `epochs` sets the number of steps; it
+// changes the result if the learning rate depends on that number (schedule
+// cosine).
 inline constexpr std::array kResumableKeys{
     "data.workers",   "epochs", "threads",
     "dad.log_layers", "output", "check_weights_every",
     "on_non_finite"};
 
-// For visitors, to which a list of numbers is one of texts.
+// For visitors that treat a list of numbers as a list of texts.
 inline std::vector<std::string> number_texts(
     const std::vector<std::int64_t>& numbers) {
   std::vector<std::string> texts;

@@ -8,7 +8,7 @@
 namespace sheaf::train {
 namespace {
 
-// Writes what ConfigReader reads.
+// Writes the YAML that ConfigReader reads.
 class ConfigPrinter {
  public:
   ConfigPrinter() { out_ << YAML::BeginMap; }
@@ -23,7 +23,7 @@ class ConfigPrinter {
   }
   void field(std::string_view key, double value, const Range&) {
     write_key(key);
-    out_ << fmt::format("{}", value);  // the shortest that reads back the same
+    out_ << fmt::format("{}", value);  // shortest text that reads back exactly
   }
   template <std::signed_integral T>
   void field(std::string_view key, T value, const Range&) {
@@ -76,7 +76,7 @@ class ConfigPrinter {
   }
 
   void write_text(const std::string& value) {
-    // yaml-cpp prints words that YAML takes for nothing or truth bare.
+    // yaml-cpp would print these words unquoted, and YAML reads them as null.
     if (value.empty() || value == "~" || value == "null")
       out_ << YAML::DoubleQuoted;
     out_ << value;
@@ -116,7 +116,7 @@ class ConfigPrinter {
 
 std::string print_config(const RunConfig& config) {
   ConfigPrinter printer;
-  RunConfig copy = config;  // the list of keys is for reading, too
+  RunConfig copy = config;  // visit() takes mutable references
   visit(printer, copy);
   return printer.text();
 }

@@ -20,7 +20,7 @@ std::string range_text(const Range& range) {
 std::string kind_of(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
-  if (node.IsNull()) return "nothing";
+  if (node.IsNull()) return "empty";
   return concat("'", node.Scalar(), "'");
 }
 
@@ -44,8 +44,7 @@ YAML::Node parse_yaml(const std::string& text, const Source& source) {
   } catch (const YAML::Exception& error) {
     const std::string line =
         source.has_lines ? concat(":", error.mark.line + 1) : "";
-    throw UsageError(
-        concat(source.name, line, ": this is not YAML: ", error.msg));
+    throw UsageError(concat(source.name, line, ": invalid YAML: ", error.msg));
   }
 }
 
@@ -55,7 +54,8 @@ ConfigReader::ConfigReader(const YAML::Node& node, std::string path,
   if (node.IsScalar() && !path_.empty()) {
     YAML::Node mapping(YAML::NodeType::Map);
     mapping["name"] = node;
-    node_.reset(mapping);  // assignment would change what `node` means
+    // Assignment would modify the node that `node` refers to.
+    node_.reset(mapping);
   }
   SHEAF_CHECK(node_.IsMap(), at(node), path_.empty() ? "the file" : path_,
               " is ", kind_of(node),
@@ -96,7 +96,7 @@ std::string ConfigReader::scalar(std::string_view key, const YAML::Node& node,
 }
 
 void ConfigReader::field(std::string_view key, std::string& value) {
-  if (const auto node = find(key)) value = scalar(key, node, "a word");
+  if (const auto node = find(key)) value = scalar(key, node, "a string");
 }
 
 void ConfigReader::field(std::string_view key, bool& value) {

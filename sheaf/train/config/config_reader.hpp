@@ -1,5 +1,5 @@
 #pragma once
-// Reads one mapping of YAML into one struct of the run description.
+// Reads one YAML mapping into one struct of the config.
 
 #include <yaml-cpp/yaml.h>
 
@@ -13,21 +13,21 @@
 
 namespace sheaf::train {
 
-// Where the values come from: a file, or an override of the command line.
+// Origin of the values: a file or a command-line override.
 struct Source {
   std::string name;
   bool has_lines = true;
   std::map<std::string, std::string>* origins = nullptr;
 };
 
-// The document in `text`. UsageError names the source, and the line if it has
-// lines.
+// Parses `text`. Throws UsageError with the name of the source, and the line if
+// the source has lines.
 YAML::Node parse_yaml(const std::string& text, const Source& source);
 
 class ConfigReader {
  public:
-  // `path` is the key of the mapping, with its parents: "optimizer"; empty
-  // for the whole. A lone word stands for {name: word}.
+  // `path` is the full key of the mapping, such as "optimizer", or empty for
+  // the whole config. A lone word is read as {name: word}.
   ConfigReader(const YAML::Node& node, std::string path, const Source& source);
 
   void field(std::string_view key, std::string& value);
@@ -41,7 +41,7 @@ class ConfigReader {
   }
   void choice(std::string_view key, std::string& value,
               std::initializer_list<std::string_view> names);
-  // One value, or a list of them.
+  // Accepts one value or a list.
   void choices(std::string_view key, std::vector<std::string>& values,
                std::initializer_list<std::string_view> names);
   void numbers(std::string_view key, std::vector<std::int64_t>& values,
@@ -58,11 +58,11 @@ class ConfigReader {
     reader.finish();
   }
 
-  // UsageError for keys that nobody asked for.
+  // Throws UsageError if the mapping has a key that was never read.
   void finish() const;
 
-  // For values of other kinds: the key's node, undefined when it is not there;
-  // "a.yaml:7: " for messages about a node; a node as a whole number.
+  // For values of other types: the node of a key (undefined if absent), the
+  // prefix of messages about a node ("a.yaml:7: "), and a node as an integer.
   YAML::Node find(std::string_view key);
   std::string at(const YAML::Node& node) const;
   std::int64_t whole_number(std::string_view key, const YAML::Node& node,

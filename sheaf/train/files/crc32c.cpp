@@ -7,7 +7,7 @@
 namespace sheaf::train {
 namespace {
 
-constexpr std::uint32_t kPolynomial = 0x82f63b78;  // bits reversed
+constexpr std::uint32_t kPolynomial = 0x82f63b78;  // bit-reversed
 constexpr int kSlices = 8;
 
 // tables[k][b]: the effect of byte b followed by k zero bytes.

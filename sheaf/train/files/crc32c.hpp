@@ -1,5 +1,5 @@
 #pragma once
-// The checksum of TensorBoard's files and of checkpoints.
+// The checksum used by TensorBoard event files and checkpoints.
 
 #include <cstdint>
 #include <string_view>

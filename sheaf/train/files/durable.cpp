@@ -57,7 +57,7 @@ void sync_file(const fs::path& file) {
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail("open the folder", folder);
-  ::fsync(fd);  // some file systems have none for folders, nor need it
+  ::fsync(fd);  // not all file systems support or need this
   ::close(fd);
 }
 
@@ -81,7 +81,8 @@ void replace_folder(const fs::path& draft, const fs::path& place) {
     remove_tree(draft);
     return;
   }
-  // A file system that cannot swap: a crash between these leaves the draft.
+  // The file system cannot exchange names atomically: a crash between the two
+  // renames leaves only the draft.
   fs::path away = draft;
   away += "-old";
   if (::rename(place.c_str(), away.c_str()) != 0 ||

@@ -1,5 +1,6 @@
 #pragma once
-// Files and folders that are on the disk, whole, or not there at all.
+// Durable file operations: a file or folder is either completely on disk or
+// absent. All functions throw an IoError that names the path.
 
 #include <filesystem>
 #include <string>
@@ -9,27 +10,28 @@
 
 namespace sheaf::train {
 
-// Writes the file and waits until it is on the disk. IoError names it.
+// Writes the file and waits until it is on disk.
 void write_durably(const std::filesystem::path& file, std::string_view bytes);
 
-// Waits until a file that is written already is on the disk.
+// Waits until an already written file is on disk.
 void sync_file(const std::filesystem::path& file);
-// Waits until the names in the folder are on the disk.
+// Waits until the folder's entries are on disk.
 void sync_folder(const std::filesystem::path& folder);
 
-// The whole file; IoError names it.
+// Reads the whole file.
 std::string read_whole(const std::filesystem::path& file);
 
-// The folder `draft` becomes `place`, and what was there before is gone. At
-// every moment one of both is whole under the name `place`, if one ever was.
+// Renames the folder `draft` to `place`, replacing the old contents. If `place`
+// existed before, a complete version is visible under that name at all times
+// (on file systems that can exchange names atomically).
 void replace_folder(const std::filesystem::path& draft,
                     const std::filesystem::path& place);
 
-// The link `name` points to `target` afterwards; there is no moment without.
+// Makes the symbolic link `name` point to `target`, atomically.
 void replace_link(const std::filesystem::path& target,
                   const std::filesystem::path& name);
 
-// An IoError in place of the library's own kind.
+// Runs `body` and converts filesystem_error to IoError.
 template <class Body>
 void with_io_errors(const Body& body) {
   try {

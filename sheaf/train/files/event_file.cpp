@@ -30,7 +30,7 @@ std::string varint(std::uint64_t value) {
   return bytes + static_cast<char>(value);
 }
 
-// The kinds of field that a protocol buffer has, and we need.
+// The protocol buffer field types that are needed here.
 std::string tag(int field, int wire_type) {
   return varint(static_cast<std::uint64_t>(field << 3 | wire_type));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// TensorBoard's event files: records of scalars over steps.
+// TensorBoard event files: scalars by step.
 //
 // A record is its length (8 bytes), the masked CRC-32C of the length, the
 // data, and the masked CRC-32C of the data, all little-endian. The data is a
@@ -18,13 +18,14 @@ namespace sheaf::train {
 
 using Scalars = std::vector<std::pair<std::string, double>>;
 
-// Makes a new file, with a name that TensorBoard looks for, in the folder.
+// Creates a new file in the folder, with a name that TensorBoard recognizes.
+// For one thread.
 class EventFile {
  public:
-  // IoError names the file.
+  // Throws an IoError that names the file.
   explicit EventFile(const std::filesystem::path& folder);
 
-  // Scalars that are not finite are left out. Flushed at once.
+  // Adds one record and flushes it. Non-finite scalars are omitted.
   void add(std::int64_t step, const Scalars& scalars);
 
   const std::filesystem::path& path() const { return path_; }

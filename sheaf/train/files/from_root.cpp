@@ -44,7 +44,7 @@ std::string from_root(const comm::Group& group,
 std::vector<std::vector<std::int64_t>> from_all(
     const comm::Group& group, std::size_t numbers,
     const std::function<std::vector<std::int64_t>()>& body) {
-  std::vector<std::int64_t> mine(numbers + 1);  // the exit code last
+  std::vector<std::int64_t> mine(numbers + 1);  // the exit code is last
   std::exception_ptr error;
   try {
     mine = body();

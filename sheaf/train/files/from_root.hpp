@@ -1,5 +1,6 @@
 #pragma once
-// What one rank does for all.
+// Runs a function on one or all ranks and shares its result or failure with
+// all.
 
 #include <cstdint>
 #include <functional>
@@ -11,30 +12,31 @@
 
 namespace sheaf::train {
 
-// Thrown where another rank, mostly rank 0, has failed and has said why.
+// Thrown if another rank, usually rank 0, failed and reports the error itself.
 class FailedOnRoot : public Error {
  public:
   explicit FailedOnRoot(int code, int rank = 0)
-      : Error(concat("rank ", rank, " has failed, and says why")),
+      : Error(concat("rank ", rank, " failed; see its error message")),
         code_(code) {}
-  int code() const { return code_; }  // that rank's exit code
+  int code() const { return code_; }  // exit code of that rank
 
  private:
   int code_;
 };
 
-// The text that `body` gives on rank 0, on all ranks. Where it throws, rank 0
-// throws the same, and the others FailedOnRoot.
+// Calls `body` on rank 0 and returns its result on all ranks. If it throws,
+// rank 0 rethrows and the other ranks throw FailedOnRoot. Collective.
 std::string from_root(const comm::Group& group,
                       const std::function<std::string()>& body);
 
-// The numbers that `body` gives on each rank, by rank, on all ranks; all give
-// as many. Ranks where it throws throw the same, and the others FailedOnRoot.
+// Calls `body` on every rank and returns all results, by rank, on all ranks.
+// `body` must return `numbers` values. Ranks where it throws rethrow, the
+// others throw FailedOnRoot. Collective.
 std::vector<std::vector<std::int64_t>> from_all(
     const comm::Group& group, std::size_t numbers,
     const std::function<std::vector<std::int64_t>()>& body);
 
-// The text that each rank gives, by rank, on all ranks.
+// Returns the texts of all ranks, by rank. Collective.
 std::vector<std::string> texts_of_all(const comm::Group& group,
                                       const std::string& mine);
 

@@ -31,18 +31,18 @@ fs::path existing_folder(const FolderRequest& request,
                             ? numbered(stem, first_free(stem) - 1)
                             : fs::path(request.folder);
   SHEAF_CHECK(
-      fs::is_directory(path), "there is no run to resume in ",
+      fs::is_directory(path), "no run to resume in ",
       request.folder.empty() ? numbered(stem, 1).string() : path.string(),
-      "; name its folder with --output, or leave --resume out");
+      "; give its folder with --output, or omit --resume");
   return path;
 }
 
 void check_empty(const fs::path& path) {
   SHEAF_CHECK(!fs::exists(path) || fs::is_directory(path), path.string(),
-              " is a file, not a folder; name another with --output");
+              " is a file, not a folder; choose another with --output");
   SHEAF_CHECK(!fs::exists(path) || fs::is_empty(path), "the folder ",
               path.string(),
-              " holds a run already; go on with it by --resume, or name "
+              " already holds a run; continue it with --resume, or choose "
               "another with --output");
 }
 
@@ -50,11 +50,11 @@ void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error)
-    throw IoError(concat("cannot make the folder ", path.string(), ": ",
-                         error.message(), "; name another with --output"));
+    throw IoError(concat("cannot create the folder ", path.string(), ": ",
+                         error.message(), "; choose another with --output"));
 }
 
-// A line that was cut off by a crash is no row.
+// A line truncated by a crash is not a row.
 bool is_row_before(const std::string& line, std::int64_t step) {
   const auto row = nlohmann::json::parse(line, nullptr, false);
   return row.is_object() && row.contains("step") &&

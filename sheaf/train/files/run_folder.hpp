@@ -1,6 +1,6 @@
 #pragma once
-// The folder that a run leaves: config.yaml, log.jsonl, summary.json,
-// checkpoints/, and on request trace files and TensorBoard's.
+// The output folder of a run: config.yaml, log.jsonl, summary.json,
+// checkpoints/, and optionally trace and TensorBoard files.
 
 #include <cstdint>
 #include <filesystem>
@@ -17,26 +17,27 @@ using Row = std::vector<std::pair<std::string, Cell>>;
 std::string json_of(const Row& row);  // {"key": value, ...}
 
 struct FolderRequest {
-  std::string folder = {};  // empty: runs/<stem>-001, or the next free number
+  std::string folder = {};       // empty: runs/<stem>-001 or next free number
   std::string config_name = {};  // "examples/mlp.yaml" gives the stem "mlp"
   bool is_resumed = false;
 };
 
-// Makes the folder and gives its path; for one rank only. A folder that holds
-// something is a UsageError, unless the run is resumed: then it must be there,
-// and without a name the last runs/<stem>-<number> is taken.
+// Creates the folder and returns its path; call it on one rank only. Throws
+// UsageError if the folder is not empty. For a resumed run the folder must
+// exist; if it is not given, the last runs/<stem>-<number> is used.
 std::filesystem::path open_run_folder(const FolderRequest& request);
 
-// log.jsonl: a row per line, in the order of steps.
+// log.jsonl: one row per line, ordered by step.
 class RunLog {
  public:
-  // Goes on behind the rows of steps before `next_step`: later rows come from
-  // a run that was ended before it could save them. IoError names the file.
+  // Appends after the rows of steps before `next_step` and removes later rows,
+  // which an interrupted run wrote after its last checkpoint. Throws an IoError
+  // that names the file.
   RunLog(std::filesystem::path path, std::int64_t next_step);
 
-  // `flush` false leaves the row in memory until a later one is flushed.
+  // With `flush` false the row may stay in memory until a later row is flushed.
   void add(const Row& row, bool flush = true);
-  // The same for a JSON object.
+  // Adds a line that is already a JSON object.
   void add_line(const std::string& line, bool flush = true);
 
  private:

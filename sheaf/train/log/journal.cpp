@@ -28,7 +28,7 @@ Scalars scalars_of(const std::string& prefix, const MetricValues& values) {
   return scalars;
 }
 
-// In an epoch's line, which is to fit 80 columns.
+// Metrics for an epoch's line, which must fit in 80 columns.
 std::string brief(const MetricValues& values, std::string_view loss_name,
                   std::string_view accuracy_name) {
   std::string text = fmt::format("  {} {:.4f}", loss_name, values.loss);

@@ -1,6 +1,6 @@
 #pragma once
-// What a run tells while it goes on: rows in log.jsonl, TensorBoard's file, a
-// progress line on a terminal, or plain lines. One rank has one.
+// The progress output of a run: rows in log.jsonl, the TensorBoard file, and a
+// progress line on a terminal or plain lines. Only one rank has a journal.
 
 #include <filesystem>
 #include <iosfwd>
@@ -21,50 +21,52 @@ struct JournalOptions {
   std::filesystem::path folder;
   std::int64_t next_step = 0;
   std::int64_t steps_per_epoch = 1;
-  std::ostream* out = nullptr;   // for lines; null: none
-  Progress* progress = nullptr;  // null: plain lines for steps, too
+  std::ostream* out = nullptr;   // for text lines; null: none
+  Progress* progress = nullptr;  // null: plain lines also for steps
 };
 
 struct BatchReport {
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;  // of the epoch
-  std::int64_t step = 0;   // of the run
-  Totals totals;           // of the batch, over all ranks
+  std::int64_t batch = 0;  // within the epoch
+  std::int64_t step = 0;   // within the run
+  Totals totals;           // for the batch, over all ranks
   bool has_classes = false;
   double learning_rate = 0;
   StepTimes times;
-  bool is_skipped = false;  // loss or gradients were not finite
+  bool is_skipped = false;  // non-finite loss or gradients
 };
 
 struct EpochReport {
   std::int64_t epoch = 0;
-  std::int64_t step = 0;  // the last one
+  std::int64_t step = 0;  // last step of the epoch
   MetricValues train;
   std::optional<MetricValues> validation;
   double learning_rate = 0;
-  double duration = 0;  // ms, with validation
+  double duration = 0;  // ms, including validation
   StepTimes times;      // sums over the steps
   bool is_best = false;
-  std::int64_t skipped_steps = 0;  // of the epoch
+  std::int64_t skipped_steps = 0;  // in the epoch
 };
 
-// A step of pre-training, or the means over an epoch of it.
+// One step of pre-training, or the means over one of its epochs.
 struct PretrainingReport {
   std::int64_t stage = 0;
   std::int64_t stages = 0;
   std::int64_t epoch = 0;
-  std::int64_t batch = 0;  // of the epoch
-  std::int64_t step = 0;   // below 0: the run's own begin with 0
-  std::int64_t rows = 0;   // of the batch, over all ranks
+  std::int64_t batch = 0;  // within the epoch
+  std::int64_t step = 0;   // negative: the steps of the run start at 0
+  std::int64_t rows = 0;   // in the batch, over all ranks
   double reconstruction = 0;
   double sparsity = 0;
   double data = 0;      // ms
-  double duration = 0;  // ms, all of it
-  // Cost or gradients were not finite, of an epoch in all its steps: there is
-  // neither reconstruction nor sparsity.
+  double duration = 0;  // ms, total
+  // Cost or gradients were not finite (for an epoch: in all its steps), so
+  // reconstruction and sparsity are undefined.
   bool is_skipped = false;
 };
 
+// Writes the reports of one run. `config` must outlive it. Throws IoError if a
+// file cannot be written.
 class Journal {
  public:
   Journal(const RunConfig& config, const JournalOptions& options);
@@ -73,19 +75,19 @@ class Journal {
   void add(const EpochReport& report);
   void add(const PretrainingReport& report);
   void end_epoch(const PretrainingReport& report);
-  // How factors of the batch travelled, layer by layer.
+  // Logs the exchange of the batch's factors, layer by layer.
   void add_layers(const BatchReport& report,
                   const std::vector<parallel::DadRoute>& routes);
-  // routes.json: the way of each parameter's gradient, and why.
+  // Writes routes.json: the route of each parameter's gradient and the reason.
   void write_routes(const std::vector<parallel::DadRoute>& routes);
   void add_test(std::int64_t step, const MetricValues& values);
-  // A line for people.
+  // Prints one line of text.
   void say(const std::string& line);
 
  private:
   void show_step(const BatchReport& report, double loss);
   std::string describe(const PretrainingReport& report) const;
-  double done(std::int64_t steps) const;  // of the whole run, 0 to 1
+  double done(std::int64_t steps) const;  // fraction of the run, 0 to 1
 
   const RunConfig& config_;
   JournalOptions options_;
@@ -97,7 +99,7 @@ class Journal {
   double rows_per_second_ = 0;
 };
 
-// "loss 0.3121  accuracy 88.9 %": what is defined of it.
+// Formats the defined metrics: "loss 0.3121  accuracy 88.9 %".
 std::string describe(const MetricValues& values);
 void append(Row& row, const std::string& prefix, const MetricValues& values);
 void append(Row& row, const StepTimes& times);

@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of a step goes.
+// Breakdown of the time of a step.
 
 #include <cstdint>
 
@@ -7,19 +7,20 @@
 
 namespace sheaf::train {
 
-// Milliseconds. Exchange is what backward() had to wait for; what ran beside
-// the computation costs nothing and is in `exchange_busy`.
+// In milliseconds. `exchange` is the time that backward() waited for the
+// exchange; `exchange_busy` also includes the part that overlapped with
+// computation.
 struct StepTimes {
   double data = 0;
   double forward = 0;
-  double backward = 0;  // without the wait for the exchange
+  double backward = 0;  // without waiting for the exchange
   double exchange = 0;
   double exchange_busy = 0;
-  double gradient = 0;  // gradients out of factors
+  double gradient = 0;  // computing gradients from factors
   bool has_factors = false;
   double optimizer = 0;
-  double batch = 0;        // all of the step
-  std::int64_t bytes = 0;  // sent by this rank
+  double batch = 0;        // the whole step
+  std::int64_t bytes = 0;  // bytes sent by this rank
 
   StepTimes& operator+=(const StepTimes& other) {
     data += other.data;

@@ -14,7 +14,8 @@ namespace {
 
 using torch::Tensor;
 
-// "aten::ctc" of "derivative for aten::ctc is not implemented"; "" of others.
+// Extracts "aten::ctc" from "derivative for aten::ctc is not implemented";
+// empty for other texts.
 std::string operator_without_derivative(const std::string& text) {
   const std::string before = "derivative for ", after = " is not implemented";
   const std::size_t at = text.find(before);
@@ -24,7 +25,8 @@ std::string operator_without_derivative(const std::string& text) {
   return text.substr(begin, end - begin);
 }
 
-// What libtorch cannot differentiate twice it tells in either way.
+// libtorch reports operators without second derivatives in two forms: the one
+// above, or a message that mentions double backward.
 template <class Differentiate>
 auto second_derivatives_of(Differentiate differentiate) {
   try {
@@ -34,11 +36,11 @@ auto second_derivatives_of(Differentiate differentiate) {
     const std::string name = operator_without_derivative(text);
     if (name.empty() && text.find("double backward") == text.npos) throw;
     throw UsageError(concat(
-        "the curvature of the loss needs second derivatives, and libtorch has "
-        "none of ",
+        "the curvature of the loss requires second derivatives, which libtorch "
+        "lacks for ",
         name.empty() ? text.substr(0, text.find('\n')) : name,
-        "; use another operator there, or record without --curvature and plan "
-        "with --indicator variance"));
+        "; use another operator, or record without --curvature and plan with "
+        "--indicator variance"));
   }
 }
 
@@ -63,13 +65,14 @@ Curvature mean_of(const std::vector<std::vector<double>>& products,
 CurvatureSums::CurvatureSums(std::vector<Tensor> weights, int samples,
                              std::uint64_t seed)
     : weights_(std::move(weights)), seed_(seed) {
-  SHEAF_CHECK(samples > 0, "the curvature of the loss cannot be estimated by ",
-              samples, " samples; give 1 or more");
+  SHEAF_CHECK(samples > 0,
+              "the curvature of the loss cannot be estimated from ", samples,
+              " samples; give 1 or more");
   products_.assign(static_cast<std::size_t>(samples),
                    std::vector<double>(weights_.size()));
 }
 
-// The same ones for each part of the loss, on any device.
+// Returns the same signs for each part of the loss, on any device.
 std::vector<Tensor> CurvatureSums::signs(std::size_t sample) const {
   const torch::NoGradGuard no_grad;
   const auto seed = data::Random(seed_).derive(sample).next();
@@ -99,7 +102,7 @@ void CurvatureSums::add_sample(std::size_t sample,
                                const std::vector<Tensor>& gradients,
                                bool is_last) {
   const std::vector<Tensor> vectors = signs(sample);
-  // A loss is linear in weights whose gradients do not depend on any.
+  // If no gradient depends on the weights, the loss is linear and Hv is 0.
   std::vector<Tensor> from, by;
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (is_differentiable(gradients[i])) {

@@ -1,11 +1,12 @@
 #pragma once
-// How curved the loss is in each weight: the trace of its second derivatives H.
+// Curvature of the loss with respect to each weight: the trace of the weight's
+// block of the Hessian H.
 //
-// Hutchinson's estimator. For a vector v of random signs the mean of v'Hv is
-// the trace of H. Hv, in all weights at once, is the derivative of v'g, with g
-// the gradient, that is one more backward pass. The signs of two weights are
-// independent, so the part of v'Hv that a weight's own v gives has the trace of
-// its own block as its mean.
+// Hutchinson's estimator. For a vector v of random signs, the mean of v'Hv is
+// the trace of H. Hv, for all weights at once, is the derivative of v'g, where
+// g is the gradient: one more backward pass. The signs of two weights are
+// independent, so the mean of a weight's part of v'Hv is the trace of that
+// weight's block.
 
 #include <torch/types.h>
 
@@ -18,20 +19,21 @@ namespace sheaf::train {
 
 struct Curvature {
   double trace = 0;
-  double error = 0;  // the standard error of the trace; 0 with one sample
+  double error = 0;  // standard error of the trace; 0 with one sample
 };
 
+// Accumulates the curvature of a loss that is computed in parts.
 class CurvatureSums {
  public:
-  // `samples`, one or more, is the number of vectors.
+  // `samples`, at least 1, is the number of random vectors.
   CurvatureSums(std::vector<torch::Tensor> weights, int samples,
                 std::uint64_t seed);
 
-  // Adds those of a part of the loss: a number, whose graph is used up.
-  // UsageError names an operator that cannot be differentiated twice.
+  // Adds a part of the loss, a scalar whose graph is consumed. Throws a
+  // UsageError that names an operator that cannot be differentiated twice.
   void add(const torch::Tensor& loss);
 
-  // Of this rank, in the order of the weights.
+  // Results of this rank, in the order of the weights.
   std::vector<Curvature> values() const;
 
  private:
@@ -41,11 +43,11 @@ class CurvatureSums {
 
   std::vector<torch::Tensor> weights_;
   std::uint64_t seed_;
-  std::vector<std::vector<double>> products_;  // by sample, by weight
+  std::vector<std::vector<double>> products_;  // by sample, then by weight
 };
 
-// Of the mean of the ranks' losses, their signs being independent. All ranks
-// call it, with as many values.
+// Curvature of the mean of the ranks' losses; the ranks' signs must be
+// independent. All ranks must call it with the same number of values.
 std::vector<Curvature> mean_curvature(std::vector<Curvature> mine,
                                       const comm::Group& group);
 

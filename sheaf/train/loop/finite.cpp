@@ -1,6 +1,6 @@
-// A sum that is finite has finite terms only, and is the fastest way to read
-// them all. One that is not may still have overflowed: then every element is
-// looked at.
+// A finite sum has only finite terms, and a sum is the fastest way to read all
+// elements. A non-finite sum may be due to overflow, so then every element is
+// checked.
 #include "sheaf/train/loop/finite.hpp"
 
 #include <ATen/Functions.h>
@@ -13,7 +13,7 @@
 namespace sheaf::train {
 namespace {
 
-// The floating-point values to check; undefined: none.
+// The floating-point values to check; undefined if there are none.
 at::Tensor numbers_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   if (spatial::is_split(tensor)) return numbers_of(spatial::local_of(tensor));
@@ -33,7 +33,7 @@ bool has_finite_sum(const at::Tensor& numbers) {
   return std::isfinite(sum.item<double>());
 }
 
-// One kernel for many tensors of a type.
+// Needs one kernel for many tensors of the same type.
 bool have_finite_norms(const std::vector<at::Tensor>& list) {
   std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
   for (const at::Tensor& one : list) by_type[one.scalar_type()].push_back(one);

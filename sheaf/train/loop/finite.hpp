@@ -1,5 +1,5 @@
 #pragma once
-// Whether numbers are finite: neither infinite nor NaN.
+// Checks whether numbers are finite: neither infinite nor NaN.
 
 #include <torch/types.h>
 
@@ -8,19 +8,19 @@
 
 namespace sheaf::train {
 
-// Of all elements; true for tensors that are undefined or hold no
-// floating-point numbers. Of a sparse tensor its values count, of one that is
-// split over ranks this rank's part.
+// Whether all elements are finite. True for undefined tensors and for tensors
+// without floating-point elements. Checks the values of a sparse tensor, and
+// this rank's part of a tensor that is split over ranks.
 bool is_finite(const at::Tensor& tensor);
 
-// The same for many, with few kernels on a GPU.
+// Checks many tensors, with few kernels on a GPU.
 bool are_finite(const std::vector<at::Tensor>& tensors);
 
-// The first value of a step that a rank has found not to be finite.
+// The first non-finite value that a rank found in a step.
 struct NonFiniteCause {
-  std::string text;  // "the input images"; empty: it has found none
-  // Where in the step: values come from those of lower places, on any rank, so
-  // the lowest place of all ranks is the cause.
+  std::string text;  // "the input images"; empty: none found
+  // Position in the step. Values depend only on values at lower positions, on
+  // any rank, so the lowest position over all ranks is the cause.
   int place = 0;
 };
 

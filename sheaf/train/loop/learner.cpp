@@ -22,7 +22,7 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::Tensor;
 
-// Parameters that a module holds under two names are stepped once.
+// The parameters of a module, each tensor once even if it has several names.
 NamedTensors distinct_parameters(const torch::nn::Module& module) {
   NamedTensors result;
   std::set<const void*> seen;
@@ -51,8 +51,8 @@ comm::Group sample_ranks(const RunConfig& config, const comm::Group& group) {
   const int places = halo::Grid::parse(config.parallel.grid).ranks();
   SHEAF_CHECK(group.size() % places == 0, config.where("parallel.grid"),
               "parallel.grid ", config.parallel.grid, " has ", places,
-              " places, and there are ", group.size(),
-              " ranks; give a multiple of them, such as -n ", places);
+              " places, but there are ", group.size(),
+              " ranks; start a multiple of that, such as -n ", places);
   return group.split(group.rank() % places, group.rank());
 }
 
@@ -97,8 +97,8 @@ Tensor Learner::targets_of(const data::Batch& batch, std::int64_t first,
                             static_cast<int>(target.dim() - image));
 }
 
-// The gradients of ranks are averaged, so a row counts `ranks` times its part
-// of the global batch.
+// Gradients are averaged over ranks, so a row has `ranks` times its share of
+// the global batch as weight.
 Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
                                  std::int64_t rows) const {
   const tensor::Scope phase("sheaf::phase data");
@@ -107,15 +107,15 @@ Learner::Piece Learner::piece_of(const data::Batch& batch, std::int64_t first,
           ranks / static_cast<double>(batch.global_size)};
 }
 
-// Every rank cuts its share in as many, and none of them is empty unless the
-// share is.
+// Every rank splits its share into the same number of pieces, none of which is
+// empty unless the share is.
 std::int64_t Learner::parts_of(const data::Batch& batch) const {
   return std::clamp<std::int64_t>(batch.global_size / samples_.size(), 1,
                                   config_.accumulate);
 }
 
 Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
-  // A network may make something else than an image of its images.
+  // The network's output for split images need not be split.
   const bool is_apart = spatial::is_split(given) && !spatial::is_split(output);
   const Tensor target = is_apart ? spatial::gather(given) : given;
   if (!spatial_) check_shapes(config_.loss, output, target);
@@ -127,7 +127,7 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
     return torch::mse_loss(output, wanted, torch::Reduction::Sum) /
            std::max(1.0, size);
   }
-  // Sums are taken in f32 where the network computes in less.
+  // Sums are computed in f32 if the network computes in lower precision.
   const bool is_low = output.scalar_type() == torch::kBFloat16 ||
                       output.scalar_type() == torch::kHalf;
   const Tensor exact = is_low ? output.to(torch::kFloat) : output;
@@ -139,16 +139,16 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
     return F::cross_entropy(
         exact, wanted, F::CrossEntropyFuncOptions().reduction(torch::kSum));
   } catch (const c10::IndexError& error) {
-    throw UsageError(concat("rank ", group_.rank(), ": a label is no class of ",
-                            "the network, which has ", output.size(1),
+    throw UsageError(concat("rank ", group_.rank(), ": a label is not a class ",
+                            "of the network, which has ", output.size(1),
                             " outputs: ", tensor::one_line(error),
                             "; correct the labels, or give the network's last "
                             "layer more outputs"));
   }
 }
 
-// Libtorch's layers refuse a single value before they see that other ranks have
-// more.
+// libtorch's layers reject a single value per channel before they see that
+// other ranks have more.
 Tensor Learner::output_of(const Piece& piece) {
   try {
     return model_.forward(piece.data);
@@ -157,8 +157,7 @@ Tensor Learner::output_of(const Piece& piece) {
     if (text.find("more than 1 value per channel") == text.npos) throw;
     throw UsageError(concat(
         "rank ", group_.rank(), " has ", piece.target.size(0),
-        " row to compute at once, of which batch normalization cannot learn: ",
-        text,
+        " row to process at once, too few for batch normalization: ", text,
         "; choose global_batch, accumulate, shares or data.limit so that no "
         "rank has a single row"));
   }
@@ -182,10 +181,10 @@ Tensor Learner::forward(const Piece& piece, Tensor& output) {
   return resting_.empty() ? sum : sum + nothing(resting_);
 }
 
-// Ranks that have the same images count once.
+// Ranks that process the same images are counted once.
 void Learner::add_to(Metrics& metrics, const Piece& piece, const Tensor& output,
                      double loss_sum) const {
-  // Only rows of classes are looked at.
+  // Only outputs with one row of classes per image are evaluated.
   const bool is_gathered = spatial::is_split(output) && output.dim() == 2;
   const Tensor whole = is_gathered ? spatial::gather(output) : output;
   if (spatial_ && spatial_->tiles()->rank() > 0) return;
@@ -193,8 +192,8 @@ void Learner::add_to(Metrics& metrics, const Piece& piece, const Tensor& output,
               piece.target);
 }
 
-// A loss without rows that still reaches parameters, so that the exchange has
-// all of them: where a rank has no examples, or the network makes no gradient.
+// A zero loss that depends on the parameters, so that the exchange gets all of
+// them: for a rank without examples, or parameters that are not trained.
 Tensor Learner::nothing(const std::vector<Tensor>& parameters) const {
   Tensor sum = torch::zeros({}, torch::TensorOptions(type_).device(device_));
   for (const Tensor& parameter : parameters)
@@ -280,7 +279,8 @@ StepTimes Learner::compute(const data::Batch& batch, std::int64_t step,
     learn(piece_of_step(batch, i), times, metrics);
   }
   take_exchange(times);
-  // What has no gradient is left alone, by weight decay and momentum, too.
+  // Parameters without gradient are not changed, even by weight decay and
+  // momentum.
   for (Tensor& parameter : resting_) parameter.mutable_grad().reset();
   return times;
 }
@@ -300,7 +300,7 @@ bool Learner::apply(double learning_rate, StepTimes& times) {
   return is_good || !is_least;
 }
 
-// Scopes have the names that torch.profiler gives them.
+// Scopes have the same names as in torch.profiler.
 void Learner::step_optimizer() {
   const tensor::Scope phase("sheaf::phase optimizer");
   const std::string& name = config_.optimizer.name;

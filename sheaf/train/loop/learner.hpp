@@ -1,6 +1,6 @@
 #pragma once
-// A network that learns: forward, loss, backward with the exchange of
-// gradients, clipping, optimiser.
+// Trains a network step by step: forward, loss, backward with the exchange of
+// gradients, clipping, optimizer.
 
 #include <torch/torch.h>
 
@@ -27,19 +27,22 @@
 
 namespace sheaf::train {
 
-// Ranks with samples of their own: all, unless images are cut; then those that
-// have the same tile of others. All ranks call it.
+// The ranks that process different samples: all ranks, unless images are split;
+// then the ranks with the same tile of different images. All ranks must call
+// it.
 comm::Group sample_ranks(const RunConfig& config, const comm::Group& group);
 
+// A network with its optimizer and parallel strategy. Not thread-safe.
 class Learner {
  public:
-  // Moves the module to the description's device and precision; weights become
-  // rank 0's. All ranks make it together. The group and the trace must outlive
-  // it.
+  // Moves the module to the device and precision of the config; all ranks take
+  // rank 0's weights. All ranks must construct it together. The config, group
+  // and trace must outlive it.
   Learner(const RunConfig& config, Model model, const comm::Group& group,
           TraceWriter* trace = nullptr);
 
-  // Before the steps of a phase: whether dropout and the like are on.
+  // Switches between training and evaluation mode (dropout etc.). Call it
+  // before the steps of a phase.
   void set_training(bool is_on) { model_.module->train(is_on); }
 
   // One optimizer step on this rank's share of a global batch, which may be
@@ -47,78 +50,83 @@ class Learner {
   // Random numbers are a function of seed, step and rank.
   StepTimes train_step(const data::Batch& batch, std::int64_t step,
                        double learning_rate, Metrics& metrics);
-  // Its two halves. compute() leaves the averaged gradients, and the weights as
-  // they were. apply() steps; a step that a loss scale leaves out to find a
-  // better one is part of its work. It returns false, the same on all ranks,
-  // where gradients are not finite and no smaller scale is left.
+  // The two halves of train_step(). compute() leaves the averaged gradients and
+  // does not change the weights. apply() updates the weights. With a loss
+  // scale, it may skip the update to reduce the scale. It returns false, on all
+  // ranks alike, if gradients are not finite and the scale cannot be reduced
+  // further.
   StepTimes compute(const data::Batch& batch, std::int64_t step,
                     Metrics& metrics);
   bool apply(double learning_rate, StepTimes& times);
 
-  // Between the two: whether this rank's losses are finite, and the gradients,
-  // where no loss scale looks after these.
+  // Between compute() and apply(): whether this rank's losses are finite and,
+  // unless a loss scale checks them, the gradients.
   bool is_step_finite() const;
-  // Makes the passes of compute() again, without any exchange of gradients, and
-  // reports what was the first not to be finite, such as "the output of layer
-  // 'fc1' (aten::addmm)", on this rank. All ranks call it.
+  // Repeats the passes of compute() without exchanging gradients and reports
+  // the first non-finite value on this rank, such as "the output of layer 'fc1'
+  // (aten::addmm)". All ranks must call it.
   NonFiniteCause find_non_finite(const data::Batch& batch, std::int64_t step);
-  // The first parameter whose gradient is not finite; empty: all are.
+  // The first parameter with a non-finite gradient; empty if there is none.
   std::string find_non_finite_gradient() const;
-  // The same of weights and buffers, without those buffers that were not finite
-  // when the learner was made, such as a causal mask.
+  // The first non-finite weight or buffer; empty if there is none. Ignores
+  // buffers that were not finite when the learner was constructed, such as a
+  // causal mask.
   std::string find_non_finite_weight() const;
 
-  // In which layers compute; null: all as their weights.
+  // The precisions of layers; null: each computes in the type of its weights.
   const plan::PrecisionPlan* plan() const {
     return precision_ ? &precision_->plan() : nullptr;
   }
 
-  // This rank's part of a batch as the network gets it, and what a row counts
-  // in sums whose mean over ranks is taken.
+  // This rank's part of a batch as input of the network, and the weight of a
+  // row in sums that are averaged over ranks.
   std::pair<torch::Tensor, double> input_of(const data::Batch& batch) const;
 
-  // In the steps that follow, other parameters stay as they are, and forward()
-  // need not reach them; with none, all learn.
+  // In the following steps only these parameters are trained, and forward()
+  // need not use the others; an empty list trains all parameters.
   void train_only(const std::vector<torch::Tensor>& parameters);
 
-  // What a step on cut images exchanges; it is made, too.
+  // Executes a step on split images and returns what it exchanged.
   std::vector<spatial::ExchangeNote> notes_of_step(const data::Batch& batch);
 
-  // How curved the loss of a step on this batch is in each of the weights, as
-  // the network is now, computed in their type whatever the plan says. Nothing
-  // changes. All ranks call it. UsageError where layers exchange something.
+  // Curvature of a step's loss on this batch with respect to each of the
+  // weights, computed in the type of the weights regardless of the plan.
+  // Changes no state. All ranks must call it. Throws UsageError if layers
+  // exchange data.
   std::vector<Curvature> curvature(const data::Batch& batch,
                                    const std::vector<torch::Tensor>& weights,
                                    int samples);
 
-  // Adds the batch to the metrics, changing nothing else.
+  // Adds the batch to the metrics without changing any other state.
   void evaluate(const data::Batch& batch, Metrics& metrics);
 
-  // Puts weights and the optimiser's buffers into the state, sharing memory
-  // but for those that are gathered from other ranks. All ranks call it.
+  // Stores weights and optimizer buffers in the state. They share memory with
+  // the learner, except those gathered from other ranks. All ranks must call
+  // it.
   void save_to(TrainState& state) const;
-  // Only what falls to a shard; see share_of(). Buffers, which may differ
-  // between ranks, are the first's.
+  // Stores only the tensors of one shard; see share_of(). Buffers, which may
+  // differ between ranks, are stored in the first shard.
   void save_share_to(TrainState& state, int shard, int shards) const;
-  // Puts in what a compressed exchange has held back, all ranks' on rank 0, and
-  // the scale of the loss. All ranks call it; without them it does nothing.
+  // Stores the residuals of a compressed exchange, those of all ranks on rank
+  // 0, and the loss scale, if there are any. All ranks must call it.
   void gather_exchange(TrainState& state) const;
   void load_from(const TrainState& state);
   void load_weights(const NamedTensors& weights);
 
-  // What ranks have of their own becomes rank 0's, so that all evaluate and
-  // save one model: buffers that each has changed, such as running statistics,
-  // and on mixed devices, which round differently, all weights. All ranks call
-  // it.
+  // Overwrites rank-specific values by rank 0's, so that all ranks evaluate and
+  // save the same model: buffers such as running statistics and, on mixed
+  // devices, which round differently, all weights. All ranks must call it.
   void share_weights();
 
-  // CheckError when the ranks' weights differ in a bit; see Strategy.
+  // Throws CheckError if the weights differ in any bit between ranks; see
+  // Strategy.
   void check_weights() const;
 
-  // The ways of the parameters' gradients; empty before the first step, and
-  // for strategies that have but one.
+  // The routes of the parameters' gradients; empty before the first step and
+  // for strategies with a single route.
   std::vector<parallel::DadRoute> routes() const;
-  // What strategy auto has decided on; empty before, and for others.
+  // The routes that strategy auto has chosen; empty before its decision and for
+  // other strategies.
   parallel::FixedRoutes fixed_routes() const;
 
   const torch::nn::Module& module() const { return *model_.module; }
@@ -126,9 +134,9 @@ class Learner {
 
  private:
   struct Piece {
-    torch::Tensor data;    // split where images are cut
-    torch::Tensor target;  // split where it is of pixels
-    double weight = 0;     // of a row's loss
+    torch::Tensor data;    // split if images are split
+    torch::Tensor target;  // split if it has one value per pixel
+    double weight = 0;     // weight of a row's loss
   };
 
   void seed_step(std::int64_t step) const;
@@ -138,16 +146,16 @@ class Learner {
   ParallelConfig planned_parallel();
   parallel::FixedRoutes planned_routes() const;
   void use_plan();
-  // For operators that go by the plan; null without one.
+  // Applies the plan to the operators within; null without a plan.
   std::unique_ptr<parallel::MixedPrecision::Scope> plan_scope();
-  // As the network gets them: this rank's tiles, or what it cuts them from.
+  // Rows of the batch as input of the network: tiles if images are split.
   torch::Tensor images_of(const data::Batch& batch, std::int64_t first,
                           std::int64_t rows) const;
   torch::Tensor targets_of(const data::Batch& batch, std::int64_t first,
                            std::int64_t rows) const;
   Piece piece_of(const data::Batch& batch, std::int64_t first,
                  std::int64_t rows) const;
-  // In how many pieces a step takes this rank's share, and one of them.
+  // Number of pieces into which a step splits this rank's share, and one piece.
   std::int64_t parts_of(const data::Batch& batch) const;
   Piece piece_of_step(const data::Batch& batch, std::int64_t i) const;
   torch::Tensor loss_sum(const torch::Tensor& output,
@@ -169,17 +177,18 @@ class Learner {
   TraceWriter* trace_;
   torch::Device device_;
   torch::ScalarType type_;
-  std::optional<plan::ExchangePlan> ways_;           // as a plan tells them
-  std::unique_ptr<parallel::Strategy> parallel_;     // null: one rank
-  spatial::SpatialParallelCore* spatial_ = nullptr;  // it, if it is that
+  std::optional<plan::ExchangePlan> ways_;        // from the plan
+  std::unique_ptr<parallel::Strategy> parallel_;  // null: one rank
+  // `parallel_`, if it is of this type; otherwise null.
+  spatial::SpatialParallelCore* spatial_ = nullptr;
   comm::Group samples_;
   NamedTensors parameters_;             // each tensor once
-  std::vector<torch::Tensor> resting_;  // those that stay
+  std::vector<torch::Tensor> resting_;  // parameters not trained
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<parallel::MixedPrecision> precision_;  // with a plan
-  std::optional<parallel::LossScale> scale_;  // where the plan needs one
-  bool has_finite_losses_ = true;             // of this rank, since compute()
-  std::set<std::string> infinite_buffers_;    // from the start
+  std::optional<parallel::LossScale> scale_;           // if the plan needs it
+  bool has_finite_losses_ = true;           // on this rank, since compute()
+  std::set<std::string> infinite_buffers_;  // at construction
 };
 
 }  // namespace sheaf::train

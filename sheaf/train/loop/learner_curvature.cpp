@@ -1,5 +1,5 @@
-// The loss of a step for its second derivatives: everything in the type of the
-// weights, nothing exchanged, and nothing of the run changed by it.
+// Computes the loss of a step for second derivatives: everything in the type of
+// the weights, without communication and without changing the run's state.
 #include <ATen/Context.h>
 
 #include "sheaf/base/error.hpp"
@@ -13,8 +13,8 @@ namespace {
 
 using torch::Tensor;
 
-// While it lives, attention is computed by operators that can be differentiated
-// twice. What there is to switch off differs between libtorchs.
+// While it exists, attention uses operators that can be differentiated twice.
+// The set of switches depends on the libtorch version.
 template <class Context>
 class PlainAttention {
  public:
@@ -54,8 +54,8 @@ std::vector<Curvature> Learner::curvature(const data::Batch& batch,
                                           int samples) {
   SHEAF_CHECK(
       !spatial_ && (!config_.parallel.sync_batchnorm || group_.size() == 1),
-      "the curvature of the loss is told of networks whose layers "
-      "exchange nothing; leave out strategy: spatial and "
+      "the curvature of the loss is available only for networks whose "
+      "layers do not communicate; remove strategy: spatial and "
       "sync_batchnorm, or record one rank");
   const auto random = data::Random(static_cast<std::uint64_t>(config_.seed))
                           .derive(static_cast<std::uint64_t>(group_.rank()));

@@ -1,5 +1,4 @@
-// A step whose loss or gradients are not finite: whether it is one, and where
-// it comes from.
+// Detects steps with non-finite loss or gradients and finds their cause.
 #include "sheaf/tensor/groups/scope.hpp"
 #include "sheaf/train/checkpoint/kept_state.hpp"
 #include "sheaf/train/loop/finite.hpp"
@@ -12,7 +11,7 @@ namespace {
 
 using torch::Tensor;
 
-// The order of a step; see NonFiniteCause.
+// The order within a step; see NonFiniteCause.
 enum Place : int { kInBatch, kInPasses, kInWeights };
 
 std::vector<Tensor> gradients_in(const NamedTensors& parameters) {
@@ -22,7 +21,7 @@ std::vector<Tensor> gradients_in(const NamedTensors& parameters) {
   return list;
 }
 
-// "row 3 of this rank's share of the batch"; empty: all are finite.
+// Describes the first non-finite row; empty if all are finite.
 std::string find_in_rows(const Tensor& rows, const char* what) {
   if (is_finite(rows)) return "";
   std::int64_t row = 0;
@@ -33,8 +32,7 @@ std::string find_in_rows(const Tensor& rows, const char* what) {
 
 }  // namespace
 
-// Gradients under a scale of the loss may overflow: the scale then finds a
-// better one, and says so in apply().
+// Scaled gradients may overflow: apply() then detects it and reduces the scale.
 bool Learner::is_step_finite() const {
   const tensor::Scope phase("sheaf::phase check");
   return has_finite_losses_ &&
@@ -90,8 +88,8 @@ std::string Learner::find_in_piece(const Piece& piece) {
   return in_forward.empty() ? in_backward : in_forward;
 }
 
-// What is left where no rank's own pass shows it: sums over pieces or ranks
-// that overflow.
+// Used if no rank's passes show the cause: sums over pieces or ranks may
+// overflow.
 std::string Learner::find_non_finite_gradient() const {
   for (const auto& [name, parameter] : parameters_)
     if (!is_finite(parameter.grad())) return name;

@@ -1,4 +1,4 @@
-// What a learner gives to checkpoints, and takes from them.
+// Saves the state of a learner to checkpoints and restores it.
 #include <map>
 
 #include "sheaf/train/loop/learner.hpp"
@@ -7,7 +7,7 @@ namespace sheaf::train {
 
 using torch::Tensor;
 
-// Among what the exchange keeps.
+// Stored among the tensors of the exchange.
 constexpr const char* kLossScale = "loss_scale";
 
 void Learner::save_to(TrainState& state) const {
@@ -16,8 +16,8 @@ void Learner::save_to(TrainState& state) const {
   if (spatial_) gather_places(state);
 }
 
-// What ranks have trained for their places only; the optimiser's tensors are
-// named field/parameter.
+// Gathers the tensors that ranks train only for their own positions. The
+// optimizer's tensors are named field/parameter.
 void Learner::gather_places(TrainState& state) const {
   std::map<std::string, Tensor> by_name(parameters_.begin(), parameters_.end());
   for (NamedTensors* list : {&state.weights, &state.optimizer})

@@ -1,4 +1,4 @@
-// The strategy that a run description asks for, or its plan.
+// Creates the parallel strategy that the config or its plan specifies.
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/parallel/common/module_tensors.hpp"
@@ -52,13 +52,13 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   options.first_layer_gradient = dad.first_layer == "gradient";
   for (const auto& [name, argument] : dad.routes)
     options.routes[name] = route_of(argument.values[0]);
-  // A row counts by its part of the global batch already.
+  // Rows are already weighted by their share of the global batch.
   options.average = parallel::Average::kRanks;
   options.bucket_mb = config.parallel.bucket_mb;
   return options;
 }
 
-// Weights that the plan does not name take the way of all.
+// Weights that the plan does not name use its default exchange method.
 void plan_routes(const plan::ExchangePlan& ways,
                  const torch::nn::Module& module,
                  parallel::DadOptions& options) {
@@ -76,7 +76,7 @@ void plan_routes(const plan::ExchangePlan& ways,
 
 }  // namespace
 
-// A plan that tells the exchange goes before the description.
+// A plan that specifies the exchange overrides the config.
 ParallelConfig Learner::planned_parallel() {
   ParallelConfig wanted = config_.parallel;
   ways_ = exchange_for_all(config_, group_);
@@ -90,8 +90,8 @@ ParallelConfig Learner::planned_parallel() {
   if (group_.rank() == 0 &&
       (told.strategy != "data" || told.compression != wanted.compression))
     log_warn(
-        "the exchange is that of {}: {}; the description's (strategy {}, "
-        "compression {}) is left aside",
+        "the plan {} sets the exchange: {}; it overrides the config's strategy "
+        "{} and compression {}",
         config_.plan, to_string(*ways_), told.strategy, told.compression);
   return wanted;
 }
@@ -128,7 +128,7 @@ void Learner::make_parallel(TraceWriter* trace) {
                                                            group_, options);
 }
 
-// Rank 0 reads the file, so that other hosts need not have it.
+// Rank 0 reads the file, so it need not exist on other hosts.
 parallel::FixedRoutes Learner::planned_routes() const {
   const std::string& file = config_.dad.plan;
   const std::string text = from_root(group_, [&] {
@@ -137,7 +137,7 @@ parallel::FixedRoutes Learner::planned_routes() const {
     for (const auto& [name, tensor] :
          parallel::unique_parameters(*model_.module))
       SHEAF_CHECK(!tensor.requires_grad() || routes.by_name.contains(name),
-                  config_.where("dad.plan"), file, " has no route of ", name,
+                  config_.where("dad.plan"), file, " has no route for ", name,
                   "; it belongs to another network");
     return read;
   });
@@ -151,7 +151,8 @@ std::unique_ptr<parallel::MixedPrecision::Scope> Learner::plan_scope() {
 
 void Learner::use_plan() {
   precision_.emplace(*model_.module, plan_for_all(config_, group_, device_));
-  // Gradients of a rank without need are added to those of one with it.
+  // All ranks scale the loss if one needs it, because their gradients are
+  // summed.
   std::vector<std::int32_t> needing{precision_->needs_loss_scale() ? 1 : 0};
   comm::all_reduce(group_, needing, {.name = "loss scale of the plan"}).wait();
   if (needing[0] > 0) scale_.emplace();

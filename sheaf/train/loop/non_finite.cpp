@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view kLayerScope = "sheaf::layer ";
 
 thread_local NonFiniteSearch* searching = nullptr;
-// Operators within operators are not looked at: they see memory that is still
-// to be written.
+// Nesting depth of operators. Nested operators are ignored, because they may
+// see memory that is not yet written.
 thread_local int depth = 0;
 
 struct OpenOperator : at::ObserverContext {
@@ -59,7 +59,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& call) {
   if (!searching) return nullptr;
   if (call.scope() == at::RecordScope::USER_SCOPE)
     return begin_layer(call.name());
-  // An operator that a plan takes apart is reported without inputs.
+  // Operators that a plan decomposes are reported without inputs.
   if (call.inputs().empty()) return nullptr;
   auto open = std::make_unique<OpenOperator>();
   open->counts = depth++ == 0;
@@ -82,8 +82,8 @@ void on_end(const at::RecordFunction& call, at::ObserverContext* context) {
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-// Of the operator whose backward pass was the first to turn gradients that are
-// finite into others. On a GPU the pass has threads of its own.
+// The operator whose backward pass was the first to turn finite gradients into
+// non-finite ones. On a GPU the pass runs in other threads, hence the mutex.
 struct FirstCause {
   std::mutex mutex;
   std::optional<std::size_t> owner;
@@ -107,14 +107,14 @@ class GradientCheck : public torch::autograd::FunctionPostHook {
   const std::shared_ptr<FirstCause> cause_;
 };
 
-// The layer of a bias is that of its weight.
+// Names the layer of a bias after its weight.
 std::string layer_of(const std::string& name) {
   constexpr std::string_view kBias = ".bias";
   return name.ends_with(kBias) ? name.substr(0, name.size() - kBias.size())
                                : name;
 }
 
-// Its values are what the memory held.
+// Whether the operator leaves its output uninitialized.
 bool is_unwritten(std::string_view name) {
   return name.starts_with("aten::empty") ||
          name.starts_with("aten::new_empty") ||
@@ -125,7 +125,7 @@ bool is_unwritten(std::string_view name) {
 
 NonFiniteSearch::NonFiniteSearch(const torch::nn::Module& module)
     : names_(module) {
-  SHEAF_ASSERT(!searching, "a search is under way in this thread");
+  SHEAF_ASSERT(!searching, "another search is active in this thread");
   searching = this;
   depth = 0;
   handle_ = at::addThreadLocalCallback(
@@ -193,7 +193,8 @@ std::string NonFiniteSearch::find_in_forward(const at::Tensor& result) {
   const at::NoGradGuard no_grad;
   if (is_finite(result)) return "";
   auto at = source_of(result, operators_.size());
-  // A function of its own made the result: begin with what it called last.
+  // A custom function produced the result: start with the last non-finite
+  // output of an observed operator.
   for (std::size_t i = operators_.size(); !at && i-- > 0;)
     for (const Value& output : operators_[i].outputs)
       if (!output.is_finite) at = i;
@@ -208,20 +209,19 @@ std::string NonFiniteSearch::find_in_forward(const at::Tensor& result) {
     }
     if (!next)
       return text_of("output", operators_[*at]) +
-             (is_given ? ", which got a buffer or constant that is not finite"
-                       : "");
+             (is_given ? ", which used a non-finite buffer or constant" : "");
     at = next;
   }
 }
 
-// Nodes that no operator before it has made are those of this one: an operator
-// may be made of several.
+// Assigns to this operator all nodes that no earlier operator has created: an
+// operator may create several.
 void NonFiniteSearch::claim_nodes(const at::Tensor& output, std::size_t owner) {
   std::vector<Node*> left{part_of(output).grad_fn().get()};
   while (!left.empty()) {
     Node* const node = left.back();
     left.pop_back();
-    // Gradients are added up at leaves: nothing is computed there.
+    // Leaves only accumulate gradients; nothing is computed there.
     if (!node || dynamic_cast<torch::autograd::AccumulateGrad*>(node) ||
         !owners_.emplace(node, owner).second)
       continue;

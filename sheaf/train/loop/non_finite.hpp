@@ -1,14 +1,14 @@
 #pragma once
-// Where the first number that is not finite comes from, in a pass that is made
-// again for this purpose.
+// Finds the origin of the first non-finite number in a pass that is repeated
+// for this purpose.
 //
 // The dispatcher reports each operator that forward() calls, with its inputs
-// and outputs (RecordFunction). From a result that is not finite the search
-// goes back from operator to operator over inputs that are not finite, and ends
-// at one whose inputs all are. (An infinity that does not reach the result, as
-// of a mask before softmax, is no fault.) In the backward pass each node of the
-// graph is looked at: the first one that turns gradients that are finite into
-// others belongs to the operator that made it.
+// and outputs (RecordFunction). Starting from a non-finite result, the search
+// follows non-finite inputs back from operator to operator until it reaches one
+// whose inputs are all finite. (An infinity that does not reach the result,
+// such as in a mask before softmax, is not an error.) In the backward pass each
+// node of the graph is checked: the first one that turns finite gradients into
+// non-finite ones belongs to the operator that created it.
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/nn/module.h>
@@ -24,38 +24,38 @@
 
 namespace sheaf::train {
 
-// A step's loss, gradients or weights are not finite, and the run is to stop.
+// Thrown to stop a run whose loss, gradients or weights are not finite.
 class NonFiniteError : public CheckError {
  public:
   using CheckError::CheckError;
 };
 
-// One at a time in a thread.
+// At most one per thread at a time.
 class NonFiniteSearch {
  public:
-  // Begins to listen to the operators that this thread calls; they must be
-  // those of `module`, whose parameters give layers their names.
+  // Starts observing the operators that this thread calls; they must belong to
+  // `module`, whose parameter names identify layers.
   explicit NonFiniteSearch(const torch::nn::Module& module);
   ~NonFiniteSearch();
   NonFiniteSearch(const NonFiniteSearch&) = delete;
   NonFiniteSearch& operator=(const NonFiniteSearch&) = delete;
 
-  // "the output of layer 'fc1' (aten::addmm)", "the output of aten::exp after
-  // layer 'fc1'"; empty where `result` is finite. Ends the listening.
+  // Returns "the output of layer 'fc1' (aten::addmm)" or "the output of
+  // aten::exp after layer 'fc1'"; empty if `result` is finite. Stops observing.
   std::string find_in_forward(const at::Tensor& result);
-  // The same of gradients: "the gradient of layer 'fc1' (aten::addmm)". Where
-  // operators exchange something in backward(), all ranks call it.
+  // Same for gradients: "the gradient of layer 'fc1' (aten::addmm)". If
+  // operators communicate in backward(), all ranks must call it.
   std::string find_in_backward(const at::Tensor& loss);
 
-  // For the observer below the dispatcher.
+  // Interface for the RecordFunction callbacks.
   struct Value {
     at::Tensor tensor;
     bool is_finite = true;
   };
   struct Operator {
     std::string name;
-    std::string layer;  // whose parameter it uses; empty: none
-    std::string after;  // the last layer before it
+    std::string layer;  // layer whose parameter it uses; empty: none
+    std::string after;  // last layer before it
     std::vector<Value> inputs;
     std::vector<Value> outputs;
   };
@@ -65,7 +65,7 @@ class NonFiniteSearch {
 
  private:
   void stop();
-  // The operator before the i-th that gave the tensor.
+  // The last operator before index `before` that produced the tensor.
   std::optional<std::size_t> source_of(const at::Tensor& tensor,
                                        std::size_t before) const;
   void claim_nodes(const at::Tensor& output, std::size_t owner);
@@ -74,9 +74,9 @@ class NonFiniteSearch {
   const parallel::LayerNames names_;
   std::optional<std::uint64_t> handle_;
   std::vector<Operator> operators_;
-  // By node of the graph, the operator that made it.
+  // The operator that created each graph node.
   std::unordered_map<torch::autograd::Node*, std::size_t> owners_;
-  std::string named_layer_;  // by a plan's scope
+  std::string named_layer_;  // from a plan's scope
   std::string last_layer_;
 };
 

@@ -11,7 +11,7 @@
 namespace sheaf::train {
 namespace {
 
-// Of values in the order in which a step computes them.
+// Keeps the first non-finite value; values are added in the order of a step.
 class FirstNonFinite {
  public:
   void add(bool is_finite, const std::string& text) {
@@ -71,8 +71,9 @@ void Pretrainer::apply(const Step& step) {
   }
 }
 
-// Where images are cut, ranks of a grid exchange parts on the way, so none
-// leaves it before the end. A rank's part comes before sums over all parts.
+// If images are split, the ranks of a grid exchange data during the pass, so no
+// rank may return early. Values of this rank's part have lower places than sums
+// over all parts.
 NonFiniteCause Pretrainer::find_non_finite(const Tensor& images,
                                            double weight) const {
   const torch::NoGradGuard no_grad;
@@ -118,8 +119,8 @@ Pretrainer::Measure Pretrainer::measure_of(const Tensor& seen,
   return measure;
 }
 
-// As a gradient: where images are cut, that of a whole image is, on each rank,
-// the gradient of its own part, and their average is the whole.
+// Computed as a gradient: if images are split, the gradient of the whole mean
+// on each rank is that of its own part, and averaging gives the whole.
 Tensor Pretrainer::mean_of(const Tensor& seen, double weight) const {
   const torch::AutoGradMode with_gradients(true);
   const nn::LocallyConnectedOptions& options = filters_->options();
@@ -160,7 +161,8 @@ Tensor Pretrainer::decode(const Tensor& filtered, const Tensor& weights) const {
 Pretrainer::Gradients Pretrainer::gradients_of(const Tensor& seen,
                                                double weight,
                                                PretrainingCost& cost) const {
-  // Apart from the module's parameter, whose gradient hooks are for others.
+  // Detached from the module's parameter, whose gradient hooks serve the main
+  // training.
   const Tensor encoder = filters_->weight.detach().requires_grad_();
   const Tensor decoder = filters_->weight.detach().requires_grad_();
   if (seen.size(0) == 0)

@@ -1,6 +1,6 @@
 #pragma once
-// Trains the filters of one stage of a network without labels: what they make
-// of an image is to give back the image, and to be sparse.
+// Trains the filters of one stage of a network without labels: their output
+// should reconstruct the image and be sparse.
 
 #include <optional>
 
@@ -11,8 +11,8 @@
 
 namespace sheaf::train {
 
-// Means over the rows of a global batch, which this rank's share is to be
-// counted into: their mean over ranks is that of the batch.
+// This rank's contribution to the mean cost over a global batch: the mean over
+// ranks is the mean over the batch.
 struct PretrainingCost {
   double reconstruction = 0;
   double sparsity = 0;
@@ -20,30 +20,34 @@ struct PretrainingCost {
 
 // The cost of a row x with filters W, y = W x:
 //   0.5 * |D W' y - x|^2 + sparsity * sum of the pooled y.
-// W' is the transposed W: encoder and decoder share their weights. A plain cost
-// has no D: what all windows on a pixel say of it adds up. With filters of
-// length 1 that is many times x, and they learn to see what images have not. In
-// a scaled cost D makes it the mean over windows times the gain; x is what the
-// filters get to see, less its mean over the first batch (config.center), times
-// one number for the stage, so that the squares at one place of the first batch
-// add up to 1 on average: the same learning rate and sparsity then go for all
-// stages. The mean is what all images have in common. Filters that learn to
-// give it back, for it is most of a photograph's brightness, respond to all
-// images alike, each stage more so than the one before.
+// W' is W transposed: encoder and decoder share their weights.
+//
+// A plain cost has no D: the reconstructions from all windows that cover a
+// pixel add up. With filters of length 1 the sum is many times x, and the
+// filters learn features that images do not have.
+//
+// In a scaled cost, D turns the sum into the mean over windows times the gain.
+// x is the input of the filters, minus its mean over the first batch
+// (config.center), times one factor per stage, so that the squares at one
+// position of the first batch add up to 1 on average. The same learning rate
+// and sparsity then suit all stages. The mean is subtracted because it is
+// common to all images and makes up most of a photograph's brightness: filters
+// that learn to reconstruct it respond to all images alike, more so in each
+// later stage.
 class Pretrainer {
  public:
-  // All of them must outlive it.
+  // All arguments must outlive the object.
   Pretrainer(const PretrainingConfig& config, nn::Pretrainable& network,
              std::size_t stage, const comm::Group& group);
 
-  // Of the weights as the encoder's, and as the decoder's.
+  // Gradients of the shared weights in their role as encoder and as decoder.
   struct Gradients {
     at::Tensor encoder;
     at::Tensor decoder;
   };
-  // Of the first batch.
+  // Statistics of the first batch.
   struct Measure {
-    at::Tensor mean;  // of an image; undefined: none is taken away
+    at::Tensor mean;  // mean image; undefined: not subtracted
     double scale = 1;
   };
   struct Step {
@@ -52,25 +56,26 @@ class Pretrainer {
     Measure measure;
   };
 
-  // One step on this rank's images, which may be none. A row counts `weight`
-  // in sums whose mean over ranks is taken: ranks / rows of the global batch.
-  // All ranks call it, and have the same weights before and after.
+  // One step on this rank's images, possibly none. `weight` is the weight of a
+  // row in sums that are averaged over ranks: ranks / rows of the global batch.
+  // All ranks must call it; they have the same weights before and after.
   PretrainingCost step(const at::Tensor& images, double weight);
-  // Its two halves; the first changes nothing. All ranks call both.
+  // The two halves of step(); compute() changes no state. All ranks must call
+  // both.
   Step compute(const at::Tensor& images, double weight) const;
   void apply(const Step& step);
 
-  // The first of the values that compute() goes through that is not finite, on
-  // this rank. Averages no gradients. All ranks call it.
+  // The first non-finite value in compute() on this rank. Does not average
+  // gradients. All ranks must call it.
   NonFiniteCause find_non_finite(const at::Tensor& images, double weight) const;
 
  private:
   at::Tensor seen_in(const at::Tensor& images) const;
-  // All ranks call it.
+  // All ranks must call these three.
   Measure measure_of(const at::Tensor& seen, double weight) const;
   at::Tensor mean_of(const at::Tensor& seen, double weight) const;
   double scale_of(const at::Tensor& seen, double weight) const;
-  // Less the mean, times the scale; none of it for no rows.
+  // Subtracts the mean and multiplies by the scale, if there are rows.
   at::Tensor scaled(const at::Tensor& seen, const Measure& measure) const;
   at::Tensor decode(const at::Tensor& filtered,
                     const at::Tensor& weights) const;
@@ -83,8 +88,8 @@ class Pretrainer {
   std::size_t stage_;
   const comm::Group& group_;
   nn::LocallyConnected2d filters_;
-  at::Tensor shares_;               // of a window in each pixel; undefined: 1
-  std::optional<Measure> measure_;  // after the first batch
+  at::Tensor shares_;  // a window's share in each pixel; undefined: 1
+  std::optional<Measure> measure_;  // set by the first batch
 };
 
 }  // namespace sheaf::train

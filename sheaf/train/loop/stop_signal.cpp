@@ -13,9 +13,10 @@ namespace {
 constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
 std::atomic<int> first_signal = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
+// Required in the handler.
+static_assert(std::atomic<int>::is_always_lock_free);
 
-// Ranks that are threads have one each.
+// Ranks that are threads have one object each.
 std::mutex mutex;
 int living = 0;
 std::array<struct sigaction, kSignals.size()> before;

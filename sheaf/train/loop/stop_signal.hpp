@@ -1,11 +1,12 @@
 #pragma once
-// Being asked to stop, by SIGTERM, SIGINT or SIGUSR1.
+// Detects requests to stop: SIGTERM, SIGINT and SIGUSR1.
 
 namespace sheaf::train {
 
-// While one lives, these signals do not end the program but are remembered.
-// (The launcher passes SIGTERM on as SIGUSR1: MPI's launchers give a rank that
-// gets SIGTERM a second at most.) Ranks that are threads may have one each.
+// While an object exists, these signals are recorded and do not terminate the
+// program. (The launcher forwards SIGTERM as SIGUSR1, because MPI launchers
+// kill a rank at most a second after SIGTERM.) Ranks that are threads may have
+// one each.
 class StopSignal {
  public:
   StopSignal();
@@ -16,7 +17,8 @@ class StopSignal {
   bool has_come() const;
 };
 
-// The signal that the last of them has remembered first; 0: none has come.
+// The first signal recorded by the latest StopSignal, which may be destroyed
+// already; 0 if none.
 int last_stop_signal();
 
 }  // namespace sheaf::train

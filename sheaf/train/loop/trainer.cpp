@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether libtorch's layers may refuse a single row: an image has many values
-// of a channel, a vector one.
+// Whether the module has layers that reject a single row: BatchNorm1d has one
+// value per channel and row, layers for images have many.
 bool normalises_vectors(const torch::nn::Module& module) {
   const auto modules = module.modules();
   return std::any_of(modules.begin(), modules.end(), [](const auto& one) {
@@ -35,8 +35,8 @@ void set_threads(const RunConfig& config, const comm::Group& group) {
   const int share = std::max(1, cores / group.local_size());
   const auto wanted = static_cast<int>(config.threads_of(group.rank()));
   torch::set_num_threads(wanted > 0 ? wanted : share);
-  // Moments of weights that are no longer used shrink until they are denormal
-  // numbers, with which processors compute many times slower.
+  // Optimizer moments of unused weights decay to denormal numbers, which are
+  // many times slower to process.
   at::globalContext().setFlushDenormal(true);
 }
 
@@ -76,8 +76,8 @@ TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
   set_threads(config, group);
   check_strategy();
   samples_ = sample_ranks(config, group);
-  // Before the folder: a wrong network or data set leaves none behind. First
-  // on rank 0, so that a mistake is told once.
+  // Done before the folder is created, so that an invalid network or dataset
+  // leaves none behind. First on rank 0, so that an error is reported once.
   Model model;
   const auto prepare = [&] {
     sets_ = options.data ? *options.data : open_data(config);
@@ -119,7 +119,7 @@ void TrainerRun::make_learner(Model model) {
     trace_ = std::make_unique<TraceWriter>(TraceOptions{.rank = group_.rank()});
   learner_.emplace(config_, std::move(model), group_, trace_.get());
   schedule_.emplace(config_, train_loader_->batches());
-  // Together, so that rank 0 writes nothing where another rank refuses.
+  // Collective, so that rank 0 writes nothing if another rank fails.
   from_all(group_, /*numbers=*/0, [this] {
     if (!state_.weights.empty()) learner_->load_from(state_);
     return std::vector<std::int64_t>{};
@@ -130,7 +130,7 @@ void TrainerRun::check_strategy() const {
   from_root(group_, [this] {
     SHEAF_CHECK(config_.parallel.strategy != "none" || group_.size() == 1,
                 config_.where("parallel.strategy"),
-                "parallel.strategy is none, which is for one rank, and there "
+                "parallel.strategy is none, which requires one rank, but there "
                 "are ",
                 group_.size(), "; set parallel.strategy=data or -n 1");
     return std::string();
@@ -148,7 +148,7 @@ void TrainerRun::open_folder() {
     write_file_atomically(folder / "config.yaml", print_config(config_));
     return folder.string();
   });
-  // Per-rank files of other hosts need the folder there, too.
+  // Other hosts need the folder, too, for per-rank files.
   fs::create_directories(result_.folder);
   checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
   if (trace_)
@@ -227,7 +227,7 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   if (config_.on_non_finite == "skip") before_step_.emplace(learner_->module());
   metrics.mark();
   StepTimes times = learner_->compute(batch, state_.step, metrics);
-  // Before the weights change: all ranks step, or none does.
+  // Decided before the weights change: either all ranks apply the step or none.
   const auto [totals, must_stop, is_finite] = agree(metrics.since_mark());
   const bool is_stepped =
       is_finite && (learner_->apply(rate, times) || !checks_finite());
@@ -244,7 +244,7 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   const std::int64_t check = config_.check_weights_every;
   if (check > 0 && state_.step % check == 0) learner_->check_weights();
   const std::int64_t every = config_.output.checkpoint_every;
-  // The end of the epoch saves by itself, with the metric.
+  // The end of the epoch saves a checkpoint itself, with the metric.
   const bool is_last = state_.batch == train_loader_->batches();
   const bool is_due = every > 0 && state_.step % every == 0 && !is_last;
   if (is_due || (must_stop && !is_last)) save(&metrics);

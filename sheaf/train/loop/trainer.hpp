@@ -1,6 +1,6 @@
 #pragma once
-// A whole run: train, validate, test; checkpoints, early stopping, and an
-// orderly end when asked for.
+// A complete run: training, validation, test, checkpoints, early stopping, and
+// a clean stop on request.
 
 #include <filesystem>
 #include <iosfwd>
@@ -14,14 +14,14 @@
 namespace sheaf::train {
 
 struct TrainOptions {
-  std::string config_name = "run.yaml";  // names the folder of the run
+  // Determines the name of the run folder.
+  std::string config_name = "run.yaml";
   bool is_resumed = false;
-  // Resumes also where settings that change the result are not those that the
-  // run began with.
+  // Allows resuming with settings that change the result.
   bool accepts_changes = false;
-  std::ostream* out = nullptr;   // lines for people, from rank 0
-  Progress* progress = nullptr;  // a line on a terminal, from rank 0
-  // In place of what the description asks for.
+  std::ostream* out = nullptr;   // text output of rank 0; null: none
+  Progress* progress = nullptr;  // terminal progress line of rank 0; null: none
+  // Replace the model and the data that the config specifies.
   std::optional<Model> model = {};
   std::optional<DataSets> data = {};
 };
@@ -32,32 +32,35 @@ std::string_view name_of(Ending ending) noexcept;
 struct RunResult {
   Ending ending = Ending::kFinished;
   std::filesystem::path folder;
-  std::int64_t steps = 0;  // of the whole run
-  MetricValues train;      // of the last epoch
+  std::int64_t steps = 0;  // total of the run
+  MetricValues train;      // last epoch
   std::optional<MetricValues> validation;
-  std::optional<MetricValues> test;  // none when a signal stopped the run
-  std::int64_t tested_step = -1;     // whose weights the test took
-  // The next four over all resumptions.
+  std::optional<MetricValues> test;  // none if stopped by a signal
+  std::int64_t tested_step = -1;     // step whose weights were tested
+  // The next four values are cumulative over all resumptions.
   double seconds = 0;
   double seconds_per_epoch = 0;
-  double exchange_share = 0;       // of the steps' time, waited for
-  std::int64_t skipped_steps = 0;  // as not finite, see on_non_finite
-  NamedTensors weights;            // at the end, sharing the module's memory
+  double exchange_share = 0;       // fraction of step time spent waiting
+  std::int64_t skipped_steps = 0;  // non-finite steps, see on_non_finite
+  NamedTensors weights;            // final; share the module's memory
 };
 
-// Runs the description on the group; all ranks call it with the same one. The
-// weights of a run that was interrupted and resumed are, bit for bit, those of
-// a run that was not. With a validation set, the test takes the best weights;
-// where their checkpoint is lost, a warning says so, and the last ones.
-// A run that has finished and is resumed is left as it is; the result is that
-// of its summary. NonFiniteError, on rank 0, where a loss or gradient is not
-// finite and config.on_non_finite says stop.
+// Executes the run that the config describes. All ranks of the group must call
+// it with the same config. A run that was interrupted and resumed ends with the
+// same weights, bit for bit, as an uninterrupted one. With a validation set,
+// the test uses the best weights; if their checkpoint is lost, it logs a
+// warning and uses the last weights. Resuming a finished run changes nothing
+// and returns the result in its summary.
+// Throws UsageError for invalid settings or data, IoError for files, and
+// NonFiniteError, on rank 0, if a loss or gradient is not finite and
+// config.on_non_finite is stop. The other ranks throw FailedOnRoot if the error
+// is found during setup or is a NonFiniteError.
 RunResult run(const comm::Group& group, const RunConfig& config,
               const TrainOptions& options = {});
 
-// Makes one step, of which nothing is kept, and tells what it exchanges, on
-// rank 0: of cut images for each layer cuts, halos, messages and bytes; of dAD
-// the way of each parameter. All ranks call it.
+// Executes one step without keeping its results and prints, on rank 0, what it
+// exchanges: for split images the splits, halos, messages and bytes of each
+// layer; for dAD the route of each parameter. All ranks must call it.
 void explain(const comm::Group& group, const RunConfig& config,
              std::ostream& out);
 

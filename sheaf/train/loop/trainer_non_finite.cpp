@@ -1,7 +1,8 @@
-// Steps whose loss or gradients are not finite: on_non_finite.
+// Handling of steps with non-finite loss or gradients (on_non_finite).
 //
-// Ranks agree on it in the sums that they exchange in each step, before the
-// weights change. To stop, all make the step's passes again to find its cause.
+// Ranks agree on such a step through the sums they all-reduce in each step,
+// before the weights change. To stop the run, all ranks repeat the step's
+// passes to find the cause.
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
@@ -12,10 +13,11 @@
 namespace sheaf::train {
 namespace {
 
-// What all ranks see after the exchange comes from what one has computed.
+// Place of values after the exchange, which depend on values of all ranks.
 constexpr int kAfterExchange = 100;
 
-// Of the cause in the lowest place; as many as there are ranks: none has one.
+// The rank with the cause at the lowest place; texts.size() if no rank found a
+// cause.
 std::size_t rank_of_cause(
     const std::vector<std::string>& texts,
     const std::vector<std::vector<std::int64_t>>& places) {
@@ -48,7 +50,7 @@ void TrainerRun::refuse_step(const data::Batch& batch, Metrics& metrics) {
   stop_as_not_finite(
       concat("the loss or a gradient of step ", state_.step, " (epoch ",
              state_.epoch + 1, ", batch ", state_.batch + 1,
-             ") is not finite; the weights are those before the step"),
+             ") is not finite; the weights were not updated"),
       mine);
 }
 
@@ -64,13 +66,13 @@ void TrainerRun::stop_as_not_finite(const std::string& what,
     throw NonFiniteError(concat(
         what, ". ",
         found == texts.size()
-            ? std::string("No cause was found when the step was made again")
+            ? std::string("No cause was found when the step was repeated")
             : concat("First on rank ", found, ": ", texts[found]),
         ". ",
         names.empty() ? std::string("There is no checkpoint yet")
                       : concat("The last checkpoint is ", names.back()),
         ". Check the data, lower the learning rate or set clip_norm; "
-        "on_non_finite=skip leaves such steps out"));
+        "on_non_finite=skip skips such steps"));
   });
   throw InternalError("unreachable");
 }

@@ -19,7 +19,7 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
-// Of one model: what would be saved.
+// Evaluates the model that would be saved, which is the same on all ranks.
 MetricValues TrainerRun::evaluate(data::Loader& loader) {
   learner_->share_weights();
   learner_->set_training(false);
@@ -61,8 +61,8 @@ void TrainerRun::end_epoch(const Metrics& metrics) {
                     config_.early_stopping.metric, state_.epochs_since_best));
 }
 
-// Every rank has the same metrics, but rank 0 decides: numbers that differ in
-// the last bit must not make ranks part.
+// All ranks have the same metrics, but rank 0 decides, so that rounding
+// differences cannot make ranks diverge.
 bool TrainerRun::judge(const MetricValues& values) {
   const EarlyStoppingConfig& rule = config_.early_stopping;
   const double value = values.get(rule.metric);
@@ -99,7 +99,7 @@ void TrainerRun::save(const Metrics* metrics) {
     state_.metric_sums = sum.sums();
   }
   learner_->gather_exchange(state_);
-  if (journal_) tell_plan();  // which that may have decided
+  if (journal_) tell_plan();  // gather_exchange() may have decided the plan
   const TraceSpan span(trace_.get(), "checkpoint", "train");
   if (writes_shards()) {
     learner_->save_share_to(state_, group_.rank(), group_.size());
@@ -116,8 +116,8 @@ bool TrainerRun::writes_shards() const {
   return group_.size() > 1 && (wish == "ranks" || (wish == "auto" && is_cut));
 }
 
-// The weights at the end are those of the last step; the test may take better
-// ones, and puts them back.
+// Tests the best weights, if there are any, and restores the last ones, which
+// are the result of the run.
 void TrainerRun::test() {
   if (!test_loader_ || test_loader_->dataset().size() == 0) return;
   learner_->share_weights();
@@ -136,7 +136,7 @@ void TrainerRun::test() {
   warn_if_not_finite("test", *result_.test);
 }
 
-// On rank 0; nothing where the last weights are to be tested.
+// On rank 0; nullopt if the last weights should be tested.
 std::optional<TrainState> TrainerRun::best_to_test() const {
   if (!is_first() || !validation_loader_ || state_.best_step < 0 ||
       state_.best_step == state_.step)
@@ -144,7 +144,7 @@ std::optional<TrainState> TrainerRun::best_to_test() const {
   try {
     return checkpoints_->load_step(state_.best_step);
   } catch (const IoError& error) {
-    log_warn("{}; it has the best {}, and the test takes the last weights",
+    log_warn("{}; it has the best {}, so the test uses the last weights",
              error.what(), state_.best_metric);
     return std::nullopt;
   }
@@ -179,7 +179,7 @@ void TrainerRun::finish(Ending ending) {
   if (ending == Ending::kStoppedBySignal) {
     say(
         fmt::format("stopped by a signal after step {}; the checkpoint is "
-                    "saved,\ngo on with --resume --output {}",
+                    "saved,\ncontinue with --resume --output {}",
                     state_.step, result_.folder.string()));
     return;
   }

@@ -1,4 +1,4 @@
-// Training without labels, stage by stage, before the steps of the run.
+// Unsupervised pre-training, stage by stage, before the steps of the run.
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
@@ -14,9 +14,8 @@ void TrainerRun::check_stack() const {
   const char* key = wanted.epochs > 0 ? "epochs" : "classifier_epochs";
   SHEAF_CHECK(stack_ || (wanted.epochs == 0 && wanted.classifier_epochs == 0),
               config_.where(concat("pretraining.", key)), "pretraining.", key,
-              " is above 0, and the network '", config_.network.name,
-              "' has no stages to train one by one; leave it out, or set "
-              "network=gb");
+              " is above 0, but the network '", config_.network.name,
+              "' has no stages to pre-train; remove it, or set network=gb");
 }
 
 std::int64_t TrainerRun::pretraining_left() const {
@@ -29,7 +28,7 @@ std::int64_t TrainerRun::pretraining_left() const {
 bool TrainerRun::pretrain() {
   if (pretraining_left() == 0) return true;
   learner_->set_training(true);
-  save(nullptr);  // for those who are stopped in the first
+  save(nullptr);  // allows resuming if stopped in the first stage
   while (pretraining_left() > 0) {
     if (!pretrain_stage()) return false;
     ++state_.pretrained_stages;
@@ -41,7 +40,7 @@ bool TrainerRun::pretrain() {
 bool TrainerRun::pretrain_stage() {
   const auto stage = static_cast<std::size_t>(state_.pretrained_stages);
   PretrainingConfig config = config_.pretraining;
-  // Of a batch of one image nothing would be left.
+  // Centering would reduce a batch of one image to zero.
   if (config_.global_batch < 2 || sets_.train->size() < 2)
     config.center = false;
   Pretrainer pretrainer(config, *stack_, stage, group_);
@@ -97,8 +96,8 @@ bool TrainerRun::pretrain_batch(Pretrainer& pretrainer,
     stop_as_not_finite(
         concat("the cost or a gradient of stage ", report.stage + 1, ", epoch ",
                report.epoch + 1, ", batch ", report.batch + 1,
-               " of pre-training is not finite; the filters are those before "
-               "the step"),
+               " of pre-training is not finite; the filters were not "
+               "updated"),
         pretrainer.find_non_finite(images, weight));
   else
     ++state_.totals.skipped_steps;

@@ -1,4 +1,4 @@
-// Going on with a run: what must hold before anything is written.
+// Resuming a run: the checks made before anything is written.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Empty where a config has no such key.
+// Values are empty if a config does not have the key.
 std::string shown(const std::string& value) {
-  return value.empty() ? "nothing" : value;
+  return value.empty() ? "unset" : value;
 }
 
 std::string changes_text(const std::vector<ConfigChange>& changes) {
@@ -31,7 +31,8 @@ std::string changes_text(const std::vector<ConfigChange>& changes) {
   return text;
 }
 
-// A run that was killed early has written this and no checkpoint.
+// Whether the file was written by `sheaf train`. A run that was killed early
+// leaves it without a checkpoint.
 bool is_written_config(const fs::path& file) {
   try {
     return print_config(read_config(file)) == read_whole(file);
@@ -40,8 +41,8 @@ bool is_written_config(const fs::path& file) {
   }
 }
 
-// Something that neither `sheaf sweep` puts there before a run begins nor a run
-// that is killed before it has written its config.yaml; empty: there is none.
+// Returns a file that was written neither by `sheaf sweep` before a run starts
+// nor by a run killed before it wrote config.yaml; empty if there is none.
 std::string foreign_file_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -57,7 +58,7 @@ void forget_best(TrainState& state) {
   state.best_metric.clear();
 }
 
-// Empty where there is none, or it is damaged.
+// Empty if the summary is missing or damaged.
 json summary_in(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
   if (!fs::exists(file)) return json::object();
@@ -98,7 +99,7 @@ void TrainerRun::accept_resumption(Model& model) {
     checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
     latest = checkpoints_->load_latest();
     check_changes(/*has_checkpoint=*/latest.has_value());
-    if (!latest) return std::string();  // it begins with the first step
+    if (!latest) return std::string();  // starts at the first step
     check_fits(*latest, model);
     check_classes(latest->class_names, *sets_.train);
     has_finished_ = has_finished(*latest);
@@ -110,15 +111,15 @@ void TrainerRun::accept_resumption(Model& model) {
   const auto state = share_state(group_, latest);
   if (!state) return;
   state_ = *state;
-  // By the rule of today, which may have changed.
+  // According to the current patience, which may have changed.
   const int patience = config_.early_stopping.patience;
   state_.has_stopped_early =
       patience > 0 && state_.epochs_since_best >= patience;
   seconds_before_ = state_.totals.seconds;
 }
 
-// The search for the best starts anew where it was of another metric, and where
-// its weights are lost.
+// Restarts the search for the best if its metric has changed or its weights are
+// lost.
 void TrainerRun::check_best(TrainState& state) const {
   const bool is_changed = std::any_of(
       changes_.begin(), changes_.end(), [](const ConfigChange& one) {
@@ -136,8 +137,8 @@ void TrainerRun::check_best(TrainState& state) const {
     checkpoints_->load_step(state.best_step);
   } catch (const IoError& error) {
     log_warn(
-        "{}; it had the best {}, {}, and the search for the best starts "
-        "anew",
+        "{}; it had the best {}, {}; the search for the best checkpoint "
+        "restarts",
         error.what(), config_.early_stopping.metric, state.best);
     forget_best(state);
   }
@@ -150,36 +151,37 @@ void TrainerRun::check_changes(bool has_checkpoint) {
     return;
   }
   SHEAF_CHECK(has_checkpoint || is_written_config(file), file.string(),
-              " is not what sheaf train writes, and there is no checkpoint; "
-              "name the folder of a run with --output, or leave --resume out "
-              "and name a new one");
+              " was not written by sheaf train, and there is no checkpoint; "
+              "give the folder of a run with --output, or omit --resume and "
+              "give a new folder");
   changes_ = changes_between(read_config(file), config_);
   std::erase_if(changes_, [](const ConfigChange& one) {
     return one.key == "output.folder";
   });
   const std::string text = changes_text(changes_);
-  SHEAF_CHECK(text.empty() || options_.accepts_changes, "the run in ",
-              result_.folder.string(),
-              " was made with other settings, which change its result:", text,
-              "\nresume it with the same, add --accept-changes to go on with "
-              "the new ones, or start a new run");
+  SHEAF_CHECK(
+      text.empty() || options_.accepts_changes, "the run in ",
+      result_.folder.string(),
+      " was started with different settings, which change its result:", text,
+      "\nresume it with the same settings, add --accept-changes to "
+      "continue with the new ones, or start a new run");
 }
 
 void TrainerRun::check_without_config(bool has_checkpoint) const {
   const std::string folder = result_.folder.string();
   SHEAF_CHECK(!has_checkpoint || options_.accepts_changes, "the run in ",
               folder,
-              " has checkpoints and no config.yaml, so nobody knows with which "
-              "settings it was made; put its config.yaml back, or add "
-              "--accept-changes to go on with these");
+              " has checkpoints but no config.yaml, so its settings are "
+              "unknown; restore its config.yaml, or add --accept-changes to "
+              "continue with the current settings");
   if (has_checkpoint) return;
   const std::string name = foreign_file_in(result_.folder);
   SHEAF_CHECK(name.empty(), "the folder ", folder,
-              " has no config.yaml and no checkpoint, so it is not of a run, "
-              "and it holds '",
+              " has no config.yaml and no checkpoint, so it is not the folder "
+              "of a run, and it contains '",
               name,
-              "'; name the folder of a run with --output, or leave --resume "
-              "out and name a new one");
+              "'; give the folder of a run with --output, or omit --resume "
+              "and give a new folder");
 }
 
 void TrainerRun::check_fits(const TrainState& state, Model& model) const {
@@ -187,33 +189,33 @@ void TrainerRun::check_fits(const TrainState& state, Model& model) const {
       options_.accepts_changes || (state.seed == config_.seed &&
                                    state.global_batch == config_.global_batch),
       "the checkpoint was made with seed ", state.seed, " and global_batch ",
-      state.global_batch, ", and the config has ", config_.seed, " and ",
+      state.global_batch, ", but the config has ", config_.seed, " and ",
       config_.global_batch,
-      "; resume with the same, add --accept-changes, or start a new run");
-  // Where the batches of an epoch are others, one that was begun has no rest.
+      "; resume with the same values, add --accept-changes, or start a new "
+      "run");
+  // With other batches, the rest of an epoch in progress would be undefined.
   SHEAF_CHECK(state.batch == 0 || (state.seed == config_.seed &&
                                    state.global_batch == config_.global_batch),
               "the checkpoint was made within epoch ", state.epoch + 1,
               " with seed ", state.seed, " and global_batch ",
               state.global_batch,
-              "; they can be changed at the end of an "
-              "epoch only");
+              "; they can only be changed at the end of an epoch");
   const std::int64_t examples = sets_.train->size();
   SHEAF_CHECK(
       state.examples == 0 || state.examples == examples ||
           (options_.accepts_changes && state.batch == 0),
-      "the run was made with a training set of ", state.examples,
-      " examples, and this one has ", examples,
+      "the run was started with a training set of ", state.examples,
+      " examples, but this one has ", examples,
       state.batch > 0
           ? concat("; the checkpoint was made within epoch ", state.epoch + 1,
-                   ", whose rest is of the first set: resume with it, "
-                   "or start a new run")
-          : "; resume with the same, add --accept-changes, or start a "
+                   ", which must be completed with the original set: resume "
+                   "with it, or start a new run")
+          : "; resume with the same set, add --accept-changes, or start a "
             "new run");
   const std::int64_t begun = state.epoch + (state.batch > 0 ? 1 : 0);
   SHEAF_CHECK(begun <= config_.epochs, config_.where("epochs"), "epochs is ",
-              config_.epochs, ", and the run in ", result_.folder.string(),
-              " has begun ", begun, "; give at least as many");
+              config_.epochs, ", but the run in ", result_.folder.string(),
+              " has started ", begun, "; set at least that many");
   if (!state.metric_sums.empty())
     Metrics(classes()).go_on_with(state.metric_sums);
   tensor::load_state_dict(*model.module, state.weights);
@@ -268,7 +270,7 @@ RunResult TrainerRun::finished_result() {
   if (is_first() && options_.out)
     *options_.out << "the run in " << result_.folder.string() << " has "
                   << name_of(result_.ending) << " after epoch " << state_.epoch
-                  << " and is left as it is; raise epochs to "
+                  << " and is left unchanged; increase epochs to "
                   << "train it further" << std::endl;
   return result_;
 }

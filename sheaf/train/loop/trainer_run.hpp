@@ -1,5 +1,5 @@
 #pragma once
-// The state of one run, and its phases.
+// The state and phases of one run.
 
 #include <algorithm>
 #include <memory>
@@ -20,10 +20,10 @@ namespace sheaf::train {
 
 class Pretrainer;
 
-// Of this process, as the description says.
+// Sets the number of threads of this process according to the config.
 void set_threads(const RunConfig& config, const comm::Group& group);
 
-// `samples`: the ranks with samples of their own, of `group`.
+// `samples` is the subgroup of `group` with different samples.
 data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
                                    const DataSets& sets,
                                    const comm::Group& samples,
@@ -39,76 +39,77 @@ class TrainerRun {
  private:
   void check_strategy() const;
   std::string data_source() const;  // " (npy in DIR)"
-  // On rank 0: see check_outputs(). Not of cut images, which may be too large
-  // for one rank, nor of a program's own model, which may count its calls.
+  // Calls check_outputs() on rank 0. Skipped for split images, which may be too
+  // large for one rank, and for a user's model, which may count its calls.
   std::int64_t outputs_of(const Model& model) const;
   void open_loaders(const torch::nn::Module& module);
-  // With the state of the run that is resumed. Nothing is written before, as
-  // this may still refuse the run.
+  // Loads the state of a resumed run. Nothing is written before, because this
+  // may still reject the run.
   void make_learner(Model model);
   void open_folder();
   void open_journal();
 
-  // The state to go on with, where the folder's run can be resumed as this
-  // config says.
+  // Loads the state to resume from, if the config is compatible with the run in
+  // the folder.
   void accept_resumption(Model& model);
-  // On rank 0, as the next ones.
+  // The next functions run on rank 0 only.
   void check_changes(bool has_checkpoint);
   void check_without_config(bool has_checkpoint) const;
   void check_best(TrainState& state) const;
   void check_fits(const TrainState& state, Model& model) const;
-  // Whether the summary is the end of the run that the state belongs to, and
-  // nothing is left to do.
+  // Whether the summary records the end of the run with this state, so that
+  // nothing remains to be done.
   bool has_finished(const TrainState& state) const;
   RunResult finished_result();
   void say_resumption();
 
   void check_stack() const;
-  // All stages that are left; false: a signal asked to stop. Then the stage
-  // that was begun does not count.
+  // Trains all remaining stages. Returns false if a signal requested a stop;
+  // the stage in progress is then discarded.
   bool pretrain();
   bool pretrain_stage();
   bool pretrain_batch(Pretrainer& pretrainer, const data::Batch& batch,
                       PretrainingReport& report);
-  std::int64_t pretraining_left() const;  // steps
-  // The classifier alone, or all.
+  std::int64_t pretraining_left() const;  // in steps
+  // Selects the parameters to train: the classifier only, or all.
   void choose_learners();
 
-  bool train_epoch();  // false: a signal asked to stop
+  bool train_epoch();  // false: a signal requested a stop
   bool train_batch(data::Batch& batch, double data_ms, Metrics& metrics);
   void tell(const BatchReport& report);
   void tell_plan();
   struct Agreement {
-    Totals totals;           // of the batch, over all ranks
-    bool must_stop = false;  // a rank was asked to
+    Totals totals;           // for the batch, over all ranks
+    bool must_stop = false;  // a rank received a signal
     bool is_finite = true;   // on all ranks
   };
   Agreement agree(const Totals& mine) const;
   bool checks_finite() const { return config_.on_non_finite != "ignore"; }
-  // Throws NonFiniteError, or leaves the step out.
+  // Throws NonFiniteError or skips the step.
   void refuse_step(const data::Batch& batch, Metrics& metrics);
-  // `what` is the same on all ranks, `mine` the cause that this rank has found.
+  // `what` must be the same on all ranks; `mine` is the cause found on this
+  // rank.
   [[noreturn]] void stop_as_not_finite(const std::string& what,
                                        const NonFiniteCause& mine) const;
   void check_finite_weights() const;
   void end_epoch(const Metrics& metrics);
-  // Whether the epoch was the best so far; notes it in the state.
+  // Whether the epoch is the best so far; updates the state.
   bool judge(const MetricValues& values);
   MetricValues evaluate(data::Loader& loader);
-  // Where the best comes from: "validation_loss".
+  // Name of the metric that selects the best epoch: "validation_loss".
   std::string metric_name() const;
   void save(const Metrics* metrics);
-  bool writes_shards() const;  // each rank its own
+  bool writes_shards() const;  // each rank writes a shard
   void test();
   std::optional<TrainState> best_to_test() const;
   void warn_if_not_finite(const char* what, const MetricValues& values) const;
   void finish(Ending ending);
   void write_summary() const;
-  StepTimes times_so_far() const;  // of the run
+  StepTimes times_so_far() const;  // for the whole run
   void say(const std::string& line);
 
-  // 0 where answers are no classes. A network may have more outputs than the
-  // data has classes.
+  // Number of classes for metrics; 0 if outputs are not classes. A network may
+  // have more outputs than the data has classes.
   std::int64_t classes() const {
     const std::int64_t known = sets_.train->classes();
     if (config_.loss == "mse" || known == 0) return 0;
@@ -117,7 +118,7 @@ class TrainerRun {
   bool is_first() const { return group_.rank() == 0; }
 
   const comm::Group& group_;
-  comm::Group samples_;  // ranks with samples of their own
+  comm::Group samples_;  // ranks with different samples
   const RunConfig& config_;
   const TrainOptions& options_;
   StopSignal stop_;
@@ -134,16 +135,16 @@ class TrainerRun {
   std::optional<Schedule> schedule_;
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<Journal> journal_;  // on rank 0
-  std::string told_routes_;         // by parameter; trials change them
-  std::string told_plan_;           // that auto has decided on
+  std::string told_routes_;         // last routes.json, by parameter
+  std::string told_plan_;           // last dad_plan.json
   TrainState state_;
-  std::vector<ConfigChange> changes_;  // on rank 0, since the run began
-  bool has_finished_ = false;          // before it was resumed
+  std::vector<ConfigChange> changes_;  // on rank 0, since the run started
+  bool has_finished_ = false;          // before this resumption
   Stopwatch run_watch_;
   Stopwatch epoch_watch_;
-  double seconds_before_ = 0;  // this process went on with the run
+  double seconds_before_ = 0;  // of the run before this process
   double epoch_seconds_before_ = 0;
-  std::optional<KeptBuffers> before_step_;  // to leave it out
+  std::optional<KeptBuffers> before_step_;  // to skip the step
 };
 
 }  // namespace sheaf::train

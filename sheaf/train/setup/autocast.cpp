@@ -2,8 +2,9 @@
 
 #include <ATen/autocast_mode.h>
 
-// New versions of libtorch have one function for all devices, old ones one for
-// each. Those that are missing are found here, and do nothing.
+// Recent libtorch versions have one function for all devices, older ones one
+// function per device. Calls to functions that a version lacks resolve to
+// these, which do nothing.
 namespace sheaf_no_autocast {
 struct Nothing {};
 template <class... Ignored>
@@ -35,7 +36,8 @@ Nothing set_autocast_gpu_dtype(const Ignored&...) {
 namespace sheaf::train {
 namespace {
 
-// Functions that are no templates go before templates.
+// Overload resolution prefers libtorch's non-template functions to the
+// templates above.
 void switch_autocast(torch::DeviceType device, bool is_on) {
   using namespace at::autocast;
   using namespace sheaf_no_autocast;
@@ -64,7 +66,7 @@ Autocast::Autocast(torch::DeviceType device, bool is_on)
 Autocast::~Autocast() {
   if (!is_on_) return;
   switch_autocast(device_, false);
-  at::autocast::clear_cache();  // weights change before they are used again
+  at::autocast::clear_cache();  // weights change before the next use
 }
 
 }  // namespace sheaf::train

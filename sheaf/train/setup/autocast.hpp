@@ -1,12 +1,12 @@
 #pragma once
-// Lower precision where libtorch knows it to be safe.
+// Automatic mixed precision in bf16.
 
 #include <torch/types.h>
 
 namespace sheaf::train {
 
-// While it lives, this thread's operations on `device` that can be done in
-// bf16 are. With `is_on` false it does nothing.
+// While an object exists, this thread's operations on `device` run in bf16 if
+// libtorch considers that safe. Does nothing if `is_on` is false.
 class Autocast {
  public:
   Autocast(torch::DeviceType device, bool is_on);

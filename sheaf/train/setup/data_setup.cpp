@@ -21,7 +21,7 @@ struct Size {
   std::int64_t width;
 };
 
-// "size: 32" for a square, or height and width.
+// Reads "size: 32" as a square, else height and width.
 Size size_of(ArgumentReader& reader) {
   if (reader.has("size")) return {reader.whole("size"), reader.whole("size")};
   return {reader.whole("height"), reader.whole("width")};
@@ -77,8 +77,8 @@ const TransformKind& kind_of(const std::string& name,
     names.push_back(kind.name);
   }
   throw UsageError(concat(where, "unknown transform '", name, "'",
-                          did_you_mean(name, names), "; there are ",
-                          join(names, ", ")));
+                          did_you_mean(name, names),
+                          "; known transforms: ", join(names, ", ")));
 }
 
 TransformPtr make_transform(const std::vector<Item>& items,
@@ -121,13 +121,13 @@ Pair open_pair(const RunConfig& config) {
   const DataConfig& data = config.data;
   if (data.name == "synthetic") return synthetic(config);
   SHEAF_CHECK(data.arguments.empty(), config.where("data.arguments"),
-              "data.arguments are for synthetic data; '", data.name,
-              "' takes none");
+              "data.arguments apply to synthetic data only; '", data.name,
+              "' takes no arguments");
   return {data::open_dataset(data.name, "train", data.folder),
           data::open_dataset(data.name, "test", data.folder)};
 }
 
-// The first class in which they differ; empty: they do not.
+// Describes the first class that differs; empty if none does.
 std::string class_difference(const std::vector<std::string>& names,
                              const std::vector<std::string>& others) {
   for (std::size_t i = 0; i < std::max(names.size(), others.size()); ++i) {
@@ -154,9 +154,9 @@ void check_classes_of(const char* what, const Dataset& train,
                 "(ImageFolderOptions::class_names)");
   }
   SHEAF_CHECK(set->classes() <= train.classes(), "the ", what, " set has ",
-              set->classes(), " classes, and the training set only ",
+              set->classes(), " classes, but the training set has only ",
               train.classes(), ": labels from ", train.classes(),
-              " on are never learned; correct the labels of one of them");
+              " up are never trained; correct the labels of one of them");
 }
 
 // The last rows of the training set are held out for validation.
@@ -164,8 +164,8 @@ void cut(DataSets& sets, const RunConfig& config) {
   const std::int64_t all = sets.train->size();
   const std::int64_t held_out = config.data.validation;
   SHEAF_CHECK(held_out < all, config.where("data.validation"),
-              "data.validation is ", held_out, ", and the training set has ",
-              all, " examples; leave some to train on");
+              "data.validation is ", held_out, ", but the training set has ",
+              all, " examples; reduce it so that some remain for training");
   const std::int64_t left = all - held_out;
   const std::int64_t limit = config.data.limit;
   const std::shared_ptr<const Dataset> whole = sets.train;
@@ -207,8 +207,8 @@ data::TileOf tile_of(const RunConfig& config, const comm::Group& group) {
   return [grid, place](const data::Sizes& image) {
     SHEAF_CHECK(grid.axes() <= static_cast<int>(image.size()), "examples with ",
                 image.size(),
-                " axes beside channels cannot be cut by a grid of ",
-                grid.text(), "; give them as channels x image");
+                " axes besides channels cannot be split over a grid of ",
+                grid.text(), "; provide them as channels x image");
     const auto layout = halo::Layout::balanced(
         grid, {image.begin(), image.begin() + grid.axes()});
     const halo::Box own = layout.box_of(place);
@@ -223,7 +223,7 @@ data::TileOf tile_of(const RunConfig& config, const comm::Group& group) {
 
 data::Sites sites_by_class(const Dataset& dataset, int ranks) {
   const std::int64_t classes = dataset.classes();
-  SHEAF_CHECK(classes >= ranks, "data.sites is by_class, and ", ranks,
+  SHEAF_CHECK(classes >= ranks, "data.sites is by_class, but ", ranks,
               " ranks cannot share ", classes,
               " classes; use fewer ranks, or sites: shared");
   auto sites = std::make_shared<std::vector<int>>();

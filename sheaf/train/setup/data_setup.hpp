@@ -1,5 +1,5 @@
 #pragma once
-// The data sets and transforms that a run description asks for.
+// Opens the datasets and transforms that a config specifies.
 
 #include <memory>
 #include <vector>
@@ -20,28 +20,29 @@ struct DataSets {
   data::TransformPtr evaluation_transform;
 };
 
-// UsageError with file and line for transforms and arguments that are not
-// known; IoError where files are missing.
+// Throws UsageError with file and line for unknown transforms and arguments,
+// IoError if files are missing.
 DataSets open_data(const RunConfig& config);
 
-// UsageError names the first class that is not the same in the training set and
-// in the sets to evaluate with: their labels would mean other classes. Sets
-// without names may have fewer classes than the training set, but not more.
+// Throws a UsageError that names the first class that differs between the
+// training set and the validation or test set, because equal labels would mean
+// different classes. A set without class names may have fewer classes than the
+// training set, but not more.
 void check_classes(const DataSets& sets);
-// The same for those of a checkpoint, which were the training set's. A
-// checkpoint or data without names agree with any.
+// Compares the class names stored in a checkpoint with those of the training
+// set. A checkpoint or dataset without names matches any.
 void check_classes(const std::vector<std::string>& checkpoint,
                    const data::Dataset& train);
 
-// Ranks get classes of their own, as equal in number as can be. UsageError
-// where there are no classes, or fewer than ranks.
+// Assigns disjoint sets of classes to the ranks, as equal in number as
+// possible. Throws UsageError if there are fewer classes than ranks.
 data::Sites sites_by_class(const data::Dataset& dataset, int ranks);
 
-// The part of an image that belongs to this rank of a grid; null where images
-// are not cut.
+// Returns the function that gives this rank's tile of an image; null if images
+// are not split.
 data::TileOf tile_of(const RunConfig& config, const comm::Group& group);
 
-// Some neighbouring examples of another data set.
+// A contiguous range of another dataset's examples.
 class Slice : public data::Dataset {
  public:
   Slice(std::shared_ptr<const data::Dataset> whole, std::int64_t first,

@@ -11,10 +11,10 @@ namespace {
 
 void check_cuda(const RunConfig& config, const comm::Group& group) {
   SHEAF_CHECK(torch::cuda::is_available(), config.where("device"),
-              "device is cuda for rank ", group.rank(),
-              ", and there is none on ", group.host_name(),
-              " that libtorch can use; set device=cpu, or a list with a device "
-              "for each rank");
+              "device is cuda for rank ", group.rank(), ", but ",
+              group.host_name(),
+              " has no GPU that libtorch can use; set device=cpu, or a list "
+              "with one device for each rank");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// On which device a rank computes.
+// Selects the device of a rank.
 
 #include <torch/types.h>
 
@@ -8,10 +8,10 @@
 
 namespace sheaf::train {
 
-// This rank's of the description's devices; ranks of a host that want a GPU
-// take its GPUs in turn. UsageError where the numbers of devices and ranks do
-// not fit, and on a rank that wants a GPU which is not there; then the others
-// throw FailedOnRoot. All ranks call it.
+// This rank's device according to the config; the ranks of a host that use a
+// GPU are assigned its GPUs round-robin. Throws UsageError if the number of
+// devices does not match the number of ranks, and on each rank whose GPU is not
+// available; the other ranks then throw FailedOnRoot. All ranks must call it.
 torch::Device device_of_rank(const RunConfig& config, const comm::Group& group);
 
 }  // namespace sheaf::train

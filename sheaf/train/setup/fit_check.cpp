@@ -8,7 +8,7 @@ namespace {
 
 bool takes_classes(const std::string& loss) { return loss != "mse"; }
 
-// Of large images, which are cut, one pixel is enough to see the target.
+// For images that are split, reading one pixel is enough to get the target.
 at::Tensor first_target(const data::Dataset& set, bool is_cut) {
   data::Random random(0);
   const std::vector<std::int64_t> first{0};
@@ -22,9 +22,9 @@ void check_type(const std::string& loss, const at::Tensor& target,
                 const std::string& owner) {
   if (!takes_classes(loss) || !target.is_floating_point()) return;
   SHEAF_CHECK(target.dim() > 1 && loss == "cross_entropy", "the loss is ", loss,
-              ", which takes class numbers, and the targets", owner,
+              ", which takes class indices, but the targets", owner,
               " are floating-point numbers (", target.scalar_type(),
-              "); store them as whole numbers, such as int64, or set loss=mse",
+              "); store them as integers, such as int64, or set loss=mse",
               loss == "nll" && target.dim() > 1
                   ? ", or loss=cross_entropy for probabilities"
                   : "");
@@ -34,13 +34,15 @@ std::string shape_of_row(const at::Tensor& rows) {
   return concat(rows.sizes().slice(1));
 }
 
-// What has to be the same in the shapes of a row.
+// Whether the output of a row has the target's shape plus an axis of classes in
+// front.
 bool has_class_shape(const at::Tensor& output, const at::Tensor& target) {
   return output.dim() == target.dim() + 1 && output.dim() > 1 &&
          output.sizes().slice(2) == target.sizes().slice(1);
 }
 
-// Of a network that is to be trained, as it was before.
+// Output of the network in evaluation mode; restores its mode. Undefined if
+// forward() fails.
 at::Tensor output_for(const Model& model, const at::Tensor& input) {
   const torch::NoGradGuard no_grad;
   const bool was_training = model.module->is_training();
@@ -83,30 +85,29 @@ void check_targets(const RunConfig& config, const DataSets& sets,
 void check_shapes(const std::string& loss, const at::Tensor& output,
                   const at::Tensor& target) {
   if (!takes_classes(loss)) {
-    SHEAF_CHECK(output.numel() == target.numel(), "the loss is mse, and the ",
+    SHEAF_CHECK(output.numel() == target.numel(), "the loss is mse, but the ",
                 "network's output for an example has shape ",
-                shape_of_row(output), ", the target ", shape_of_row(target),
+                shape_of_row(output), " and the target ", shape_of_row(target),
                 target.dim() == 1 && !target.is_floating_point()
-                    ? ", one whole number; set loss=cross_entropy if it is a "
+                    ? ", one integer; set loss=cross_entropy if it is a "
                       "class, or"
                     : ";",
-                " give the network as many outputs as a target has numbers");
+                " give the network as many outputs as a target has elements");
     return;
   }
   check_type(loss, target, "");
   if (target.is_floating_point())
     SHEAF_CHECK(output.sizes() == target.sizes(),
-                "targets that are floating-point numbers are probabilities of "
-                "classes, one for each output; the network's output for an "
-                "example has shape ",
-                shape_of_row(output), ", the target ", shape_of_row(target),
-                "; give both the same, or store class numbers as whole ones");
+                "floating-point targets are class probabilities, one for each "
+                "output; the network's output for an example has shape ",
+                shape_of_row(output), " and the target ", shape_of_row(target),
+                "; make both shapes equal, or store class indices as integers");
   else
     SHEAF_CHECK(has_class_shape(output, target), "the loss is ", loss,
-                ", and the network's output for an example has shape ",
-                shape_of_row(output), ", the target ", shape_of_row(target),
-                "; the output needs one number for each class in front of the "
-                "target's shape");
+                ", but the network's output for an example has shape ",
+                shape_of_row(output), " and the target ", shape_of_row(target),
+                "; the output's shape must be the number of classes followed "
+                "by the target's shape");
 }
 
 std::int64_t check_outputs(const RunConfig& config, const Model& model,
@@ -119,7 +120,7 @@ std::int64_t check_outputs(const RunConfig& config, const Model& model,
     check_shapes(config.loss, output, batch.target);
   } catch (const UsageError& error) {
     throw UsageError(concat(where, "network and training set", source,
-                            " do not fit: ", error.what()));
+                            " do not match: ", error.what()));
   }
   const std::int64_t classes = sets.train->classes();
   if (!takes_classes(config.loss) || classes == 0 || output.dim() != 2)
@@ -127,7 +128,7 @@ std::int64_t check_outputs(const RunConfig& config, const Model& model,
   const std::int64_t outputs = output.size(1);
   SHEAF_CHECK(outputs >= classes, where, "the training set", source, " has ",
               classes, " classes (labels 0 to ", classes - 1,
-              "), and the network only ", outputs,
+              "), but the network has only ", outputs,
               " outputs; give its last layer at least ", classes);
   return outputs;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Whether data, loss and network fit each other.
+// Checks that data, loss and network match.
 
 #include <torch/types.h>
 
@@ -11,21 +11,22 @@
 
 namespace sheaf::train {
 
-// The target of the first example of each set. UsageError where the loss cannot
-// take its type: class numbers are whole. `source` says in messages where the
-// data come from, such as " (npy in DIR)".
+// Checks the type of the first target of each set. Throws UsageError if the
+// loss does not accept it: class indices must be integers. `source` describes
+// the data in messages, such as " (npy in DIR)".
 void check_targets(const RunConfig& config, const DataSets& sets,
                    const std::string& source);
 
-// The network's outputs for an example: those of one class each, and 0 where
-// they are of no classes or not known. One forward of the first training
-// example, not training and without gradients; where that fails, it is left to
-// the training to say why. UsageError where the outputs do not fit the targets,
-// or the classes of the data are more.
+// Returns the number of class outputs of the network, or 0 if its outputs are
+// not classes or unknown. Runs one forward pass of the first training example
+// in evaluation mode without gradients; if that fails, returns 0 and leaves the
+// error to the training. Throws UsageError if the outputs do not match the
+// targets or the data has more classes than the network has outputs.
 std::int64_t check_outputs(const RunConfig& config, const Model& model,
                            const DataSets& sets, const std::string& source);
 
-// UsageError where the loss cannot compare these, a row for each example.
+// Throws UsageError if the loss cannot compare an output with a target; both
+// have one row per example.
 void check_shapes(const std::string& loss, const at::Tensor& output,
                   const at::Tensor& target);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A module and its forward().
+// A module together with its forward function.
 
 #include <torch/nn/module.h>
 
@@ -8,7 +8,7 @@
 
 namespace sheaf::train {
 
-// Any module, and how to call it.
+// A module of any type and a function that calls its forward().
 struct Model {
   std::shared_ptr<torch::nn::Module> module;
   std::function<torch::Tensor(const torch::Tensor&)> forward;

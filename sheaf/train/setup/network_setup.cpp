@@ -29,7 +29,7 @@ nn::NetworkSpec spec_of(const NetworkConfig& network) {
   return spec;
 }
 
-// Says where the network was described.
+// Prefixes UsageErrors with the place in the config that specifies the network.
 template <class Body>
 auto with_place(const RunConfig& config, const Body& body) {
   try {
@@ -57,7 +57,7 @@ RunConfig complete(const RunConfig& config) {
   if (config.network.name == "layers") return result;
   const auto defaults = with_place(
       config, [&] { return nn::network_defaults(config.network.name); });
-  // Arguments that are there stay.
+  // Arguments that the config sets are kept.
   for (const auto& [name, value] : defaults)
     result.network.arguments.try_emplace(name, Argument{{value}, false});
   return result;

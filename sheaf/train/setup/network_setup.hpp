@@ -1,16 +1,17 @@
 #pragma once
-// The network that a run description asks for.
+// Builds the network that a config specifies.
 
 #include "sheaf/train/config/config.hpp"
 #include "sheaf/train/setup/model.hpp"
 
 namespace sheaf::train {
 
-// With fresh weights from the description's seed, the same on every rank.
-// UsageError with file and line for names and arguments that are not known.
+// Builds the network with weights initialized from the config's seed, the same
+// on every rank. Sets libtorch's global seed. Throws UsageError with file and
+// line for unknown names and arguments.
 Model make_model(const RunConfig& config);
 
-// The description with the network's own arguments filled in.
+// Returns the config with the network's default arguments filled in.
 RunConfig complete(const RunConfig& config);
 
 }  // namespace sheaf::train

@@ -14,7 +14,7 @@ namespace {
 using torch::Tensor;
 using namespace torch::optim;
 
-// The buffers of one parameter, for reading and writing.
+// The buffers of one parameter by name.
 using Fields = std::vector<std::pair<std::string, Tensor>>;
 
 Tensor count_tensor(std::int64_t count) { return torch::tensor(count); }
@@ -44,7 +44,7 @@ void set_field(AdamState& state, const std::string& name, const Tensor& value) {
     state.exp_avg_sq(value.clone());
 }
 
-// Calls `body` with a null pointer to the optimiser's kind of state.
+// Calls `body` with a null pointer whose type is the optimizer's state type.
 template <class Body>
 void with_state_type(const Optimizer& optimizer, const Body& body) {
   if (dynamic_cast<const SGD*>(&optimizer))
@@ -54,7 +54,7 @@ void with_state_type(const Optimizer& optimizer, const Body& body) {
   else if (dynamic_cast<const AdamW*>(&optimizer))
     body(static_cast<AdamWParamState*>(nullptr));
   else
-    SHEAF_ASSERT(false, "an optimiser without known state");
+    SHEAF_ASSERT(false, "unknown optimizer state type");
 }
 
 template <class State>
@@ -68,8 +68,8 @@ std::vector<std::string> field_names() {
 void check_shape(const std::string& field, const std::string& name,
                  const Tensor& value, const Tensor& parameter) {
   SHEAF_CHECK(field == "step" || value.sizes() == parameter.sizes(),
-              "the optimiser's ", field, " of ", name, " has shape ",
-              value.sizes(), ", the parameter ", parameter.sizes(),
+              "the optimizer's ", field, " of ", name, " has shape ",
+              value.sizes(), ", but the parameter has ", parameter.sizes(),
               "; the checkpoint belongs to another network");
 }
 
@@ -148,10 +148,10 @@ void load_optimizer_state(Optimizer& optimizer, const NamedTensors& parameters,
       if (auto one = take_state<State>(name, parameter, given))
         optimizer.state()[nn::optimizer_key(parameter)] = std::move(one);
   });
-  SHEAF_CHECK(given.empty(), "the checkpoint has optimiser state '",
+  SHEAF_CHECK(given.empty(), "the checkpoint has optimizer state '",
               given.begin()->first,
-              "', which this run's optimiser or network does not have; resume "
-              "with the description that the run began with");
+              "', which this run's optimizer or network does not have; resume "
+              "with the config that the run started with");
 }
 
 }  // namespace sheaf::train

@@ -1,5 +1,6 @@
 #pragma once
-// libtorch's optimisers by description, and their state by parameter name.
+// Creates libtorch optimizers from a config; saves and loads their state by
+// parameter name.
 
 #include <torch/torch.h>
 
@@ -18,14 +19,16 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate);
 
-// Buffers and step counts as "momentum_buffer/conv1.weight" and so on. The
-// tensors share the optimiser's memory. `parameters` are those that it was
-// made with. Parameters that were never updated have none.
+// Returns buffers and step counts under names such as
+// "momentum_buffer/conv1.weight". The tensors share the optimizer's memory.
+// `parameters` must be those the optimizer was created with. Parameters that
+// were never updated have no state.
 NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer,
                              const NamedTensors& parameters);
 
-// Makes the state what optimizer_state() gave, by copy. UsageError names what
-// does not fit: another optimiser, or a buffer of another shape.
+// Replaces the optimizer's state by a copy of what optimizer_state() returned.
+// Throws a UsageError that names the mismatch: state of another optimizer, or a
+// buffer of another shape.
 void load_optimizer_state(torch::optim::Optimizer& optimizer,
                           const NamedTensors& parameters,
                           const NamedTensors& state);

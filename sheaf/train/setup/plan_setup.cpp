@@ -40,7 +40,7 @@ void check_plan(const RunConfig& config, const torch::nn::Module& module,
           concat(config.where("plan"), config.plan, ": ", error.what()));
     }
   };
-  // First on rank 0, so that what is wrong for all is told once.
+  // First on rank 0, so that an error common to all ranks is reported once.
   const std::string text = from_root(group, [&] {
     const std::string read = plan::read_plan_text(config.plan);
     check(read);

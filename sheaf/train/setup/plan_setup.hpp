@@ -1,5 +1,5 @@
 #pragma once
-// The plan that a run description names: precisions, and the exchange.
+// Reads the plan file that a config names: precisions and exchange methods.
 
 #include <torch/nn/module.h>
 
@@ -15,29 +15,31 @@
 
 namespace sheaf::train {
 
-// Rank 0 reads it, and each sees whether its device can run the network so.
-// IoError and UsageError say what is wrong, on one rank or more, and the others
-// throw FailedOnRoot. All call it; without a plan it does nothing.
+// Rank 0 reads the plan, and each rank checks that its device can run the
+// network accordingly. Throws IoError or UsageError on the ranks that detect a
+// problem and FailedOnRoot on the others. All ranks must call it; does nothing
+// without a plan.
 void check_plan(const RunConfig& config, const torch::nn::Module& module,
                 const comm::Group& group, const torch::Device& device);
 
-// What the plan says for this rank's device. Rank 0 reads the file, so that
-// other hosts need not have it; all call it.
+// The precisions for this rank's device. Rank 0 reads the file, so it need not
+// exist on other hosts. All ranks must call it.
 plan::PrecisionPlan plan_for_all(const RunConfig& config,
                                  const comm::Group& group,
                                  const torch::Device& device);
 
-// What the plan says that ranks exchange; none without a plan, where it does
-// not tell, and for one rank. Rank 0 reads the file; all call it.
+// The exchange methods of the plan; nullopt without a plan, if the plan does
+// not specify them, or for one rank. Rank 0 reads the file; all ranks must call
+// it.
 std::optional<plan::ExchangePlan> exchange_for_all(const RunConfig& config,
                                                    const comm::Group& group);
 
-// Of each parameter that may be a weight: the name that its module gives it
-// first, and that of its layer. A shared one is there under each layer's name.
+// For each parameter that may be a weight: its first name in the module, and
+// the name of its layer. A shared parameter is listed once per layer.
 std::vector<std::pair<std::string, std::string>> weights_by_layer(
     const torch::nn::Module& module);
 
-// As its maker calls it: "NVIDIA H200".
+// The vendor's name of the device: "NVIDIA H200".
 std::string name_of(const torch::Device& device);
 
 }  // namespace sheaf::train

@@ -15,7 +15,7 @@ Route route_named(const std::string& name, const std::string& file) {
        {Route::kGradient, Route::kDad, Route::kEdad, Route::kRankDad})
     if (name == parallel::name_of(route)) return route;
   throw UsageError(concat(file, ": '", name,
-                          "' is not a route; there are gradient, dad, edad and "
+                          "' is not a route; use gradient, dad, edad or "
                           "rank-dad"));
 }
 
@@ -38,8 +38,8 @@ parallel::FixedRoutes parse_routes(const std::string& text,
           json["routes"].is_object() &&
           json.value("skips_zeros", ordered_json()).is_boolean(),
       file,
-      " is not a dad_plan.json; give the file that a run with strategy: "
-      "auto has left in its folder");
+      " is not a dad_plan.json file; give the one that a run with strategy: "
+      "auto wrote to its folder");
   parallel::FixedRoutes routes;
   routes.skips_zeros = json["skips_zeros"];
   for (const auto& [name, route] : json["routes"].items()) {

@@ -1,6 +1,6 @@
 #pragma once
-// dad_plan.json: the routes that auto has decided on, so that another run can
-// repeat them (dad.plan).
+// dad_plan.json: the routes that strategy auto has chosen, so that another run
+// can reuse them (dad.plan).
 
 #include <string>
 
@@ -9,7 +9,8 @@
 namespace sheaf::train {
 
 std::string routes_text(const parallel::FixedRoutes& routes);
-// UsageError names the file where the text is not what routes_text() gives.
+// Throws a UsageError that names `file` if the text is not in the format of
+// routes_text().
 parallel::FixedRoutes parse_routes(const std::string& text,
                                    const std::string& file);
 

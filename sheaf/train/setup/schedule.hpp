@@ -7,15 +7,15 @@
 
 namespace sheaf::train {
 
-// constant: the rate. step: multiplied by `factor` after each `every` epochs.
-// cosine: half a wave from the rate down to `final_factor` of it at the end of
-// the run. A warm-up rises in a straight line from `warmup_factor` of the rate;
-// cosine then has the rest of the run for its wave.
+// constant: the base rate. step: multiplied by `factor` after every `every`
+// epochs. cosine: half a cosine wave from the base rate down to `final_factor`
+// of it at the end of the run. A warm-up rises linearly from `warmup_factor` of
+// the rate; cosine then spans the rest of the run.
 class Schedule {
  public:
   Schedule(const RunConfig& config, std::int64_t steps_per_epoch);
 
-  // Of step 0, 1, ...; needs no memory of the steps before.
+  // The rate of a step, counted from 0. Depends on no earlier calls.
   double rate(std::int64_t step) const;
 
  private:

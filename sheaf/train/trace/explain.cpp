@@ -29,18 +29,18 @@ void print_notes(const std::vector<spatial::ExchangeNote>& notes,
     bytes += note.bytes;
   }
   table.print(out, TableFormat::kText);
-  out << "A step of a grid of " << config.parallel.grid << ": " << notes.size()
-      << " exchanges, " << messages << " messages and " << bytes
-      << " bytes sent by rank 0, no barriers; and the gradients' average.\n"
+  out << "One step on a grid of " << config.parallel.grid << ": "
+      << notes.size() << " exchanges, " << messages << " messages and " << bytes
+      << " bytes sent by rank 0, no barriers, plus the gradient all-reduce.\n"
       << "Each rank reads " << reading << ".\n";
 }
 
 void print_routes(const std::vector<parallel::DadRoute>& routes,
                   std::ostream& out) {
   Table table({{.name = "parameter", .align = Align::kLeft},
-               {.name = "way", .align = Align::kLeft},
+               {.name = "route", .align = Align::kLeft},
                {.name = "bytes sent"},
-               {.name = "why", .align = Align::kLeft}});
+               {.name = "reason", .align = Align::kLeft}});
   for (const parallel::DadRoute& route : routes)
     table.add_row({route.name, route.route, route.last.sent, route.reason});
   table.print(out, TableFormat::kText);
@@ -50,7 +50,7 @@ void print_routes(const std::vector<parallel::DadRoute>& routes,
 
 void explain(const comm::Group& group, const RunConfig& config,
              std::ostream& out) {
-  device_of_rank(config, group);  // tells what is wrong with it
+  device_of_rank(config, group);  // reports an unavailable device
   const DataSets sets = open_data(config);
   const comm::Group samples = sample_ranks(config, group);
   data::Loader loader(sets.train, samples,
@@ -65,7 +65,7 @@ void explain(const comm::Group& group, const RunConfig& config,
   if (config.parallel.strategy == "spatial")
     return print_notes(notes, config, out, loader.reading());
   out << "strategy " << config.parallel.strategy
-      << ": the gradients of all parameters are averaged, and nothing else is "
+      << ": the gradients of all parameters are averaged; nothing else is "
          "exchanged\n";
 }
 

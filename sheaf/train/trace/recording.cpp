@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A plan, even one that changes nothing, makes the scopes of layers.
+// A plan, even one that changes nothing, adds the scopes of layers.
 RunConfig with_layers(RunConfig config) {
   if (config.plan.empty() && config.precision == "f32" &&
       config.parallel.strategy != "spatial")
@@ -32,20 +32,20 @@ RunConfig with_layers(RunConfig config) {
 
 void check_curvature(int samples, const RunConfig& config) {
   SHEAF_CHECK(samples >= 0, "--curvature ", samples,
-              " is no number of samples; give 1 or more, or 0 for none");
+              " is not a number of samples; give 1 or more, or 0 for none");
   SHEAF_CHECK(samples == 0 || !with_layers(config).plan.empty(),
-              "--curvature is told by layer, and a run with precision: ",
+              "--curvature is reported by layer, but a run with precision: ",
               config.precision, " and strategy: ", config.parallel.strategy,
-              " does not tell its layers; use precision: f32, and --precision "
-              "for the layers', and another strategy than spatial");
+              " does not record its layers; use precision: f32 (with "
+              "--precision for the layers) and a strategy other than spatial");
 }
 
 void check_recording(const RecordingOptions& options, const RunConfig& config) {
   check_curvature(options.curvature, config);
   const std::string name = options.file.filename().string();
   SHEAF_CHECK(name.ends_with(".json") || name.ends_with(".json.gz"),
-              "the file of a trace ends in .json or .json.gz, and '", name,
-              "' does not; give -o trace.json.gz");
+              "the name of a trace file must end in .json or .json.gz, but '",
+              name, "' does not; use -o trace.json.gz");
   SHEAF_CHECK(options.steps > 0 && options.warmup >= 0, options.steps,
               " steps after a warm-up of ", options.warmup,
               " cannot be recorded; give --steps 1 or more and --warmup 0 or "
@@ -56,17 +56,17 @@ void check_kineto(const comm::Group& group, const RunConfig& config) {
   SHEAF_CHECK(
       config.device_of(group.rank()) == "cpu" || *tensor::why_no_kineto() == 0,
       config.where("device"), "device is cuda for rank ", group.rank(),
-      ", and ", tensor::why_no_kineto(), "; set device=cpu");
+      ", but ", tensor::why_no_kineto(), "; set device=cpu");
 }
 
-// Of all layers, or "plan".
+// The precision that all layers share, or "plan".
 std::string precision_of(const Learner& learner, const RunConfig& config) {
   const plan::PrecisionPlan* plan = learner.plan();
   if (plan == nullptr) return config.precision;
   return plan->layers.empty() ? plan::to_string(plan->other) : "plan";
 }
 
-// The run, as far as steps need it.
+// The parts of a run that its steps need.
 class RecordedRun {
  public:
   RecordedRun(const comm::Group& group, const RunConfig& config,
@@ -97,17 +97,17 @@ class RecordedRun {
     for (int i = 0; i < count; ++i) step();
   }
 
-  // Of the last step's batch.
+  // Reports the curvature for the last step's batch.
   void add_curvature(int samples, Report& layers) {
     report_curvature(*learner_, **next_, samples, layers);
   }
 
   const Learner& learner() const { return *learner_; }
-  std::int64_t rows() const { return rows_; }  // of this rank in a step
+  std::int64_t rows() const { return rows_; }  // this rank's rows in a step
 
  private:
-  // As the trainer does it, with its exchange of sums and its check of the
-  // gradients in between.
+  // Same operations as the trainer's step, including its all-reduce of sums and
+  // its check of the gradients.
   void step() {
     const tensor::Scope whole(concat("ProfilerStep#", step_));
     {
@@ -125,7 +125,8 @@ class RecordedRun {
     ++step_;
   }
 
-  // Threads of the loader have made the batch that is left, and the next one.
+  // The batch that is released here and the next one were allocated by loader
+  // threads, so memory is not counted meanwhile.
   void go_on() {
     std::optional<tensor::MemoryWatch::Pause> pause;
     if (watch_) pause.emplace(*watch_);
@@ -146,8 +147,8 @@ class RecordedRun {
   std::int64_t rows_ = 0;
 };
 
-// On the CPU by our own recorder. On a GPU libtorch's sees operators, memory
-// and kernels, and ours collectives.
+// On the CPU, Sheaf's recorder records everything. On a GPU, libtorch's Kineto
+// records operators, memory and kernels, and Sheaf's recorder collectives.
 class Recording {
  public:
   Recording(const comm::Group& group, const RunConfig& config,
@@ -156,7 +157,7 @@ class Recording {
         config_(config),
         options_(options),
         file_(file_of_rank(options.file, group.rank(), group.size())) {
-    // From the first tensor on, so that all of them count.
+    // Started before the first tensor is allocated, so that all of them count.
     if (!is_on_gpu()) watch_.emplace();
     run_.emplace(group, config, watch_);
   }
@@ -188,18 +189,18 @@ class Recording {
 
   void record_steps(tensor::RecorderOptions options) {
     options.has_sizes = options_.has_sizes;
-    // Kineto takes its time to start; no rank is to record that of another.
+    // Kineto takes time to start; no rank may record another rank's start.
     comm::barrier(group_).wait();
     recorder_.emplace(options);
     Stopwatch wall;
-    const std::clock_t busy = std::clock();  // of all threads
+    const std::clock_t busy = std::clock();  // CPU time of all threads
     run_->steps(options_.steps);
     busy_cores_ = static_cast<double>(std::clock() - busy) / CLOCKS_PER_SEC /
                   (1e-3 * wall.lap());
     recorder_->stop();
   }
 
-  // Kineto is slow in its first step.
+  // Kineto is slow in its first step, so one warm-up step runs under it.
   void record_on_gpu() {
     tensor::KinetoRecorder kineto;
     run_->steps(std::min(options_.warmup, 1));
@@ -208,7 +209,7 @@ class Recording {
     kineto.stop(kineto_file());
   }
 
-  // In steps of their own, which take longer.
+  // Describes the model from additional steps, because these take longer.
   Report describe() {
     Report told{{"version", 1},
                 {"model", config_.network.name},
@@ -285,7 +286,7 @@ void record(const comm::Group& group, const RunConfig& config,
     check_kineto(group, config);
     return std::vector<std::int64_t>{};
   });
-  device_of_rank(config, group);  // tells what is wrong with it
+  device_of_rank(config, group);  // reports an unavailable device
   const RunConfig complete = with_layers(config);
   Recording(group, complete, options).make();
   comm::barrier(group).wait();
@@ -293,7 +294,7 @@ void record(const comm::Group& group, const RunConfig& config,
   *options.out << "recorded " << options.steps << " steps in "
                << file_of_rank(options.file, 0, group.size()).string();
   if (group.size() > 1)
-    *options.out << " and those of " << group.size() - 1 << " more ranks";
+    *options.out << " and the files of " << group.size() - 1 << " more ranks";
   *options.out << std::endl;
 }
 

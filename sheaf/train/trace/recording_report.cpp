@@ -9,7 +9,8 @@ Report report_statistics(const tensor::Statistics& one) {
           {"largest", one.largest}};
 }
 
-// "conv1" of "conv1.weight" and "conv1.bias", or a weight of another name.
+// The layer of a parameter: "conv1" for "conv1.weight" and "conv1.bias", or the
+// parameter's full name if that is a layer's name; empty if unknown.
 std::string layer_of_parameter(const std::string& name,
                                const LayerTable& layers) {
   if (layers.contains(name)) return name;
@@ -70,7 +71,7 @@ Report report_layers(const torch::nn::Module& module,
   return result;
 }
 
-// The loss belongs to forward, and what backward() waits for to backward.
+// The loss counts as forward, and waiting for the exchange as backward.
 Report report_memory(const tensor::PhasePeaks& peaks) {
   Report most = Report::object();
   const auto raise = [&](const char* to, const std::string& from) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a trace says under "sheaf": docs/trace.md.
+// The "sheaf" object of a trace; see docs/reference/trace.md.
 
 #include <torch/nn/module.h>
 
@@ -15,16 +15,17 @@ using Report = nlohmann::ordered_json;
 using LayerTable = std::map<std::string, tensor::LayerStatistics>;
 
 Report report_nodes(const std::vector<tensor::GraphNode>& nodes);
-// In the order of the module's parameters, with the layers that they belong to.
+// Lists the module's parameters in order, with the layers they belong to.
 Report report_parameters(const torch::nn::Module& module,
                          const LayerTable& layers);
-// With the gradients that the module's weights have now.
+// Includes the current gradients of the module's weights.
 Report report_layers(const torch::nn::Module& module, const LayerTable& layers);
 Report report_memory(const tensor::PhasePeaks& peaks);
-// Adds it to the statistics of the layers with a weight. All ranks call it.
+// Adds the curvature to the statistics of all layers with a weight. All ranks
+// must call it.
 void report_curvature(Learner& learner, const data::Batch& batch, int samples,
                       Report& layers);
-// All ranks call it.
+// All ranks must call it.
 Report report_optimizer(const Learner& learner, const RunConfig& config);
 
 }  // namespace sheaf::train
