@@ -1,6 +1,6 @@
-// The reduction loops against memcpy, in the cache (64 KiB per buffer) and in
-// memory (64 MiB). GB/s counts every byte read or written once, as the program
-// sees it: sources + outputs; 2 per byte of memcpy.
+// Compares the reduction loops with memcpy, in the cache (64 KiB per buffer)
+// and in memory (64 MiB). GB/s counts every byte that the program reads or
+// writes once: sources + outputs, and 2 per byte of memcpy.
 
 #include "sheaf/comm/kernels/reduce_kernels.hpp"
 
@@ -26,7 +26,7 @@ struct Free {
 };
 using Memory = std::unique_ptr<void, Free>;
 
-// Like the arena's: whole huge pages, touched.
+// Memory like the arena's: whole huge pages, already mapped.
 Memory make_buffer(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   const std::size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
@@ -114,7 +114,7 @@ void add_cases() {
         for (const ReduceTable* table : supported_tables())
           add_case({dtype, sources, sources, true, bytes, 1, table});
       }
-  // Without streaming stores, to compare with reduce().
+  // Without streaming stores, for comparison with reduce().
   add_case({DType::kF32, 2, 1, false, kLarge, 1, supported_tables().back()});
 }
 

@@ -1,4 +1,4 @@
-# Every outside library, found once. Each is named in README with its reason.
+# Finds every external library once. README lists each with its purpose.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -19,20 +19,20 @@ if(SHEAF_WITH_MPI)
   # The C interface only: the C++ bindings were removed from the standard.
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI REQUIRED COMPONENTS C)
-  # May be given as a bare name, as MPI_C_COMPILER may.
+  # May be a bare program name, like MPI_C_COMPILER.
   find_program(mpiexec NAMES ${MPIEXEC_EXECUTABLE} NO_CACHE)
   set(MPIEXEC_EXECUTABLE ${mpiexec})
 endif()
 
-# Where it is there, `sheaf bench --versus gloo` compares with it.
+# Optional: `sheaf bench --versus gloo` compares with it.
 find_path(SHEAF_GLOO_INCLUDE gloo/allreduce.h)
 find_library(SHEAF_GLOO_LIBRARY gloo)
 mark_as_advanced(SHEAF_GLOO_INCLUDE SHEAF_GLOO_LIBRARY)
 
 if(SHEAF_WITH_TORCH)
   find_package(Torch REQUIRED)
-  # Some libtorchs bring headers of another fmt, which would be found before
-  # those of the fmt that is linked.
+  # Some libtorch builds ship headers of another fmt, which would be found
+  # before those of the linked fmt.
   find_path(SHEAF_TORCH_FMT fmt/format.h PATHS ${TORCH_INCLUDE_DIRS}
     NO_DEFAULT_PATH)
   mark_as_advanced(SHEAF_TORCH_FMT)
@@ -61,7 +61,7 @@ if(SHEAF_WITH_TORCH)
       LINK_LIBRARIES ${SHEAF_TORCH_CPU}
       CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
       ARGS ${PROJECT_SOURCE_DIR}/cmake)
-    # 127: libtorch was not found by the loader, which others will tell.
+    # 127: the loader did not find libtorch, which is reported elsewhere.
     if(SHEAF_FOLDERS_LINK AND NOT "${SHEAF_FOLDERS_READ}" MATCHES "^(0|127)$")
       set(how "${SHEAF_FOLDERS_READ}")
       unset(SHEAF_FOLDERS_READ CACHE)
@@ -72,13 +72,13 @@ if(SHEAF_WITH_TORCH)
         "libstdc++, such as /usr/bin/g++, and configure in an empty folder.")
     endif()
   endif()
-  # Where they are there, folders of images are read.
+  # Optional: libraries to read folders of images.
   find_package(PNG)
   find_package(JPEG)
 endif()
 
-# Whichever Python has torch, for tests that compare with it.
-set(SHEAF_TORCH_PYTHON python3)  # tests then say that torch is missing
+# A Python that has torch, for tests that compare with it.
+set(SHEAF_TORCH_PYTHON python3)  # if none has it, tests report it as missing
 foreach(python python3 /usr/bin/python3)
   execute_process(COMMAND ${python} -c "import torch"
     RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)

@@ -1,5 +1,5 @@
-# `cmake --install`: headers as include/sheaf/<layer>, static libraries, and
-# what find_package(sheaf) reads. The layer cli installs the command.
+# `cmake --install`: headers as include/sheaf/<layer>, static libraries, and the
+# package files of find_package(sheaf). The layer cli installs the command.
 include(CMakePackageConfigHelpers)
 get_property(sheaf_targets GLOBAL PROPERTY SHEAF_TARGETS)
 

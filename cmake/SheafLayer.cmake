@@ -1,16 +1,16 @@
-# One folder = one layer = one target. `sheaf_layer(comm DEPENDS topo)` makes
+# One folder = one layer = one target. `sheaf_layer(comm DEPENDS topo)` defines
 # the library sheaf_comm (alias sheaf::comm) from the sources of the folder and
-# of its rooms, the folders in it. PUBLIC and PRIVATE name the outside libraries
-# that the layer links; EXCLUDE names sources, or rooms, that it leaves out.
+# its subfolders. PUBLIC and PRIVATE list the external libraries that the layer
+# links; EXCLUDE lists sources or subfolders to omit.
 add_library(sheaf_flags INTERFACE)
 set_target_properties(sheaf_flags PROPERTIES EXPORT_NAME flags)
 target_compile_features(sheaf_flags INTERFACE cxx_std_20)
-# Build flags are of no concern to those who link the installed libraries.
+# Users of the installed libraries do not inherit the build flags.
 target_compile_options(sheaf_flags INTERFACE
   "$<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-ffp-contract=off>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND
    CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlaps and overflows in joined strings where there are none
+  # GCC 12 reports false overlaps and overflows in string concatenations
   # (PR105651, PR105329).
   target_compile_options(sheaf_flags INTERFACE
     "$<BUILD_INTERFACE:-Wno-restrict;-Wno-stringop-overflow;\
@@ -19,14 +19,15 @@ endif()
 if(SHEAF_WARNINGS_AS_ERRORS)
   target_compile_options(sheaf_flags INTERFACE "$<BUILD_INTERFACE:-Werror>")
 endif()
-# The presets dev, asan and tsan: an index beyond a container's end stops the
-# program, where a sanitizer sees none as long as the memory is the vector's.
+# For the presets dev, asan and tsan: an index beyond a container's end stops
+# the program; a sanitizer misses it within the vector's capacity.
 target_compile_definitions(sheaf_flags INTERFACE
   "$<BUILD_INTERFACE:$<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>>")
 set(SHEAF_RANK_ENVIRONMENT)  # one variable, for tests that start ranks
 if(SHEAF_SANITIZE)
-  # MPI libraries keep memory to the end, some in modules that are unloaded by
-  # then and cannot be named. Our own leaks show with ranks as threads.
+  # MPI libraries keep memory until exit, some in modules that are unloaded by
+  # then and cannot be suppressed by name. Tests with ranks as threads find
+  # Sheaf's own leaks.
   set(SHEAF_RANK_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)
   target_compile_options(sheaf_flags INTERFACE "$<BUILD_INTERFACE:\
 -fsanitize=${SHEAF_SANITIZE};-fno-omit-frame-pointer;-g1>")
@@ -37,13 +38,13 @@ endif()
 set_property(GLOBAL PROPERTY SHEAF_TARGETS sheaf_flags)
 set(SHEAF_TORCH_LAYERS tensor nn data parallel spatial train)
 
-# Programs with the property SHEAF_OTHER_MPI bring their own MPI library and
-# what calls it; all others get the MPI that the layer was compiled with.
+# Programs with the property SHEAF_OTHER_MPI link their own MPI library and the
+# objects that call it; all others get the MPI that the layer was compiled with.
 set(SHEAF_MPI_LINK
   "$<BUILD_INTERFACE:$<$<NOT:$<BOOL:$<TARGET_PROPERTY:SHEAF_OTHER_MPI>>>:\
 MPI::MPI_C>>" "$<INSTALL_INTERFACE:MPI::MPI_C>")
 
-# Headers only: those who link the installed libraries do not need them.
+# Header-only: users of the installed libraries do not need them.
 set(SHEAF_HEADER_ONLY nlohmann_json::nlohmann_json CLI11::CLI11)
 
 function(sheaf_private_libraries out)
@@ -90,17 +91,17 @@ endfunction()
 # everything. The first target compiles it, so all must have the same flags.
 # Templates that a header leaves pending are compiled again with each source
 # that uses it, which takes most of the time; as our own code here only calls
-# libtorch's, little optimisation will do, and none in tests.
+# libtorch's, little optimization is enough, and none in tests.
 function(sheaf_use_torch target)
   if(SHEAF_FMT_FIRST)
     target_include_directories(${target} BEFORE PRIVATE
       $<BUILD_INTERFACE:${SHEAF_FMT_FIRST}>)
   endif()
-  # Some of libtorch's classes have other members without it, and its packages
-  # are built with it.
+  # Some libtorch classes have other members without it, and its packages are
+  # built with it.
   target_compile_definitions(${target} PRIVATE NDEBUG)
-  # Programs too: CMake's property would say -fPIE for them.
-  # GCC sees members of libtorch's options used before they are set, at -O1.
+  # For programs too: CMake's property would set -fPIE for them.
+  # At -O1, GCC warns about uninitialized members of libtorch's options.
   set(headers <torch/types.h> <torch/nn/module.h> <torch/nn/pimpl.h>)
   set(kind product)
   set(level 1)

@@ -1,7 +1,7 @@
 # How tests start ranks: SHEAF_LAUNCH is the command up to the number of ranks,
-# SHEAF_LAUNCH_ENVIRONMENT what it needs besides. Where MPICH is installed
-# beside another MPI, SHEAF_LAUNCH_MPICH and sheaf_comm_mpich serve a
-# second set of rank tests.
+# SHEAF_LAUNCH_ENVIRONMENT the environment it needs. If MPICH is installed in
+# addition to another MPI, SHEAF_LAUNCH_MPICH and sheaf_comm_mpich are used for
+# a second set of rank tests.
 set(SHEAF_LAUNCH)
 set(SHEAF_LAUNCH_ENVIRONMENT)
 set(SHEAF_LAUNCH_MPICH)
@@ -23,8 +23,8 @@ if(SHEAF_MPI_IS_OPEN_MPI)
 endif()
 message(STATUS "Ranks are started by: ${SHEAF_LAUNCH}")
 
-# The files of comm that know MPI, again, compiled with MPICH. `mpicc -show`
-# prints the whole compiler line; FindMPI can look for one MPI only.
+# The files of comm that use MPI, compiled again with MPICH. `mpicc -show`
+# prints the whole compiler command; FindMPI supports only one MPI.
 function(sheaf_add_mpich mpicc)
   execute_process(COMMAND ${mpicc} -show OUTPUT_VARIABLE line
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -50,8 +50,8 @@ endfunction()
 find_program(SHEAF_MPICC_MPICH NAMES mpicc.mpich)
 find_program(SHEAF_MPIEXEC_MPICH NAMES mpiexec.mpich)
 mark_as_advanced(SHEAF_MPICC_MPICH SHEAF_MPIEXEC_MPICH)
-# Not with the thread sanitizer: there MPI_Init and MPI_Finalize of MPICH 4.0
-# crash in a program of two lines.
+# Not with the thread sanitizer: MPI_Init and MPI_Finalize of MPICH 4.0 crash
+# under it, even in a program of two lines.
 if(SHEAF_MPI_IS_OPEN_MPI AND SHEAF_MPICC_MPICH AND SHEAF_MPIEXEC_MPICH
    AND NOT SHEAF_SANITIZE MATCHES thread)
   sheaf_add_mpich(${SHEAF_MPICC_MPICH})

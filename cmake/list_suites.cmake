@@ -1,6 +1,6 @@
-# Read by CTest before it runs: one entry for each test suite of `program`.
-# Asks the program when it was built anew. `prefix`, `labels` and `timeout` are
-# those of the entries.
+# Read by CTest before it runs: adds one entry per test suite of `program`. The
+# program is queried again after it was rebuilt. `prefix`, `labels` and
+# `timeout` apply to the entries.
 set(list ${program}.suites)
 if(NOT EXISTS ${program})
   add_test("${prefix}${program} was not built" ${program})

@@ -1,4 +1,4 @@
-// Every rank says where it is. Run: build/sheaf run -n 2 --
+// Every rank prints its number and its host. Run: build/sheaf run -n 2 --
 // build/examples/01_hello_ranks
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Trains a small network on two moons of points with any number of ranks:
+// Trains a small network on the two-moons dataset, with any number of ranks:
 //   sheaf run -n 2 -- build/examples/03_data_parallel
 #include <torch/torch.h>
 
@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <sheaf/sheaf.hpp>
 
-struct NetImpl : torch::nn::Module {  // knows nothing of ranks
+struct NetImpl : torch::nn::Module {  // independent of ranks
   NetImpl() {
     first = register_module("first", torch::nn::Linear(2, 32));
     last = register_module("last", torch::nn::Linear(32, 2));
@@ -18,7 +18,7 @@ struct NetImpl : torch::nn::Module {  // knows nothing of ranks
 };
 TORCH_MODULE(Net);
 
-// Half circles that reach into each other; `phase` is 0 or 1.
+// Points on one of two interleaved half circles, chosen by `phase` (0 or 1).
 torch::Tensor moon(int phase, int count) {
   const auto angle = torch::rand({count}) * M_PI + phase * M_PI;
   const auto points = torch::stack({angle.cos() + phase, angle.sin()}, 1);
@@ -29,17 +29,17 @@ int main(int argc, char** argv) {
   auto world = sheaf::init(argc, argv);
   torch::manual_seed(1);
   Net net;
-  sheaf::DataParallel model(net, world);  // rank 0's weights go to all
+  sheaf::DataParallel model(net, world);  // broadcasts rank 0's weights
   torch::optim::Adam optimizer(net->parameters(), 0.01);
 
-  sheaf::seed_rank(2, world);  // each rank draws examples of its own
+  sheaf::seed_rank(2, world);  // each rank draws different examples
   for (int step = 0; step < 300; ++step) {
     const auto data = torch::cat({moon(0, 32), moon(1, 32)});
     const auto target =
         torch::cat({torch::zeros({32}), torch::ones({32})}).to(torch::kLong);
     sheaf::forget_gradients(*net);
     torch::nn::functional::cross_entropy(model.forward(data), target)
-        .backward();  // averaged over ranks when it returns
+        .backward();  // gradients are averaged over ranks on return
     optimizer.step();
   }
 

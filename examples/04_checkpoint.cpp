@@ -1,5 +1,5 @@
-// Stops in the middle of training and goes on from a checkpoint, as a run that
-// was interrupted would: the weights are the same, bit for bit.
+// Stops in the middle of training and resumes from a checkpoint, like an
+// interrupted run: the final weights are identical, bit for bit.
 //   sheaf run -n 2 -- build/examples/04_checkpoint [FOLDER]
 #include <torch/torch.h>
 
@@ -18,7 +18,7 @@ class Training {
         model_(net_, world),
         optimizer_(net_->parameters(), 0.01) {}
 
-  // Examples depend on step and rank alone, so that any step can be the first.
+  // Examples depend only on step and rank, so training can start at any step.
   void step(int number) {
     torch::manual_seed(
         static_cast<std::uint64_t>(number * 1000 + world_.rank()));
@@ -29,7 +29,7 @@ class Training {
     optimizer_.step();
   }
 
-  // Ranks hold the same: one of them writes.
+  // All ranks hold the same state: one of them writes it.
   void save(const std::filesystem::path& folder) {
     if (world_.rank() == 0) {
       sheaf::save_state_dict(folder / "net.pt", sheaf::state_dict(*net_));

@@ -1,4 +1,4 @@
-// Trains a line on all ranks and writes its weights for Python; then
+// Fits a line on all ranks and writes its weights for Python. Then:
 //   python3 examples/05_weights_for_python.py line.pt
 #include <torch/torch.h>
 

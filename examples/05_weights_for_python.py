@@ -1,4 +1,4 @@
-"""Reads the weights that 05_weights_for_python.cpp has written.
+"""Reads the weights that 05_weights_for_python.cpp wrote.
 
 usage: python3 05_weights_for_python.py line.pt
 """

@@ -1,6 +1,7 @@
 // Trains a U-Net to find discs in images that are too large for one rank; each
-// rank makes its tile only. With a share of memory for each rank, it says
-// whether that was enough: on four ranks it is, with `-n 1 --grid 1x1` not.
+// rank creates only its tile. With --share, it reports whether the tensors of a
+// rank fit into that memory: they do on four ranks, but not with
+// `-n 1 --grid 1x1`.
 //   sheaf run -n 4 -- build/examples/06_unet --grid 2x2 --share 150
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -16,7 +17,7 @@ struct Options {
   int image = 512, steps = 20, share = 0;
 };
 
-// A line of /proc/self/status, in MiB.
+// A value of /proc/self/status, in MiB.
 double status(const std::string& name) {
   std::ifstream file("/proc/self/status");
   std::string word;
@@ -25,13 +26,13 @@ double status(const std::string& name) {
   return std::stod(word) / 1024;
 }
 
-// Bright discs on stripes, and where the discs are. All follows from the places
-// of pixels, so tiles fit together, whatever the grid.
+// An image of bright discs on stripes, and the mask of the discs. Pixel values
+// depend only on their positions, so tiles match for any grid.
 auto make_tile(int seed, int side, const sheaf::halo::Box& tile) {
   const auto y = torch::arange(tile[0].begin, tile[0].end).view({1, 1, -1, 1});
   const auto x = torch::arange(tile[1].begin, tile[1].end);
   auto mask = torch::zeros({1, 1, tile[0].size(), tile[1].size()});
-  torch::manual_seed(static_cast<std::uint64_t>(seed));  // as all ranks do
+  torch::manual_seed(static_cast<std::uint64_t>(seed));  // same on all ranks
   for (int disc = 0; disc < 12; ++disc) {
     const auto place = torch::rand({3}) * side;
     const auto distance = torch::hypot(y - place[0], x - place[1]);
@@ -42,10 +43,10 @@ auto make_tile(int seed, int side, const sheaf::halo::Box& tile) {
   return std::pair(image, mask);
 }
 
-// Gives the peak of memory for tensors, in MiB.
+// Trains, and returns the peak memory of tensors in MiB.
 double train(const Options& options, const sheaf::World& world) {
   torch::manual_seed(1);
-  auto net = sheaf::nn::make_network(  // or any module of your own
+  auto net = sheaf::nn::make_network(  // or your own module
       {"unet", {{"classes", "1"}, {"width", "8"}}, {}});
   sheaf::SpatialParallel model(net, world, {.grid = options.grid});
   torch::optim::Adam optimizer(net->parameters(), 0.03);
@@ -71,10 +72,10 @@ double train(const Options& options, const sheaf::World& world) {
 int main(int argc, char** argv) try {
   const auto world = sheaf::init(argc, argv);
   Options options{.grid = fmt::format("{}x1", world.size())};
-  CLI::App app("a U-Net on images that are cut over ranks");
-  app.add_option("--grid", options.grid, "of ranks, such as 2x2");
-  app.add_option("--image", options.image, "its side, in pixels");
-  app.add_option("--steps", options.steps, "one image each");
+  CLI::App app("Train a U-Net on images that are split over ranks");
+  app.add_option("--grid", options.grid, "Grid of ranks, such as 2x2");
+  app.add_option("--image", options.image, "Side of the image in pixels");
+  app.add_option("--steps", options.steps, "Number of steps, one image each");
   app.add_option("--share", options.share, "MiB for the tensors of a rank");
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
@@ -85,7 +86,7 @@ int main(int argc, char** argv) try {
   const bool fits = options.share == 0 || most <= options.share;
   if (world.rank() == 0)
     fmt::print(
-        "tensors took {:.0f} MiB by rank; one rank would need some {:.0f}{}\n",
+        "tensors took {:.0f} MiB by rank; one rank would need about {:.0f}{}\n",
         fmt::join(peaks, ", "), std::reduce(peaks.begin(), peaks.end()),
         fits ? "" : "; that is more than its share");
   return fits ? 0 : 1;

@@ -1,11 +1,11 @@
-"""Commands that the benches of plans run, and the tables that they print."""
+"""Runs the commands of the plan benchmarks and parses the tables they print."""
 import json
 import os
 import subprocess
 
 
 def run(command, core=None):
-    """What it printed; ends the bench where it fails. Bound to a core, or not."""
+    """Returns the output; exits on failure. Optionally binds to a core."""
     bind = None if core is None else lambda: os.sched_setaffinity(0, {core})
     done = subprocess.run(command, capture_output=True, text=True,
                           preexec_fn=bind)

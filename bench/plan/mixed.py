@@ -1,4 +1,4 @@
-"""Plans that were never traced: predicted against measured.
+"""Compares prediction and measurement for plans that were never traced.
 
 usage: mixed.py SHEAF OUT MODEL.yaml... [--precisions f32,bf16,int8]
                 [--plans 5] [--device cuda] [--set key=value]...

@@ -1,4 +1,4 @@
-"""More ranks out of a trace of one: predicted against measured.
+"""Compares predictions for several ranks, from a trace of one, with measurements.
 
 usage: ranks.py SHEAF OUT CONFIG.yaml... [--ranks 2,4] [--rounds 5]
                 [--rows 64] [--set key=value]...

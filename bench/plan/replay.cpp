@@ -1,4 +1,5 @@
-// A step of many unlike workers, none folded, out of one trace:
+// Replays a step of many different workers, without merging equal ones, from
+// one trace:
 //   plan_replay trace.json --workers 1024
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
   std::size_t workers = 1024, kinds = 8;
   app.add_option("trace", file)->required();
   app.add_option("--workers", workers);
-  app.add_option("--kinds", kinds, "graphs with unlike kernels");
+  app.add_option("--kinds", kinds, "Number of graphs with different kernels");
   CLI11_PARSE(app, argc, argv);
 
   const plan::Trace trace = plan::read_steps(file);

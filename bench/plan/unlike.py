@@ -1,11 +1,11 @@
-"""Ranks on unlike devices under one plan: predicted against measured.
+"""Compares prediction and measurement for ranks on mixed devices under one plan.
 
 usage: unlike.py SHEAF OUT CONFIG.yaml [--devices cuda,cpu] [--threads 2,7]
                  [--precisions f32,bf16,int8/f32,bf16] [--rounds 3]
                  [--shares 3,1] [--seconds 330] [--set key=value]...
 Records the config on each kind of device alone, with a rank's rows and threads
 and all layers in each precision; measures links; plans for all ranks together;
-then trains in turns under the plan, with all layers in the lowest precision of
+then trains interleaved under the plan, with all layers in the lowest precision of
 their device, and in f32. Prints predicted and measured steps and indicators;
 what was made stays in OUT, the numbers in OUT/NAME.results.json.
 """
@@ -283,20 +283,20 @@ def main():
     parser.add_argument("out")
     parser.add_argument("config")
     parser.add_argument("--devices", default="cuda,cpu",
-                        help="of the ranks, in order")
+                        help="device of each rank, in order")
     parser.add_argument("--threads", default="2,7",
-                        help="of each rank's computing")
+                        help="compute threads of each rank")
     parser.add_argument("--precisions", default="",
-                        help="highest first; of several kinds with / between")
+                        help="highest first; separate kinds of devices with /")
     parser.add_argument("--shares", default="",
-                        help="of ranks in a global batch, as 3,1; else equal")
+                        help="shares of the global batch, as 3,1 (default: equal)")
     parser.add_argument("--slack", type=float, default=0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=8)
     parser.add_argument("--steps", type=int, default=8,
-                        help="that are recorded")
+                        help="steps to record")
     parser.add_argument("--measured", type=int, default=25,
-                        help="steps of a training")
+                        help="steps per training run")
     parser.add_argument("--seconds", type=float, default=330)
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--set", action="append", default=[])

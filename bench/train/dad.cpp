@@ -1,4 +1,4 @@
-// Time of a training step of an MLP with each way to exchange, in turns:
+// Time of a training step of an MLP with each exchange mode, interleaved:
 //   sheaf run -n 2 -- build/bench/train_dad --rows 32 --modes data,dad,auto
 //   scripts/testbed run --hosts 2 --per-host 1 --rate 100mbit --
 //     build/bench/train_dad --rows 32 --rounds 3
@@ -30,20 +30,21 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  CLI::App app("time of a training step by way of exchange");
-  app.add_option("--rows", options.rows, "examples per rank");
-  app.add_option("--rounds", options.rounds, "in which every mode has a turn");
-  app.add_option("--steps", options.steps, "of a turn; the first is dropped");
+  CLI::App app("Measure the time of a training step by exchange mode");
+  app.add_option("--rows", options.rows, "Examples per rank");
+  app.add_option("--rounds", options.rounds, "Rounds over all modes");
+  app.add_option("--steps", options.steps,
+                 "Steps per mode and round; the first is dropped");
   app.add_option("--warmup", options.warmup,
-                 "steps before all turns, or until plans are tried");
-  app.add_option("--rank", options.rank, "of rank-dad");
-  app.add_option("--sizes", options.sizes, "widths of the MLP")->delimiter(',');
+                 "Steps before the first round, or until plans are tried");
+  app.add_option("--rank", options.rank, "Rank of rank-dad");
+  app.add_option("--sizes", options.sizes, "Widths of the MLP")->delimiter(',');
   app.add_option("--modes", options.modes,
                  "alone, data, dad, edad, zeros (dad without zeros), bf16, "
-                 "star, rank-dad, power (the original's 10 iterations), auto, "
-                 "any (auto that may take low rank)")
+                 "star, rank-dad, power (10 iterations, as in dad_torch), "
+                 "auto, any (auto that may choose low rank)")
       ->delimiter(',');
-  app.add_flag("--show", options.show, "the way of each parameter");
+  app.add_flag("--show", options.show, "Print the route of each parameter");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

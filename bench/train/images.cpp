@@ -1,4 +1,4 @@
-// Images a second that a network of images learns from, on one rank or many:
+// Training throughput of an image network in images per second:
 //   sheaf run -n 1 -- build/bench/train_images --device cuda
 // Rank 0 prints one JSON object; python_images.py does the same in Python.
 
@@ -28,13 +28,14 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  CLI::App app("images a second of training");
-  app.add_option("--network", options.network, "a name of docs/networks.md");
+  CLI::App app("Measure the training throughput in images per second");
+  app.add_option("--network", options.network,
+                 "a name of docs/reference/networks.md");
   app.add_option("--device", options.device, "cpu, cuda, cuda:1 ...");
-  app.add_option("--rows", options.rows, "images per rank and step");
-  app.add_option("--side", options.side, "of an image, in pixels");
-  app.add_option("--steps", options.steps, "that are timed");
-  app.add_option("--warmup", options.warmup, "steps before");
+  app.add_option("--rows", options.rows, "Images per rank and step");
+  app.add_option("--side", options.side, "Side of an image in pixels");
+  app.add_option("--steps", options.steps, "Number of timed steps");
+  app.add_option("--warmup", options.warmup, "Number of untimed steps before");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -68,7 +69,7 @@ int main(int argc, char** argv) {
         torch::nn::functional::cross_entropy(model.forward(data), target);
     error.backward();
     optimizer.step();
-    // Waits for the device, so that what is under way counts.
+    // Waits for the device, so that pending work is included.
     if (step == -1 || step == options.steps - 1) loss = error.item<double>();
   }
   if (device.is_cuda()) torch::cuda::synchronize();

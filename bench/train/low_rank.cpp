@@ -1,10 +1,10 @@
-// Time and error of low-rank factors for all layers of an MLP, one process:
+// Time and error of low-rank factors for all layers of an MLP, in one process:
 //   build/bench/train_low_rank --rows 32 --rank 4
-// Exact factors, with feedback and without, against the sequential power
-// iteration of dad_torch with 10 iterations, in turns. The factors are those
-// of a network that has been trained for some steps, of the last few in turns,
-// so that feedback meets new rows. Errors are over those of the truncated SVD;
-// with feedback, what is neither given nor kept over the least that can be.
+// Compares exact factors, with and without feedback, with the sequential power
+// iteration of dad_torch (10 iterations), interleaved. The factors come from
+// the last few training steps of a network, used in turn, so that feedback sees
+// new rows. Errors are relative to the truncated SVD; with feedback, the error
+// is the part that is neither sent nor kept, relative to its minimum.
 
 #include "sheaf/parallel/matrix/low_rank.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 using sheaf::parallel::Factors;
 using Clock = std::chrono::steady_clock;
 
-// For each of the last steps those of all layers.
+// The factors of all layers, for each of the last steps.
 std::vector<std::vector<Factors>> factors_of_training(
     const std::vector<int>& sizes, int rows) {
   torch::manual_seed(1);
@@ -66,7 +66,7 @@ double norm_over_svd(const at::Tensor& error, const at::Tensor& exact,
          at::linalg_svdvals(exact).slice(0, rank).norm().item<double>();
 }
 
-// What feedback has lost of one step, over the least that it could.
+// The part of one step that feedback has lost, relative to its minimum.
 double loss_of_feedback(const Factors& given, int rank, Factors rest) {
   at::Tensor left = product(given);
   if (rest.inputs.defined()) left += product(rest);
@@ -82,11 +82,11 @@ int main(int argc, char** argv) {
   int rounds = 20;
   int feedback = 16;
   std::vector<int> sizes{784, 2048, 1024, 512, 256, 10};
-  CLI::App app("low-rank factors of an MLP");
+  CLI::App app("Measure the time and error of low-rank factors of an MLP");
   app.add_option("--rows", rows);
   app.add_option("--rank", rank);
   app.add_option("--rounds", rounds);
-  app.add_option("--feedback", feedback, "rows that are kept");
+  app.add_option("--feedback", feedback, "Number of rows to keep");
   app.add_option("--sizes", sizes)->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);

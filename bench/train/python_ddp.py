@@ -2,7 +2,7 @@
 
 usage: sheaf run -n 2 -- python3 python_ddp.py ROWS STEPS
 
-The same network, optimiser and data sizes as step.cpp; rank 0 prints one JSON
+The same network, optimizer and data sizes as step.cpp; rank 0 prints one JSON
 object.
 """
 import json

@@ -1,8 +1,8 @@
-// Time and memory of a training step on one large image, cut over the ranks:
+// Time and memory of a training step on one large image, split over the ranks:
 //   sheaf run -n 1 -- build/bench/train_spatial --grid 1x1
 //   sheaf run -n 2 -- build/bench/train_spatial --grid 2x1
-// Rank 0 prints one JSON object: medians in ms, the largest peak of memory of
-// any rank, and what it has sent in a step.
+// Rank 0 prints one JSON object: medians in ms, the largest peak memory of any
+// rank, and the data that rank 0 sends per step.
 
 #include <fmt/format.h>
 #include <malloc.h>
@@ -32,19 +32,19 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  CLI::App app("time and memory of a step on one large image");
-  app.add_option("--grid", options.grid, "of ranks");
-  app.add_option("--image", options.image, "its side");
-  app.add_option("--channels", options.channels, "of each layer");
-  app.add_option("--layers", options.layers, "convolutions of 3x3");
-  app.add_option("--batch", options.batch, "images");
-  app.add_option("--steps", options.steps, "the first one is dropped");
-  app.add_option("--overlap", options.overlap, "on, off, or as it pays: auto");
+  CLI::App app("Measure the time and memory of a step on one large image");
+  app.add_option("--grid", options.grid, "Grid of ranks");
+  app.add_option("--image", options.image, "Side of the image");
+  app.add_option("--channels", options.channels, "Channels of each layer");
+  app.add_option("--layers", options.layers, "Number of 3x3 convolutions");
+  app.add_option("--batch", options.batch, "Images per batch");
+  app.add_option("--steps", options.steps, "Steps; the first one is dropped");
+  app.add_option("--overlap", options.overlap, "on, off or auto");
   app.add_flag("--alone", options.alone,
-               "also the tile as an image of its own, in turns");
+               "Also time the tile as a separate image, interleaved");
   app.add_flag("--keep-memory", options.keep_memory,
-               "malloc gives nothing back to the system: no fresh pages in "
-               "any step, also where libtorch computes alone");
+               "Keep freed memory in malloc, so that no step maps new pages, "
+               "also with libtorch alone");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   sheaf::SpatialParallel model(net, world, spatial);
   torch::optim::SGD optimizer(net->parameters(), 0.01);
   const double before = peak_mib();
-  // Each rank makes its tile only.
+  // Each rank creates only its tile.
   const auto& grid = model.tiles()->grid();
   const std::vector<std::int64_t> sizes{options.batch, 1, options.image,
                                         options.image};
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
       torch::randn({options.batch, 1, box[0].size(), box[1].size()});
   const auto image = model.from_part(part, sizes);
   const auto target = model.from_part(part.flip(3), sizes);
-  // The same tile as an image of its own, in turns: computing alone.
+  // The same tile as a separate image, interleaved: computation only.
   auto own = make_network(options);
   const auto plain = part.flip(3);
   std::vector<double> times, alone;

@@ -1,4 +1,4 @@
-// Time of a training step of an MLP with and without an exchange, in turns, and
+// Time of a training step of an MLP with and without exchange, interleaved, and
 // of the exchange alone:
 //   sheaf run -n 2 -- build/bench/train_step --rows 16
 // Rank 0 prints one JSON object; times are medians in ms.
@@ -41,7 +41,7 @@ double median(std::vector<double> values) {
 
 struct Times {
   double step_ms = 0;
-  double backward_ms = 0;  // of it
+  double backward_ms = 0;  // the part in backward()
 };
 
 Times median(const std::vector<Times>& all) {
@@ -93,16 +93,16 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  CLI::App app("time of a training step");
-  app.add_option("--rows", options.rows, "examples per rank");
-  app.add_option("--rounds", options.rounds, "of ten steps each way");
-  app.add_option("--sizes", options.sizes, "widths of the MLP")->delimiter(',');
+  CLI::App app("Measure the time of a training step");
+  app.add_option("--rows", options.rows, "Examples per rank");
+  app.add_option("--rounds", options.rounds, "Rounds of ten steps per mode");
+  app.add_option("--sizes", options.sizes, "Widths of the MLP")->delimiter(',');
   app.add_option("--overlap", options.overlap)
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--bucket-mb", options.bucket_mb);
   app.add_option("--trace", options.trace,
-                 "a Chrome trace of steps and buckets; each rank adds its "
-                 "number to the name");
+                 "Write a Chrome trace of steps and buckets; each rank adds "
+                 "its number to the name");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -117,7 +117,7 @@ sheaf::parallel::Overlap overlap_of(const std::string& name) {
   return name == "off" ? Overlap::kOff : Overlap::kAuto;
 }
 
-// All gradients in one go, without anything beside it.
+// The exchange of all gradients at once, without overlapping computation.
 double exchange_ms(const sheaf::Group& group, const Mlp& net, int count) {
   std::int64_t elements = 0;
   for (const auto& parameter : net->parameters()) elements += parameter.numel();
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
                              .trace = trace.get()});
   std::vector<Times> without;
   std::vector<Times> with;
-  constexpr int kBlock = 10;  // long enough for caches to forget the other
+  constexpr int kBlock = 10;  // long enough to evict the other mode's data
   for (int round = 0; round < options.rounds; ++round) {
     for (int i = 0; i < kBlock; ++i) {
       const Times times =

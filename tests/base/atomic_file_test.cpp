@@ -54,8 +54,8 @@ TEST(AtomicFile, AFailureNamesTheFileAndLeavesNothing) {
                IoError);
 }
 
-// Exits with 0 if the write failed. A limit on the size of files fails in the
-// way of a full disk.
+// Exits with 0 if the write failed. A file size limit makes writes fail like a
+// full disk.
 [[noreturn]] void write_beyond_a_limit(const std::filesystem::path& path) {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{4096, 4096};

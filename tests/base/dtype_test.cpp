@@ -72,8 +72,8 @@ TEST(DType, EveryBFloat16KeepsItsValueAndItsBits) {
   }
 }
 
-// Between each two neighbours: the middle goes to the even one, a little less
-// to the lower, a little more to the upper.
+// Between two neighbors: the midpoint rounds to the even one, smaller values to
+// the lower one, larger values to the upper one.
 template <class T, class Narrow>
 void expect_nearest_even(unsigned infinity, Narrow narrow) {
   for (unsigned bits = 0; bits + 1 < infinity; ++bits) {

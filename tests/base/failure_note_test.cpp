@@ -35,7 +35,8 @@ TEST_F(FailureNoteTest, LongTextsAreCut) {
   EXPECT_LT(notes.last()->text.size(), 1024u);
 }
 
-// A variable may outlive the place, and the number be another file's.
+// The variable may outlive the storage, and its descriptor number may belong to
+// another file.
 TEST_F(FailureNoteTest, NothingElseIsWrittenTo) {
   leave_failure_note(FailureCause::kOwn, "nobody hears");
   const FailureNotes notes;

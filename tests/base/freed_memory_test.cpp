@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kPages = 16384;
 
-// How many pages the system had to give for a block that is used, then freed.
+// Number of page faults for a block that is used and then freed.
 long pages_fetched() {
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);

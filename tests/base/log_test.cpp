@@ -14,7 +14,7 @@
 namespace sheaf {
 namespace {
 
-// What `call` writes to standard error; level and rank are as before after it.
+// The text that `call` writes to standard error; level and rank are restored.
 std::string logged(const std::function<void()>& call) {
   const LogLevel before = log_level();
   ::testing::internal::CaptureStderr();

@@ -19,7 +19,7 @@ class ProgressLine : public ::testing::Test {
             .interval = 100ms,
             .now = [this] { return now_; }};
   }
-  // What was written since the last call.
+  // The text written since the last call.
   std::string written() {
     const std::string text = out_.str();
     out_.str("");

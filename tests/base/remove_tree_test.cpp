@@ -19,7 +19,7 @@ TEST(RemoveTree, TakesEverythingBelowAndNothingBeside) {
   remove_tree(path);
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "kept"));
-  remove_tree(path);  // once more: nothing is there
+  remove_tree(path);  // again: nothing to remove
   remove_tree(folder.path() / "kept");
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "kept"));
 }

@@ -55,7 +55,7 @@ TEST(Text, AnotherWordIsNotASlip) {
   EXPECT_EQ(nearest_word("", kCommands), "");
   EXPECT_EQ(nearest_word("run", {}), "");
   EXPECT_EQ(did_you_mean("allgather", kCommands), "");
-  // One change makes any letter of any other.
+  // One edit turns any letter into any other.
   EXPECT_EQ(nearest_word("a", std::array<std::string_view, 1>{"b"}), "");
 }
 

@@ -63,7 +63,7 @@ TEST_F(PlanCommand, ChoosesAndPredictsTheExchange) {
   EXPECT_TRUE(has(shown.out, "exchange of 4 workers")) << shown.out;
   EXPECT_TRUE(has(shown.out, "(gradients)")) << shown.out;
   EXPECT_EQ(written()["exchange"]["default"], "gradients");
-  // The plan's exchange is that of a prediction, unless another is told.
+  // The plan's exchange is that of a prediction, unless another is specified.
   EXPECT_NEAR(row({"--plan", output()})["predicted_ms"],
               written()["predicted"]["step_ms"], 1e-6);
   const double all = row({"--exchange", "gradients"})["exchanged_mib"];
@@ -97,19 +97,20 @@ TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
     EXPECT_TRUE(has(shown.err, part)) << shown.err;
     EXPECT_FALSE(std::filesystem::exists(output()));
   };
-  is_told({"plan"}, "give the traces");
+  is_told({"plan"}, "pass the traces");
   is_told({"plan", f32_, bf16_, "--memory", "1M"}, "no plan fits");
   is_told({"plan", f32_, f32_}, "both traces in f32");
   is_told({"plan", f32_, "--workers", "2,2"}, "of 1 devices");
   is_told({"plan", f32_, "--workers", "4", "--topology", "2x3"}, "2x3");
   is_told({"plan", f32_, "--fix", "conv1"}, "LAYER=PRECISION");
-  is_told({"plan", f32_, "--precisions", "f8"}, "no precision \"f8\"");
+  is_told({"plan", f32_, "--precisions", "f8"}, "unknown precision \"f8\"");
   is_told({"plan", f32_, "--fix", "conv3=f32"}, "no layer 'conv3'");
   is_told({"plan", f32_, "--exchange", "gradients,fcc=dad"},
           "did you mean 'fc'");
   is_told({"plan", f32_, "--exchange", "dad", "--allow", "half"},
-          "give one of them");
-  is_told({"plan", f32_, "--allow", "fc=dad"}, "--allow wants ways");
+          "pass only one of them");
+  is_told({"plan", f32_, "--allow", "fc=dad"},
+          "--allow takes exchange methods");
 }
 
 class PlanDevices : public PlanCommand {
@@ -137,8 +138,8 @@ TEST_F(PlanDevices, AreScaledAndSaidToBeSo) {
       call_sheaf({"plan", f32_, bf16_, "--devices", fast_ + "," + slow_,
                   "--traced-on", traced_, "--workers", "2,2", "-o", output()});
   ASSERT_EQ(shown.code, 0) << shown.err;
-  for (const char* part : {"2 x fast (by its roofline, out of GPU)", "all f16",
-                           "all f32 (does not fit)", "the plan was chosen in"})
+  for (const char* part : {"2 x fast (scaled from GPU by roofline)", "all f16",
+                           "all f32 (does not fit)", "chose the plan in"})
     EXPECT_TRUE(has(shown.out, part)) << part << " in\n" << shown.out;
   const auto plan = written();
   EXPECT_EQ(plan["devices"][1]["scaled_from"], "GPU");
@@ -151,7 +152,7 @@ TEST_F(PlanDevices, AreScaledAndSaidToBeSo) {
             Precision::kF16);
   const CallOutcome predicted =
       call_sheaf({"predict", f32_, "--devices", slow_, "--traced-on", traced_});
-  EXPECT_TRUE(has(predicted.out, "by its roofline")) << predicted.out;
+  EXPECT_TRUE(has(predicted.out, "by roofline")) << predicted.out;
   EXPECT_TRUE(has(predicted.err, "not measured")) << predicted.err;
 }
 
@@ -163,17 +164,18 @@ TEST_F(PlanDevices, MistakesInTheirFilesAreTold) {
     EXPECT_EQ(shown.code, 2) << text;
     EXPECT_TRUE(has(shown.err, part)) << shown.err;
   };
-  is_told("name: x\ntflops: {f32: 1}\n", "it has no memory_gbs");
-  is_told("name: x\nmemory_gbs: 1\n", "it has no tflops");
-  is_told("name: x\ntflops: {f31: 1}\n", "no precision \"f31\"");
-  is_told("name: x\ntflops: {f32: -1}\n", "line 2: this must be more than 0");
-  is_told("name: x\nspeed: 1\n", "line 2: the key speed is not known");
+  is_told("name: x\ntflops: {f32: 1}\n", "the device has no memory_gbs");
+  is_told("name: x\nmemory_gbs: 1\n", "the device has no tflops");
+  is_told("name: x\ntflops: {f31: 1}\n", "unknown precision \"f31\"");
+  is_told("name: x\ntflops: {f32: -1}\n",
+          "line 2: the value must be greater than 0");
+  is_told("name: x\nspeed: 1\n", "line 2: unknown key speed");
   is_told("name: x\ntflops: {f16: 1}\nmemory_gbs: 1\n",
           "none of the precisions");
   const CallOutcome unknown = call_sheaf({"plan", f32_, "--devices", slow_});
   EXPECT_TRUE(has(unknown.err, "--traced-on")) << unknown.err;
   const CallOutcome alone = call_sheaf({"plan", f32_, "--traced-on", slow_});
-  EXPECT_TRUE(has(alone.err, "for --devices")) << alone.err;
+  EXPECT_TRUE(has(alone.err, "needs --devices")) << alone.err;
 }
 
 TEST_F(PlanCommand, TracesOfTwoBatchesMakeALine) {
@@ -193,7 +195,7 @@ TEST_F(PlanCommand, TracesOfOthersHaveNoIndicator) {
   const CallOutcome shown =
       call_sheaf({"plan", high_.write_plain().string(), "-o", output()});
   ASSERT_EQ(shown.code, 0) << shown.err;
-  EXPECT_TRUE(has(shown.out, "not known")) << shown.out;
+  EXPECT_TRUE(has(shown.out, "unknown")) << shown.out;
   EXPECT_TRUE(has(shown.err, "no statistics of layers")) << shown.err;
   EXPECT_TRUE(written()["predicted"]["indicator"].is_null());
 }

@@ -50,7 +50,7 @@ TEST_F(PredictCommand, MistakesAreTold) {
   const std::string path = text_.write().string();
   const CallOutcome shown = call_sheaf({"predict", path, "--from", "9"});
   EXPECT_EQ(shown.code, 2);
-  EXPECT_TRUE(has(shown.err, "no step 9; it has ProfilerStep#4, "))
+  EXPECT_TRUE(has(shown.err, "no step 9; its steps are ProfilerStep#4, "))
       << shown.err;
   EXPECT_NE(call_sheaf({"predict", path + "x"}).code, 0);
 }

@@ -1,4 +1,4 @@
-// sheaf data, without the program around it.
+// The command `sheaf data`, run in this process.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ class DataCommand : public testing::Test {
   void SetUp() override { setenv("SHEAF_DATA", folder_.path().c_str(), 1); }
   void TearDown() override { unsetenv("SHEAF_DATA"); }
 
-  // What `sheaf data ...` prints.
+  // The output of `sheaf data ...`.
   std::string run(const std::string& arguments) const {
     CLI::App app;
     add_data_command(app);

@@ -1,5 +1,5 @@
 #pragma once
-// Files that the tests of this layer write, and what they expect of errors.
+// Helpers to write test files and to check errors.
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -51,7 +51,7 @@ inline Bytes idx_bytes(std::uint8_t type,
   return bytes;
 }
 
-// 0, 1, 2 ... modulo 251, so that no two rows of images are alike.
+// 0, 1, 2 ... modulo 251, so that no two rows of an image are equal.
 inline Bytes counting_bytes(std::size_t count) {
   Bytes bytes(count);
   for (std::size_t i = 0; i < count; ++i)
@@ -59,7 +59,7 @@ inline Bytes counting_bytes(std::size_t count) {
   return bytes;
 }
 
-// Has a folder, and writes files in it.
+// A test with a temporary folder and a function to write files there.
 class FileTest : public testing::Test {
  protected:
   std::string write(const std::string& name, const Bytes& bytes) const {
@@ -72,7 +72,7 @@ class FileTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// What the IoError of `action` says; "" when it throws none.
+// The message of the IoError that `action` throws; "" if it throws none.
 template <class Action>
 std::string io_error(const Action& action) {
   return error_of<IoError>(action);
@@ -87,7 +87,7 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The number behind "at byte", or -1.
+// The number after "at byte", or -1.
 inline long offset_in(const std::string& message) {
   const std::string mark = "at byte ";
   const auto at = message.find(mark);

@@ -1,5 +1,5 @@
 #pragma once
-// PNG and JPEG files that tests write.
+// PNG and JPEG files for tests.
 
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ inline void add_chunk(Bytes& png, const std::string& name,
                     crc32(0, summed.data(), static_cast<uInt>(summed.size()))));
 }
 
-// As the PNG specification numbers them.
+// The color types of the PNG specification.
 enum PngColor : std::uint8_t {
   kPngGray = 0,
   kPngRgb = 2,
@@ -32,11 +32,11 @@ struct PngMaking {
   std::uint8_t bits = 8;
   PngColor color = kPngRgb;
   bool is_interlaced = false;
-  // Between header and image: gAMA, sRGB, PLTE, tRNS.
+  // Chunks between header and image: gAMA, sRGB, PLTE, tRNS.
   std::vector<std::pair<std::string, Bytes>> chunks = {};
 };
 
-// `rows`: the samples of each row with a filter byte in front.
+// `rows` has the samples of each row, preceded by a filter byte.
 inline Bytes png_of(std::uint32_t height, std::uint32_t width,
                     const PngMaking& making, const Bytes& rows) {
   Bytes png = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -99,7 +99,7 @@ inline Bytes jpeg_bytes() {
       "03010002110311003f002d1130a30137ffd9");
 }
 
-// The mark that Adobe's programs write; `transform` 0: CMYK, 2: YCCK.
+// Adds the APP14 marker of Adobe's programs; `transform` 0: CMYK, 2: YCCK.
 inline Bytes with_adobe_mark(const Bytes& jpeg, std::uint8_t transform) {
   Bytes mark = bytes_of_hex("ffee000e41646f6265006400000000");
   mark.push_back(transform);
@@ -108,8 +108,8 @@ inline Bytes with_adobe_mark(const Bytes& jpeg, std::uint8_t transform) {
   return marked;
 }
 
-// Four components, 16 wide and 8 high, of quality 100, so exact: on the left
-// (200, 100, 50, 220), on the right (255, 0, 128, 90).
+// Four components, 16 wide and 8 high, of quality 100 and thus exact: the left
+// half is (200, 100, 50, 220), the right half (255, 0, 128, 90).
 inline Bytes cmyk_jpeg() {
   return bytes_of_hex(
       "ffd8ffdb0043000101010101010101010101010101010101010101010101010101010101"
@@ -119,8 +119,8 @@ inline Bytes cmyk_jpeg() {
       "0443004d0059004b00003f0048083e31e5c0bb80df27067defffd9");
 }
 
-// The same with Y, Cb, Cr and K, which are (60, 60, 60, 220) and (255, 255,
-// 255, 90) as CMYK. Needs Adobe's mark.
+// The same with Y, Cb, Cr and K, which as CMYK are (60, 60, 60, 220) and (255,
+// 255, 255, 90). Needs Adobe's marker.
 inline Bytes ycck_jpeg() {
   return bytes_of_hex(
       "ffd8ffdb0043000101010101010101010101010101010101010101010101010101010101"

@@ -1,5 +1,5 @@
 #pragma once
-// Whether what was found is what the reference says.
+// Compares the results found with those of the reference.
 
 #include <string>
 #include <vector>
@@ -13,19 +13,20 @@ enum class Verdict { kSame, kError, kWrong, kBad };
 
 struct Finding {
   Verdict verdict = Verdict::kSame;
-  // kError: the documented error's kind and text. kWrong: what is wrong.
-  // kBad: why the case cannot be run at all.
+  // kError: kind and text of the documented error. kWrong: the difference.
+  // kBad: why the case cannot be run.
   std::string reason;
-  // A tensor's values could not be compared: Entry::is_open.
+  // The values of a tensor could not be compared; see Entry::is_open.
   bool has_open = false;
 };
 
-// kError where all ranks failed with a documented kind of error, and had the
-// reference's results until then. `expected` is what the reference gave without
-// what was found; empty: it is still to run.
+// Returns kError if all ranks failed with a documented kind of error and had
+// the reference's results until then. `expected` is the result of the reference
+// that does not depend on `found`; if it is empty, the reference is run here.
 Finding compare(const Case& one, const std::vector<RankResult>& found,
                 const std::vector<Record>& expected = {});
-// What the reference gives without what is found; else why it gives nothing.
+// Computes the result of the reference that does not depend on what is found;
+// otherwise returns why there is none.
 std::string find_expected(const Case& one, std::vector<Record>& expected);
 // Runs the case on threads, and the reference.
 Finding check(const Case& one);

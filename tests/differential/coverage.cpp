@@ -10,7 +10,7 @@
 namespace differential {
 namespace {
 
-// Keys whose values are sizes or seeds say nothing about what is tested.
+// Keys whose values are sizes or seeds, which do not show what is tested.
 const std::set<std::string> kSizes{
     "seed", "width",  "time",   "height", "channels", "depth",
     "out",  "kernel", "ranks",  "rank",   "words",    "power_rank",
@@ -32,7 +32,7 @@ void add_sizes(const Case& one, std::set<std::string>& tags) {
     if (block.kind == "linear" && block.get("out") >= 190) tags.insert("large");
 }
 
-// With values counted from 1, for settings that are a choice.
+// Appends the value, counted from 1, for settings that are a choice.
 std::string named(const std::string& key, std::int64_t value) {
   static const std::set<std::string> kChoices{
       "exchange", "overlap",  "optimizer", "input",
@@ -40,7 +40,8 @@ std::string named(const std::string& key, std::int64_t value) {
   return kChoices.count(key) ? key + "=" + std::to_string(value) : key;
 }
 
-// Numbers and what is in parentheses, such as cuts, make one reason many.
+// Removes numbers and text in parentheses, such as cuts, so that equal reasons
+// are counted together.
 std::string without_numbers(std::string text) {
   text = text.substr(0, text.find('\n'));
   std::string out;

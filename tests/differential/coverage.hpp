@@ -1,6 +1,6 @@
 #pragma once
-// What cases were made of: how often each feature, and each pair of them, was
-// generated, and in which errors cases ended.
+// Coverage of the cases: how often each feature and each pair of features was
+// generated, and the errors in which cases ended.
 
 #include <iosfwd>
 #include <map>
@@ -27,7 +27,7 @@ class Coverage {
  private:
   struct Reason {
     int count = 0;
-    std::string example;  // a case
+    std::string example;  // text of a case
   };
   int cases_ = 0;
   std::map<std::string, int> features_;

@@ -1,5 +1,5 @@
 #pragma once
-// Whether ranks have the same bits where Sheaf promises them.
+// Checks that ranks have the same bits where Sheaf guarantees them.
 
 #include <string>
 #include <vector>
@@ -8,12 +8,13 @@
 
 namespace differential {
 
-// Every step ends with an exchange, so gradients and weights at its end have
-// the same bits on all ranks, under all strategies here: docs/parallel.md,
-// docs/dad.md ("Equal bits"), docs/spatial.md (filters that ranks own are not
-// generated). Buffers may be a rank's own. Returns the first tensor that
-// differs, and on which ranks; empty: none does. Ranks may have taken fewer
-// steps, or have ended in an error.
+// Every step ends with an exchange, so that gradients and weights at its end
+// have the same bits on all ranks, with all strategies here:
+// docs/howto/data_parallel.md, docs/explanation/dad.md ("Equal bits"),
+// docs/explanation/spatial.md (filters that ranks own are not generated).
+// Buffers may differ between ranks. Returns the first tensor that differs, and
+// the ranks; empty if none does. Ranks may have taken fewer steps, or have
+// ended with an error.
 std::string unequal_bits(const std::vector<RankResult>& found);
 
 }  // namespace differential

@@ -26,8 +26,8 @@ std::string choose_strategy(Dice& dice, const std::set<std::string>& wanted) {
   }
 }
 
-// Of one to three axes. Ranks that are left are groups of samples, or on the
-// last axis.
+// A grid of one to three axes. The remaining ranks form groups of samples, or
+// are added to the last axis.
 void choose_grid(Item& s, Dice& dice) {
   const std::int64_t ranks = s.get("ranks");
   const std::int64_t axes = dice.one_of({1, 2, 2, 2, 2, 2, 3});
@@ -79,8 +79,8 @@ void choose_dad_options(Case& one, Dice& dice) {
   if (s.kind == "rank-dad") {
     s.set("rank", 64);
     if (dice.one_in(2)) s.set("feedback", 16);
-    // The root's sum has the rows of all ranks: 512 are more than the rank of
-    // any gradient here.
+    // The sum on the root has the rows of all ranks: 512 is more than the rank
+    // of any gradient here.
     if (s.has("star") && dice.one_in(2)) s.set("two_way", 1).set("rank", 512);
   }
   // Trials take many steps, in which other optimizers may diverge.
@@ -89,8 +89,8 @@ void choose_dad_options(Case& one, Dice& dice) {
   if (s.kind == "auto" && dice.one_in(4)) s.set("measures_link", 1);
 }
 
-// Rounded results are compared step by step, and optimizers that divide or
-// remember would magnify what differs.
+// Rounded results are compared step by step; optimizers that divide or have
+// state would magnify differences.
 void keep_to_sgd_where_rounded(Case& one) {
   Item& s = one.setting;
   if (s.has("exchange") || s.has("f32")) s.set("optimizer", 0);
@@ -126,7 +126,7 @@ Case draw(std::uint64_t seed, const Wishes& wishes) {
 }
 
 bool has_wishes(const Case& one, const Wishes& wishes) {
-  // Images are cut over ranks in the memory of hosts only.
+  // Split images are supported in host memory only.
   if (wishes.is_cuda && one.setting.kind == "spatial") return false;
   const auto features = features_of(one);
   for (const std::string& feature : wishes.only)

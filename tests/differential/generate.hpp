@@ -1,5 +1,5 @@
 #pragma once
-// Random cases. A seed gives the same case in every process.
+// Generates random cases. A seed gives the same case in every process.
 
 #include <set>
 #include <string>
@@ -19,7 +19,8 @@ struct Wishes {
 
 Case generate(std::uint64_t seed, const Wishes& wishes = {});
 
-// Its parts. Each adds the blocks or the steps that go with what is there.
+// The parts of a case. Each function adds blocks or steps that fit the existing
+// parts.
 void add_row_network(Case& one, Dice& dice);
 void add_spatial_network(Case& one, Dice& dice);
 void add_plan_network(Case& one, Dice& dice);

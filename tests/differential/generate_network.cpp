@@ -7,7 +7,7 @@
 namespace differential {
 namespace {
 
-// Adds blocks while it follows the shape of what they give.
+// Adds blocks and tracks the shape of their outputs.
 class Builder {
  public:
   Builder(Case& one, Dice& dice) : case_(one), dice_(dice) {
@@ -110,8 +110,8 @@ class Builder {
     }
   }
 
-  // Not twice in a row: libtorch leaves the gradients of both tables in one
-  // place for a single row, and adds later ones to each of them twice.
+  // Not twice in a row: with a single row, libtorch lets the gradients of both
+  // tables share memory, and adds later gradients to each of them twice.
   Item& add_positions() {
     const bool is_before =
         !case_.blocks.empty() && case_.blocks.back().kind == "positions";
@@ -162,15 +162,15 @@ class Builder {
     }
   }
 
-  // Parameters without gradients are an error in data parallelism unless they
+  // In data parallelism, parameters without gradients are an error unless they
   // are allowed.
   bool may_leave_out() {
     const Item& s = case_.setting;
     return s.kind != "data" || s.has("find_unused") || dice_.one_in(15);
   }
 
-  // A parameter that gets several gradients in one backward() has the later
-  // ones averaged on their own, and not rounded.
+  // If a parameter gets several gradients in one backward(), the later ones are
+  // averaged separately and not rounded.
   bool may_be_computed_again(const Item& item) const {
     const Item& s = case_.setting;
     return item.kind != "batch_norm" &&
@@ -208,7 +208,7 @@ void choose_input(Case& one, Dice& dice) {
     s.set("height", dice.in(3, 5)).set("channels", dice.in(1, 2));
 }
 
-// Parameters of more than 256 KiB, which are exchanged where they lie.
+// Parameters above 256 KiB, which are exchanged in place.
 void add_large(Case& one, Dice& dice) {
   Item& s = one.setting;
   const bool is_sequence = dice.one_in(2);
@@ -241,7 +241,7 @@ void add_for_power(Case& one, Dice& dice) {
   }
 }
 
-// Layers larger than the rank, of which equal rows stay equal.
+// Layers that are larger than the rank and keep equal rows equal.
 void add_for_low_rank(Case& one, Dice& dice) {
   one.setting.set("width", dice.in(5, 12));
   Builder builder(one, dice);
@@ -300,7 +300,7 @@ void add_plan_network(Case& one, Dice& dice) {
                     .set("no_bias", dice.one_in(4))
                     .set("bf16", bf16()));
     if (dice.one_in(2)) builder.add(Item{"act"}.set("function", dice.in(0, 1)));
-    // libtorch 1.13 refuses it with a bf16 input and f32 weights.
+    // libtorch 1.13 does not support it with a bf16 input and f32 weights.
     if (is_plan && dice.one_in(4)) builder.add(Item{"norm"});
   }
 }

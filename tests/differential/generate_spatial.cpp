@@ -31,7 +31,7 @@ class ImageBuilder {
       added.set("residual", 1);
     if (dice_.one_in(12)) added.set("keep", 1);
     if (dice_.one_in(12)) added.set("output", 1);
-    // Split tensors refuse hooks.
+    // Split tensors do not support hooks.
     if (dice_.one_in(300)) added.set("hook", 1);
     decorate_parameters(added);
   }
@@ -117,7 +117,7 @@ class ImageBuilder {
   Dice& dice_;
 };
 
-// The axes of the grid, and at times one more, which is not cut.
+// The axes of the grid, and sometimes one more axis that is not cut.
 void choose_image(Item& s, Dice& dice) {
   const int cut = s.has("grid2") ? 3 : s.has("grid1") ? 2 : 1;
   const int axes = cut < 3 && dice.one_in(6) ? cut + 1 : cut;
@@ -137,7 +137,7 @@ void add_spatial_network(Case& one, Dice& dice) {
   ImageBuilder builder(one, dice);
   while (!builder.add(Item{"conv"}.set("out", dice.in(1, 3)).set("padding", 1)))
     continue;
-  // Size pairs whose ratio is rounded in the type of the tensor.
+  // Pairs of sizes whose ratio is rounded in the type of the tensor.
   if (!s.has("depth") && s.has("height") && dice.one_in(25)) {
     const bool is_wide = dice.one_in(2);
     s.set("height", is_wide ? 2 : 112).set("width", is_wide ? 112 : 2);

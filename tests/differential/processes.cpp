@@ -11,7 +11,8 @@
 namespace differential {
 namespace {
 
-// Longer than the timeout of groups: a rank may still be waiting in a case.
+// Longer than the timeout of groups, because a rank may still be waiting in a
+// case.
 constexpr std::chrono::seconds kBarrierTimeout{80};
 
 std::string on_one_line(std::string text) {
@@ -76,7 +77,7 @@ Finding Processes::check(const Case& one) const {
     return folder_ / ("rank-" + std::to_string(rank));
   };
   {
-    // A group that has failed stays so: each case has its own.
+    // A group that has failed cannot be used again, so each case has a new one.
     const sheaf::comm::Group group = world_.split(0, world_.rank());
     save_result(run_rank(one, group), path(world_.rank()));
     sheaf::comm::barrier(world_, {.timeout = kBarrierTimeout}).wait();

@@ -1,6 +1,6 @@
 #pragma once
-// The same cases on real ranks: each process runs its rank of a case; rank 0
-// reads what all have found and compares it with the reference.
+// Runs the same cases on real ranks: each process runs its rank of a case; rank
+// 0 reads the results of all ranks and compares them with the reference.
 
 #include <filesystem>
 
@@ -8,10 +8,10 @@
 
 namespace differential {
 
-// Collects the results of ranks in a folder that all of them see.
+// Collects the results of ranks in a folder that all of them can access.
 class Processes {
  public:
-  // Of the groups of cases; below the watchdog's limit.
+  // Timeout of the groups of cases; below the watchdog's limit.
   static constexpr int kTimeoutMs = 60000;
 
   explicit Processes(const sheaf::comm::Group& world);
@@ -19,10 +19,10 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // All ranks call it with the same case, and get the same verdict; the reason
-  // is known to rank 0.
+  // All ranks must call it with the same case, and get the same verdict; the
+  // reason is known only to rank 0.
   Finding check(const Case& one) const;
-  // What rank 0 says.
+  // Returns the choice of rank 0.
   bool agree(bool choice) const;
   bool is_first() const { return world_.rank() == 0; }
   int size() const { return world_.size(); }
@@ -32,7 +32,7 @@ class Processes {
   std::filesystem::path folder_;
 };
 
-// One rank's results as two files, PATH.txt and PATH.pt.
+// Writes the results of one rank to two files, PATH.txt and PATH.pt.
 void save_result(const RankResult& result, const std::filesystem::path& path);
 RankResult load_result(const std::filesystem::path& path);
 

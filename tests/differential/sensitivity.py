@@ -1,12 +1,12 @@
-"""Proves that the differential tester sees faults: puts one fault at a time
-back into a copy of the sources, builds the tester and counts the cases that it
-needs to find it.
+"""Checks that the differential tester detects faults: inserts one known fault
+at a time into a copy of the sources, builds the tester and counts the cases
+that it needs to find the fault.
 
 usage: sensitivity.py ROOT FOLDER [--cases N] [--jobs N] [FAULT]...
        sensitivity.py ROOT --check
 
-FOLDER keeps the copy and its build. Exit code 1 if a fault is not found.
---check: whether the edits below still fit the sources; nothing is built.
+FOLDER holds the copy and its build. Exit code 1 if a fault is not found.
+--check: checks that the edits below still fit the sources; nothing is built.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-# By name: what goes wrong, and the edits (file, text, replacement) that do it.
+# By name: the fault, and the edits (file, text, replacement) that insert it.
 FAULTS = {
     "type": ("a parameter's new type is not noticed", [
         ("sheaf/parallel/common/wrapped_parameters.cpp",
@@ -95,12 +95,12 @@ def copy_sources(root, tree):
         if os.path.exists(target):
             with open(target, "rb") as file:
                 if file.read() == content:
-                    continue  # its objects stay
+                    continue  # unchanged: its object files stay valid
         shutil.copy(source, target)
 
 
 def edited(tree, edits):
-    """By path: what the files have, and are to have."""
+    """By path: the original and the edited content."""
     files = {}
     for name, text, replacement in edits:
         path = os.path.join(tree, name)
@@ -128,7 +128,7 @@ def build(tree, jobs):
 
 
 def cases_until_found(tree, cases):
-    """The number of the first case that fails; None if none does."""
+    """The number of the first case that fails; None if all pass."""
     program = os.path.join(tree, "build/tests/differential/differential")
     done = subprocess.run(
         [program, "--cases", str(cases), "--seed", str(FIRST_SEED),

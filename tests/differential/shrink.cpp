@@ -8,7 +8,7 @@ namespace {
 
 using Items = std::vector<Item>;
 
-// Values that name a block follow it when a block before it is dropped.
+// Values that refer to a block are adjusted when a block before it is dropped.
 void renumber(Case& one, std::int64_t dropped) {
   for (Item& step : one.steps)
     for (const char* key :
@@ -40,7 +40,7 @@ void add_smaller(const Case& one, Items Case::*items, std::vector<Case>& list) {
       }
 }
 
-// Larger cuts first.
+// Larger reductions first.
 std::vector<Case> smaller_cases(const Case& one) {
   std::vector<Case> list;
   for (std::size_t i = 0; i < one.steps.size() && one.steps.size() > 1; ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// The smallest case that still fails.
+// Finds a small case that still fails.
 
 #include <functional>
 
@@ -7,7 +7,7 @@
 
 namespace differential {
 
-// Drops steps, blocks and values and makes values smaller, one at a time, while
+// Drops steps, blocks and values and reduces values, one at a time, while
 // `fails` holds; until nothing more can be dropped or the time is over.
 Case shrink(const Case& one, const std::function<bool(const Case&)>& fails,
             double seconds);

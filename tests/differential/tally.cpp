@@ -5,10 +5,10 @@
 namespace differential {
 namespace {
 
-// At most these parts of the cases; one case is always allowed.
-constexpr double kMostErrors = 0.05;  // of those that ran
-constexpr double kMostBad = 0.03;     // of all that were generated
-constexpr double kMostOpen = 0.02;    // of PowerSGD's
+// Maximum fractions of cases; a single case is always allowed.
+constexpr double kMostErrors = 0.05;  // of the cases that ran
+constexpr double kMostBad = 0.03;     // of all generated cases
+constexpr double kMostOpen = 0.02;    // of the cases with PowerSGD
 
 bool is_above(std::int64_t count, double part, std::int64_t all) {
   return count > 1 &&

@@ -1,5 +1,6 @@
 #pragma once
-// What became of the cases of a run, and whether the run passes.
+// Counts the outcomes of the cases of a run, and decides whether the run
+// passes.
 
 #include <iosfwd>
 
@@ -12,21 +13,23 @@ class Tally {
  public:
   void add(const Case& one, const Finding& finding);
 
-  // Cases that were compared, or ended in an error; not those that cannot run.
+  // Cases that were compared or ended with an error, without those that cannot
+  // run.
   std::int64_t done() const { return done_; }
   std::int64_t wrong() const { return wrong_; }
-  // More cases were refused than a run of `cases` may have.
+  // Whether more cases were rejected than a run of `cases` may have.
   bool has_too_many_bad(std::int64_t cases) const;
 
   void print(std::ostream& out, double seconds) const;
   const Coverage& coverage() const { return coverage_; }
-  // Why the run fails, one reason a line; empty: it passes.
+  // Why the run fails, one reason per line; empty if it passes.
   std::string failures() const;
 
  private:
   Coverage coverage_, bad_reasons_;
   std::int64_t done_ = 0, wrong_ = 0, errors_ = 0, bad_ = 0;
-  std::int64_t power_ = 0, open_ = 0;  // cases of PowerSGD; not compared in all
+  // Cases with PowerSGD; those not compared completely.
+  std::int64_t power_ = 0, open_ = 0;
 };
 
 }  // namespace differential

@@ -1,4 +1,4 @@
-// Ranks as threads, on pretended hosts.
+// Ranks as threads, on simulated hosts.
 
 #include <latch>
 
@@ -31,7 +31,7 @@ std::vector<RankResult> run_threads(const Case& one) {
       hosts_of(one),
       [&](const sheaf::comm::Group& group) {
         results[static_cast<std::size_t>(group.rank())] = run_rank(one, group);
-        everybody.arrive_and_wait();  // nobody leaves while others work
+        everybody.arrive_and_wait();  // no rank leaves while others work
       },
       options);
   return results;

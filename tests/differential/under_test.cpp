@@ -83,7 +83,7 @@ class Program {
   std::vector<std::unique_ptr<Wrapped>> models_;
 };
 
-// By docs/errors.md.
+// As in docs/reference/errors.md.
 std::string kind_of(const std::exception& error) {
   const auto is = [&](auto* kind) {
     return dynamic_cast<const std::remove_pointer_t<decltype(kind)>*>(&error) !=

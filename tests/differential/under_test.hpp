@@ -1,5 +1,5 @@
 #pragma once
-// A case under its strategy: what each rank's program does with Sheaf.
+// Runs a case with its strategy: the program of each rank with Sheaf.
 
 #include <string>
 #include <vector>
@@ -17,12 +17,12 @@ class Wrapped {
   virtual ~Wrapped() = default;
   virtual Session::Outputs forward(const Input& input) = 0;
   virtual sheaf::parallel::Strategy& strategy() = 0;
-  // Of those that can join(); null for the others.
+  // The model, if it can join(); otherwise null.
   virtual sheaf::parallel::DataParallelCore* data() { return nullptr; }
   virtual at::Tensor whole(const at::Tensor& output) { return output; }
 };
 
-// One for each family of strategies; `rank` and the group's order are the same.
+// One function for each family of strategies.
 std::unique_ptr<Wrapped> wrap_data(const Case& one, std::shared_ptr<Net> net,
                                    const sheaf::comm::Group& group);
 std::unique_ptr<Wrapped> wrap_dad(const Case& one, std::shared_ptr<Net> net,
@@ -34,14 +34,14 @@ std::unique_ptr<Wrapped> wrap_plan(const Case& one, std::shared_ptr<Net> net,
 sheaf::parallel::DataParallelOptions data_options(const Case& one);
 double bucket_mb(const Case& one);
 
-// What became of a rank. `kind` is empty where all went well.
+// The outcome of a rank. `kind` is empty if there was no error.
 struct RankResult {
   Record record;
   std::string kind;  // "UsageError", ...
   std::string error;
 };
 
-// The whole program of one rank; it throws nothing.
+// The whole program of one rank; does not throw.
 RankResult run_rank(const Case& one, const sheaf::comm::Group& group);
 
 // All ranks, as threads of this process.

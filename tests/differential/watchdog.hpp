@@ -1,6 +1,6 @@
 #pragma once
-// A case that does not end is a failure, too, and so is one that crashes: the
-// process ends with the case's text.
+// A case that does not end, or that crashes, is also a failure: the process
+// ends and prints the case's text.
 
 #include <signal.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ class Watchdog {
 
  private:
   // Above the timeouts of groups, 20 s for threads and 60 s for processes,
-  // which end what waits for a rank.
+  // which end the wait for a rank.
   static constexpr std::chrono::seconds kLimit{90};
 
   void watch() {

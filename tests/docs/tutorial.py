@@ -1,5 +1,6 @@
-"""Makes a program out of the pieces of code in docs/tutorial.md, and compares
-what the program prints with what the tutorial says it does.
+"""Makes a program from the code blocks of a tutorial, and compares what the
+program prints with the output that the tutorial shows. CMakeLists.txt calls it
+for docs/tutorial/tensors_to_processes.md.
 
 usage: tutorial.py make TUTORIAL OUTPUT.cpp
        tutorial.py check TUTORIAL COMMAND...

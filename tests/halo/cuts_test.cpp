@@ -42,7 +42,7 @@ TEST(CutsTest, KnowTheOwnerOfEachPosition) {
 TEST(CutsTest, ThatAreNoneSayWhy) {
   expect_throws<UsageError>([] { Cuts({0}); }, {"P + 1 cuts", "1 are given"});
   expect_throws<UsageError>([] { Cuts({1, 4}); }, {"1|4", "the first cut"});
-  expect_throws<UsageError>([] { Cuts({0, 5, 4}); }, {"0|5|4", "ascend"});
+  expect_throws<UsageError>([] { Cuts({0, 5, 4}); }, {"0|5|4", "ascending"});
   expect_throws<UsageError>([] { Cuts::balanced(4, 0); }, {"0 parts"});
   expect_throws<UsageError>([] { Cuts::balanced(-1, 2); }, {"-1"});
 }

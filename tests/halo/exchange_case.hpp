@@ -1,6 +1,6 @@
 #pragma once
 // One exchange and its adjoint on random layouts, checked on each rank against
-// the image as a whole. The same for ranks as threads and as processes.
+// the whole image. Used for ranks as threads and as processes.
 
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/group_core.hpp"
@@ -44,12 +44,12 @@ Tile<T> image_tile(const ExchangeCase& test, const comm::Group& group) {
   return tile;
 }
 
-// The gradient that a rank has on its wanted box.
+// The gradient of a rank's wanted box.
 inline double gradient(const Place& place, int rank, std::int64_t salt) {
   return exact_value(place, salt + 31 * rank + 5);
 }
 
-// What the owner of a place gets: of all ranks that want it.
+// The expected gradient at a place: the sum over all ranks that want it.
 inline double gradient_sum(const ExchangeCase& test, const Place& place) {
   double sum = 0;
   for (int rank = 0; rank < test.layout.ranks(); ++rank)
@@ -88,7 +88,8 @@ void check_adjoint(const comm::Group& group, HaloExchange& exchange,
   EXPECT_TRUE(tile.is_clean_around());
 }
 
-// <Ax, y> and <x, A'y> over all ranks: equal whole numbers.
+// Checks that <Ax, y> and <x, A'y>, summed over all ranks, are equal. The sums
+// are integers and thus exact.
 inline void check_adjointness(const comm::Group& group,
                               const ExchangeCase& test) {
   HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF64);
@@ -116,7 +117,7 @@ inline void check_adjointness(const comm::Group& group,
   EXPECT_EQ(sums[0], sums[1]);
 }
 
-// Places of messages between ranks of a host.
+// The volume of messages to ranks of the same host.
 inline std::int64_t volume_in_host(const comm::Group& group,
                                    const std::vector<HaloMessage>& messages) {
   std::int64_t volume = 0;

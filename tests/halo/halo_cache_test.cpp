@@ -22,7 +22,7 @@ TEST(HaloCacheTest, MakesEachExchangeOnce) {
     EXPECT_NE(&cache.get(layout, all, DType::kF64), &first);
     std::vector<Box> own{layout.box_of(0), layout.box_of(1)};
     EXPECT_NE(&cache.get(layout, own, DType::kF32), &first);
-    // The same to this rank, not to the other.
+    // The plan is the same for this rank, but not for the other.
     std::vector<Box> half = all;
     const auto other = static_cast<std::size_t>(1 - group.rank());
     half[other] = own[other];
@@ -40,7 +40,7 @@ TEST(HaloCacheTest, RefusesAnotherNumberOfRanks) {
   });
 }
 
-// Messages large enough to need both ends' attention, moved by the pump.
+// Messages so large that both ends must poll; the pump advances them.
 TEST(HaloCacheTest, LetsMessagesBetweenHostsMoveOn) {
   run_threads({"a", "b", "b", "c"}, [](const Group& group) {
     HaloCache cache(group);

@@ -1,4 +1,4 @@
-// Exchanges between real ranks.
+// Halo exchanges between ranks as processes.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TEST(HaloRanks, BringTheWantedBoxAndSumGradients) {
     }
 }
 
-// Messages of megabytes, many times over.
+// Messages of megabytes, repeated.
 TEST(HaloRanks, ExchangeLargeHalosAgainAndAgain) {
   const comm::Group& world = test::world();
   ExchangeCase test;

@@ -1,6 +1,6 @@
-// Convolutions along an axis cut among ranks, forward and both forms of
-// backward, against the same in one piece. Inputs are small whole numbers, so
-// that sums are exact and the results equal to the bit.
+// Convolutions along an axis split among ranks, forward and both forms of
+// backward, compared with the unsplit convolution. Inputs are small integers,
+// so sums are exact and results must be bitwise equal.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ double at(const Row& row, std::int64_t index) {
   return row[static_cast<std::size_t>(index)];
 }
 
-// Without padding: what a rank runs on the box that it was brought.
+// A convolution without padding, as a rank runs it on its wanted box.
 Row convolve(const Row& x, const Row& w, const Window& window,
              std::int64_t outputs) {
   Row y(static_cast<std::size_t>(outputs), 0.0);
@@ -57,7 +57,7 @@ struct Problem {
   Cuts owners;
   Cuts outputs;
   Row x, w, dy;
-  // In one piece; high padding as far as ceil mode lets windows reach.
+  // Results without splitting; in ceil mode with enough high padding.
   Row y, dx;
 };
 
@@ -91,7 +91,7 @@ std::vector<Box> needs_of(const Problem& p) {
   return needs;
 }
 
-// The wanted box of a rank made of what the plan brings, with its padding.
+// The wanted box of a rank, assembled from the plan's messages, with padding.
 Row assemble(const Problem& p, const HaloPlan& plan, const Padded& padded) {
   Row row(
       static_cast<std::size_t>(padded.low + padded.inside.size() + padded.high),
@@ -132,8 +132,8 @@ void check_forward_and_adjoint(const Problem& p, Seen& seen) {
   ASSERT_EQ(sum, p.dx);
 }
 
-// The other form of backward: owners fetch the outputs' gradients that touch
-// their inputs, and compute alone.
+// The other form of backward: owners fetch the output gradients that touch
+// their inputs, and compute without further communication.
 void check_gather(const Problem& p) {
   const std::int64_t count = p.outputs.size();
   for (int rank = 0; rank < p.owners.parts(); ++rank) {
@@ -171,7 +171,7 @@ TEST(HaloMathTest, RandomCutsGiveWhatOnePieceGives) {
     check(make_problem(random, window, inputs, owners, outputs), seen);
     ASSERT_FALSE(HasFatalFailure()) << "case " << i;
   }
-  // The cases are worth something.
+  // The interesting cases did occur.
   EXPECT_GT(seen.crops, 1000);
   EXPECT_GT(seen.far, 1000);
   EXPECT_GT(seen.empty, 1000);
@@ -200,7 +200,7 @@ TEST(HaloMathTest, EvenCutsOfOddSizesGiveWhatOnePieceGives) {
           }
 }
 
-// Transposed convolution: outputs of the rank's inputs, cropped and filled.
+// Transposed convolution: a rank's outputs are cropped and filled with zeros.
 TEST(HaloMathTest, TransposedGivesWhatOnePieceGives) {
   std::mt19937 random(5);
   for (int i = 0; i < 3000; ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// Random layouts and needs, the same on all ranks that give the same seed.
+// Random layouts and needs, the same on all ranks with the same seed.
 
 #include <algorithm>
 #include <random>
@@ -16,7 +16,7 @@ inline std::int64_t pick(std::mt19937& random, std::int64_t low,
                    random() % static_cast<std::uint64_t>(high - low + 1));
 }
 
-// Cuts anywhere: many parts are of no size.
+// Cuts at random positions: many parts are empty.
 inline Cuts random_cuts(std::mt19937& random, std::int64_t size, int parts) {
   std::vector<std::int64_t> positions{0, size};
   for (int i = 1; i < parts; ++i) positions.push_back(pick(random, 0, size));
@@ -36,7 +36,7 @@ inline Layout random_layout(std::mt19937& random, const Grid& grid,
   return Layout(grid, std::move(cuts));
 }
 
-// A box for each rank: around its tile, inside it, or anywhere.
+// A box for each rank: around its tile, inside of it, or anywhere.
 inline std::vector<Box> random_needs(std::mt19937& random,
                                      const Layout& layout) {
   std::vector<Box> needs;

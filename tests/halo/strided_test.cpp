@@ -15,7 +15,7 @@ Box box_of(std::int64_t a, std::int64_t b, std::int64_t c) {
   return {{Interval{0, a}, {0, b}, {0, c}}};
 }
 
-// Every order of memory on both sides, runs of every short length.
+// Every memory order on both sides, and various short run lengths.
 TEST(StridedTest, CopiesBetweenAllOrdersOfMemory) {
   for (const Order from : kOrders)
     for (const Order to : kOrders)

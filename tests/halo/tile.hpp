@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a box of an image for tests, in one of several orders.
+// Test memory for a box of an image, in one of several memory orders.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct Place {
   }
 };
 
-// Small whole numbers that differ from place to place and stay exact in sums.
+// Small integers that vary by place; their sums are exact.
 inline double exact_value(const Place& place, std::int64_t salt = 0) {
   const std::int64_t mixed = place.outer[0] * 5 + place.outer[1] * 7 +
                              place.at[0] * 11 + place.at[1] * 3 + place.at[2] +
@@ -62,7 +62,7 @@ void store(T& at, double value) {
 template <class T>
 class Tile {
  public:
-  // In the arena of a group where one is given.
+  // The memory is in the arena of the group if one is given.
   Tile(const Box& box, std::array<std::int64_t, 2> outer, Order order,
        const comm::Group* arena = nullptr)
       : box_(box) {
@@ -98,7 +98,8 @@ class Tile {
     for_each(
         [&](const Place& place, T& element) { store(element, value(place)); });
   }
-  // Whether each element is the value of its place; says where it is not.
+  // Whether each element has the value of its place; reports the first
+  // mismatch.
   template <class Value>
   testing::AssertionResult holds(Value value) {
     testing::AssertionResult result = testing::AssertionSuccess();
@@ -112,7 +113,7 @@ class Tile {
     });
     return result;
   }
-  // Whether nothing was written between the elements or behind them.
+  // Whether nothing was written between or after the elements.
   bool is_clean_around() {
     const std::vector<T> before(memory_.begin(), memory_.end());
     fill([](const Place&) { return kUntouched; });

@@ -1,4 +1,4 @@
-// Every formula against its definition, over all small windows.
+// Compares every formula with its definition, for all small windows.
 
 #include "sheaf/halo/window.hpp"
 
@@ -19,14 +19,14 @@ std::string name_of(const Window& w, std::int64_t inputs) {
                 w.ceil_mode ? " ceil" : "", " of ", inputs);
 }
 
-// Outputs by their definition: windows are placed one after the other.
+// Counts outputs by definition: windows are placed one after another.
 std::int64_t count_outputs(const Window& w, std::int64_t inputs) {
   std::int64_t count = 0;
   for (;; ++count) {
     const std::int64_t begin = count * w.stride - w.pad_low;
     const std::int64_t end = begin + w.extent();
     if (end <= inputs + w.pad_high) continue;
-    // The one before left something uncovered.
+    // The previous window left some positions uncovered.
     const bool hangs_over = end - w.stride < inputs + w.pad_high;
     if (!w.ceil_mode || !hangs_over || begin >= inputs) return count;
   }
@@ -61,7 +61,7 @@ void for_each_window(Body body) {
 
 TEST(WindowTest, CountsOutputs) {
   for_each_window([](const Window& w, std::int64_t inputs) {
-    // Pooling layers, the only ones with this mode, allow no more padding.
+    // Ceil mode exists only in pooling layers, which allow no more padding.
     const std::int64_t most = w.extent() / 2;
     if (w.ceil_mode && std::max(w.pad_low, w.pad_high) > most) return;
     ASSERT_EQ(output_size(w, inputs), count_outputs(w, inputs))
@@ -72,7 +72,7 @@ TEST(WindowTest, CountsOutputs) {
 TEST(WindowTest, CountsOutputsAsPoolingLayersDo) {
   const Window w{.kernel = 2, .stride = 2, .ceil_mode = true};
   EXPECT_EQ(output_size(w, 5), 3);
-  // The last window would lie in the high padding alone.
+  // The last window would be entirely in the high padding.
   EXPECT_EQ(output_size({.kernel = 2,
                          .stride = 3,
                          .pad_low = 1,
@@ -82,7 +82,7 @@ TEST(WindowTest, CountsOutputsAsPoolingLayersDo) {
             2);
   EXPECT_EQ(output_size({.kernel = 1, .stride = 4, .ceil_mode = true}, 4), 1);
   EXPECT_EQ(output_size({.kernel = 3, .stride = 2}, 55), 27);
-  // Rounded up, a window larger than the input fits once.
+  // In ceil mode, a window larger than the input fits once.
   EXPECT_EQ(output_size({.kernel = 4, .stride = 3, .ceil_mode = true}, 2), 1);
   EXPECT_THROW(output_size({.kernel = 4, .stride = 2, .ceil_mode = true}, 2),
                UsageError);
@@ -196,7 +196,7 @@ TEST(WindowTest, TransposedIsTheSameSeenFromTheOtherSide) {
 }
 
 TEST(WindowTest, TransposedOutputsFollowTheirInputs) {
-  // What doubles an image needs no halo, or one of 1.
+  // Upsampling by 2 needs no halo, or a halo of 1.
   EXPECT_EQ(transposed_following_cuts({.kernel = 2, .stride = 2},
                                       Cuts({0, 5, 5, 9}), 0)
                 .text(),

@@ -1,4 +1,4 @@
-"""Links and file paths in README.md and docs/*.md lead somewhere.
+"""Links and file paths in README.md and docs/ lead somewhere.
 
 Looked at: Markdown links (with the heading after #), and, inside backticks
 and code blocks, words that begin with a folder of the tree or end in .md.

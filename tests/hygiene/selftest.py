@@ -231,11 +231,14 @@ class Words(HygieneTest):
     def test_private_paths_and_foreign_hosts(self):
         # In two pieces each: this file is checked as well.
         for text in ("cd /ho" + "me/ann/src", "/ro" + "ot/.cache",
-                     "/wor" + "k/main", "on the device" + " machine",
-                     "left to another" + " session",
-                     "see shared/" + "design.md",
-                     "curl https:/" + "/get.foreign.io/x"):
+                     "/wor" + "k/main", "curl https:/" + "/get.foreign.io/x"):
             self.expect_fault("a.txt:1", words.check, {"a.txt": text})
+
+    def test_idioms_and_spelling(self):
+        for text in ("the error is " + "told", "measured in " + "turns",
+                     "an optimi" + "ser", "its neighbou" + "rs"):
+            self.expect_fault("a.txt:1", words.check, {"a.txt": text})
+        self.expect_clean(words.check, {"a.txt": "raises a promise; otherwise"})
 
 
 class Tree(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""What the checks share: the files of a tree, and how findings are told."""
+"""Shared by the checks: the files of a tree, and the report of findings."""
 import os
 import shutil
 import subprocess

@@ -1,8 +1,9 @@
-"""No file speaks of one person's machine, nor of hosts that are not ours.
+"""Checks the words of all files: no path of one person's machine, no address of
+a foreign server, no idioms that readers stumble over, American spelling.
 
-A path under a home folder works on one machine only; an address in a script
-or a page makes the tree depend on somebody's server. Papers are cited by
-authors, title and year.
+Paths under a home folder work on one machine only; an address in a script or
+a page makes the tree depend on a server. Papers are cited by authors, title and
+year. CONTRIBUTING.md has the rules for prose.
 
 usage: words.py ROOT
 """
@@ -11,16 +12,26 @@ import sys
 
 import tree
 
-# Written so that no pattern matches its own line.
-PRIVATE = [re.compile(text) for text in (
-    r"(?<![\w.$}])/(?:hom[e]|User[s])/\w",
-    r"(?<![\w.$}])/roo[t]/",
-    r"(?<![\w.$}])/wor[k](?:/|\b)",
-    r"(?i)\bdevic[e] machine\b",
-    r"(?i)\b(?:this|another|the next|a previous|an earlier) sessio[n]\b",
-    r"(?i)\bhelper sessio[n]",
-    r"(?i)\bshared/(?:design|style|reference)",
-)]
+# The brackets keep each pattern from matching its own line.
+PRIVATE = re.compile(
+    r"(?<![\w.$}])/(?:hom[e]|User[s])/\w|(?<![\w.$}])/roo[t]/"
+    r"|(?<![\w.$}])/wor[k](?:/|\b)")
+IDIOMS = {re.compile(r"(?i)\b" + idiom): better for idiom, better in (
+    (r"(?:is|are|was|were|been|be) tol[d]\b", "report, specify, record"),
+    (r"foretol[d]\b", "predicted"),
+    (r"goes befor[e] the\b", "overrides"),
+    (r"what ther[e] is\b", "a noun, such as features"),
+    (r"draws? (?:no )?lot[s]\b", "random, deterministic"),
+    (r"in turn[s]\b", "interleaved"),
+    (r"unlike device[s]\b", "mixed devices"),
+    (r"the doo[r] to\b", "the interface of"),
+    (r"passed ove[r]\b", "skipped"),
+    (r"out of a trac[e]\b", "from a trace"),
+    (r"for eve[r]\b", "forever"),
+)}
+BRITISH = re.compile(
+    r"(?i)\b(?:behaviou[r]|colou[r]|neighbou[r]|favou[r]|(?:optimi|initiali"
+    r"|synchroni|recogni|seriali|summari|minimi|maximi)s[ei](?!s))\w*")
 URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([\w-]+(?:\.[\w-]+)+)")
 # Reserved for examples, this machine, and names that nobody fetches.
 OURS = re.compile(r"^(?:127\.[\d.]+|(?:[\w-]+\.)*(?:example|invalid|test)"
@@ -28,10 +39,16 @@ OURS = re.compile(r"^(?:127\.[\d.]+|(?:[\w-]+\.)*(?:example|invalid|test)"
 
 
 def faults_in(line):
-    for pattern in PRIVATE:
+    match = PRIVATE.search(line)
+    if match:
+        yield f"'{match[0]}' is a path of one machine"
+    for pattern, better in IDIOMS.items():
         match = pattern.search(line)
         if match:
-            yield f"'{match[0]}' means one machine only"
+            yield f"'{match[0]}' is not plain English; write {better}"
+    match = BRITISH.search(line)
+    if match:
+        yield f"'{match[0]}' is British spelling"
     for host in URL.findall(line):
         if not OURS.match(host):
             yield f"the host '{host}' is not ours"

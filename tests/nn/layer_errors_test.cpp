@@ -59,7 +59,7 @@ TEST(LayerErrors, NameAnEmbedding) {
   EXPECT_NE(text.find("word_embeddings (Embedding("), text.npos) << text;
 }
 
-// A batch of another shape is looked at again.
+// A batch with a new sample shape is checked again.
 TEST(LayerErrors, ChangeNothingWhereTheNetworkFits) {
   const auto plain = make_network({"lenet"});
   LayerErrors network(plain);

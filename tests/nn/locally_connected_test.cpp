@@ -36,9 +36,9 @@ Tensor image_of(const LocalCase& a, std::int64_t batch = 2) {
                       torch::kDouble);
 }
 
-// Largest difference between the slope that autograd gives and the one that two
-// nearby values give, over all numbers of `at`. For functions of second order
-// and steps of 1e-5, rounding and curvature leave some 1e-8.
+// Largest difference between the gradient by autograd and by central
+// differences, over all elements of `at`. For quadratic functions and a step of
+// 1e-5, rounding and truncation errors are about 1e-8.
 double slope_error(const std::function<Tensor(const Tensor&)>& function,
                    const Tensor& at) {
   const Tensor variable = at.clone().requires_grad_();
@@ -52,7 +52,7 @@ double slope_error(const std::function<Tensor(const Tensor&)>& function,
         (function(at + step) - function(at - step)).item<double>() / 2e-5;
     const double error =
         std::abs(measured - slope.reshape(-1)[i].item<double>());
-    if (!(error <= largest)) largest = error;  // NaN stays
+    if (!(error <= largest)) largest = error;  // keeps NaN
     if (std::isnan(largest)) break;
   }
   return largest;
@@ -144,7 +144,7 @@ TEST(LocallyConnected, FiltersGetLengthOne) {
   EXPECT_TRUE(torch::allclose(lengths, torch::ones_like(lengths), 0, 1e-14));
 }
 
-// With orthonormal filters that span their windows, each window decodes to
+// With orthonormal filters that span the windows, each window is decoded to
 // itself.
 TEST(LocallyConnected, CoverageCountsTheWindowsOnAPixel) {
   LocalCase a = kCases[2];
@@ -183,7 +183,7 @@ TEST(L2Pool, IsTheLengthOfTheWindow) {
   EXPECT_TRUE(zeros.grad().isfinite().all().item<bool>());
 }
 
-// By the definition, place by place.
+// Directly from the definition, position by position.
 Tensor plain_contrast(const Tensor& x, std::int64_t kernel, double floor) {
   const auto radius = kernel / 2;
   const double deviation = static_cast<double>(radius) / 3;
@@ -221,7 +221,7 @@ TEST(LocalContrastNorm, IsWhatItsDefinitionSays) {
       LocalContrastNorm norm(LocalContrastNormOptions{2, kernel, floor});
       norm->to(torch::kDouble);
       const Tensor x = torch::randn({1, 2, 5, 6}, torch::kDouble);
-      // The window is kept in f32.
+      // The window was computed in f32.
       EXPECT_TRUE(torch::allclose(norm->forward(x)[0],
                                   plain_contrast(x[0], kernel, floor), 1e-5,
                                   1e-5));

@@ -19,7 +19,7 @@ struct NetworkCase {
   std::vector<std::int64_t> output;
 };
 
-// Each network in a size that takes milliseconds.
+// Each network at a size that runs in milliseconds.
 std::vector<NetworkCase> small_cases() {
   const auto image = [](std::int64_t channels, std::int64_t size) {
     return torch::randn({2, channels, size, size});
@@ -91,8 +91,8 @@ TEST(Network, WeightsGoThroughAFile) {
   }
 }
 
-// Published counts; those of LeNet, MLP, U-Net and BERT follow from their
-// sizes.
+// Published counts; the counts of LeNet, MLP, U-Net and BERT follow from their
+// layer sizes.
 TEST(Network, ParameterCountsAreTheKnownOnes) {
   const auto count = [](const std::string& name, const Texts& arguments = {}) {
     return count_parameters(*make_network({name, arguments, {}}));
@@ -121,8 +121,9 @@ TEST(Network, ResNetStartsAsPythonsDoes) {
   torch::manual_seed(3);
   const auto network = make_network({"resnet18", {}, {}});
   const auto weights = network->named_parameters();
-  // He's start: variance 2 / (outputs * kernel area). With n numbers a standard
-  // deviation is known to 1 / sqrt(2n): 0.12 % here, so 1 % is 8 of them.
+  // Kaiming initialization: variance 2 / (outputs * kernel area). The estimate
+  // of a standard deviation from n samples has the relative error
+  // 1 / sqrt(2n): 0.05 % here, so the tolerance is 20 times that.
   const double wanted = std::sqrt(2.0 / (512 * 9));
   EXPECT_NEAR(weights["layer4.0.conv2.weight"].std().item<double>(), wanted,
               0.01 * wanted);
@@ -147,7 +148,8 @@ TEST(Network, ChannelsLastGivesTheSame) {
     plain->eval();
     last->eval();
     const auto input = torch::randn({2, 3, 32, 32});
-    // Sums in another order: f32 errors grow with the terms, some thousands.
+    // The summation order differs: f32 errors grow with the number of terms,
+    // some thousands.
     EXPECT_TRUE(torch::allclose(plain->forward(input), last->forward(input),
                                 1e-3, 1e-4));
   }
@@ -183,7 +185,7 @@ TEST(Network, BertDoesNotSeePadding) {
       [&] {
         network->forward(torch::zeros({1, 3}));
       },
-      {"whole numbers"});
+      {"integers below"});
 }
 
 TEST(Network, MistakesAreAnsweredWithTheNearestName) {
@@ -195,7 +197,7 @@ TEST(Network, MistakesAreAnsweredWithTheNearestName) {
   expect_throws<UsageError>(make("lenet", {{"clases", "10"}}),
                             {"'clases'", "did you mean 'classes'"});
   expect_throws<UsageError>(make("lenet", {{"classes", "ten"}}),
-                            {"'ten'", "classes", "whole number"});
+                            {"'ten'", "classes", "an integer"});
   expect_throws<UsageError>(make("lenet", {{"image_size", "8"}}), {"'8'"});
   expect_throws<UsageError>(make("mlp", {{"sizes", "5"}}), {"'5'", "784-10"});
   expect_throws<UsageError>(make("mlp", {{"activation", "rel"}}),

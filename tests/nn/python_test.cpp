@@ -1,5 +1,5 @@
-// Networks against Python's, with the same weights and input: Python writes
-// its weights and its answers, which must be ours.
+// Compares networks with Python implementations: Python writes its weights,
+// input and output, and our network must compute the same output.
 #include "tests/support/python.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace sheaf::nn {
 namespace {
 
-// f64, where sums in another order differ in the last of 16 digits only.
+// In f64, where a different summation order changes only the last digits.
 void expect_pythons(const TemporaryFolder& folder, const NetworkSpec& spec,
                     const std::string& name) {
   const auto network = make_network(spec);
@@ -159,8 +159,8 @@ record('vgg16', Vgg(), torch.randn(2, 3, 64, 64).double())
       "vgg16");
 }
 
-// Python's own TransformerEncoderLayer does the attention, its weights under
-// the names of BERT.
+// The reference uses Python's TransformerEncoderLayer, with its weights renamed
+// to BERT's.
 TEST(Python, BertAnswersTheSame) {
   SHEAF_NEEDS_PYTHON("torch");
   const TemporaryFolder folder;

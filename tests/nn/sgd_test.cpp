@@ -8,7 +8,7 @@ namespace {
 
 using torch::optim::SGDOptions;
 
-// The weights after some steps of a small problem.
+// The weights after a few steps on a small problem.
 template <class Optimizer>
 std::vector<at::Tensor> train(at::Device device, const SGDOptions& options) {
   torch::manual_seed(4);

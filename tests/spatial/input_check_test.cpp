@@ -1,5 +1,5 @@
 // Ranks of a grid that were given different images, and loaders that give them
-// the same.
+// the same images.
 
 #include "sheaf/spatial/input_check.hpp"
 
@@ -32,7 +32,7 @@ std::shared_ptr<const data::Dataset> images() {
 TEST(SpatialInputs, OfRanksOfAGridMustBeTheSame) {
   comm::run_threads(4, [](const comm::Group& group) {
     SpatialParallel model(small_net(), group, {.grid = "1x2"});
-    // Two grids, of which the second one has different images on rank 3.
+    // Two grids; in the second one, rank 3 has a different image.
     const at::Tensor image =
         random({1, 1, 4, 4}, at::kFloat, 1 + (group.rank() == 3 ? 1 : 0));
     if (model.sample_group() == 0) {
@@ -53,7 +53,7 @@ TEST(SpatialInputs, OfRanksOfAGridMustBeTheSame) {
           },
           {"types or sizes"});
     }
-    // Parts differ, of course.
+    // Parts may differ.
     EXPECT_NO_THROW(model.check_inputs(
         {model.from_part(at::full({1, 1, 4, 2}, group.rank()), {1, 1, 4, 4})}));
   });
@@ -79,7 +79,7 @@ TEST(SpatialInputs, AreComparedInTheFirstStep) {
     EXPECT_FALSE(is_refused(CheckInputs::kFirst, true));
     EXPECT_TRUE(is_refused(CheckInputs::kEvery, true));
     EXPECT_FALSE(is_refused(CheckInputs::kNever, false));
-    // In evaluation, too.
+    // Also in evaluation.
     auto net = small_net();
     SpatialParallel model(net, group, {.grid = "2x1"});
     model.forward(at::zeros({1, 1, 4, 4}));
@@ -127,7 +127,7 @@ TEST(SpatialInputs, InListsAndTuplesAreCompared) {
   });
 }
 
-// What the usual loader gives.
+// The samples of a loader without the group of samples.
 TEST(SpatialInputs, OfALoaderForAllRanksAreRefused) {
   comm::run_threads(2, [](const comm::Group& group) {
     SpatialParallel model(small_net(), group, {.grid = "1x2"});

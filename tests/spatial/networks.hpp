@@ -1,5 +1,5 @@
 #pragma once
-// Networks as users write them, in small.
+// Small networks as users write them.
 
 #include <torch/torch.h>
 
@@ -13,7 +13,7 @@ inline torch::nn::Conv2d conv3(std::int64_t in, std::int64_t out,
       torch::nn::Conv2dOptions(in, out, 3).padding(1).stride(stride));
 }
 
-// Two convolutions, each pooled, and two layers on top.
+// Two convolutions, each followed by pooling, and two linear layers.
 struct ConvNetImpl : torch::nn::Module {
   torch::nn::Conv2d first{1, 4, 5}, second{4, 6, 5};
   torch::nn::Linear third{6 * 4 * 4, 20}, last{20, 10};
@@ -73,7 +73,7 @@ struct ResidualNetImpl : torch::nn::Module {
   }
 };
 
-// Down, up, and across, with sizes that are odd on the way; classes of pixels.
+// A U-Net with odd intermediate sizes, which classifies pixels.
 struct UNetImpl : torch::nn::Module {
   std::shared_ptr<nn::Network> net = nn::make_network(
       {"unet",

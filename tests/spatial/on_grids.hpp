@@ -1,5 +1,5 @@
 #pragma once
-// Cases on grids whose ranks are threads.
+// Runs cases on grids whose ranks are threads.
 
 #include "sheaf/comm/group/world.hpp"
 #include "tests/spatial/same_as_alone.hpp"
@@ -13,7 +13,8 @@ inline int ranks_of(const std::string& grid) {
   return halo::Grid::parse(grid).ranks();
 }
 
-// Each case gives on each grid what it gives in one process.
+// Expects that each case gives the same result on each grid as in a single
+// process.
 inline void expect_on_grids(
     const std::vector<Case>& cases, const std::vector<std::string>& grids,
     at::ScalarType type = at::kDouble, double tolerance = 1e-12,

@@ -86,8 +86,9 @@ inline std::vector<Case> random_cases(const halo::Grid& grid, int count) {
   return cases;
 }
 
-// A square kernel on a square image: what neon got wrong (kernel 5, stride 2,
-// 28 pixels on 2 ranks), and what gives negative halos (3, 2, 55 on 5).
+// A square kernel on a square image, including a case that neon got wrong
+// (kernel 5, stride 2, 28 pixels on 2 ranks) and one with negative halos (3, 2,
+// 55 on 5).
 inline Case strided_case(std::int64_t kernel, std::int64_t stride,
                          std::int64_t size) {
   return {concat("kernel ", kernel, " stride ", stride, " of ", size),

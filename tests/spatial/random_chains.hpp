@@ -1,6 +1,6 @@
 #pragma once
-// Random chains of operations on images, some smaller than the grid. The same
-// seed gives the same chains in every process.
+// Random chains of operations on images, some of which are smaller than the
+// grid. The same seed gives the same chains in every process.
 
 #include <torch/torch.h>
 
@@ -14,8 +14,8 @@ struct NamedStep {
   Step step;
 };
 
-// Operations for an image of these sizes; those that one process refuses are
-// sorted out by the caller.
+// Operations for an image of these sizes; the caller filters out those that
+// fail in a single process.
 inline NamedStep random_step(Dice& dice, const at::Tensor& now) {
   namespace F = torch::nn::functional;
   const std::int64_t channels = now.size(1), rows = now.size(2),
@@ -29,7 +29,8 @@ inline NamedStep random_step(Dice& dice, const at::Tensor& now) {
                           const at::Tensor& like) {
     return random(sizes, like.scalar_type(), seed);
   };
-  // Without equals, of which rounding would decide which is the maximum.
+  // Makes values distinct, because rounding would otherwise decide which one is
+  // the maximum.
   const auto spread = [=](const at::Tensor& x) {
     return x + weight({1, 1, x.size(2), x.size(3)}, x);
   };

@@ -1,4 +1,4 @@
-// Some of random_test.cpp's windows with processes.
+// Some of the windows of random_test.cpp, with processes.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Random windows on random grids against one process.
+// Compares random windows on random grids with a single process.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ TEST(RandomWindows, GiveWhatOneProcessGives) {
     expect_many_same(grid, 60, at::kFloat, 1e-5);
 }
 
-// Halos first, then all of the tile; sums are sent back.
+// Without overlap: the halos are exchanged before the whole tile is computed,
+// and sums are sent back.
 TEST(RandomWindows, GiveTheSameWhenHalosComeFirst) {
   for (const char* grid : {"1", "2", "3", "6"})
     expect_many_same(grid, 100, at::kDouble, 1e-12, parallel::Overlap::kOff);
@@ -44,8 +45,8 @@ TEST(RandomChains, GiveWhatOneProcessGives) {
   expect_on_grids(random_chains(seed, 40), {"2x2"}, at::kFloat, 1e-4);
 }
 
-// What an operation does on a rank: the same as one process, or an error that
-// names it.
+// The outcome of an operation on a rank: the same as in a single process, or an
+// error that contains its name.
 std::string outcome(const NamedStep& operation, const at::Tensor& whole,
                     const std::shared_ptr<Tiles>& tiles) {
   at::Tensor made;
@@ -66,8 +67,8 @@ std::string outcome(const NamedStep& operation, const at::Tensor& whole,
              : "wrong";
 }
 
-// Operations that have a rule and that have none, on images as they are,
-// flattened, and with other axes.
+// Operations with and without a rule, on images that are unchanged, flattened,
+// or have other axes.
 std::vector<NamedStep> catalog() {
   std::vector<NamedStep> all;
   const std::vector<NamedStep> forms{

@@ -1,5 +1,6 @@
 #pragma once
-// Operations on split tensors against the same in one process.
+// Compares operations on split tensors with the same operations in a single
+// process.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -16,7 +17,7 @@
 namespace sheaf::spatial::test {
 
 using Tensors = std::vector<at::Tensor>;
-// Of an input and weights.
+// A function of an input and weights.
 using Function = std::function<at::Tensor(const at::Tensor&, const Tensors&)>;
 
 struct Case {
@@ -33,7 +34,7 @@ struct Results {
   Tensors weight_gradients;
 };
 
-// The same numbers on all ranks, whatever the default generator has.
+// The same numbers on all ranks, independent of the default generator.
 inline at::Tensor random(const std::vector<std::int64_t>& sizes,
                          at::ScalarType type, std::uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
@@ -65,7 +66,7 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
   return most / std::max(1.0, b.abs().max().item<double>());
 }
 
-// On a rank; `wanted` is what one process got.
+// Called on each rank; `wanted` are the results of a single process.
 inline void expect_same(const Case& one, const Results& wanted,
                         const std::shared_ptr<Tiles>& tiles,
                         at::ScalarType type, double tolerance) {
@@ -84,7 +85,7 @@ inline void expect_same(const Case& one, const Results& wanted,
       tolerance)
       << where << ": output";
   (output * random(wanted.output.sizes().vec(), type, 2)).sum().backward();
-  // A loss that all ranks have counts as often as there are ranks.
+  // A loss that all ranks have counts once per rank.
   const double ranks = tiles->group().size();
   ASSERT_TRUE(part.grad().defined()) << where;
   EXPECT_LE(

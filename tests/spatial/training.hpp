@@ -1,5 +1,5 @@
 #pragma once
-// Trainings on a grid and in one process, to be compared.
+// Training runs on a grid and in a single process, to be compared.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ inline at::Tensor images_of(int step, const Task& task) {
 
 template <class Net>
 std::shared_ptr<Net> make_net(std::uint64_t seed) {
-  static std::mutex mutex;  // torch's default generator is one for all threads
+  // Torch's default generator is shared by all threads.
+  static std::mutex mutex;
   const std::lock_guard lock(mutex);
   torch::manual_seed(seed);
   auto net = std::make_shared<Net>();
@@ -66,17 +67,17 @@ std::vector<double> losses_alone(const Task& task) {
   return losses;
 }
 
-// How ranks share the samples: so many for each group.
+// How ranks share the samples: the number of samples of each group.
 struct Sharing {
   std::vector<std::int64_t> rows;
-  bool has_moments_of_all = false;  // of batch normalisation
+  bool has_moments_of_all = false;  // batch normalization over all groups
 
   std::int64_t first_of(int group) const {
     return std::accumulate(rows.begin(), rows.begin() + group, std::int64_t{0});
   }
 };
 
-// Mean losses of all samples.
+// The mean losses over all samples.
 template <class Net>
 std::vector<double> losses_on(const std::string& grid, const Sharing& sharing,
                               const Task& task, const comm::Group& group) {
@@ -88,7 +89,8 @@ std::vector<double> losses_on(const std::string& grid, const Sharing& sharing,
   const std::int64_t rows =
       sharing.rows[static_cast<std::size_t>(model.sample_group())];
   const std::int64_t first = sharing.first_of(model.sample_group());
-  // Ranks are averaged: a sample counts as often as there are groups.
+  // Gradients are averaged over ranks, so a sample is weighted by the number of
+  // groups.
   const double weight = static_cast<double>(rows * groups) / kSamples;
   std::vector<double> losses;
   for (int step = 0; step < kSteps; ++step) {

@@ -36,7 +36,7 @@ TEST(SpatialParallel, TrainsOnSamplesAndTiles) {
   expect_same_losses<UNetImpl>({.image = 18, .has_classes_of_pixels = true}, 2);
 }
 
-// As one process has them, of all groups' samples.
+// The moments are over the samples of all groups, as in a single process.
 TEST(SpatialParallel, TrainsWithMomentsOfAllSamples) {
   const Task task{.image = 17};
   const auto wanted = losses_alone<ResidualNetImpl>(task);

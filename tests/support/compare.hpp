@@ -23,11 +23,11 @@ constexpr double kNotComparable = std::numeric_limits<double>::infinity();
 
 enum class Scale {
   kAbsolute,
-  kRelative,  // to the largest number of the second tensor
+  kRelative,  // relative to the largest element of the second tensor
 };
 enum class Nan { kFails, kMayBeEqual };  // the second: where bits are compared
 
-// Why two tensors cannot be compared; empty: they can.
+// The reason why two tensors cannot be compared; empty if they can.
 inline std::string mismatch(const at::Tensor& a, const at::Tensor& b) {
   const auto text = [](const at::Tensor& one) {
     std::ostringstream out;
@@ -42,9 +42,9 @@ inline std::string mismatch(const at::Tensor& a, const at::Tensor& b) {
   return are_alike ? "" : text(a) + " against " + text(b);
 }
 
-// The largest difference of two elements. What cannot be compared, and a
-// number that is not finite in either, fails the test and gives infinity. Two
-// tensors without elements differ by 0.
+// The largest difference of two elements. Tensors that cannot be compared, and
+// elements that are not finite, fail the test and give infinity. Two tensors
+// without elements differ by 0.
 inline double largest_difference(const at::Tensor& a, const at::Tensor& b,
                                  Scale scale = Scale::kAbsolute) {
   if (const std::string why = mismatch(a, b); !why.empty()) {
@@ -64,7 +64,7 @@ inline double largest_difference(const at::Tensor& a, const at::Tensor& b,
   return most / (y.abs().max().item<double>() + 1e-30);
 }
 
-// The same of two lists, of which neither may be empty.
+// Same, for two lists, neither of which may be empty.
 inline double largest_difference(const Tensors& a, const Tensors& b,
                                  Scale scale = Scale::kAbsolute) {
   if (a.empty() || a.size() != b.size()) {
@@ -77,7 +77,7 @@ inline double largest_difference(const Tensors& a, const Tensors& b,
   return most;
 }
 
-// The tensors of both, where their names are the same in the same order.
+// The tensors of both lists, if their names are equal and in the same order.
 inline std::pair<Tensors, Tensors> matched(const NamedTensors& a,
                                            const NamedTensors& b) {
   std::pair<Tensors, Tensors> both;
@@ -94,8 +94,8 @@ inline double largest_difference(const NamedTensors& a, const NamedTensors& b,
   return largest_difference(x, y, scale);
 }
 
-// Whether all bits are the same. Tensors that cannot be compared fail the test;
-// so does NaN, unless it is asked for.
+// Whether all bits are equal. Tensors that cannot be compared fail the test; so
+// does NaN, unless it is allowed.
 inline bool has_same_bits(const at::Tensor& a, const at::Tensor& b,
                           Nan nan = Nan::kFails) {
   if (const std::string why = mismatch(a, b); !why.empty()) {

@@ -25,7 +25,7 @@ class Elements {
 
   comm::Buffer buffer() const { return {memory_.get(), count_, dtype_}; }
   std::byte* data() const { return memory_.get(); }
-  // Whether these are the contents, to the bit; says where they differ.
+  // Compares the contents bit by bit and reports where they differ.
   testing::AssertionResult holds(const Bytes& expected) const;
 
  private:

@@ -15,8 +15,8 @@ void put(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-// In doubles and 64-bit integers; wrapping into narrow integers is what
-// store() does.
+// Computes in doubles and 64-bit integers; store() wraps the result to narrow
+// integers.
 double combine(ReduceOp op, double a, double b, bool is_bool) {
   const auto x = static_cast<std::int64_t>(a);
   const auto y = static_cast<std::int64_t>(b);
@@ -46,9 +46,9 @@ double divided(DType dtype, double sum, int ranks) {
   return std::trunc(sum / ranks);
 }
 
-// Inputs repeat after so many elements, a prime, so that no cut of a buffer
-// falls into step with them; and so do results. Long buffers are made by
-// copying what is there already.
+// Inputs and results repeat after this number of elements. It is a prime, so
+// that the period does not align with parts of a buffer. Long buffers are
+// filled by copying their first part.
 constexpr std::size_t kPeriod = 1009;
 
 void repeat(std::vector<std::byte>& data, std::size_t bytes) {

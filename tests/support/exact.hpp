@@ -9,8 +9,8 @@
 
 namespace sheaf::test {
 
-// Small whole numbers, different by rank and place. Products of them stay
-// small: most are 1.
+// Small integers that depend on rank and index. Their products stay small: most
+// are 1.
 double exact_value(int rank, std::size_t index, comm::ReduceOp op);
 
 void store(DType dtype, std::byte* at, double value);

@@ -1,5 +1,5 @@
 #pragma once
-// Expects that a call throws, and what the message says.
+// Expects that a call throws, and checks the message.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 namespace sheaf {
 
-// The message of the `Expected` that the call throws; "" when it throws none.
+// The message of the `Expected` that the call throws; "" if it does not throw.
 template <class Expected, class Function>
 std::string error_of(const Function& call) {
   try {
@@ -21,7 +21,7 @@ std::string error_of(const Function& call) {
   return "";
 }
 
-// Expects it to throw with all of some words in the message.
+// Expects the call to throw with a message that contains all of the words.
 template <class Expected, class Function>
 void expect_throws(const Function& call,
                    std::initializer_list<std::string> words) {

@@ -1,13 +1,13 @@
 #pragma once
-// Tests that need something which is not installed.
+// Tests that need software which may not be installed.
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-// Skips the test for want of a package. Where SHEAF_CI is set, everything that
-// scripts/install-deps installs must be there, and the test fails instead: a
-// suite that vanishes is not a suite that passes.
+// Skips the test because a package is missing. If SHEAF_CI is set, everything
+// that scripts/install-deps installs must be present, and the test fails
+// instead: a skipped suite must not look like a passing one.
 #define SHEAF_SKIP_MISSING(what)                       \
   do {                                                 \
     if (std::getenv("SHEAF_CI"))                       \

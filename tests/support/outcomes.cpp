@@ -50,7 +50,7 @@ std::vector<Outcome> outcomes(
   try {
     comm::run_threads(hosts, rank_body, options);
   } catch (...) {
-    if (deserter < 0) throw;  // its own end may be an error
+    if (deserter < 0) throw;  // the deserter's end may be an error
   }
   return all;
 }

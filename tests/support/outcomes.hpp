@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of each rank when something goes wrong. Ranks are threads.
+// The outcome of each rank when an error occurs. Ranks are threads.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace sheaf::test {
 
-using Hosts = std::vector<std::string>;  // of each rank
+using Hosts = std::vector<std::string>;  // host of each rank
 
 enum class Ending { kWell, kMismatch, kTimeout, kCommError, kUsage, kOther };
 
@@ -37,14 +37,14 @@ inline std::string joined(const testing::TestParamInfo<Hosts>& info) {
 // The outcome of a call on this rank.
 Outcome outcome_of(const std::function<void()>& call);
 
-// Runs `body` as every rank and says what each came to. No rank ends before
-// all have come to something, except `deserter`, if it is one.
+// Runs `body` on every rank and returns the outcomes. No rank ends before all
+// ranks have an outcome, except `deserter`, if given.
 std::vector<Outcome> outcomes(
     const Hosts& hosts, const std::function<void(const comm::Group&)>& body,
     int deserter = -1, const topo::Options& options = {});
 
-// While it lives, files that failures leave go to a folder of its own, and
-// nothing is logged: failures are what the test wants.
+// While this object exists, files written by failures go to a separate folder,
+// and nothing is logged, since the test expects failures.
 class ExpectFailures {
  public:
   ExpectFailures();

@@ -1,6 +1,6 @@
 #pragma once
-// Python programs that tests compare with. Where Python or a module of it is
-// missing, the test is skipped with the reason.
+// Python programs that tests compare with. If Python or a module is missing,
+// the test is skipped with the reason.
 
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ inline std::string python_with(const std::string& module) {
   return found[module] = "";
 }
 
-// Runs the program in `folder` and returns what it printed; a failure of it is
-// a failure of the test.
+// Runs the program in `folder` and returns its output; if it fails, the test
+// fails.
 inline std::string run_python(const std::string& python,
                               const std::filesystem::path& folder,
                               const std::string& program) {

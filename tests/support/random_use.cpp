@@ -14,15 +14,16 @@ using comm::Group;
 using comm::Operation;
 using comm::ReduceOp;
 
-// Around what fits an arrival slot, a cache line, the small path and a piece.
+// Around the limits of an arrival slot, a cache line, the small path and a
+// piece.
 constexpr std::size_t kCounts[] = {0,  1,   2,   3,   7,    8,    9,    15,
                                    16, 17,  31,  33,  63,   64,   65,   100,
                                    0,  127, 300, 511, 1000, 1023, 1025, 2047};
 constexpr std::size_t kLargeCounts[] = {2049,  4095,  4096, 4097,
                                         16384, 16385, 40000};
 
-// Every rank draws the same, whether it takes part or not: members of a group
-// must come to the same choices without a word.
+// Every rank draws the same random numbers, whether it takes part or not:
+// members of a group must make the same choices without communication.
 class RandomUse {
  public:
   RandomUse(const Group& world, std::uint64_t seed)
@@ -43,7 +44,7 @@ class RandomUse {
   std::size_t draw(std::size_t below) { return random_() % below; }
   bool chance(std::size_t percent) { return draw(100) < percent; }
 
-  // Most ranks of a group that is there, or all of them in two halves, in any
+  // Most ranks of an existing group, or all of them in two halves, in any
   // order.
   Group new_group() {
     const Group parent = chance(70) ? world_ : groups_[draw(groups_.size())];
@@ -64,7 +65,7 @@ class RandomUse {
     const Operation operation = operations()[draw(operations().size())];
     Case test = new_case();
     const std::size_t root = draw(1000);
-    const std::size_t arena = draw(3);  // nobody, everybody, some
+    const std::size_t arena = draw(3);  // no ranks, all ranks, some ranks
     if (!group.is_member()) return;
     test.options.root =
         static_cast<int>(root % static_cast<std::size_t>(group.size()));

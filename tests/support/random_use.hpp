@@ -7,12 +7,12 @@
 
 namespace sheaf::test {
 
-// Does so many sequences of a few operations each, on groups that overlap and
-// come and go, and checks every result. All ranks of `world` call it with the
-// same arguments. What fails names the seed.
+// Runs `sequences` sequences of a few operations each, on overlapping groups
+// that are created and destroyed, and checks every result. All ranks of `world`
+// must call it with the same arguments. Failures name the seed.
 void use_at_random(const comm::Group& world, std::uint64_t seed, int sequences);
 
-// The given one, or SHEAF_TEST_SEED instead, to repeat a failure.
+// SHEAF_TEST_SEED if it is set, to repeat a failure; otherwise `seed`.
 std::uint64_t seed_or(std::uint64_t seed);
 
 }  // namespace sheaf::test

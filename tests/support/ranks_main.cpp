@@ -1,5 +1,5 @@
 // The main of tests that run on real ranks: every rank runs every test. Rank 0
-// prints as usual; the others only what fails.
+// prints as usual; the others print failures only.
 
 #include <gtest/gtest.h>
 

@@ -53,7 +53,7 @@ void check_large(const Group& group, const Case& test) {
   const auto ranks = static_cast<std::size_t>(group.size());
   for (const Operation operation : operations()) {
     Case shared = test;
-    // A gathered block is what one rank stages.
+    // One rank stages one gathered block.
     if (has_blocks(operation) && operation != Operation::kAllGather)
       shared.count = test.count / ranks;
     check(operation, group, shared);

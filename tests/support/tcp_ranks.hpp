@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads of one process that talk by TCP over loopback.
+// Ranks as threads of one process that communicate by TCP over loopback.
 
 #include <functional>
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace sheaf::test {
 
-// Runs `body` as each of `ranks` ranks on a transport of its own, and rethrows
+// Runs `body` on each of `ranks` ranks with a separate transport, and rethrows
 // the first error. The body may end its transport by resetting it.
 void run_transports(
     int ranks,

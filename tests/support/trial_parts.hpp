@@ -1,5 +1,5 @@
 #pragma once
-// What the files of trial.hpp share.
+// Shared by the files that implement trial.hpp.
 
 #include "tests/support/exact.hpp"
 #include "tests/support/trial.hpp"
@@ -22,7 +22,7 @@ inline Bytes result_of(const Case& test, int ranks, std::size_t count,
   return exact_result(test.dtype, test.op, ranks, count, test.first + skip);
 }
 
-// Inputs that the check does not look at are kept to the end, as `kept`: an
+// Inputs that are not checked are kept until the end, as `kept`, since an
 // asynchronous operation may read them until then.
 
 // Counts of the ranks' blocks: equal, or `count` + rank, but rank 1 has none.

@@ -73,8 +73,8 @@ TEST(Cost, SmallMessagesLikeTreesAndLargeOnesRings) {
   EXPECT_GT(tree_all_reduce_us(flat(8), 1e8), ring_all_reduce_us(flat(8), 1e8));
 }
 
-// The example of 4x3 in docs/topology.md: the slow tier carries 27 % less than
-// in a ring over all 12 ranks.
+// The example of 4x3 in docs/explanation/costs.md: the slow tier carries 27 %
+// less than in a ring over all 12 ranks.
 TEST(Cost, TheTierBoundOf4x3) {
   const Link inner{1, 100}, outer{1, 1};
   const double bound = tier_bound_us(parse_dims("4x3"), {inner, outer}, 3e6);

@@ -60,7 +60,7 @@ TEST(FitLink, OutliersAreDropped) {
   const Link truth{30, 1.1};
   std::vector<Sample> samples = exact_samples(truth);
   samples[0].time_us *= 40;  // the first message
-  samples[10].time_us *= 3;  // somebody else on the wire
+  samples[10].time_us *= 3;  // other traffic on the link
   samples.back().time_us *= 2;
   samples[5].time_us /= 10;  // a clock that jumped
   const LinkFit fit = fit_link(samples);

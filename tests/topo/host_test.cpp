@@ -25,7 +25,7 @@ TEST(Host, CountsWhatIsHere) {
   EXPECT_GT(host.memory_bytes, 0);
 }
 
-// hwloc takes a made-up machine from the environment.
+// hwloc reads a synthetic machine from the environment.
 class SyntheticHost : public testing::Test {
  protected:
   void use(const char* description) {

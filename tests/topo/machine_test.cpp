@@ -61,7 +61,7 @@ TEST(Machine, WrongTypesAreNamed) {
   expect_refused("[]", {"m.json", "must be an object"});
   expect_refused("{", {"m.json", "not JSON"});
   expect_refused("", {"m.json", "not JSON"});
-  expect_refused(R"({"name": 3})", {"'name'", "text"});
+  expect_refused(R"({"name": 3})", {"'name'", "string"});
   expect_refused(R"({"reduce_gbs": "6"})", {"'reduce_gbs'", "number", "\"6\""});
   expect_refused(R"({"hosts": {}})", {"'hosts'", "list"});
   expect_refused(R"({"hosts": [1]})", {"'hosts[0]'", "object"});

@@ -59,9 +59,9 @@ TEST(Options, RefusesUnknownModes) {
 
 TEST(Options, SaysWhyGpuOptionsHaveNoCounterpart) {
   expect_throws<UsageError>([] { parse_options("-dev_sync 1"); },
-                            {"-dev_sync", "GPU", "no counterpart"});
+                            {"-dev_sync", "GPU", "no equivalent"});
   expect_throws<UsageError>([] { parse_options("-rebind_iter 10"); },
-                            {"-rebind_iter", "GPU", "no counterpart"});
+                            {"-rebind_iter", "GPU", "no equivalent"});
 }
 
 TEST(Options, NamesTheNearestKnownOption) {
@@ -70,7 +70,7 @@ TEST(Options, NamesTheNearestKnownOption) {
   expect_throws<UsageError>([] { parse_options("--mode b"); },
                             {"did you mean '-mode'?"});
   expect_throws<UsageError>([] { parse_options("-zzzzzzzzzzzzzzz"); },
-                            {"unknown option", "known are -mode"});
+                            {"unknown option", "use one of -mode"});
   expect_throws<UsageError>([] { parse_options("b:4x3"); }, {"unknown option"});
 }
 

@@ -17,7 +17,7 @@ std::vector<Diagnostic> lint_text(std::string_view text,
   return problems;
 }
 
-// Expects exactly one problem, of that kind, in that line, with those words.
+// Expects exactly one problem, with this kind, line and words.
 void expect_one(const std::vector<Diagnostic>& problems, RankFault fault,
                 int line, std::initializer_list<std::string> words) {
   ASSERT_EQ(problems.size(), 1u) << text_of(problems);

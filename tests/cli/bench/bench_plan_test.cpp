@@ -60,7 +60,7 @@ TEST(BenchPlan, OperationsWithoutReductionIgnoreTheOp) {
 }
 
 TEST(BenchPlan, EachMistakeIsTold) {
-  expect_fault({}, "choose one of");
+  expect_fault({}, "choose what to measure");
   expect_fault({.what = "allreduc"}, "did you mean 'allreduce'");
   expect_fault({.what = "allreduce", .begin = "10", .end = "8"}, "-e 8");
   expect_fault({.what = "allreduce", .factor = 1}, "-f is 1");

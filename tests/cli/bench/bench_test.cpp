@@ -143,7 +143,7 @@ TEST_P(BenchSheaf, MistakesAreToldOnce) {
            {{"allreduc"}, "did you mean"},
            {{"broadcast", "-n", "2", "--root", "2"}, "--root is 2"},
            {{"allreduce", "-n", "2", "--mode", "b:3"}, "3"},
-           {{"idle", "-n", "1"}, "nobody"},
+           {{"idle", "-n", "1"}, "two ranks"},
            {{"allreduce", "--frob"}, "--frob"}}) {
     const RunResult result = bench(words);
     EXPECT_EQ(result.code, 2) << words[0];

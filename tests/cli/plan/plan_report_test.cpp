@@ -32,7 +32,7 @@ class PlanReports : public testing::Test {
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  // Of one kind of device with so many workers.
+  // One kind of device with this number of workers.
   report::PlanPage page_of(int workers, const std::string& measured = "") {
     PlanInputs inputs;
     inputs.traces = {f32_, bf16_};
@@ -127,7 +127,7 @@ TEST_F(PlanReports, OfTwoDevicesNameThem) {
             std::string::npos);
 }
 
-// A trace that tells nothing of its model.
+// A trace without a record of its model.
 TEST_F(PlanReports, WithoutStatisticsSayWhatIsMissing) {
   PlanInputs inputs;
   inputs.traces = {high_.write_plain().string()};

@@ -131,8 +131,7 @@ TEST_P(Sweep, MistakesAreToldWithTheirLine) {
                  "jobs.yaml:4: name has {sed}; did you mean 'seed'?");
   expect_mistake("set: {seed: [1, 2], epochs: [1, 2]}\nname: \"{seed}\"\n",
                  "gives two jobs the folder '1'");
-  expect_mistake("set: {seed: [1, 2]}\nskip: [{seed: 3}]\n",
-                 "leaves nothing out");
+  expect_mistake("set: {seed: [1, 2]}\nskip: [{seed: 3}]\n", "matches no job");
   expect_mistake("set: {output.folder: [a, b]}\n", "cannot be swept");
   expect_mistake("set: {seed: [1]}\ncases: {a: {seed: 2}}\n",
                  "seed is given twice");
@@ -158,7 +157,7 @@ TEST_P(Sweep, FinishedJobsAreNotRunAgain) {
   const RunResult first = sweep();
   ASSERT_EQ(first.code, 0) << first.out << first.err;
   EXPECT_TRUE(contains(first.out, "job 2 of 2: 2 finished after"));
-  EXPECT_TRUE(contains(first.out, "2 of 2 jobs have finished"));
+  EXPECT_TRUE(contains(first.out, "2 of 2 jobs finished"));
   EXPECT_TRUE(has_finished("1") && has_finished("2"));
   EXPECT_TRUE(contains(in_job("2", "summary.json"), "\"ranks\": 2"));
   EXPECT_FALSE(contains(in_job("1", "output.txt"), "resumed"));
@@ -169,7 +168,7 @@ TEST_P(Sweep, FinishedJobsAreNotRunAgain) {
 
   const RunResult second = sweep();
   EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_TRUE(contains(second.out, "2 of 2 jobs have finished before"));
+  EXPECT_TRUE(contains(second.out, "2 of 2 jobs were already finished"));
   EXPECT_FALSE(contains(second.out, "job 1 of 2"));
   EXPECT_EQ(in_job("1", "output.txt"), before);
   EXPECT_TRUE(
@@ -198,7 +197,7 @@ TEST_P(Sweep, AFailureIsToldAndStopsNobodyElse) {
   const RunResult result = sweep();
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_TRUE(has_finished("good") && has_finished("late"));
-  EXPECT_TRUE(contains(result.out, "2 of 3 jobs have finished, 1 failed"))
+  EXPECT_TRUE(contains(result.out, "2 of 3 jobs finished, 1 failed"))
       << result.out;
   EXPECT_TRUE(contains(result.err, "job bad failed; the end of"));
   EXPECT_TRUE(contains(result.err, "/no/such/folder")) << result.err;
@@ -216,10 +215,10 @@ TEST_P(Sweep, ASignalStopsTheJobAndTheNextCallGoesOn) {
   ::kill(pid_, SIGINT);
   const RunResult stopped = finish();
   EXPECT_EQ(stopped.code, 128 + SIGINT) << stopped.err;
-  EXPECT_TRUE(contains(stopped.out, "go on with: sheaf sweep ")) << stopped.out;
+  EXPECT_TRUE(contains(stopped.out, "to resume: sheaf sweep ")) << stopped.out;
   EXPECT_FALSE(fs::exists(file("out-runs/j_2")));
   EXPECT_TRUE(contains(in_job("j_1", "output.txt"), "the checkpoint is saved"));
-  EXPECT_TRUE(contains(listed()[0], "to go on with"));
+  EXPECT_TRUE(contains(listed()[0], "to resume"));
   const std::string first = in_job("j_1", "output.txt");
 
   start({"sweep", file("jobs.yaml")});
@@ -271,7 +270,7 @@ TEST_P(Sweep, AKilledSweepLeavesNothingThatStillRuns) {
     return result;
   }();
   EXPECT_EQ(other.code, 2);
-  EXPECT_TRUE(contains(other.err, "is at work in")) << other.err;
+  EXPECT_TRUE(contains(other.err, "is running in")) << other.err;
   ::kill(pid_, SIGTERM);
   EXPECT_EQ(finish().code, 128 + SIGTERM);
 }

@@ -1,4 +1,4 @@
-// The sweep over real processes; with SHEAF_HOSTS, over pretended hosts.
+// The sweep over real processes; with SHEAF_HOSTS, over simulated hosts.
 
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST(Ranks, ReproducibleWhateverTheOperation) {
   }
 }
 
-// By MPI itself, too: the sum alone is beyond f16.
+// Also with plain MPI. The sum itself exceeds the range of f16.
 TEST(Ranks, AveragesOfHalvesDoNotOverflow) {
   const Group& world = test::world();
   const Half value = to_half(40000);

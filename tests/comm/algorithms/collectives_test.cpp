@@ -33,8 +33,7 @@ void for_all_types(const Group& group, Case test) {
   }
 }
 
-// In few sizes: what a type has to do with sizes is the same for all
-// reductions.
+// Few sizes are enough: the effect of the size is the same for all reductions.
 void check_types_and_reductions(const Group& group) {
   for_all_types(group, {.count = 0});
   for_all_types(group, {.count = 1, .memory = Memory::kArena});

@@ -82,7 +82,7 @@ TEST_P(HalfSums, AverageOfLargeNumbersIsNotInfinite) {
   check(std::vector<float>(8, 20480), ReduceOp::kAvg, 20480);
 }
 
-// The largest numbers there are: their sum is exact in f32.
+// The largest finite numbers: their sum is exact in f32.
 TEST_P(HalfSums, AverageOfTheLargestNumberIsThatNumber) {
   run_threads(GetParam(), [](const Group& group) {
     HalfSum<Half>(group, std::vector<float>(8, 65504), 65504)
@@ -99,13 +99,13 @@ TEST_P(HalfSums, AverageOfTheSmallestNumberIsThatNumber) {
   });
 }
 
-// A partial sum of the first ranks is beyond f16 however they are placed.
+// A partial sum of the first ranks exceeds f16, however they are placed.
 TEST_P(HalfSums, LargeNumbersCancel) {
   check({40960, 40960, 40960, 40960, -40960, -40960, -40960, -40704},
         ReduceOp::kSum, 256);
 }
 
-// One that is lost when partial sums are rounded to 8 or 11 bits.
+// The small number is lost if partial sums are rounded to 8 or 11 bits.
 TEST_P(HalfSums, SmallNumbersAreNotLostInPartialSums) {
   check({4096, 1, 4096, 1, -4096, 1, -4096, 1}, ReduceOp::kSum, 4);
 }

@@ -1,5 +1,5 @@
-// Sums whose bits depend on the order of adding: the same on all ranks and in
-// all runs, and with `reproducible` the same whatever the way.
+// Sums whose bits depend on the order of additions: the same on all ranks and
+// in all runs and, with `reproducible`, the same for every algorithm.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using test::rough_data;
 using test::same_bits;
 using test::widened;
 
-// The element of a rank's result that has gone another way, if any.
+// The first element of a rank's result that differs, if any.
 template <class T>
 testing::AssertionResult is_sum(const std::vector<T>& data,
                                 const std::vector<T>& expected) {
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class DefaultOrder : public testing::TestWithParam<Hosts> {
  protected:
-  // What all ranks ended with, one after the other.
+  // The results of all ranks, in rank order.
   static std::vector<std::vector<float>> results(
       const CollectiveOptions& options, std::size_t count) {
     std::vector<std::vector<float>> all(GetParam().size());

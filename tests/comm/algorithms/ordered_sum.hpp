@@ -1,6 +1,6 @@
 #pragma once
-// Data whose sums depend on the order of adding, and their sums in the order
-// of ranks: what `reproducible` promises.
+// Data whose sums depend on the order of additions, and their sums in rank
+// order, which `reproducible` guarantees.
 
 #include <cmath>
 #include <cstring>
@@ -31,8 +31,8 @@ auto widened(T value) {
     return value;
 }
 
-// Of very different sizes and, where the type has room, with bits down to the
-// last, so that hardly two orders give the same sum.
+// Values of very different magnitudes with, if the type allows, all mantissa
+// bits in use, so that different orders almost always give different sums.
 template <class T>
 std::vector<T> rough_data(int rank, std::size_t count) {
   std::minstd_rand random(static_cast<unsigned>(rank) * 7919 + 1);
@@ -46,7 +46,7 @@ std::vector<T> rough_data(int rank, std::size_t count) {
   return data;
 }
 
-// Rank after rank; 16-bit types in f32, rounded at the end; an average is
+// Sums in rank order; 16-bit types in f32, rounded at the end; an average is
 // divided once, before that rounding.
 template <class T>
 std::vector<T> ordered_sum(int ranks, std::size_t count, comm::ReduceOp op) {

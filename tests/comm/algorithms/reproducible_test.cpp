@@ -1,5 +1,5 @@
-// With `reproducible` every reduction has the bits of one host: whatever the
-// operation, the algorithm, the mode, the layout and the type.
+// With `reproducible` every reduction gives the same bits as on one host, for
+// every operation, algorithm, mode, layout and type.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using test::ordered_sum;
 using test::rough_data;
 using test::same_bits;
 
-// Small enough for a slot, and several pieces.
+// One count that fits into a slot, and one that needs several pieces.
 constexpr std::size_t kCounts[] = {300, 70001};
 
 template <class T>
@@ -123,7 +123,7 @@ TEST_P(EveryReduction, HasTheBitsOfOneHostWhateverTheAlgorithm) {
   });
 }
 
-// By the call and by the world's options.
+// Requested by the call, and by the world's options.
 TEST_P(EveryReduction, HasTheBitsOfOneHostWhateverTheMode) {
   const auto ranks = static_cast<int>(GetParam().size());
   for (const auto mode :
@@ -163,7 +163,7 @@ TEST(EveryReductionOverTcp, HasTheBitsOfOneHost) {
   });
 }
 
-// Segments of 4 MiB: more than one of them, also of blocks.
+// Several segments of 4 MiB, also for blocks.
 TEST(EveryReductionOfMuch, HasTheBitsOfOneHost) {
   run_threads({"a", "b"}, [](const Group& group) {
     OrderedOperations<float>(group, 2500001, {.reproducible = true}).check();

@@ -1,5 +1,5 @@
-// The algorithms between hosts, carried out in memory for every number of
-// places: each ends with the sum of all, finished once.
+// The algorithms between hosts, executed in memory forevery number of places:
+// each ends with the sum over all places, finished once.
 
 #include "sheaf/comm/algorithms/schedule.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostPlaces = 17;
 constexpr std::size_t kBegin = 5;  // ranges need not begin at 0
 
-// An element holds which places' values went into it, and how often it was
+// An element records the places whose values it contains, and how often it was
 // finished.
 struct Element {
   std::multiset<int> parts;
@@ -35,7 +35,7 @@ class Places {
     }
   }
 
-  // Goes round until nothing moves; whether all schedules came to their end.
+  // Runs until there is no more progress. Returns whether all schedules ended.
   bool run() {
     for (bool has_moved = true; has_moved;) {
       has_moved = false;
@@ -109,7 +109,7 @@ Places carry_out(int size, std::size_t count, Make make) {
   for (int me = 0; me < size; ++me)
     schedules.push_back(make(me, Range{kBegin, count}));
   Places places(std::move(schedules), count);
-  EXPECT_TRUE(places.run()) << "a place waits for ever, or a message is left";
+  EXPECT_TRUE(places.run()) << "a place waits forever, or a message is left";
   return places;
 }
 
@@ -219,7 +219,7 @@ std::size_t sent_by(const Schedule& schedule) {
   return count;
 }
 
-// The costs that the files state: steps on the way, elements sent per place.
+// The costs stated in the files: number of steps, elements sent per place.
 TEST(Schedule, CostsWhatItsFileSays) {
   const Range range{0, 1600};
   for (const int size : {2, 4, 8, 16}) {

@@ -1,4 +1,4 @@
-// Gather and scatter of blocks whose sizes the root alone knows.
+// Gather and scatter of blocks whose sizes only the root knows.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class Uneven : public testing::TestWithParam<Hosts> {
   const test::ExpectFailures failures_;
 };
 
-// Empty ones, small ones and some that take several windows.
+// Empty blocks, small blocks, and blocks that need several windows.
 std::size_t uneven_count(int rank, std::size_t scale) {
   constexpr std::size_t kFactors[] = {3, 0, 1, 5, 2};
   return kFactors[static_cast<std::size_t>(rank) % 5] * scale;
@@ -84,7 +84,7 @@ TEST_P(Uneven, BlocksArrive) {
           check_uneven(group, scale, {.root = root}, in_arena);
         }
     check_uneven(group, 1000, {.async = true}, /*in_arena=*/false);
-    // Counters of the host have kept up.
+    // The host's counters are still consistent.
     std::vector<float> data(100000, 1);
     all_reduce(group, data).wait();
     EXPECT_EQ(data[99999], static_cast<float>(group.size()));

@@ -1,4 +1,4 @@
-// The DDL API between real processes: what needs MPI, and the world of its own.
+// The DDL API between real processes: functions that need MPI, and its world.
 
 #include <gtest/gtest.h>
 

@@ -31,7 +31,7 @@ TEST(Ddl, OneProcessIsAWorld) {
   EXPECT_EQ(here.local_size, 1);
   EXPECT_EQ(here.num_hosts, 1);
   EXPECT_EQ(here.device, 0);
-  expect_throws<UsageError>([] { init(); }, {"called before"});
+  expect_throws<UsageError>([] { init(); }, {"already called"});
   std::vector<float> data{1, 2};
   bcast(data);
   all_reduce(data, {.op = ReduceOp::kAvg, .check = 1});
@@ -59,7 +59,7 @@ TEST(Ddl, WrongOptionsSayWhy) {
 TEST(Ddl, EmptyOptionsTakeTheEnvironment) {
   const test::ScopedVariable variable("SHEAF_OPTIONS", "-mode b:2");
   expect_throws<UsageError>([] { init(); }, {"2"});
-  EXPECT_EQ(init("-mode b").size, 1);  // what is given goes first
+  EXPECT_EQ(init("-mode b").size, 1);  // overrides SHEAF_OPTIONS
   finalize();
 }
 
@@ -74,7 +74,7 @@ TEST(Ddl, AllocatesAligned) {
     }
   ddl::free(nullptr);
   int elsewhere = 0;
-  expect_throws<UsageError>([&] { ddl::free(&elsewhere); }, {"not given"});
+  expect_throws<UsageError>([&] { ddl::free(&elsewhere); }, {"not returned"});
   expect_throws<UsageError>([] { allocate(8, 48); }, {"power of two"});
   finalize();
 }
@@ -125,7 +125,7 @@ TEST(Ddl, WrongCheckIsAUsageError) {
   });
 }
 
-// What fails once may be tried again: the group is not broken.
+// A failed call can be repeated: the group has not failed.
 TEST(Ddl, FailedCheckLeavesTheGroupWorking) {
   const test::DumpFolder folder;
   std::atomic<int> failures{0};

@@ -1,6 +1,6 @@
 #pragma once
-// A folder of its own for what a test's ranks write, and an environment
-// variable for the time of a test.
+// A separate folder for the files written by a test's ranks, and an environment
+// variable that is set for the duration of a test.
 
 #include <cstdlib>
 #include <fstream>

@@ -121,7 +121,7 @@ std::string damage_of(const std::string& bytes) {
 TEST(Dump, SaysWhereItIsDamaged) {
   const std::string bytes = format_dump(example());
   EXPECT_EQ(damage_of("GIF89a-and-more-of-it"),
-            "the.file: at offset 0: this is no dump: it does not begin with "
+            "the.file: at offset 0: not a dump file: it does not begin with "
             "SHEAFDMP");
   std::string later = bytes;
   later[8] = 9;

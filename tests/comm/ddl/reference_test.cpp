@@ -47,19 +47,20 @@ TEST(Reference, RefusesAnErrorBeyondTheBound) {
       Fault::kError);
 }
 
-// A relative error would be infinite here, though nothing is wrong.
+// A relative error would be infinite here, although the result is correct.
 TEST(Reference, HoldsNearZero) {
   const float big = 1e8f;
   const float order_1 = (big + 3.3f) - big;  // not 3.3
   const Finding found = judge<float>({big, 3.3f, -big}, order_1);
   EXPECT_GT(found.error / std::abs(found.reference), 0.17);
   EXPECT_EQ(found.fault, Fault::kNone);
-  // Lost altogether: as far as the inputs' size allows.
+  // The small number is lost completely, which the magnitude of the inputs
+  // allows.
   EXPECT_EQ(judge<float>({big, 3.3f, -big}, 0).fault, Fault::kNone);
   EXPECT_EQ(judge<float>({big, 3.3f, -big}, 100).fault, Fault::kError);
 }
 
-// The sum of f64 is known to more than f64.
+// The reference sum of f64 has a higher precision than f64.
 TEST(Reference, IsExactForDoubles) {
   const Finding found = judge<double>({1e16, 1, -1e16}, 1);
   EXPECT_EQ(found.error, 0);
@@ -71,7 +72,7 @@ TEST(Reference, DividesAverages) {
   const CheckRule rule{DType::kF32, ReduceOp::kAvg, 1};
   EXPECT_EQ(judge<float>({1, 2, 6}, 3, rule).error, 0);
   EXPECT_EQ(judge<float>({1, 2, 6}, 9, rule).fault, Fault::kError);
-  // 1/3 of the smallest half rounds to none of it.
+  // 1/3 of the smallest f16 rounds to zero.
   const CheckRule half{DType::kF16, ReduceOp::kAvg, 1};
   EXPECT_EQ(judge<Half>({{1}, {0}, {0}}, Half{0}, half).fault, Fault::kNone);
   EXPECT_EQ(judge<Half>({{1}, {0}, {0}}, Half{2}, half).fault, Fault::kError);
@@ -109,8 +110,8 @@ TEST(Reference, WantsIntegersExactly) {
             Fault::kError);
 }
 
-// check = 1 is derived for any order of additions; random numbers of very
-// unlike size, in the library's own order.
+// check = 1 is derived for any order of additions. Random numbers of very
+// different magnitudes, in the library's own order.
 TEST(Reference, AcceptsWhatTheLibraryComputes) {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> value(-1, 1);

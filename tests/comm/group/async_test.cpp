@@ -1,4 +1,4 @@
-// Work: operations that go on while the rank does other things.
+// Work: operations that continue while the rank does other things.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_P(Async, EndsWhenTheOthersCome) {
     EXPECT_TRUE(work.test());
     EXPECT_FALSE(work.error());
     EXPECT_EQ(data[0], static_cast<float>(group.size()));
-    work.wait();  // again, at once
+    work.wait();  // again: returns immediately
   });
 }
 
@@ -88,7 +88,7 @@ TEST_P(Async, CanBeTestedToItsEnd) {
   });
 }
 
-// Its buffers are kept by the test; nobody waits.
+// The test keeps the buffers alive; no thread waits for the operation.
 TEST_P(Async, MayBeForgotten) {
   run_threads(GetParam(), [](const Group& world) {
     std::vector<float> data(5000, 1);
@@ -141,7 +141,7 @@ TEST(Work, OfNothingRunsActionsAtOnce) {
   EXPECT_THROW(work.then([] { throw UsageError("at once"); }), UsageError);
 }
 
-// An operation that ends when the test says so.
+// An operation whose end is controlled by the test.
 class Controlled : public testing::Test {
  protected:
   std::shared_ptr<Work::State> state_ = std::make_shared<Work::State>();
@@ -234,7 +234,8 @@ TEST_F(Controlled, ActionsMayUseTheirWork) {
   EXPECT_EQ(seen_, "ab");
 }
 
-// Whoever has waited sees what the actions have done, wherever they ran.
+// Every waiting thread sees the effects of the actions, whichever thread ran
+// them.
 TEST_F(Controlled, SeveralThreadsRunActionsOnce) {
   std::atomic<int> runs{0};
   for (int i = 0; i < 10; ++i)

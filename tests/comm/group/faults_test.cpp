@@ -1,4 +1,4 @@
-// Ranks that go away while others wait for them.
+// Ranks that end or die while others wait for them.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ const char* const kHasEnded = "rank 1 has ended its program normally while";
 
 class Desertion : public testing::TestWithParam<Hosts> {
  protected:
-  // All ranks do the operation again and again; one does not come back.
+  // All ranks repeat the operation; one of them stops.
   std::vector<Outcome> desert(Operation operation,
                               const std::function<void()>& leave) {
     return test::outcomes(
@@ -110,7 +110,7 @@ TEST_P(Desertion, WhileOthersWaitForAMessage) {
   EXPECT_EQ(all[0].ending, Ending::kCommError) << all[0];
   EXPECT_TRUE(all[0].names(kHasEnded)) << all[0];
   EXPECT_TRUE(all[0].names("waits for it in recv")) << all[0];
-  // Over some transports the message has left already.
+  // On some transports the message has already been sent.
   for (std::size_t rank = 2; rank < all.size(); ++rank)
     if (all[rank].ending != Ending::kWell) {
       EXPECT_TRUE(all[rank].names("waits for it in send")) << all[rank];
@@ -129,8 +129,8 @@ TEST_P(Desertion, OfAllWhileOneWaitsForAnyMessage) {
   EXPECT_TRUE(all[0].names(kHasEnded)) << all[0];
 }
 
-// Lets the deserter end first, where it can: inside a host it cannot complete
-// an operation before all have come.
+// Lets the deserter end first, if it can: within a host it cannot complete an
+// operation before all ranks have arrived.
 void await_end(const Group& world) {
   for (int i = 0; i < 300; ++i) {
     if (world.core().runtime().end_of(kDeserter).has_ended()) return;
@@ -138,7 +138,7 @@ void await_end(const Group& world) {
   }
 }
 
-// A rank that has done its part may end while others wait for a third.
+// A rank that has done its part may end while others wait for a third rank.
 TEST_P(Desertion, AfterItsPartIsNoError) {
   const std::vector<int> small{7};
   const std::vector<int> large(100000, 8);
@@ -167,7 +167,7 @@ TEST_P(Desertion, AfterItsPartIsNoError) {
     EXPECT_EQ(outcome.ending, Ending::kWell) << outcome;
 }
 
-// A group's id may be used again by ranks that have done with the group.
+// Ranks that have left a group may reuse its id.
 TEST_P(Desertion, AfterItsPartInAGroupWhoseIdIsReused) {
   Hosts hosts = GetParam();
   hosts.resize(4, hosts.back());
@@ -206,7 +206,7 @@ TEST_P(Desertion, ByAnError) {
   }
 }
 
-// One rank of a broken group hears of it from another host or from its own.
+// A rank learns of the failure of its group from its own or another host.
 TEST_P(Desertion, LeavesTheGroupsOfOthersAlone) {
   const auto all = test::outcomes(
       GetParam(),
@@ -240,7 +240,7 @@ TEST_P(Desertion, IsHeardByThoseWhoWaitForAMessage) {
   expect_named(Operation::kReceive, all);
 }
 
-// What was sent before the end arrives.
+// Messages sent before the end arrive.
 TEST_P(Desertion, DoesNotTakeMessagesBack) {
   const auto all = test::outcomes(
       GetParam(),

@@ -1,6 +1,6 @@
-// kill -9 of a rank in every operation: real processes, started by sheaf run
-// here and on hosts of the testbed. The others hear of it; how long that took
-// is printed, and must not be as long as an operation's timeout.
+// kill -9 of a rank in every operation: real processes, started by sheaf run on
+// this host and on hosts of the testbed. The other ranks report it; the delay
+// is printed and must be shorter than an operation's timeout.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 namespace sheaf {
 namespace {
 
-// Milliseconds are usual, and this is far more than a busy machine takes.
+// The usual delay is milliseconds; this is far more than a busy machine needs.
 constexpr long long kMaxDelayNs = 10'000'000'000;
 constexpr int kSkipped = 77;  // scripts/testbed cannot make hosts here
 
@@ -33,7 +33,7 @@ struct Loss {
   std::size_t count = 100;
   std::string memory = "plain";
   int seed = 0;
-  bool has_testbed = false;  // else the ranks only act as several hosts
+  bool has_testbed = false;  // false: the hosts are simulated (SHEAF_HOSTS)
 };
 
 std::string describe(const Loss& loss) {
@@ -54,7 +54,7 @@ std::string launcher_of(const Loss& loss) {
                 loss.ranks / loss.hosts, " --sheaf ", SHEAF_PROGRAM, " -- ");
 }
 
-// What one rank said.
+// The report of one rank.
 struct Rank {
   std::string process;
   std::string host;
@@ -128,7 +128,7 @@ bool is_expected(const Loss& loss, const std::string& error) {
          (!is_orderly(loss) || error.find(ended) != error.npos);
 }
 
-// The launcher blames the rank that went, unless that went in good order.
+// The launcher blames the lost rank, unless it ended normally.
 void expect_blamed(const Loss& loss, const std::string& output) {
   const std::string words = " failed first; exit code ";
   const std::size_t found = output.rfind(words);
@@ -163,7 +163,7 @@ void expect_heard(const Loss& loss, Launch& run) {
   std::printf("%s: heard after%s\n", describe(loss).c_str(), delays.c_str());
 }
 
-// Side by side: most of the time goes into starting them.
+// Run in parallel, since most of the time is spent on starting processes.
 void expect_heard(const std::vector<Loss>& losses) {
   std::vector<std::unique_ptr<Launch>> runs;
   for (const Loss& loss : losses)
@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
     Ways, Leave, testing::Values("kill", "exit", "return", "throw", "full"),
     [](const auto& info) { return std::string(info.param); });
 
-// MPI itself waits for the dead for ever.
+// MPI itself waits for a dead rank forever.
 TEST(KillInPlainMpi, IsHeardByAll) {
   const Loss loss{.operation = "all_reduce", .victim = 1, .memory = "mpi"};
   Loss hosts = loss;
@@ -248,7 +248,7 @@ TEST_P(TestbedKill, IsHeardOnTheOtherHost) {
     EXPECT_EQ(run.ranks()[rank].host, concat("h", rank / each));
 }
 
-// 1.2 MB take 10 ms at 1 Gbit/s: the rank goes in the middle.
+// 1.2 MB take 10 ms at 1 Gbit/s, so the rank is lost in the middle.
 Loss on_testbed(int ranks, int victim) {
   return {.operation = "all_reduce",
           .ranks = ranks,

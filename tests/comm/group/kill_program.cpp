@@ -1,9 +1,9 @@
-// A program that loses a rank: all do one operation again and again, and one
-// of them goes in some way. The others say what they heard, and when.
+// A program that loses a rank: all ranks repeat one operation, and one of them
+// ends in a given way. The others report the error and when they received it.
 // kill_program OPERATION COUNT plain|arena|mpi VICTIM WAY SEED, where WAY is
-// kill, exit, return, throw or full, a write to a full disk; with mpi,
-// MPI_Allreduce does it, and nothing of ours.
-// A victim of -1 is nobody: the ranks go on until they are killed.
+// kill, exit, return, throw or full (a write to a full disk). With mpi, the
+// operation is a plain MPI_Allreduce.
+// With a victim of -1, the ranks continue until they are killed.
 
 #include <signal.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ void say(int rank, const std::string& text) {
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
 }
 
-// In the middle of whatever the rank does then.
+// Kills the rank at a random time, whatever it is doing.
 void kill_soon(int rank, unsigned seed) {
   const std::chrono::microseconds delay(seed % 3000);
   std::thread([=] {
@@ -77,7 +77,7 @@ void write_to_full_disk() {
     throw IoError(concat("cannot write /dev/full: ", strerror(errno)));
 }
 
-// Whether the rank shall return.
+// Returns whether the rank should return from main.
 bool go(const comm::Group& world, const Plan& plan) {
   if (plan.way == "kill") {
     kill_soon(world.rank(), plan.seed);

@@ -1,4 +1,4 @@
-// Ranks that disagree: all of them hear of it, and what both did.
+// Ranks that disagree: all of them get an error that names both calls.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ auto in_turn(std::function<void(const Group&)> a,
 }
 
 std::vector<Difference> differences() {
-  constexpr std::size_t kMany = 100000;  // takes several pieces
+  constexpr std::size_t kMany = 100000;  // needs several pieces
   const std::string two = "all_reduce #2 ";
   return {{"type", sum_of<float>(100), sum_of<std::int32_t>(100), two + "(f32",
            two + "(i32"},
@@ -84,7 +84,7 @@ std::vector<Difference> differences() {
            "all_gather #2", "all_gather #2"}};
 }
 
-// A rank whose part was over early hears of it in a later call.
+// A rank that finished its part early gets the error in a later call.
 void go_on(const Group& group) {
   for (int i = 0; i < 1000; ++i)
     barrier(group, {.timeout = std::chrono::seconds(20)}).wait();
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Hosts{"a", "b", "b", "c", "c", "c"}),
     test::joined);
 
-// Halves that come out of one split() have the same id.
+// Groups made by one split() have the same id.
 TEST(MismatchInHalves, DoesNotHideThatOfTheOtherHalf) {
   const test::ExpectFailures failures;
   const auto all =

@@ -53,7 +53,7 @@ TEST(MessageRanks, FromAnySourceInAnyOrderOfTags) {
   }
 }
 
-// The sender does something else meanwhile, and waits for its message last.
+// The sender does something else first and waits for its message last.
 TEST(MessageRanks, TravelWhileTheSenderIsInACollective) {
   const Group& world = test::world();
   const Ints sent = counting(3000000, world.rank());
@@ -68,7 +68,7 @@ TEST(MessageRanks, TravelWhileTheSenderIsInACollective) {
   EXPECT_TRUE(!receives || data == counting(sent.size(), 0));
 }
 
-// The receiver does something else meanwhile, and the sender waits.
+// The receiver does something else first while the sender waits.
 TEST(MessageRanks, TravelWhileTheReceiverIsInACollective) {
   const Group& world = test::world();
   const Ints sent = counting(3000000, world.rank());
@@ -82,7 +82,7 @@ TEST(MessageRanks, TravelWhileTheReceiverIsInACollective) {
   EXPECT_TRUE(data == counting(sent.size(), 0));
 }
 
-// The operation keeps what it was given, though nobody holds its Work.
+// The operation keeps its memory although its Work was destroyed.
 TEST(MessageRanks, KeepTheirMemoryWhenTheWorkIsDropped) {
   const Group& world = test::world();
   constexpr std::size_t kCount = 4 << 20;
@@ -93,7 +93,7 @@ TEST(MessageRanks, KeepTheirMemoryWhenTheWorkIsDropped) {
     Work work = isend(world, *sent, next_rank());
     work.append([sent] {});
   }
-  // Takes the memory, were it free.
+  // Would reuse the memory if it had been freed.
   const Ints other(kCount, -1);
   barrier(world).wait();
   Ints data(kCount);

@@ -31,7 +31,7 @@ Ints counting(std::size_t count, int from) {
   return data;
 }
 
-// Around what travels in a letter (8 KiB), in one part, and more.
+// Sizes around the limits of a letter (8 KiB) and of one part, and larger.
 TEST_P(PointToPoint, OfEverySizeArrive) {
   run_threads(GetParam(), [](const Group& group) {
     for (const std::size_t count :
@@ -61,7 +61,7 @@ TEST_P(PointToPoint, MatchByTagInAnyOrder) {
 TEST_P(PointToPoint, OfOneTagKeepTheirOrder) {
   run_threads(GetParam(), [](const Group& group) {
     constexpr int kMany = 500;
-    // Small ones and large ones, which take different ways.
+    // Small and large messages, which use different paths.
     const auto count = [](int i) { return std::size_t(i % 3 ? 1 : 3000); };
     for (int i = 0; group.rank() == 1 && i < kMany; ++i)
       send(group, Ints(count(i), i), 0, {.tag = 3});
@@ -98,7 +98,7 @@ TEST_P(PointToPoint, ToOneselfArrive) {
       receive.wait();
       EXPECT_EQ(data, sent);
       EXPECT_EQ(receive.source(), group.rank());
-      // And with the send first.
+      // Also with the send first.
       Work later = isend(group, sent, group.rank(), {.tag = 1});
       recv(group, data, group.rank(), {.tag = 1});
       later.wait();
@@ -161,7 +161,7 @@ TEST_P(PointToPoint, OfGroupsDoNotMix) {
   });
 }
 
-// Ids are used again, and the unread message lies in the way.
+// Group ids are reused while an unread message is still pending.
 TEST_P(PointToPoint, OfAnEndedGroupDoNotReachALaterOne) {
   run_threads(GetParam(), [](const Group& world) {
     for (const std::size_t count : {1, 5000}) {
@@ -186,7 +186,7 @@ TEST_P(PointToPoint, OfAnEndedGroupDoNotReachALaterOne) {
   });
 }
 
-// What was sent before this rank has made the group arrives.
+// Messages sent before this rank has created the group arrive.
 TEST_P(PointToPoint, OfAGroupThatIsBeingMadeArrive) {
   run_threads(GetParam(), [](const Group& world) {
     for (int round = 0; round < 50; ++round) {
@@ -263,7 +263,7 @@ TEST_P(PointToPoint, OfAnotherSizeOrTypeAreErrors) {
       EXPECT_EQ(type.ending, Ending::kMismatch) << type;
       EXPECT_TRUE(type.names("of f32")) << type;
       Ints data(count);
-      recv(group, data, 0, {.tag = 2});  // the next one is well
+      recv(group, data, 0, {.tag = 2});  // the next message is valid
       EXPECT_EQ(data, Ints(count, 5));
     }
   });
@@ -279,7 +279,7 @@ TEST_P(PointToPoint, NobodyWaitsForMayStayUnread) {
   });
 }
 
-// A receive that was given up takes no message from a later one.
+// An abandoned receive does not take a message from a later receive.
 TEST_P(PointToPoint, OfForgottenReceivesGoToLaterOnes) {
   run_threads(GetParam(), [](const Group& group) {
     Ints data(1);

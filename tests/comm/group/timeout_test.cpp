@@ -1,4 +1,5 @@
-// A rank that does not come: the others say which, and where everybody is.
+// A rank that does not arrive: the errors of the others name it and the
+// position of every rank.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,8 @@ class Absence : public testing::TestWithParam<Hosts> {
  protected:
   int absent() const { return static_cast<int>(GetParam().size()) - 1; }
 
-  // All but the last rank do the operation, and barriers if they come through.
+  // All ranks but the last do the operation, followed by barriers if it
+  // succeeds.
   std::vector<Outcome> wait_for_absent(Operation operation) const {
     return test::outcomes(GetParam(), [&](const Group& group) {
       barrier(group).wait();
@@ -69,7 +71,7 @@ class Absence : public testing::TestWithParam<Hosts> {
   const test::ExpectFailures failures_;
 };
 
-// The worlds only wait, so they do it side by side.
+// The worlds spend their time waiting, so they run in parallel.
 TEST_P(Absence, IsATimeoutInEveryOperation) {
   std::vector<std::pair<Operation, std::future<std::vector<Outcome>>>> runs;
   for (const Operation operation : test::operations())
@@ -123,7 +125,7 @@ TEST_P(Absence, IsATimeoutByTheWorldsOption) {
         << all[static_cast<std::size_t>(rank)];
 }
 
-// What a group has missed stays missed; its timeout is not waited for again.
+// A group that timed out stays failed, without waiting for the timeout again.
 TEST_P(Absence, BreaksTheGroupAndNoOther) {
   const auto all = test::outcomes(GetParam(), [&](const Group& world) {
     const Group other = world.split(0);

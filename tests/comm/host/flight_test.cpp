@@ -42,7 +42,7 @@ TEST(FlightRing, KeepsTheLastCallsInOrder) {
   EXPECT_EQ(all.back().call, call_number(last));
 }
 
-// Its place was taken by a later call, which must not be said to have ended.
+// The entry was overwritten by a later call, which must not be marked as ended.
 TEST(FlightRing, IgnoresTheEndOfAForgottenCall) {
   FlightRing ring;
   const auto old = ring.begin(call_number(1), 0);
@@ -77,7 +77,7 @@ TEST(FlightRecord, IsDescribed) {
             "s ago)");
 }
 
-// A reader sees whole records only: count and sequence are always the same.
+// A reader sees complete records only: count and sequence are always equal.
 TEST(FlightRing, CanBeReadWhileThreadsWrite) {
   FlightRing ring;
   std::atomic<bool> is_over{false};

@@ -70,7 +70,7 @@ struct Letter {
   int fd;
 };
 
-// Owns a segment, says which, and waits to be killed.
+// Owns a segment, sends its name to the parent, and waits to be killed.
 [[noreturn]] void live_as_owner(int to_parent) {
   Segment segment = Segment::create(kBytes);
   segment.lock_as_owner();

@@ -1,5 +1,5 @@
 #pragma once
-// Reductions one element at a time, to compare the loops with.
+// Reductions one element at a time, as a reference for the loops.
 
 #include <cmath>
 #include <cstddef>
@@ -47,8 +47,8 @@ A naive_float(ReduceOp op, A a, A b) {
   }
 }
 
-// Every integer is computed with 64 bits unsigned and cut: arithmetic modulo
-// 2^64 gives the low bits of arithmetic modulo any smaller power.
+// Integers are computed as unsigned 64-bit values and truncated: arithmetic
+// modulo 2^64 has the same low bits as arithmetic modulo a smaller power.
 template <class A>
 A naive_integer(ReduceOp op, A a, A b) {
   const auto x = static_cast<std::uint64_t>(a);

@@ -19,7 +19,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Any bits but a NaN's: the payload of a sum of two NaNs is not specified.
+// Random bits, except NaN: the payload of a sum of two NaNs is not specified.
 template <class T>
 T random_element(std::mt19937_64& random) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -90,7 +90,7 @@ struct KernelCase {
   std::size_t count;
   bool in_place;
   std::size_t shift;
-  bool stream = false;  // the tables only; reduce() decides by itself
+  bool stream = false;  // for the tables only; reduce() decides itself
 };
 
 std::ostream& operator<<(std::ostream& out, const KernelCase& it) {
@@ -108,7 +108,7 @@ void run_public(const KernelCase& it, std::vector<const void*>& sources,
   reduce(it.how, sources, outputs, it.count);
 }
 
-// Everything that can run `it`: reduce(), and each table by itself.
+// All functions that can run `it`: reduce(), and each table separately.
 std::vector<std::pair<std::string, Run>> runs_of(const KernelCase& it) {
   std::vector<std::pair<std::string, Run>> runs{{"reduce()", run_public}};
   if (it.sources == 1 && it.how.divisor == 1) return runs;
@@ -245,7 +245,7 @@ TYPED_TEST(ReduceKernels, DividesOnceAtTheEnd) {
   }
 }
 
-// Large enough that reduce() writes past the caches.
+// Large enough that reduce() uses streaming stores.
 TEST(ReduceKernels, LargeResultsArriveWhole) {
   constexpr std::size_t kCount = (std::size_t{33} << 20) / sizeof(float) + 3;
   const std::vector<float> ones(kCount, 1), twos(kCount, 2);
@@ -317,8 +317,8 @@ void expect_nan_wins(T nan, T one) {
   }
 }
 
-// In two parts through f32, by every table: as the sources in one go, for
-// what was added is the same.
+// In two parts with f32 partial results, for every table: the same result as in
+// one step, since the additions are the same.
 template <class T>
 void expect_partials(const ReduceTable* table, ReduceOp op, int sources,
                      std::size_t count) {

@@ -56,7 +56,8 @@ TEST_F(TwoRooms, ALetterWaitsForItsReceive) {
   EXPECT_EQ(data, 50);
 }
 
-// The first to be posted gets the first to be sent, whoever tests first.
+// The first receive posted gets the first message sent, whichever is tested
+// first.
 TEST_F(TwoRooms, MatchesInOrder) {
   int first = 0;
   int second = 0;
@@ -113,7 +114,7 @@ TEST_F(TwoRooms, AForgottenReceiveTakesNothing) {
   EXPECT_EQ(other, 7);
 }
 
-// Also those that come after its end.
+// Also letters that arrive after its end.
 TEST_F(TwoRooms, LettersOfAnEndedGroupAreDiscarded) {
   receiver_.open_group(0);
   receiver_.open_group(1);
@@ -133,7 +134,7 @@ TEST_F(TwoRooms, LettersOfAnEndedGroupAreDiscarded) {
   EXPECT_EQ(data, 2);
 }
 
-// Ranks come to a new group one after the other.
+// Ranks join a new group one after the other.
 TEST_F(TwoRooms, LettersOfAGroupToComeAreKept) {
   receiver_.open_group(0);
   {
@@ -154,7 +155,7 @@ TEST_F(TwoRooms, LettersOfAGroupToComeAreKept) {
   EXPECT_EQ(receiver_.unclaimed_count(), 0u);
 }
 
-// Holds back the end of enclosures.
+// Delays the completion of enclosures.
 class SlowTransport final : public Transport {
  public:
   explicit SlowTransport(Transport& fast) : fast_(fast) {}
@@ -204,7 +205,7 @@ class SlowTransport final : public Transport {
   std::uint64_t slow_ = 0;
 };
 
-// The memory of messages that nobody waits for any more.
+// The memory of abandoned messages.
 class SlowRooms : public testing::Test {
  protected:
   using Memory = std::shared_ptr<std::vector<int>>;
@@ -241,7 +242,7 @@ TEST_F(SlowRooms, AReceiveKeepsItsMemoryUntilItHasCome) {
   auto memory = std::make_shared<std::vector<int>>(5000);
   const std::weak_ptr<std::vector<int>> watched = memory;
   auto receipt = receiver_.receive(head_, memory->data());
-  EXPECT_FALSE(receiver_.test(*receipt));  // matched, and under way
+  EXPECT_FALSE(receiver_.test(*receipt));  // matched, and in transit
   receiver_.forget(receipt, std::move(memory));
   receipt.reset();
   receiver_.progress();

@@ -1,4 +1,4 @@
-// The watch between hosts: here every rank is a host of its own.
+// Monitoring between hosts; here every rank is a host.
 
 #include "sheaf/comm/process/monitor.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kArena = std::size_t{64} << 20;
 
-// What a host has of its own.
+// The objects of one host.
 struct Host {
   Host(int rank, int hosts) : memory(kArena) {
     std::vector<std::string> names;
@@ -32,7 +32,7 @@ struct Host {
   std::optional<Monitor> monitor;
 };
 
-// Waits for something that must come; the test's own timeout bounds it.
+// Waits for a condition that must become true, limited by the test's timeout.
 template <class Condition>
 void await(Condition condition) {
   while (!condition())
@@ -85,7 +85,7 @@ TEST_F(MonitoredHosts, DoNotTakeAGoodByeForADeath) {
   start(3);
   at(1).monitor->leave();
   at(1).monitor.reset();
-  at(2).monitor.reset();  // whose death comes after
+  at(2).monitor.reset();  // dies afterwards
   await([&] { return alarm(0).count() > 0; });
   EXPECT_EQ(alarm(0).count(), 1u);
   EXPECT_EQ(alarm(0).record(0).rank, 2);
@@ -166,7 +166,7 @@ TEST_F(MonitoredHosts, TurnStrangersAway) {
 
 TEST(Monitor, SaysWhenRankZeroCannotBeReached) {
   MonitorAddress address;
-  close(listen_for_peers(address));  // nobody listens there any more
+  close(listen_for_peers(address));  // the port is closed again
   Host host(1, 2);
   EXPECT_THROW(Monitor(host.memory, host.world, address, -1), CommError);
 }

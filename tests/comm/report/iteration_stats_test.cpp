@@ -23,7 +23,7 @@ void all_reduces(const Group& group, int calls, std::size_t count) {
     all_reduce(group, data, {.op = ReduceOp::kMax}).wait();
 }
 
-// What rank 0 prints while the ranks do `calls` all-reduces.
+// The output of rank 0 while the ranks do `calls` all-reduces.
 std::string printed(const std::vector<std::string>& hosts,
                     const std::string& options, int calls, std::size_t count) {
   testing::internal::CaptureStderr();
@@ -121,7 +121,7 @@ TEST(IterationStats, TellsKindsOfCallsApart) {
   EXPECT_TRUE(says(kinds[1]["algorithm"], "shared piece="));
 }
 
-// Rank 1 comes when the others have been waiting for it.
+// Rank 1 arrives late, while the others wait for it.
 TEST(IterationStats, NamesTheRankThatCameLast) {
   const test::DumpFolder folder;
   testing::internal::CaptureStderr();
@@ -199,7 +199,7 @@ TEST(IterationStats, DebugLevelsTalk) {
   const LogLevel before = log_level();
   const std::string mild = printed({"a", "a"}, "-dbg_level 1", 3, 10);
   EXPECT_TRUE(says(mild, "group 0: 2 ranks on 1 hosts")) << mild;
-  EXPECT_TRUE(says(mild, "take small")) << mild;
+  EXPECT_TRUE(says(mild, "use small")) << mild;
   EXPECT_FALSE(says(mild, "all-reduce 2 of")) << mild;
   const std::string detailed = printed({"a", "a"}, "-dbg_level 2", 3, 10);
   EXPECT_TRUE(says(detailed, "all-reduce 1 of 40 B f32, small")) << detailed;

@@ -9,7 +9,7 @@
 namespace sheaf::comm {
 namespace {
 
-// Interrupts the call that it finds under way.
+// Interrupts the call in progress.
 std::thread breaker_of(Breakable& library, const char* reason) {
   return std::thread([&library, reason] {
     std::uint64_t call = 0;

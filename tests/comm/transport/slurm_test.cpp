@@ -1,4 +1,4 @@
-// What Slurm's variables say, set by hand as srun, sbatch and salloc set them.
+// Slurm's variables, set by hand in the same way as by srun, sbatch and salloc.
 
 #include "sheaf/comm/transport/slurm.hpp"
 
@@ -43,7 +43,7 @@ TEST(NodeList, RefusesWhatIsNone) {
                             {"more than"});
 }
 
-// Sets variables of launchers; those that are not named are unset.
+// Sets the variables of launchers; all others are unset.
 class Slurm : public testing::Test {
  protected:
   Slurm() {
@@ -118,7 +118,7 @@ TEST_F(Slurm, TaskOfAStep) {
   EXPECT_EQ(found->step, 3);
 }
 
-// The job's number of tasks is not that of a smaller step.
+// A step may have fewer tasks than its job.
 TEST_F(Slurm, StepOfFewerTasksThanTheJob) {
   set(with(task(0, 1), {{"SLURM_NTASKS", "8"}}));
   ASSERT_TRUE(slurm_task());
@@ -133,7 +133,7 @@ TEST_F(Slurm, OutsideOfStepsThereIsNoTask) {
   set(with(job, {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}));  // sbatch
   EXPECT_FALSE(slurm_task());
   check_is_alone(/*is_mpi=*/false);
-  // The same where Slurm numbers batch scripts and interactive shells.
+  // Same for the step numbers of batch scripts and interactive shells.
   for (const char* step : {"4294967291", "4294967290"}) {
     set(with(task(0, 4), {{"SLURM_STEP_ID", step}}));
     EXPECT_FALSE(slurm_task());
@@ -220,7 +220,7 @@ TEST_F(Slurm, ALoneRankOfMpiIsRefused) {
     set({{size, "4"}});
     EXPECT_TRUE(is_under_mpi_launcher()) << size;
     expect_throws<UsageError>([&] { check_is_alone(/*is_mpi=*/true); }, {size});
-    // mpirun -n 1 in a step of several tasks is meant so.
+    // mpirun -n 1 in a step of several tasks is intentional.
     set(with(task(1, 4), {{size, "1"}}));
     check_is_alone(/*is_mpi=*/true);
   }

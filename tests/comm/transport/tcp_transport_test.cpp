@@ -1,4 +1,4 @@
-// Messages by the TCP transport, over loopback.
+// Messages of the TCP transport, over loopback.
 
 #include "sheaf/comm/transport/tcp_transport.hpp"
 
@@ -51,7 +51,7 @@ bool has(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-// Both ways at once, around every limit of the protocol.
+// In both directions at once, with sizes around every limit of the protocol.
 TEST(TcpTransport, MessagesOfEverySizeBothWays) {
   run_transports(2, [](auto& transport) {
     const int me = transport->rank();
@@ -73,7 +73,7 @@ TEST(TcpTransport, MessagesOfEverySizeBothWays) {
   });
 }
 
-// Many large messages at once, received in another order than sent.
+// Many large messages at once, received in a different order than sent.
 TEST(TcpTransport, LargeMessagesTakeTurnsWithSmallOnes) {
   constexpr Tag kTags = 6;
   run_transports(3, [](auto& transport) {
@@ -128,7 +128,7 @@ TEST(TcpTransport, OrderPerTag) {
   });
 }
 
-// More than the receiver keeps: the sender is asked to wait, nothing is lost.
+// More than the receiver buffers: the sender must wait, and nothing is lost.
 TEST(TcpTransport, UnexpectedMessagesHaveABound) {
   constexpr std::size_t kBytes = 1 << 20;
   constexpr std::size_t kCount = kUnexpectedBytes / kBytes + 40;
@@ -178,7 +178,7 @@ TEST(TcpTransport, ProbeTellsSenderAndSize) {
   });
 }
 
-// The error is the receiver's; both can go on.
+// Only the receiver gets an error; both ranks can continue.
 TEST(TcpTransport, AnotherSizeThanExpected) {
   for (const std::size_t bytes : {std::size_t{10}, 5 * kEagerBytes})
     run_transports(2, [&](auto& transport) {
@@ -200,7 +200,7 @@ TEST(TcpTransport, AnotherSizeThanExpected) {
     });
 }
 
-// A message that was given up half way does not disturb those after it.
+// A message that was abandoned midway does not affect later messages.
 TEST(TcpTransport, AbandonedRequests) {
   run_transports(2, [](auto& transport) {
     const int peer = 1 - transport->rank();
@@ -235,7 +235,7 @@ TEST(TcpTransport, APeerThatGoesIsNamed) {
     int got = 0;
     Request large = transport->receive(1, 2, &got, sizeof got);
     EXPECT_TRUE(has(error_of(*transport, std::move(large)), "rank 1 is gone"));
-    // What it had said before still counts.
+    // Messages sent before are still received.
     wait(*transport, transport->receive(1, 1, &got, sizeof got));
     EXPECT_EQ(got, 5);
     EXPECT_THROW(transport->receive(1, 1, &got, sizeof got), TransportError);

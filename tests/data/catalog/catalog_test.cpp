@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// $SHEAF_DATA is a folder of the test's own.
+// Sets $SHEAF_DATA to a temporary folder.
 class Catalog : public testing::Test {
  protected:
   void SetUp() override { setenv("SHEAF_DATA", root_.c_str(), 1); }
   void TearDown() override { unsetenv("SHEAF_DATA"); }
 
   bool has_fashion() const { return !find_dataset("fashion-mnist").empty(); }
-  // Small sets in the form of MNIST.
+  // Writes small datasets in MNIST's format.
   void write_idx(const std::string& folder, std::uint32_t train,
                  std::uint32_t test) const {
     fs::create_directories(folder);
@@ -67,7 +67,7 @@ TEST_F(Catalog, PutsACopyAndSeesThatItIsSpoilt) {
   EXPECT_EQ(get_dataset("fashion-mnist", {.to = to}), to);
   EXPECT_EQ(get_dataset("fashion-mnist", {.to = to}), to);
   EXPECT_EQ(open_dataset("fashion-mnist", "test", to)->size(), 10000);
-  // Other labels, well-formed and in range.
+  // Wrong labels, well-formed and in range.
   write_bytes(to + "/t10k-labels-idx1-ubyte.gz",
               gzip(idx_bytes(8, {10000}, Bytes(10000, 3))));
   const std::string text =
@@ -83,7 +83,7 @@ TEST_F(Catalog, FindsWhatIsInTheRoot) {
   const auto train = open_dataset("mnist", "train");
   EXPECT_EQ(train->size(), 20);
   EXPECT_EQ(train->classes(), 10);
-  // Well-formed, but not the published ones.
+  // Well-formed, but not the published files.
   const std::string text =
       io_error([&] { check_dataset("mnist", root_ + "/mnist"); });
   EXPECT_TRUE(contains(text, "20 examples")) << text;
@@ -115,7 +115,7 @@ TEST_F(Catalog, NamesTheFilesThatAreMissing) {
               contains(got, "lacks data_batch_3.bin, data_batch_5.bin"))
       << got;
   EXPECT_EQ(open_dataset("cifar10", "test")->size(), 1);
-  // A folder that has all of them counts, wherever it stands in the search.
+  // A folder with all files is used, whatever its position in the search.
   const std::string whole = folder + "/cifar-10-batches-bin";
   fs::create_directories(whole);
   for (int batch = 1; batch <= 5; ++batch)
@@ -145,7 +145,7 @@ TEST_F(Catalog, TrainingImagesNumberTheClasses) {
   const std::string text =
       usage_error([&] { open_dataset("images", "test", root_); });
   EXPECT_TRUE(contains(text, "'Cat'")) << text;
-  // Alone they number themselves.
+  // Without training images, the test folders number the classes.
   remove_tree(root_ + "/train");
   EXPECT_EQ(open_dataset("images", "test", root_)->classes(), 2);
 }

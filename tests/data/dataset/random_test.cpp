@@ -10,7 +10,7 @@
 namespace sheaf::data {
 namespace {
 
-// Written down once: checkpoints and recorded runs rest on these numbers.
+// Recorded values: checkpoints and recorded runs depend on these numbers.
 TEST(Random, GivesTheNumbersOfItsDefinition) {
   const auto scramble = [](std::uint64_t bits) {
     bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
@@ -49,7 +49,8 @@ TEST(Random, BelowReachesAllAndNoMore) {
       ASSERT_LT(number, limit);
       ++counts[number];
     }
-    // 200 expected, spread below 15: 100 away is seven spreads.
+    // 200 expected, standard deviation below 15: the tolerance is about seven
+    // of them.
     for (const int count : counts) EXPECT_NEAR(count, 200, 100) << limit;
   }
   Random random;
@@ -66,7 +67,7 @@ TEST(Random, UniformLiesFrom0To1) {
     ASSERT_LT(number, 1);
     sum += number;
   }
-  // The mean's spread is 0.0029; this is ten times that.
+  // The standard error of the mean is 0.0029; the tolerance is ten times that.
   EXPECT_NEAR(sum / 10000, 0.5, 0.029);
 }
 

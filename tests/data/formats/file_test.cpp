@@ -63,8 +63,8 @@ TEST_F(File, APackedFileCutAnywhereIsAnError) {
   }
 }
 
-// The gzip header holds a time and a system that nobody checks: bytes 4 to 9.
-// A changed flag (byte 3) may make part of the data a name.
+// Bytes 4 to 9 of the gzip header, a time and a system, are not checked. A
+// changed flag (byte 3) may turn a part of the data into a file name.
 TEST_F(File, APackedFileChangedAnywhereIsAnError) {
   const Bytes packed = gzip(counting_bytes(2000));
   for (std::size_t i = 10; i < packed.size(); ++i) {

@@ -123,7 +123,7 @@ TEST_F(Idx, ReadsFashionMnist) {
   EXPECT_EQ(dataset->classes(), 10);
   EXPECT_TRUE(at::equal(at::bincount(dataset->target()),
                         at::full({10}, 1000, at::kLong)));
-  // 73.15: the mean of the test images, of 255.
+  // 73.15 of 255 is the mean of the test images.
   EXPECT_NEAR(dataset->data().to(at::kDouble).mean().item<double>(), 73.15,
               0.005);
 }

@@ -1,4 +1,4 @@
-// Every example of an epoch reaches exactly one of the ranks.
+// Every example of an epoch reaches exactly one rank.
 
 #include <gtest/gtest.h>
 

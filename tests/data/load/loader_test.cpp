@@ -42,7 +42,7 @@ void expect_equal(const std::vector<Batch>& a, const std::vector<Batch>& b) {
   }
 }
 
-// Throws for one example, and counts the calls that are under way.
+// Throws for one example, and counts the calls.
 class Faulty : public Dataset {
  public:
   explicit Faulty(std::int64_t bad) : bad_(bad) {}

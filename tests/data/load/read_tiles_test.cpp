@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kTileExamples = 7;
 
-// Part `part` of `parts`, the larger ones last.
+// Part `part` of `parts`; sizes differ by at most one.
 struct Span {
   std::int64_t begin, size;
 };
@@ -59,8 +59,8 @@ at::Tensor cut(at::Tensor whole, const TileOf& tile) {
   return whole;
 }
 
-// All tiles of a grid against those cut from the whole, bit by bit; gives the
-// bytes read by each.
+// Compares all tiles of a grid bitwise with tiles cut from whole images;
+// returns the bytes read for each.
 std::vector<std::int64_t> expect_tiles(
     const std::shared_ptr<const Dataset>& dataset,
     const TransformPtr& transform, std::int64_t rows, std::int64_t columns) {
@@ -123,7 +123,7 @@ TEST(ReadTiles, TakeAQuarterOfTheBytes) {
         compose({horizontal_flip(), to_float()})})
     for (const std::int64_t bytes : expect_tiles(dataset, transform, 2, 2))
       EXPECT_EQ(bytes, whole / 4);
-  // What a crop brings in of its padding is not read.
+  // The padding of a crop is not read.
   for (const std::int64_t bytes :
        expect_tiles(dataset, random_crop(64, 64, 8), 2, 2)) {
     EXPECT_LE(bytes, whole / 4);
@@ -164,7 +164,7 @@ TEST(ReadTiles, WholeImagesWhereATransformNeedsThem) {
             "whole images and cuts its tile: resize needs them");
 }
 
-// A class for each pixel goes with its pixel, a number for each image stays.
+// Targets with one element per pixel are cut like the image; others are not.
 TEST(ReadTiles, CutTargetsOfPixels) {
   const at::Tensor images = random_bytes({kTileExamples, 2, 6, 5});
   const TileOf tile = tile_at({2, 2}, {1, 0});
@@ -189,7 +189,7 @@ TEST(ReadTiles, CutTargetsOfPixels) {
   EXPECT_EQ(batch.target.sizes(), (Sizes{kTileExamples, 5, 6}));
 }
 
-// A dataset that knows nothing of tiles.
+// A dataset without support for tiles.
 class Plain : public Dataset {
  public:
   explicit Plain(std::shared_ptr<const Dataset> inner)
@@ -213,7 +213,7 @@ TEST(ReadTiles, WholeImagesWhereTheDatasetGivesNoOthers) {
   for (const TransformPtr& transform : tile_transforms())
     for (const std::int64_t bytes : expect_tiles(dataset, transform, 2, 3))
       EXPECT_EQ(bytes, kTileExamples * 3 * 13 * 11);
-  // Asked directly it cuts by itself.
+  // The default get_boxes() cuts whole images.
   Random random;
   const std::vector<std::int64_t> indices{5, 1};
   const Boxes boxes{{4, 20}, {{-1, -2, 0}, {11, 8, 0}}};
@@ -224,7 +224,7 @@ TEST(ReadTiles, WholeImagesWhereTheDatasetGivesNoOthers) {
   EXPECT_TRUE(at::equal(boxed[1], whole[1].narrow(1, 12, 4).narrow(2, 10, 20)));
 }
 
-// All pages are out of reach but those of the tile.
+// All pages except those of the tile are protected from access.
 TEST(ReadTiles, TouchNothingElse) {
   constexpr std::int64_t kPage = 4096, kRows = 4;
   const std::size_t bytes = kTileExamples * kRows * 2 * kPage;
@@ -279,7 +279,7 @@ TEST_F(ReadTilesOfFiles, Idx) {
                   "mapped files");
   expect_quarters(read_idx_dataset(write("packed", gzip(images)), labels),
                   "files unpacked to memory");
-  // Shorts have the other order of bytes.
+  // 16-bit elements are big-endian and must be converted.
   const std::string shorts =
       write("shorts", idx_bytes(11, {kTileExamples, 12, 14},
                                 counting_bytes(kTileExamples * 12 * 14 * 2)));
@@ -315,7 +315,7 @@ TEST_F(ReadTilesOfFiles, Npy) {
 TEST_F(ReadTilesOfFiles, Synthetic) {
   expect_quarters(std::make_shared<SyntheticDataset>(SyntheticOptions{
                       .examples = kTileExamples, .shape = {3, 10, 14}}),
-                  "images made of numbers");
+                  "synthetic images");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Indices natural(std::int64_t size) {
   return indices;
 }
 
-// Global batch `batch`, put together from the shares of all ranks.
+// Global batch `batch`, concatenated from the shares of all ranks.
 Indices global_batch(std::int64_t size, int ranks, std::int64_t batch,
                      const SamplerOptions& options) {
   Indices all;
@@ -66,7 +66,7 @@ TEST(EpochOrder, IsAPermutation) {
     EXPECT_EQ(sorted(epoch_order(size, 1, 2)), natural(size));
 }
 
-// Written down once: a resumed run must find the order that it left.
+// Recorded values: a resumed run must continue with the same order.
 TEST(EpochOrder, NeverChanges) {
   EXPECT_EQ(epoch_order(10, 0, 0), (Indices{0, 4, 5, 1, 3, 9, 6, 7, 8, 2}));
   EXPECT_EQ(epoch_order(10, 1, 7), (Indices{3, 7, 5, 6, 9, 0, 1, 2, 4, 8}));
@@ -85,7 +85,7 @@ TEST(EpochOrder, PrefersNoPlace) {
     for (std::size_t i = 0; i < 5; ++i)
       ++counts[i * 5 + static_cast<std::size_t>(order[i])];
   }
-  // 1000 expected, spread 28: seven spreads.
+  // 1000 expected, standard deviation 28: the tolerance is seven of them.
   for (const int count : counts) EXPECT_NEAR(count, 1000, 200);
 }
 
@@ -125,7 +125,7 @@ TEST(Sampler, SharesDifferByAtMostOne) {
       }
       EXPECT_LE(most - least, 1u);
     }
-  // Two examples for four ranks: the last two have none.
+  // Two examples for four ranks: the last two ranks get none.
   EXPECT_TRUE(Sampler(2, 3, 4, {.global_batch = 16}).share(0).empty());
 }
 
@@ -152,7 +152,7 @@ TEST(Sampler, HonoursTheEpoch) {
   EXPECT_EQ(sampler.share(0), before);
 }
 
-// Whoever has an example takes it; the global batches stay the same.
+// Each rank takes its own examples; the global batches stay the same.
 TEST(Sampler, RanksCanHaveExamplesOfTheirOwn) {
   auto sites = std::make_shared<std::vector<int>>();
   for (int i = 0; i < 23; ++i) sites->push_back(i % 5 == 0 ? 1 : 0);
@@ -233,7 +233,7 @@ void compare_line(const std::string& line) {
   EXPECT_EQ(ours, expected) << line.substr(0, 80);
 }
 
-// The first ranks take what others would have alone.
+// The first ranks take the rows that others would have had alone.
 TEST(Sampler, MayAvoidSingleRows) {
   const SamplerOptions options{.global_batch = 8, .avoids_single_rows = true};
   const SamplerOptions plain{.global_batch = 8};

@@ -22,7 +22,7 @@ at::Tensor applied(const TransformPtr& transform, const at::Tensor& images,
   return transform->apply(images, first(images.size(0)), Random(seed));
 }
 
-// Each pixel has a value of its own.
+// Each pixel has a different value.
 at::Tensor made(Indices shape, at::ScalarType type = at::kFloat) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) count *= size;
@@ -90,7 +90,7 @@ TEST(Transform, CropsTheMiddle) {
   EXPECT_THROW(centre_crop(0, 2), UsageError);
 }
 
-// Where the crop of example i was taken, from the value of its first pixel.
+// The value of the first pixel gives the place of the crop of example i.
 TEST(Transform, CropsAtEveryPlace) {
   const at::Tensor images = made({1, 2, 4, 5}).expand({400, 2, 4, 5});
   const at::Tensor crops = applied(random_crop(2, 3), images);
@@ -123,13 +123,13 @@ TEST(Transform, FlipsSome) {
   const at::Tensor turned = (some == images.flip(3)).flatten(1).all(1);
   const at::Tensor kept = (some == images).flatten(1).all(1);
   EXPECT_TRUE((turned != kept).all().item<bool>());
-  // 250 expected, spread 14.
+  // 250 expected, standard deviation 14.
   EXPECT_NEAR(turned.sum().item<int>(), 250, 100);
   EXPECT_THROW(horizontal_flip(1.5), UsageError);
 }
 
 TEST(Transform, Resizes) {
-  // Twice the width of 0, 100 and the corners aligned: 0, 25, 75, 100.
+  // 0, 100 at twice the width, with align_corners=False: 0, 25, 75, 100.
   const at::Tensor bytes = at::tensor({0, 100}, at::kByte).view({1, 1, 1, 2});
   EXPECT_TRUE(
       at::equal(applied(resize(1, 4), bytes),
@@ -162,7 +162,7 @@ TEST(Transform, LeavesItsInputAlone) {
   }
 }
 
-// The same examples one by one, in any company and order.
+// An example gives the same result alone and in any batch.
 TEST(Transform, DependsOnTheExampleAlone) {
   const at::Tensor images = made({12, 1, 6, 6});
   for (const TransformPtr& transform : all_transforms()) {
@@ -178,7 +178,7 @@ TEST(Transform, LotsDifferBetweenEpochsAndParts) {
   const TransformPtr crop = random_crop(2, 2);
   const at::Tensor images = made({50, 1, 6, 6});
   EXPECT_FALSE(at::equal(applied(crop, images, 1), applied(crop, images, 2)));
-  // Both parts of a composition would else draw the same.
+  // With a shared stream both parts would use the same random numbers.
   const at::Tensor twice =
       applied(compose({random_crop(5, 5), random_crop(4, 4)}), images);
   std::set<std::int64_t> places;

@@ -1,5 +1,5 @@
 #pragma once
-// libtorch's own autocast to bf16, while it lives.
+// Enables libtorch's autocast to bf16 while this object exists.
 
 #include <torch/torch.h>
 

@@ -3,7 +3,7 @@
 namespace differential {
 namespace {
 
-// Above it, directions of PowerSGD's P are rounding.
+// Above this growth, directions of PowerSGD's P are rounding errors.
 constexpr double kMostGrowth = 1e6;
 
 at::Tensor sum_of(const std::vector<at::Tensor>& list) {
@@ -28,8 +28,8 @@ at::Tensor round_to(at::ScalarType type, const at::Tensor& x) {
   return x.to(at::kFloat).to(type).to(at::kDouble);
 }
 
-// Sums over ranks of what they send, and of the least and the most that they
-// may send where their gradients differ already.
+// Sums over ranks of the values that they send, and of the minimum and maximum
+// that they may send if their gradients already differ.
 struct Sums {
   at::Tensor value, low, high, magnitudes;
 };
@@ -47,8 +47,8 @@ Sums sums_of(const Exchanged& given, at::ScalarType type) {
   return {sum_of(sent), sum_of(low), sum_of(high), magnitudes_of(sent)};
 }
 
-// Three roundings, with a hundredth for what is of second order; `share` is
-// ranks / divisor.
+// Three roundings, with one percent for second-order terms; `share` is ranks /
+// divisor.
 at::Tensor join_slack(const at::Tensor& value, at::ScalarType type,
                       double share) {
   const bool is_half = type == at::kHalf;
@@ -59,9 +59,10 @@ at::Tensor join_slack(const at::Tensor& value, at::ScalarType type,
 
 // The range of a matrix.
 struct Basis {
-  at::Tensor columns;  // orthonormal; zeros for directions that are rounding
-  double growth;       // of an error in the matrix
-  bool is_whole;       // no direction is missing
+  // Orthonormal; zeros for directions that are rounding errors.
+  at::Tensor columns;
+  double growth;  // amplification of an error in the matrix
+  bool is_whole;  // whether no direction is missing
 };
 
 Basis basis_of(const at::Tensor& matrix) {
@@ -91,8 +92,8 @@ Averaged Average::plain(const Exchanged& given) const {
   return result;
 }
 
-// See reference.hpp. Rounding keeps the order of numbers: what is rounded lies
-// between the rounded ends of an interval.
+// See reference.hpp. Rounding is monotonic: a rounded value lies between the
+// rounded ends of its interval.
 Averaged Average::rounded(const Exchanged& given, at::ScalarType type) const {
   const double divisor = given.divisor;
   const Sums sums = sums_of(given, type);
@@ -105,7 +106,7 @@ Averaged Average::rounded(const Exchanged& given, at::ScalarType type) const {
                   value - round_to(type, sums.low / divisor - spread));
   if (given.divisor < case_.ranks())
     slack = slack + join_slack(value, type, case_.ranks() / divisor);
-  // What is not finite is not compared by its distance.
+  // Non-finite values are not compared by distance.
   const at::Tensor& like = given.parameter;
   return {value.to(like.device(), like.scalar_type()),
           slack.nan_to_num(0, 0, 0).to(like.device())};
@@ -117,7 +118,7 @@ PowerMemory& Average::memory_of(const Exchanged& given) {
   const std::int64_t n = given.parameter.size(0);
   const std::int64_t m = given.parameter.numel() / n;
   auto generator = at::detail::createCPUGenerator(given.number);
-  // The documented start: f32 numbers, whatever the gradients' type.
+  // The documented start: f32 numbers, whatever the type of the gradients.
   memory.q = at::randn({m, case_.setting.get("power_rank", 1)}, generator,
                        at::TensorOptions(at::kFloat))
                  .to(at::kDouble);
@@ -127,9 +128,9 @@ PowerMemory& Average::memory_of(const Exchanged& given) {
 }
 
 // As in Vogels, Karimireddy, Jaggi, "PowerSGD", 2019: the average is projected
-// onto the range of P = M Q, which has any orthonormal basis. They leave the
-// start of Q open; it is drawn from a generator with the number of the
-// parameter as seed.
+// onto the range of P = M Q, which has any orthonormal basis. The paper does
+// not define the start of Q; here it comes from a generator with the
+// parameter's number as seed.
 Averaged Average::power(const Exchanged& given) {
   PowerMemory& memory = memory_of(given);
   const std::int64_t n = given.parameter.size(0);
@@ -141,7 +142,7 @@ Averaged Average::power(const Exchanged& given) {
   const auto result = [&](const at::Tensor& value) {
     return value.view(given.parameter.sizes()).to(given.parameter.device());
   };
-  if (!mean.isfinite().all().item<bool>())  // nothing of it is remembered
+  if (!mean.isfinite().all().item<bool>())  // no part of it is kept
     return {result(mean), {}};
   const Basis basis = basis_of(mean.mm(memory.q));
   memory.q = mean.t().mm(basis.columns);
@@ -149,8 +150,8 @@ Averaged Average::power(const Exchanged& given) {
   for (std::size_t i = 0; i < given.gradients.size(); ++i)
     memory.errors[i] = matrices[i] - value;
   const double largest = magnitudes_of(matrices).max().item<double>();
-  // Any other direction may stand for one that is missing. It adds at most what
-  // the projection has left: nothing, where M itself has no other.
+  // A missing direction may be replaced by any other. It adds at most the
+  // remainder of the projection, which is zero if M has no other direction.
   const double rest = basis.is_whole ? 0 : (mean - value).norm().item<double>();
   memory.growth = std::max(memory.growth, basis.growth);
   memory.is_open = memory.is_open || rest > largest * 1e-7;
@@ -172,7 +173,7 @@ Averaged Average::average(Exchanged given) {
     one = !one.defined()    ? at::zeros_like(given.parameter).detach()
           : one.is_sparse() ? one.to_dense()
                             : one.detach();
-  // A rank alone exchanges nothing.
+  // A single rank exchanges nothing.
   switch (case_.ranks() == 1 ? 0 : case_.setting.get("exchange")) {
     case 1:
       return rounded(given, at::kHalf);

@@ -1,5 +1,5 @@
 #pragma once
-// How the gradients of all units become one.
+// Computes the average of the gradients of all units.
 
 #include <map>
 #include <string>
@@ -12,33 +12,34 @@ namespace differential {
 struct Averaged {
   at::Tensor value;
   at::Tensor slack;  // undefined: none
-  // Rounding decides the values, so that they cannot be compared.
+  // Rounding determines the values, so that they cannot be compared.
   bool is_open = false;
 };
 
-// What PowerSGD remembers of a matrix.
+// The state of PowerSGD for a matrix.
 struct PowerMemory {
   at::Tensor q;
   std::vector<at::Tensor> errors;  // by unit
   double growth = 1;               // the largest so far
-  bool is_open = false;            // of values that could not be compared
+  // Whether it depends on values that could not be compared.
+  bool is_open = false;
 };
 
 // One exchange of a parameter's gradients.
 struct Exchanged {
   std::size_t model = 0;
-  // The parameter's among those that required a gradient at the start.
+  // The parameter's index among those that required a gradient at the start.
   std::size_t number = 0;
   at::Tensor parameter;
-  // Of the units that take part, undefined where there is none.
+  // The gradients of the participating units; undefined for a unit without one.
   std::vector<at::Tensor> gradients;
   int divisor = 1;
-  // By how much gradients may differ already, after an exchange in this step;
-  // undefined: by nothing.
+  // By how much the gradients may already differ, after an exchange in this
+  // step; undefined: not at all.
   at::Tensor before = {};
-  // Of the sums that led to the gradients, over the units. A backward() of a
-  // graph that was kept is exchanged by itself, so that they are rounded
-  // elsewhere than here.
+  // Magnitudes of the sums that led to the gradients, over the units. A
+  // backward() of a retained graph is exchanged separately, so that it is
+  // rounded at another point than here.
   at::Tensor magnitudes = {};
 };
 
@@ -47,7 +48,7 @@ class Average {
   explicit Average(const Case& one);
 
   Averaged average(Exchanged given);
-  // Before the first parameter of each exchange of a model.
+  // Called before the first parameter of each exchange of a model.
   void begin(std::size_t model) { ++exchanges_[model]; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// One block of a network: a function of a tensor with parameters of its own.
+// One block of a network: a function of a tensor, with its parameters.
 
 #include <torch/torch.h>
 
@@ -15,7 +15,7 @@ namespace differential {
 
 enum class Kind { kFlat, kSequence, kTokens, kImage };
 
-// Of what passes between blocks, without the axis of rows: {features},
+// The shape of tensors between blocks, without the axis of rows: {features},
 // {time, features}, {time} or {channels, height, width}.
 struct Shape {
   Kind kind = Kind::kFlat;
@@ -26,10 +26,10 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// What a forward pass has beside its input.
+// Additional inputs of a forward pass.
 struct PassInputs {
   std::vector<at::Tensor> more;  // further inputs
-  // Layers that an item marks with bf16=1 cast what a precision plan casts.
+  // Layers marked with bf16=1 cast like a precision plan.
   bool casts = false;
 };
 
@@ -38,7 +38,7 @@ struct Block : torch::nn::Module {
 };
 using BlockPointer = std::shared_ptr<Block>;
 
-// What a factory is given and what it returns.
+// The arguments and results of a block factory.
 struct BlockPlan {
   const Item& item;
   Shape in;
@@ -46,16 +46,16 @@ struct BlockPlan {
 };
 using BlockFactory = std::function<BlockPointer(BlockPlan&)>;
 
-// By kind of block; each of the three files of blocks adds its own.
+// Factories by kind of block; each of the three files of blocks adds its kinds.
 using BlockTable = std::map<std::string, BlockFactory>;
 void add_row_blocks(BlockTable& table);
 void add_sequence_blocks(BlockTable& table);
 void add_image_blocks(BlockTable& table);
 
-// BadCase unless it holds.
+// Throws BadCase unless the condition holds.
 void require(bool condition, const std::string& what);
 
-// A block that is a function, and one with parameters of given names and sizes.
+// A block without parameters, and one with parameters of given names and sizes.
 using Parameters = std::vector<at::Tensor>;
 using Function = std::function<at::Tensor(const at::Tensor&, const Parameters&,
                                           const PassInputs&)>;
@@ -65,7 +65,7 @@ BlockPointer make_block(
         parameters,
     Function function);
 
-// x W' + b in the precision that the item says; `bias` may be undefined.
+// x W' + b in the precision of the item; `bias` may be undefined.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight,
                    const at::Tensor& bias, bool is_bf16, bool casts);
 

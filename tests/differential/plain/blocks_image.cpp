@@ -1,4 +1,4 @@
-// Blocks on images of one to three axes, and to and from them.
+// Blocks on images of one to three axes, and conversions to and from them.
 
 #include "plain/block.hpp"
 
@@ -137,7 +137,7 @@ BlockPointer adaptive(BlockPlan& plan) {
   });
 }
 
-// To sizes, or by a factor in hundredths.
+// Resizes to given sizes, or by a factor in hundredths.
 BlockPointer resize(BlockPlan& plan) {
   require_image(plan);
   const std::size_t axes = axes_of(plan.in);
@@ -209,7 +209,7 @@ BlockPointer pad(BlockPlan& plan) {
       [=](auto& x, auto&, auto&) { return at::constant_pad_nd(x, pads, 0.5); });
 }
 
-// Without the first and the last line.
+// Removes the first and the last line.
 BlockPointer crop(BlockPlan& plan) {
   require_image(plan);
   require(plan.in.sizes[1] > 2, "crop leaves nothing");
@@ -220,8 +220,8 @@ BlockPointer crop(BlockPlan& plan) {
       [=](auto& x, auto&, auto&) { return x.narrow(2, 1, size); });
 }
 
-// What a user may do with a flattened image beside multiplying it. The last
-// block of a network.
+// Operations on a flattened image other than products. The last block of a
+// network.
 BlockPointer flat_use(BlockPlan& plan) {
   require_image(plan);
   const std::int64_t elements = plan.in.elements();
@@ -236,7 +236,7 @@ BlockPointer flat_use(BlockPlan& plan) {
   });
 }
 
-// Sums, products and cats into a tensor that the caller has made.
+// Sums, products and concatenations that write into a tensor of the caller.
 BlockPointer into(BlockPlan& plan) {
   require_image(plan);
   plan.out = plan.in;

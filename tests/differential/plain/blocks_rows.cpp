@@ -1,4 +1,5 @@
-// Blocks on rows of features, and on sequences of them: the last axis counts.
+// Blocks on rows of features, and on sequences of them: they act on the last
+// axis.
 
 #include "plain/block.hpp"
 
@@ -27,7 +28,7 @@ BlockPointer linear(BlockPlan& plan) {
                     });
 }
 
-// There and back by the same weight.
+// Two products with the same weight, the second one transposed.
 BlockPointer tied(BlockPlan& plan) {
   require(has_features(plan.in), "tied needs features");
   plan.out = plan.in;
@@ -38,7 +39,7 @@ BlockPointer tied(BlockPlan& plan) {
                     });
 }
 
-// Two halves of one parameter are two layers.
+// Two halves of one parameter are used as two layers.
 BlockPointer sliced(BlockPlan& plan) {
   require(has_features(plan.in), "sliced needs features");
   const std::int64_t out = plan.item.get("out", plan.in.features());
@@ -67,7 +68,7 @@ BlockPointer transformed(BlockPlan& plan) {
         if (way == 1)  // weight normalization
           weight =
               (1 + p[1]) * p[0] / (0.1 + p[0].square().sum(1, true)).sqrt();
-        if (way == 2)  // the parameter itself, and a part of it once more
+        if (way == 2)  // the parameter itself, and a part of it again
           return torch::linear(x, p[0]) + x.narrow(-1, 0, 1) * p[1].squeeze(1) +
                  torch::linear(x.narrow(-1, 0, 1), p[0].narrow(1, 0, 1));
         return torch::linear(x, weight);
@@ -84,7 +85,7 @@ BlockPointer left(BlockPlan& plan) {
                     [](auto& x, auto& p, auto&) { return p[0].mm(x.t()).t(); });
 }
 
-// Parameters that are no factor of a product.
+// Parameters that are not factors of a product.
 BlockPointer scale(BlockPlan& plan) {
   require(has_features(plan.in), "scale needs features");
   plan.out = plan.in;
@@ -94,7 +95,7 @@ BlockPointer scale(BlockPlan& plan) {
       [](auto& x, auto& p, auto&) { return x * (1 + p[0]) + p[1]; });
 }
 
-// A layer that some rows take: none on some ranks in some steps.
+// A layer that only some rows use: in some steps, some ranks have no such rows.
 BlockPointer rare(BlockPlan& plan) {
   require(plan.in.kind == Kind::kFlat, "rare needs rows");
   plan.out = plan.in;
@@ -116,7 +117,7 @@ BlockPointer unused(BlockPlan& plan) {
                     [](auto& x, auto&, auto&) { return x; });
 }
 
-// Adds what a layer makes of the second input.
+// Adds the output of a layer on the second input.
 BlockPointer merge(BlockPlan& plan) {
   require(plan.in.kind == Kind::kFlat, "merge needs rows");
   plan.out = plan.in;
@@ -140,7 +141,7 @@ at::Tensor activate(const at::Tensor& x, std::int64_t function) {
       return torch::gelu(x);
     case 4:
       return torch::softplus(x);
-    case 5: {  // in place, on a tensor that backward needs no more
+    case 5: {  // in place, on a tensor that backward no longer needs
       at::Tensor y = x * 1.5;
       return torch::relu_(y);
     }
@@ -151,7 +152,8 @@ at::Tensor activate(const at::Tensor& x, std::int64_t function) {
   }
 }
 
-// function=7 changes the block's input itself, which may be a layer's output.
+// function=7 changes the block's input in place, which may be the output of a
+// layer.
 BlockPointer activation(BlockPlan& plan) {
   require(plan.in.kind != Kind::kTokens, "act needs numbers");
   plan.out = plan.in;
@@ -177,7 +179,8 @@ BlockPointer layer_norm(BlockPlan& plan) {
                     });
 }
 
-// Over the rows; module and buffers of libtorch, which sync_batch_norm knows.
+// Normalizes over the rows, with libtorch's module and buffers, which
+// sync_batch_norm recognizes.
 struct BatchNorm : Block {
   BatchNorm(const Shape& in) {
     if (in.kind == Kind::kFlat)

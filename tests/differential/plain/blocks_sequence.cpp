@@ -1,4 +1,4 @@
-// Blocks on sequences, and to and from them.
+// Blocks on sequences, and conversions to and from them.
 
 #include "plain/block.hpp"
 
@@ -26,7 +26,7 @@ BlockPointer embed(BlockPlan& plan) {
                                      plan.item);
 }
 
-// The table is the weight of a layer behind it as well.
+// The table is also the weight of a later layer.
 struct TiedEmbedding : Block {
   TiedEmbedding(std::int64_t words, std::int64_t size) {
     table = register_module("table", torch::nn::Embedding(words, size));
@@ -72,7 +72,7 @@ BlockPointer recurrent(BlockPlan& plan) {
                                      plan.item.get("cell"));
 }
 
-// Projections are slices of one parameter.
+// The projections are slices of one parameter.
 BlockPointer attention(BlockPlan& plan) {
   require(plan.in.kind == Kind::kSequence, "attention needs a sequence");
   plan.out = plan.in;
@@ -94,8 +94,8 @@ BlockPointer attention(BlockPlan& plan) {
       });
 }
 
-// With one row, the gradients of the position table and of what it is added to
-// may share memory.
+// With one row, the gradients of the position table and of the tensor that it
+// is added to may share memory.
 BlockPointer positions(BlockPlan& plan) {
   require(plan.in.kind == Kind::kSequence || plan.in.kind == Kind::kFlat,
           "positions needs features");

@@ -39,7 +39,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
 at::Tensor checkpoint(const at::Tensor& x,
                       std::function<at::Tensor(const at::Tensor&)> function) {
   const HeldPointer held = c10::make_intrusive<Held>(std::move(function));
-  // Its parameters get gradients only where its input asks for one.
+  // The parameters get gradients only if the input requires one.
   const at::Tensor given =
       x.requires_grad() ? x : x.detach().set_requires_grad(true);
   return Checkpoint::apply(given, held);

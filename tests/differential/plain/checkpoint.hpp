@@ -1,6 +1,6 @@
 #pragma once
-// Activation checkpointing as users write it: forward() keeps the input alone,
-// backward() computes the function again and calls backward() within itself.
+// Activation checkpointing as users write it: forward() saves only the input;
+// backward() computes the function again and calls a nested backward().
 
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers that are the same in every process and with every library
+// Random numbers that are equal in every process and with every library
 // (splitmix64).
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class Dice {
   std::uint64_t state_;
 };
 
-// A seed that depends on all of its parts.
+// A seed that depends on all given parts.
 inline std::uint64_t mixed(std::initializer_list<std::uint64_t> parts) {
   std::uint64_t seed = 0;
   for (const std::uint64_t part : parts) seed = Dice(seed ^ part).next();

@@ -130,8 +130,8 @@ Net::Net(const Case& one, std::uint64_t weights_seed)
       add_hooks(one, i);
 }
 
-// One that throws is there from the start, but only where a step asks for it:
-// hooks on parameters change what strategies do.
+// A hook that throws exists from the start, but only if a step requests it,
+// because hooks on parameters change the behavior of strategies.
 void Net::add_hooks(const Case& one, std::size_t index) {
   const auto parameters = blocks_[index]->parameters();
   if (items_[index].has("parameter_hook"))

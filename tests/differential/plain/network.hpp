@@ -1,10 +1,10 @@
 #pragma once
-// The network of a case: an ordinary module, without any knowledge of ranks.
+// The network of a case: an ordinary module that does not know about ranks.
 //
-// Every block may be decorated: residual=1 adds its input, twice=1 calls it
-// twice, checkpoint=1 computes it again within backward, hook=1 halves the
+// Every block may have these attributes: residual=1 adds its input, twice=1
+// calls it twice, checkpoint=1 recomputes it within backward, hook=1 halves the
 // gradient of its output, keep=1 keeps its output for a penalty, output=1
-// returns it as well, frozen=1 leaves out its gradients from the start,
+// returns its output as well, frozen=1 freezes it from the start,
 // parameter_hook=1 doubles the gradients of its parameters, alias=1 registers
 // its first parameter under a second name.
 
@@ -12,7 +12,7 @@
 
 namespace differential {
 
-// An exception that a case asks for.
+// An exception that a case requests.
 class Planned : public std::runtime_error {
  public:
   Planned() : std::runtime_error(kText) {}
@@ -20,16 +20,17 @@ class Planned : public std::runtime_error {
 };
 bool is_planned(const std::exception& error);
 
-// Numbers of blocks from 1 on that throw; 0: none does.
+// The blocks that throw, numbered from 1; 0: none.
 struct Throws {
   std::int64_t forward = 0;
-  std::int64_t backward = 0;   // when the gradient of its output comes
-  std::int64_t parameter = 0;  // when that of its first parameter comes
+  std::int64_t backward = 0;  // when the gradient of its output arrives
+  // When the gradient of its first parameter arrives.
+  std::int64_t parameter = 0;
 };
 
 class Net : public torch::nn::Module {
  public:
-  // Weights follow from the seed.
+  // The weights are determined by the seed.
   Net(const Case& one, std::uint64_t weights_seed);
 
   std::vector<at::Tensor> forward(const at::Tensor& x,
@@ -57,9 +58,9 @@ class Net : public torch::nn::Module {
 };
 
 Shape input_shape(const Case& one);
-// The shapes before and after each block; BadCase where they do not fit.
+// The shapes before and after each block; throws BadCase if they do not fit.
 std::vector<Shape> shapes_of(const Case& one);
-// How many words tokens may name: what all embeddings have.
+// The vocabulary size of tokens, which all embeddings share.
 std::int64_t words_of(const Case& one);
 // The type of parameters and inputs.
 at::ScalarType type_of(const Case& one);

@@ -1,5 +1,5 @@
 #pragma once
-// Normal numbers that follow from a seed alone.
+// Normally distributed numbers that depend only on a seed.
 
 #include <torch/torch.h>
 

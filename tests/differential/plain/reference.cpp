@@ -10,7 +10,7 @@
 namespace differential {
 namespace {
 
-// Buffers of the unit that gives them, before each forward of a phase.
+// The buffers of the source unit before each forward of a phase.
 class BufferSource {
  public:
   explicit BufferSource(bool is_on) : is_on_(is_on) {}
@@ -18,7 +18,7 @@ class BufferSource {
     is_synced_ = is_synced;
     snapshots_.clear();
   }
-  // Each unit makes the same forwards in the same order.
+  // Each unit runs the same forward passes in the same order.
   void start_unit(bool is_source) {
     is_source_ = is_source;
     next_ = 0;
@@ -34,8 +34,8 @@ class BufferSource {
     }
     const auto& given = snapshots_.at(next_++);
     auto buffers = net.buffers();
-    // Uncounted, as batch normalization writes to its running statistics: a
-    // graph that has saved them can still be used.
+    // Does not increment versions, like the writes of batch normalization to
+    // its running statistics: a graph that has saved them can still be used.
     const at::AutoDispatchBelowADInplaceOrView below_versions;
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(given[i]);
   }
@@ -65,9 +65,9 @@ at::Tensor parameter_of(const Session& unit, std::size_t model,
   return unit.net(model)->named_parameters()[name];
 }
 
-// libtorch may leave two gradients in one place, so that a second backward()
-// adds to each of them twice. What was exchanged has a place of its own, or
-// that which the program has given.
+// libtorch may let two gradients share memory, so that a second backward() adds
+// to each of them twice. Exchanged gradients have separate memory, or the
+// memory that the program has provided.
 void separate_gradients(const Session& unit) {
   for (std::size_t model = 0; model < unit.models(); ++model)
     for (const at::Tensor& parameter : unit.net(model)->parameters())
@@ -173,8 +173,8 @@ void Reference::each_active(std::size_t step, bool is_synced,
 void Reference::combine(std::size_t step) {
   std::vector<Session*> active;
   each_active(step, true, [&](Session& unit) { active.push_back(&unit); });
-  // A rank alone exchanges nothing: its gradients stay as libtorch made them,
-  // which may be two tensors in one place.
+  // A single rank exchanges nothing: its gradients stay as libtorch made them,
+  // which may be two tensors with shared memory.
   if (active.empty() || units_.size() == 1) return;
   const int divisor = static_cast<int>(
       case_.setting.has("active_only") ? active.size() : units_.size());
@@ -196,7 +196,7 @@ void Reference::combine(std::size_t model, const std::vector<Session*>& active,
       gradients.push_back(parameter_of(*unit, model, name).grad());
       is_used = is_used || gradients.back().defined();
     }
-    // Units without data have what all had before this pass.
+    // Units without data have the average before this pass.
     const at::Tensor earlier = averages_[{model, name}].value;
     if (earlier.defined() && divisor > static_cast<int>(active.size()))
       for (std::size_t i = active.size(); i < units_.size(); ++i)
@@ -256,7 +256,7 @@ void Reference::finish_step(std::size_t step, bool is_broken) {
   });
 }
 
-// To the entries of a unit's record from the given one on.
+// Adds slacks to the entries of a unit's record, starting at `from`.
 void Reference::add_slacks(Session& unit, std::size_t from,
                            const std::string& prefix) {
   for (const auto& [key, average] : averages_) {
@@ -278,8 +278,8 @@ void Reference::add_slacks(Session& unit, std::size_t from,
   }
 }
 
-// Weights as they were found after a step. Buffers follow from the forward
-// passes alone, and so need not be taken over.
+// Sets the weights found after a step. Buffers depend only on the forward
+// passes, so they need not be set.
 void Reference::start_from(const Record& found, std::size_t step) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> values;
@@ -295,7 +295,7 @@ void Reference::start_from(const Record& found, std::size_t step) {
     }
 }
 
-// The first one that took most steps.
+// The first unit with the most steps.
 std::size_t Reference::last_unit() const {
   std::size_t last = 0;
   for (std::size_t i = 1; i < units_.size(); ++i)
@@ -305,7 +305,7 @@ std::size_t Reference::last_unit() const {
   return last;
 }
 
-// All get the weights and buffers of the last unit.
+// All units get the weights and buffers of the last unit.
 void Reference::end_join() {
   const at::NoGradGuard no_grad;
   const std::size_t last = last_unit();

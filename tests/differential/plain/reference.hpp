@@ -1,38 +1,39 @@
 #pragma once
-// What a case must give, computed by one process with libtorch alone: each
-// unit's share, one after the other, and then the average of the shares as the
-// documentation states it.
+// The expected results of a case, computed by one process with libtorch alone:
+// the share of each unit, one after the other, and then the average of the
+// shares as documented.
 //
-// Exact strategies are compared with 1e-9 of the largest element; see
-// compare.hpp. Others round, and one rounding that falls to the other side
-// changes all that follows. Their reference starts each step from the weights
-// that were found at the end of the step before, so that differences do not
-// add up, and gives each gradient a slack:
+// Exact strategies are compared with a tolerance of 1e-9 of the largest
+// element; see compare.hpp. Others round, and a single value rounded in the
+// other direction changes all later results. Their reference starts each step
+// from the weights that were found at the end of the previous step, so that
+// differences do not accumulate, and gives each gradient a slack:
 //
 //   f16, bf16  The gradients of the ranks are rounded to the type, with the
 //              same bits on both sides, added and divided in f32, and rounded
-//              once. Additions in any order and the division make an error of
-//              at most e = ranks 2^-24 sum|g| / divisor, taken twice for what
-//              is of second order: the result lies between round(mean - e) and
-//              round(mean + e), one number for nearly all elements, and else
-//              two neighbors. With join() over some ranks the average over all
-//              is rounded, multiplied by ranks / divisor and rounded again;
-//              with the reference's that makes three roundings, each by at
-//              most u = 2^-11, 2^-8 of the value, or by half of f16's least
-//              distance, 2^-25, the first one times ranks / divisor.
+//              once. Additions in any order and the division cause an error of
+//              at most e = ranks 2^-24 sum|g| / divisor, doubled to cover
+//              second-order terms: the result lies between round(mean - e) and
+//              round(mean + e), which is one number for nearly all elements,
+//              and otherwise two neighbors. With join() over some ranks, the
+//              average over all is rounded, multiplied by ranks / divisor and
+//              rounded again; with the rounding of the reference these are
+//              three roundings, each by at most u = 2^-11, 2^-8 of the value,
+//              or by half of f16's smallest step, 2^-25, the first one times
+//              ranks / divisor.
 //   PowerSGD   The projection of the average onto the range of P, in f64. A
-//              relative error of P changes it by that times the condition
-//              number of P, of which the largest so far is taken. The error is
-//              taken as 1e-13: roundings of 1e-16, and those of what earlier
-//              exchanges have left in the memory.
-//              Directions of P below 1e-6 of the largest are rounding: the
-//              result may have any others instead. Where those could change it
-//              by more than 1e-7, values must be finite, and are not compared,
-//              nor are those that follow from what PowerSGD remembers then.
+//              relative error of P changes it by that error times the condition
+//              number of P, of which the largest so far is used. The error is
+//              assumed to be 1e-13: roundings of 1e-16, and those that earlier
+//              exchanges have left in the state.
+//              Directions of P below 1e-6 of the largest are rounding errors:
+//              the result may have any others instead. If these could change it
+//              by more than 1e-7, values must be finite but are not compared,
+//              nor are later values that depend on the state of PowerSGD.
 //   f32        Autocast and precision plans compute the same bits on both
-//              sides; averages differ by the order of the additions: ranks
-//              roundings on each side, and as many where a graph is used twice
-//              and exchanged twice, each of 2^-24 of the sum of magnitudes.
+//              sides; averages differ by the order of the additions: as many
+//              roundings as ranks on each side, and again as many if a graph is
+//              used and exchanged twice, each of 2^-24 of the magnitudes' sum.
 //
 // A second exchange in a step adds to the slack of the first. Weights then
 // differ by at most the slack times the learning rate.
@@ -41,8 +42,8 @@
 
 namespace differential {
 
-// One record for each rank. `tested`: what was found, for strategies that
-// round; else it is not looked at.
+// Returns one record for each rank. `tested`: the results found, for strategies
+// that round; otherwise ignored.
 std::vector<Record> reference(const Case& one,
                               const std::vector<Record>& tested);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The reference where normalization is over the rows of all units: one forward
-// of all rows, and the losses of the units on their parts of the outputs.
+// The reference for normalization over the rows of all units: one forward of
+// all rows, and the losses of the units on their parts of the outputs.
 
 #include "plain/session.hpp"
 

@@ -20,7 +20,7 @@ at::Tensor mean_square(const at::Tensor& x) {
          static_cast<double>(std::max<std::int64_t>(1, x.numel()));
 }
 
-// The first `distinct` rows again and again.
+// Repeats the first `distinct` rows.
 at::Tensor repeated_rows(const at::Tensor& x, std::int64_t distinct) {
   const std::int64_t rows = x.size(0);
   if (rows == 0) return x;
@@ -29,7 +29,7 @@ at::Tensor repeated_rows(const at::Tensor& x, std::int64_t distinct) {
              .remainder(std::min(distinct, rows)));
 }
 
-// A parameter with two names takes one step.
+// A parameter with two names is updated once.
 std::vector<at::Tensor> without_repeats(const std::vector<at::Tensor>& list) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& one : list)
@@ -46,7 +46,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(
   if (kind == 1)
     return std::make_unique<SGD>(std::move(parameters),
                                  SGDOptions(kLearningRate).momentum(0.9));
-  // A large eps: it must not blow up gradients that are 0 but for rounding.
+  // A large eps, so that gradients that are 0 up to rounding are not amplified.
   if (kind == 2)
     return std::make_unique<Adam>(std::move(parameters),
                                   AdamOptions(kLearningRate).eps(1e-2));
@@ -149,7 +149,7 @@ void Session::add_output(std::size_t step, int pass, std::size_t model,
              outputs);
 }
 
-// `draw` tells two forwards of one pass apart.
+// `draw` distinguishes two forwards of one pass.
 at::Tensor Session::forward_loss(std::size_t step, int pass, std::size_t model,
                                  int draw) {
   const int number = pass + 100 * draw;
@@ -165,8 +165,8 @@ at::Tensor Session::forward_loss(std::size_t step, int pass, std::size_t model,
   return loss_of(step, number, model, input, outputs, nets_[model]->kept());
 }
 
-// A user who keeps the graph may go on after an exception: without gradients,
-// and by the same graph.
+// A user who keeps the graph may continue after an exception: without
+// gradients, and with the same graph.
 void Session::backward(const Item& step, int pass, const at::Tensor& loss) {
   for (int left = step.has("retain") ? 1 : 0; left >= 0; --left) {
     try {
@@ -200,7 +200,7 @@ void Session::begin_pass(const Item& step, int pass) {
     if (is_synced(step, pass))
       net->throw_at({step.get("throw_forward"), step.get("throw_backward"),
                      step.get("throw_parameter")});
-    // Gradients of passes without exchange stay, of other blocks.
+    // Gradients of passes without exchange stay, for other blocks.
     if (step.has("freeze_late") && pass == step.get("no_sync"))
       net->freeze(step.get("freeze_late"), true);
   }
@@ -238,7 +238,8 @@ void Session::evaluate(std::size_t step) {
   }
 }
 
-// There and back, as a user does who saves memory between two phases.
+// Converts to another type and back, like a user who saves memory between two
+// phases.
 void Session::convert() {
   const auto other = type_of(case_) == at::kDouble ? at::kFloat : at::kDouble;
   for (const auto& net : nets_) {
@@ -258,7 +259,7 @@ void Session::drop_gradients(bool sets_to_zero) {
     }
 }
 
-// As views of one buffer for each model, such as fused optimizers have.
+// As views of one buffer per model, as used by fused optimizers.
 void Session::give_gradients() {
   for (const auto& net : nets_) {
     std::int64_t size = 0;
@@ -268,7 +269,7 @@ void Session::give_gradients() {
     std::int64_t place = 0;
     for (at::Tensor& one : net->parameters()) {
       at::Tensor& given = given_[one.unsafeGetTensorImpl()];
-      if (given.defined()) continue;  // by another name
+      if (given.defined()) continue;  // already done, under another name
       given = buffer.narrow(0, place, one.numel()).view(one.sizes());
       place += one.numel();
       one.mutable_grad() = given;

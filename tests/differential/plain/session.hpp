@@ -1,7 +1,7 @@
 #pragma once
 // The program of one unit (a rank, or a grid of ranks) of a case, as a user
-// writes it: data, forward, loss, backward, optimizer. The same for the
-// strategy under test, whose forward() is replaced, and for the reference.
+// writes it: data, forward, loss, backward, optimizer. The strategy under test,
+// which replaces forward(), and the reference run the same program.
 
 #include <functional>
 #include <map>
@@ -14,14 +14,14 @@ namespace differential {
 
 inline constexpr double kLearningRate = 0.05;
 
-// One tensor of a run; undefined: a gradient that is not there.
+// One tensor of a run; undefined: a missing gradient.
 struct Entry {
   std::string name;
   at::Tensor value;
-  // What may differ by element, where more than rounding in f64 may; see
+  // Allowed difference by element, if it is larger than rounding in f64; see
   // reference.hpp.
   at::Tensor slack = {};
-  // The values may be any that are finite: rounding decides them.
+  // Any finite values are accepted, because rounding determines them.
   bool is_open = false;
 };
 using Record = std::vector<Entry>;
@@ -37,31 +37,32 @@ class Session {
   using Forward = std::function<Outputs(std::size_t model, const Input& input)>;
   using Whole = std::function<at::Tensor(const at::Tensor&)>;
 
-  // Weights are those of `weights_of`, another unit or this one.
+  // The weights are those of the unit `weights_of`, which may be another unit.
   Session(const Case& one, int unit, int weights_of);
 
-  // Instead of the module's own.
+  // Replaces the module's forward().
   void set_forward(Forward forward) { forward_ = std::move(forward); }
-  // After each backward() but those in no_sync().
+  // Called after each backward() except those in no_sync().
   void set_after_backward(std::function<void()> action) {
     after_backward_ = std::move(action);
   }
-  // By which the part of the loss that follows from outputs is multiplied.
+  // The factor of the part of the loss that depends on outputs.
   void set_weight(double weight) { weight_ = weight; }
-  // Makes ordinary tensors of outputs, for the record.
+  // Converts outputs to ordinary tensors, for the record.
   void set_whole(Whole whole) { whole_ = std::move(whole); }
 
-  // What happens ahead of a step: to(), freezing, evaluation, no gradients.
+  // The events before a step: to(), freezing, evaluation, no gradients.
   void prepare(std::size_t step);
-  // Forward, loss and backward; false after an exception that was asked for.
+  // Runs forward, loss and backward; returns false after a requested exception.
   bool pass(std::size_t step, int pass);
-  // After the last pass of a step: gradients, the optimizer, weights. A step
-  // with an exception takes none.
+  // After the last pass of a step: records gradients, runs the optimizer,
+  // records weights. A step with an exception runs no optimizer.
   void finish(std::size_t step, bool is_broken);
-  // Weights and buffers at the end.
+  // Records weights and buffers at the end.
   void finish_all();
 
-  // Before the wrapper is made, and after: what the optimizer works on.
+  // Creates the optimizers for the current parameters; called after the wrapper
+  // is created.
   void make_optimizers();
 
   int unit() const { return unit_; }
@@ -69,11 +70,11 @@ class Session {
   const std::shared_ptr<Net>& net(std::size_t model) const {
     return nets_[model];
   }
-  // Whether the program has given memory for its gradient.
+  // Whether the program has provided memory for its gradient.
   bool has_given(const at::Tensor& parameter) const {
     return given_.count(parameter.unsafeGetTensorImpl()) > 0;
   }
-  // How often a backward() was tried again.
+  // The number of times that a backward() was tried again.
   int retries() const { return retries_; }
   const Record& record() const { return record_; }
   Record& record() { return record_; }
@@ -91,7 +92,8 @@ class Session {
   void add_output(const std::string& name, const Outputs& outputs);
   at::Tensor forward_loss(std::size_t step, int pass, std::size_t model,
                           int draw);
-  // Of each graph of a model in a pass, in the order of their backward().
+  // The losses of each graph of a model in a pass, in the order of their
+  // backward().
   std::vector<at::Tensor> losses_of(std::size_t step, int pass,
                                     std::size_t model);
   void begin_pass(const Item& step, int pass);
@@ -113,9 +115,9 @@ class Session {
   std::function<void()> after_backward_ = [] {};
   Record record_;
   double weight_ = 1;
-  at::Tensor chained_;  // of the last forward, for the next one's input
+  at::Tensor chained_;  // from the last forward, for the input of the next one
   int retries_ = 0;
-  // Gradients that the program has given, by parameter.
+  // Gradients that the program has provided, by parameter.
   std::map<const void*, at::Tensor> given_;
 };
 

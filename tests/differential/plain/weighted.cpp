@@ -5,7 +5,7 @@
 namespace differential {
 namespace {
 
-// The same values; the gradient is multiplied.
+// Returns the same values; the gradient is multiplied.
 struct Weighted : torch::autograd::Function<Weighted> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& x, double weight) {

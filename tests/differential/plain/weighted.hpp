@@ -1,6 +1,6 @@
 #pragma once
-// Ranks that count by their rows: the loss of what forward() returns is
-// multiplied by rows here x ranks / rows everywhere (docs/dad.md).
+// Weights of ranks by rows: the loss of the outputs of forward() is multiplied
+// by rows of this rank x ranks / rows of all ranks (docs/explanation/dad.md).
 
 #include <vector>
 
@@ -8,10 +8,10 @@
 
 namespace differential {
 
-// By unit; all 1 where a strategy counts ranks alike.
+// By unit; all 1 if a strategy gives all ranks equal weight.
 std::vector<double> weights_of_units(const Case& one, const Item& step);
-// Multiplies gradients of outputs instead, in their own type: with autocast
-// that is where they are rounded.
+// Multiplies the gradients of outputs instead, in their type: with autocast,
+// they are rounded there.
 Session::Outputs weighted(Session::Outputs outputs, double weight);
 
 }  // namespace differential

@@ -26,7 +26,7 @@ struct ConvAndLinearImpl : torch::nn::Module {
 
 using Change = std::function<void(ConvAndLinearImpl&)>;
 
-// All ranks refuse a module that rank 1 has changed, and say why.
+// All ranks reject a module that rank 1 has changed, and report the reason.
 template <template <class> class Parallel>
 void expect_refused(const Change& change,
                     const std::vector<std::string>& words) {
@@ -66,7 +66,8 @@ TEST(Agreement, TheSameParametersMustRequireGradients) {
   expect_refused<DadParallel>(freeze, words);
 }
 
-// Where all ranks have it, and where strides say nothing.
+// Memory orders are accepted if they are equal on all ranks, or if strides do
+// not matter.
 TEST(Agreement, OrdersThatAreTheSameAreAccepted) {
   run_threads(2, [&](const Group& group) {
     auto net = std::make_shared<ConvAndLinearImpl>();
@@ -86,7 +87,7 @@ TEST(Agreement, OrdersThatAreTheSameAreAccepted) {
   });
 }
 
-// Only gradients are exchanged in the order of memory.
+// Only gradients are exchanged in memory order.
 TEST(Agreement, FrozenTensorsMayHaveAnyOrder) {
   run_threads(2, [&](const Group& group) {
     at::Tensor tensor = at::zeros({3, 4});
@@ -98,11 +99,11 @@ TEST(Agreement, FrozenTensorsMayHaveAnyOrder) {
   });
 }
 
-// Alone in its bucket, and beside others.
+// A parameter without elements, alone in its bucket and together with others.
 struct WithNothingImpl : torch::nn::Module {
   explicit WithNothingImpl(bool is_alone) {
     nothing = register_parameter("nothing", torch::zeros({0, 3}));
-    // Of another type, so that it has a bucket of its own.
+    // Another type, so that it has a separate bucket.
     weight = register_parameter(
         "weight", torch::ones({5, 3}, is_alone ? at::kDouble : at::kFloat));
   }

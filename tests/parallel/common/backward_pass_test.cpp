@@ -5,14 +5,14 @@
 #include "sheaf/base/error.hpp"
 #include "tests/parallel/common/chain.hpp"
 
-// What users do to tensors and graphs between and within passes, under each
+// What users do with tensors and graphs between and within passes, under each
 // strategy.
 namespace sheaf::parallel {
 namespace {
 
 using namespace test;
 
-// Layers in messages of their own, which leave as soon as they are complete.
+// Layers are in separate messages, which are sent as soon as they are complete.
 TEST(BackwardPass, GraphsOfEarlierForwardsCount) {
   with_each_strategy(
       2,
@@ -43,8 +43,8 @@ TEST(BackwardPass, GraphsOfEarlierForwardsCount) {
       /*parcel_bytes=*/1);
 }
 
-// x + pos gives the gradients of both the same memory, and backward() still
-// reads that of x.
+// x + pos gives both gradients the same memory, and backward() still reads that
+// of x.
 TEST(BackwardPass, AveragesNothingThatBackwardStillReads) {
   struct TableImpl : torch::nn::Module {
     TableImpl() {
@@ -129,7 +129,7 @@ TEST(BackwardPass, HooksOfParametersCountWheneverTheyCome) {
     for (int step = 0; step < 3; ++step) {
       forget_gradients(*net);
       const auto loss = model.forward(input_for(group, type)).square().mean();
-      // After forward(), which could not know of it.
+      // After forward(), so that forward() does not know of the hook.
       const auto key = net->a->weight.register_hook(
           [](const at::Tensor& g) { return g * 3; });
       loss.backward();
@@ -159,8 +159,8 @@ TEST(BackwardPass, PenaltiesOnHiddenTensorsCountHoweverSmall) {
   }
 }
 
-// Computes a part of the network again in backward(), as libraries of
-// checkpoints do: a backward() within backward().
+// Recomputes a part of the network in backward(), as checkpointing libraries
+// do: a nested backward().
 struct Recomputed : torch::autograd::Function<Recomputed> {
   static at::Tensor forward(
       torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -270,7 +270,7 @@ TEST(BackwardPass, RefusesToAverageDifferentiableGradients) {
                      {}, /*retain_graph=*/true, /*create_graph=*/true),
                  UsageError);
     forget_gradients(*net);
-    model.forward(x).square().mean().backward();  // it goes on
+    model.forward(x).square().mean().backward();  // later passes work
     expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
   });
 }
@@ -285,7 +285,7 @@ TEST(BackwardPass, InputsOfForwardsWithoutBackwardAreLetGo) {
         model.forward(inputs.back());
         net->kept.reset();
       }
-      // The first one's may be on their way to the others.
+      // Inputs of the first call may have been sent already.
       for (std::size_t i = 1; i < inputs.size(); ++i)
         EXPECT_EQ(inputs[i].storage().use_count(), 1) << i;
       forget_gradients(*net);
@@ -308,7 +308,7 @@ TEST(BackwardPass, GradientsThatWaitMayBeReset) {
       forget_gradients(*net);
       model.forward(x).square().mean().backward();
       expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
-      // And between forward() and backward().
+      // Also between forward() and backward().
       {
         const auto guard = model.no_sync();
         (model.forward(x).square().mean() * 1000).backward();
@@ -370,8 +370,8 @@ TEST(BackwardPass, AForwardWithoutBackwardGivesNoGradient) {
       });
 }
 
-// Inputs that were sent in forward() do not count, not even as zero times
-// infinity.
+// Inputs that were sent in forward() are ignored, and do not contribute even as
+// zero times infinity.
 TEST(BackwardPass, AForwardWithoutBackwardMayHaveAnyNumbers) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();
@@ -386,7 +386,7 @@ TEST(BackwardPass, AForwardWithoutBackwardMayHaveAnyNumbers) {
   });
 }
 
-// A graph whose rows were reset does not take those of a later one for its own.
+// A graph whose rows were reset does not use the rows of a later graph.
 TEST(BackwardPass, AGraphWhoseGradientsWereResetMayBeUsedAgain) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();

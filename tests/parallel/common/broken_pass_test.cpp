@@ -5,7 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "tests/parallel/common/chain.hpp"
 
-// Passes that a user's error ends, under each strategy.
+// Passes that end with a user's exception, under each strategy.
 namespace sheaf::parallel {
 namespace {
 
@@ -42,7 +42,8 @@ TEST(BrokenPass, LeavesNothingBehind) {
   });
 }
 
-// One rank before its pass has begun, the other after; nothing has been sent.
+// One rank throws before its pass has begun, the other after; nothing has been
+// sent.
 TEST(BrokenPass, RanksMayThrowAtDifferentPoints) {
   const auto body = [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();
@@ -66,7 +67,7 @@ TEST(BrokenPass, RanksMayThrowAtDifferentPoints) {
   with_each_strategy(2, body, kParcelBytes, {Overlap::kOff});
 }
 
-// The other's next pass takes what was sent, but does not end well.
+// The next pass of the other rank receives what was sent, but fails.
 TEST(BrokenPass, ARankThatThrowsAfterItSentAPartIsAnErrorOnAll) {
   const auto expect_error = [](auto& model, Chain& net, const Group& group) {
     const at::Tensor x = input_for(group, net->a->weight.scalar_type());
@@ -104,8 +105,8 @@ TEST(BrokenPass, ARankThatThrowsAfterItSentAPartIsAnErrorOnAll) {
     });
 }
 
-// The same graph may be tried again: the hook comes before or after those of
-// the strategy.
+// The same graph may be used again: the hook runs before or after those of the
+// strategy.
 TEST(BrokenPass, LeavesNothingForTheNextBackward) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     bool throws = true;

@@ -15,8 +15,8 @@ using comm::Group;
 using comm::run_threads;
 using namespace test;
 
-// Batch normalization, a buffer that its forward() changes, and one that
-// nothing changes.
+// Batch normalization, a buffer that forward() changes, and one that nothing
+// changes.
 struct BufferedImpl : torch::nn::Module {
   BufferedImpl() {
     norm = register_module("norm", torch::nn::BatchNorm1d(3));
@@ -101,7 +101,7 @@ void expect_compared(const Group& group, bool is_statistic) {
       {is_statistic ? "norm.running_var" : "table", "on rank 1"});
 }
 
-// Also on one rank only, and outside of its forward().
+// Also if it was changed on one rank only, and outside forward().
 TEST(ModuleBuffers, WhatNoForwardChangesMustBeEqual) {
   run_threads(3, [](const Group& group) {
     for (const bool is_statistic : {false, true}) {
@@ -177,7 +177,7 @@ TEST(Buffers, ExpandedOnesAreSharedAndSparseOnesAreAnError) {
   });
 }
 
-// As in one process, though rank 1's running statistics are written to.
+// As in a single process, although rank 1's running statistics are overwritten.
 TEST(Buffers, AGraphIsGoodAfterAnotherForward) {
   run_threads(2, [](const Group& group) {
     torch::nn::Sequential net(torch::nn::Linear(2, 2),
@@ -198,7 +198,7 @@ TEST(Buffers, AGraphIsGoodAfterAnotherForward) {
       forward(3);
     }
     (first + second).backward();
-    // What is not of batch normalization is guarded as ever.
+    // Other buffers are still protected by their versions.
     net->train();
     model.share_buffers();
     model.check_weights();

@@ -1,5 +1,5 @@
 #pragma once
-// A small network under each strategy, and what one process computes.
+// A small network under each strategy, and the results of a single process.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct ChainImpl : torch::nn::Module {
 };
 TORCH_MODULE(Chain);
 
-// The same for each strategy: `body` gets a model and its module.
+// Runs the same test for each strategy: `body` gets a model and its module.
 template <class Body>
 void with_each_strategy(int ranks, Body body,
                         double parcel_bytes = kParcelBytes,
@@ -65,7 +65,7 @@ inline at::Tensor input_for(const Group& group, at::ScalarType type) {
   return torch::full({2, 3}, group.rank() + 1.0, type);
 }
 
-// One process with the mean of all ranks' gradients.
+// The result of a single process with the mean of all ranks' gradients.
 inline std::vector<at::Tensor> gradients_alone(
     const Chain& like, int ranks,
     const std::function<at::Tensor(ChainImpl&, const at::Tensor&)>& loss_of) {
@@ -100,7 +100,7 @@ inline void expect_gradients(const Chain& net,
     const std::string& name = parameters[i].key();
     ASSERT_EQ(got.defined(), want[i].defined()) << name;
     if (!got.defined()) continue;
-    // Sums in another order, of few terms.
+    // Tolerance for sums of few terms in another order.
     const double rounding = got.scalar_type() == at::kDouble ? 1e-13 : 1e-5;
     EXPECT_TRUE(torch::allclose(got, want[i], rounding, 0)) << name << '\n'
                                                             << got << '\n'
@@ -123,7 +123,8 @@ inline at::Tensor rows_of(int rank, double scale, at::ScalarType type) {
       .to(type);
 }
 
-// Runs body(model, net, input), where input(scale) are rows of the rank.
+// Runs body(model, net, input), where input(scale) returns the rows of the
+// rank.
 template <class Body>
 void expect_as_alone(Body body) {
   with_each_strategy(2, [&](auto& model, Chain& net, const Group& group) {

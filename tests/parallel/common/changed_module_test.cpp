@@ -4,7 +4,7 @@
 #include "sheaf/parallel/common/wrapped_parameters.hpp"
 #include "tests/parallel/common/chain.hpp"
 
-// What users do to a module that is wrapped, under each strategy.
+// What users do to a module after it was wrapped, under each strategy.
 namespace sheaf::parallel {
 namespace {
 
@@ -20,7 +20,7 @@ TEST(ChangedModule, TypesMayChangeAfterWrapping) {
         expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
       }
     }
-    // There and back again between two steps.
+    // To f32 and back between two steps.
     net->to(at::kFloat);
     net->to(at::kDouble);
     forget_gradients(*net);
@@ -46,7 +46,7 @@ TEST(ChangedModule, LayersMayBeFrozenAndUnfrozen) {
   });
 }
 
-// As a discriminator is while the generator learns.
+// For example a discriminator while the generator is trained.
 TEST(ChangedModule, TheWholeModuleMayBeFrozenForAWhile) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();
@@ -92,7 +92,8 @@ TEST(ChangedModule, ChangesWhileRowsWaitAreAnErrorOrKeepThem) {
       EXPECT_TRUE(torch::allclose(net->a->weight.grad(), want[0]));
     } catch (const UsageError& error) {
       const std::string text = error.what();
-      EXPECT_NE(text.find("no_sync() wait"), text.npos) << text;
+      EXPECT_NE(text.find("no_sync() have not been exchanged"), text.npos)
+          << text;
     }
   });
 }
@@ -151,7 +152,7 @@ TEST(ChangedModule, ParametersMayBeReplaced) {
     net->b = net->replace_module("b", other);
     forget_gradients(*net);
     model.forward(input_for(group, type)).square().mean().backward();
-    model.check_weights();  // the new ones are rank 0's
+    model.check_weights();  // the new parameters are those of rank 0
     expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
   });
 }
@@ -174,7 +175,7 @@ TEST(ChangedModule, AChangeOnOneRankAloneIsAnErrorOnAll) {
   });
 }
 
-// A rank that puts its module right goes on with rank 0's layer.
+// A rank that reverts its change continues with rank 0's layer.
 TEST(ChangedModule, ARefusedChangeLeavesNothingBehind) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
     const auto type = net->a->weight.scalar_type();

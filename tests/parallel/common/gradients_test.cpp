@@ -12,7 +12,7 @@ namespace {
 
 using sheaf::test::has_same_bits;
 
-// One layer under two names, and one of its own.
+// One layer under two names, and one layer of its own.
 struct TiedImpl : torch::nn::Module {
   TiedImpl() {
     first = register_module("first", torch::nn::Linear(2, 2));
@@ -26,7 +26,7 @@ struct TiedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Tied);
 
-// Squares that add up to 4 + 4 + 1 = 9.
+// The squares of the gradients add up to 4 + 4 + 1 = 9.
 void give_gradients(const Tied& net) {
   const auto give = [](at::Tensor parameter, double value) {
     parameter.mutable_grad() = at::full_like(parameter.detach(), value);
@@ -56,7 +56,8 @@ TEST(Gradients, TiedWeightsAreUnscaledOnce) {
   });
 }
 
-// The average of three equal numbers need not be that number again.
+// In floating point, the average of three equal numbers need not be equal to
+// them.
 TEST(Gradients, TiedWeightsAreAveragedOnce) {
   comm::run_threads(3, [](const comm::Group& group) {
     const Tied net;
@@ -73,8 +74,8 @@ TEST(Gradients, TiedWeightsAreAveragedOnce) {
   });
 }
 
-// Parts of one storage are gradients of their own; the same memory, given to
-// two parameters, is changed once, and counts twice in the norm.
+// Parts of one storage are separate gradients. Memory that is assigned to two
+// parameters is changed once, and counts twice in the norm.
 TEST(Gradients, ViewsOfOneStorage) {
   struct Two : torch::nn::Module {
     Two() {

@@ -1,4 +1,5 @@
-// NCCL needs a GPU for each rank of a host; with fewer, the error is tested.
+// NCCL needs a GPU for each rank of a host. With fewer GPUs, the error is
+// tested.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

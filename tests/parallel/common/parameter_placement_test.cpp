@@ -1,4 +1,4 @@
-// Ranks of a group on unlike devices.
+// Ranks of a group on mixed devices.
 #include "sheaf/parallel/common/parameter_placement.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using comm::run_threads;
 using test::train_staged;
 
 TEST(Homes, AreOneWhereAllRanksHaveParametersTogether) {
-  // Two ranks, four parameters: on the first all but one are on cuda:0.
+  // Two ranks, four parameters: on the first rank, all but one are on a GPU.
   const std::vector<HomeCode> codes{1, 1, 2, 0,  //
                                     0, 0, 0, 0};
   const auto homes = homes_of(codes, 2);
@@ -57,11 +57,12 @@ TEST(UnlikeDevices, RanksThatStageAndRanksThatDoNotAgree) {
   run_threads(3, [](const Group& group) {
     for (const Overlap overlap : {Overlap::kOn, Overlap::kOff}) {
       const bool is_first = group.rank() == 0;
-      // The large one goes alone, so that the others need not copy it.
+      // The large gradient has a separate bucket, so that ranks on the CPU need
+      // not copy it.
       train_staged(group, is_first, {.overlap = overlap}, 2);
       train_staged(group, !is_first, {.overlap = overlap}, 2);
       train_staged(group, false, {.overlap = overlap}, 2);
-      // On devices everywhere nothing is gained by that.
+      // If all ranks use devices, a separate bucket has no benefit.
       train_staged(group, true, {.overlap = overlap}, 1);
     }
   });

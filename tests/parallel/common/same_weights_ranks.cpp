@@ -1,17 +1,18 @@
-// Ranks against one process: after 50 steps of plain SGD on the same global
-// batches the weights are the same, up to rounding. Every network, in both
-// precisions, in every way to train.
+// Compares ranks with a single process: after 50 steps of plain SGD on the same
+// global batches, the weights are equal up to rounding. Covers every network,
+// in both precisions, with every training mode.
 //
 // A global batch is an interval of rows. Ranks take parts of it that differ by
-// one row at most; the one process takes all that any rank takes.
+// at most one row; the single process takes the rows of all ranks.
 //
-// In f32 this can hold only while no decision hangs on rounding: a ReLU whose
-// input is within rounding of 0 goes one way or the other, and the weights
-// differ by 1e-3 and more from then on, also in one process that takes its
-// rows in another order. So the starts of the nets with ReLU are ones where no
-// input of a dense layer's ReLU comes within 5e-6 of 0 in 50 plain steps, and
-// the net with BatchNorm, where some always do, has tanh. A layer before
-// BatchNorm has no bias: its gradient would be rounding only.
+// In f32 this can hold only while no branch depends on rounding: a ReLU whose
+// input is within rounding of 0 may be on or off, and from then on the weights
+// differ by 1e-3 and more, even in a single process that takes its rows in
+// another order. Therefore the initial weights of the networks with ReLU are
+// chosen such that no input of a dense layer's ReLU comes within 5e-6 of 0 in
+// 50 plain steps, and the network with BatchNorm, where some always do, uses
+// tanh. A layer before BatchNorm has no bias, because its gradient would
+// consist of rounding errors.
 
 #include <gtest/gtest.h>
 
@@ -29,11 +30,13 @@ using namespace test;
 using sheaf::test::world;
 
 constexpr int kStepsOfAll = 50;
-constexpr std::int64_t kBatchOfAll = 17;  // no number of ranks divides it
+// Not divisible by any number of ranks.
+constexpr std::int64_t kBatchOfAll = 17;
 constexpr std::int64_t kSide = 28;
 constexpr std::int64_t kClasses = 10;
-constexpr int kPieces = 2;          // of a batch, with accumulation
-constexpr int kStepsFewerEach = 9;  // than the next rank has, uneven
+constexpr int kPieces = 2;  // pieces of a batch, with accumulation
+// Fewer steps than the next rank, for uneven ranks.
+constexpr int kStepsFewerEach = 9;
 constexpr double kRate = 0.05;
 
 enum class Way { kPlain, kAccumulation, kUnused, kUneven, kUnevenByActive };
@@ -48,8 +51,8 @@ struct Rows {
   }
 };
 
-// Rows below a limit, another in each step, also take one of two branches: in
-// some steps those of no rank do, in some those of the first rank only.
+// Rows below a limit, which changes with each step, also take one of two
+// branches: in some steps no rank has such rows, in some only the first rank.
 struct BranchedImpl : torch::nn::Module {
   BranchedImpl(std::shared_ptr<nn::Network> wrapped, bool has_branches)
       : net(register_module("net", std::move(wrapped))) {
@@ -95,9 +98,10 @@ nn::NetworkSpec spec_of(const std::string& name) {
            {"linear", {{"out_features", "10"}}}}};
 }
 
-// In f32, sums in another order put a value near 0 on the other side of a
-// ReLU's edge now and then, which is no error: networks with edges are compared
-// in f64, where that takes a value below 1e-15, and smooth ones in both.
+// In f32, sums in another order sometimes move a value near 0 across the edge
+// of a ReLU, which is not an error. Networks with edges are therefore compared
+// in f64, where this needs a value below 1e-15, and smooth networks in both
+// types.
 constexpr int kStarts[] = {2, 3};
 
 std::vector<Examples> make_batches() {
@@ -131,7 +135,7 @@ class SameWeights : public testing::TestWithParam<Case> {
     return way_ == Way::kUneven || way_ == Way::kUnevenByActive;
   }
   int pieces() const { return way_ == Way::kAccumulation ? kPieces : 1; }
-  // The last rank goes on longest, and so its weights are those that stay.
+  // The last rank has the most steps, so that its weights are kept.
   bool has_rows(int rank, int step) const {
     const int fewer = kStepsFewerEach * (world().size() - 1 - rank);
     return !is_uneven() || step < kStepsOfAll - fewer;
@@ -144,7 +148,7 @@ class SameWeights : public testing::TestWithParam<Case> {
     return net;
   }
 
-  // `weight` is that of a row.
+  // `weight` is the weight of one row.
   template <class Model>
   void learn(Model& model, int step, Rows rows, double weight) const {
     const Examples some = images(step, rows, type_);
@@ -163,7 +167,7 @@ class SameWeights : public testing::TestWithParam<Case> {
 };
 
 std::vector<at::Tensor> SameWeights::train_together(int start) const {
-  // Unlike starts: rank 0's counts.
+  // Ranks start with different weights; those of rank 0 are used.
   Branched net = make_net(start + world().rank());
   if (has_norm()) use_sync_batch_norm(*net, world());
   DataParallel model(net, world(),
@@ -171,8 +175,8 @@ std::vector<at::Tensor> SameWeights::train_together(int start) const {
                       .broadcast_buffers = !has_norm(),
                       .find_unused_parameters = way_ == Way::kUnused});
   torch::optim::SGD optimizer(net->parameters(), kRate);
-  // Ranks that have joined do not normalise: with SyncBatchNorm, ranks that
-  // have run out go on with no rows instead.
+  // Ranks that have finished do not normalize: with SyncBatchNorm, ranks
+  // without data continue with no rows instead of join().
   std::optional<DataParallelCore::Join> join;
   if (is_uneven() && !has_norm())
     join.emplace(model, JoinOptions{way_ == Way::kUnevenByActive});
@@ -213,7 +217,7 @@ std::vector<at::Tensor> SameWeights::train_alone(int seed) const {
   return weights_of(*net);
 }
 
-// In pieces only where what is normalised together depends on them.
+// In pieces only if they determine which rows are normalized together.
 void SameWeights::learn_all(BranchedImpl& net, int step) const {
   const int ranks = world().size();
   int first = 0;
@@ -230,7 +234,8 @@ void SameWeights::learn_all(BranchedImpl& net, int step) const {
 
 TEST_P(SameWeights, AsOneProcess) {
   for (const int start : kStarts) {
-    const auto together = train_together(start);  // and the bits agree
+    // Also checks that the bits agree.
+    const auto together = train_together(start);
     if (world().rank() != 0) continue;
     const double difference = distance(together, train_alone(start));
     std::cout << "largest difference, relative to the largest weight of its "

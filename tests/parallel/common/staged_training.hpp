@@ -1,6 +1,6 @@
 #pragma once
-// Gradients that some ranks copy to the host, as those with a GPU do, and
-// others exchange where they are.
+// Gradients that some ranks copy to the host, as ranks with a GPU do, and
+// others exchange in place.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -13,7 +13,8 @@
 
 namespace sheaf::parallel::test {
 
-// Small, large with a size that is no multiple of a cache line, small.
+// A small parameter, a large one whose size is not a multiple of a cache line,
+// and a small one.
 inline std::vector<TrainedParameter> three_parameters() {
   std::vector<TrainedParameter> list;
   for (const int size : {7, 257 * 257, 33})
@@ -41,7 +42,8 @@ inline double largest_error(Reducer& reducer,
   return largest;
 }
 
-// Ranks give 1, 2, 3 and so on, whose averages are exact, also in 16 bits.
+// Ranks contribute 1, 2, 3 and so on, whose averages are exact, also in 16
+// bits.
 inline void train_staged(const comm::Group& group, bool is_staged,
                          ReducerOptions options, std::size_t buckets) {
   auto parameters = three_parameters();

@@ -39,9 +39,9 @@ Tensor share(const Tensor& all, const comm::Group& group) {
   return all.narrow(0, group.rank() * rows, rows);
 }
 
-// Means of 100 are rounded to a multiple of 0.5 in bf16, half of what the
-// numbers differ by. A result that is computed in f32 and rounded once is off
-// by 2^-9 of its size, and f32's own errors of 100 * 2^-23 are far below.
+// Means near 100 are rounded to a multiple of 0.5 in bf16, half of the spread
+// of the numbers. A result that is computed in f32 and rounded once has an
+// error of 2^-9 of its size; the errors of f32, 100 * 2^-23, are far smaller.
 TEST(SyncBatchNorm, SixteenBitsAreRoundedOnce) {
   torch::manual_seed(3);
   const Tensor all =
@@ -66,8 +66,8 @@ TEST(SyncBatchNorm, SixteenBitsAreRoundedOnce) {
   });
 }
 
-// With a frozen layer, and an input of data on one rank and of a layer on the
-// other.
+// With a frozen layer, and with an input that is data on one rank and the
+// output of a layer on the other.
 TEST(SyncBatchNorm, ARankThatNeedsNoGradientTakesPart) {
   torch::manual_seed(4);
   const Tensor all = torch::randn({6, 3}, torch::kDouble);
@@ -106,7 +106,7 @@ TEST(SyncBatchNorm, ARankWithoutRowsTakesPart) {
     wanted = norm_of(all, factors, group);
   });
   comm::run_threads(3, [&](const comm::Group& group) {
-    // The second rank has none.
+    // The second rank has no rows.
     const std::int64_t first = group.rank() == 0 ? 0 : 2;
     const std::int64_t rows = group.rank() == 0 ? 2 : group.rank() == 1 ? 0 : 4;
     const auto found = norm_of(all.narrow(0, first, rows),

@@ -1,5 +1,5 @@
 #pragma once
-// Small trainings, on ranks and in one process, to be compared.
+// Small training runs, on ranks and in a single process, to be compared.
 
 #include <torch/torch.h>
 
@@ -26,7 +26,7 @@ struct MlpImpl : torch::nn::Module {
 };
 TORCH_MODULE(Mlp);
 
-// Convolutions, and normalisation over the batch if asked for.
+// Convolutions, with optional batch normalization.
 struct ConvNetImpl : torch::nn::Module {
   explicit ConvNetImpl(bool has_norm = false) {
     conv = register_module(
@@ -67,7 +67,7 @@ inline Examples share_of(const Examples& all, int rank, int ranks) {
   return {all.data.slice(0, begin, end), all.target.slice(0, begin, end)};
 }
 
-// The part of the global batch's mean loss that these examples make up.
+// The contribution of these examples to the mean loss of the global batch.
 inline at::Tensor part_of_loss(const at::Tensor& output, const Examples& mine,
                                std::int64_t global_count) {
   return torch::nn::functional::cross_entropy(

@@ -5,14 +5,15 @@
 #include "sheaf/base/error.hpp"
 #include "tests/parallel/common/chain.hpp"
 
-// Gradients in memory of the program's, such as views of one flat buffer that a
-// fused optimizer reads: averages go there, as one process's gradients do.
+// Gradients in memory of the user, such as views of one flat buffer that a
+// fused optimizer reads: averages are written there, like the gradients of a
+// single process.
 namespace sheaf::parallel {
 namespace {
 
 using namespace test;
 
-// All gradients of a network as views of one buffer.
+// Stores all gradients of a network as views of one buffer.
 class Flat {
  public:
   explicit Flat(const torch::nn::Module& net) : parameters_(net.parameters()) {
@@ -46,7 +47,7 @@ TEST(UsersGradients, TakeTheAverage) {
       loss_of(model, input, 1 + step).backward();
       flat.expect_is_used();
     }
-    loss_of(model, input, 7).backward();  // on top of the last one's
+    loss_of(model, input, 7).backward();  // added to the previous gradient
     flat.expect_is_used();
   });
 }
@@ -64,7 +65,7 @@ TEST(UsersGradients, TakeTheAverageAfterNoSync) {
   });
 }
 
-// dAD averages these as gradients.
+// dAD averages these parameters as gradients.
 TEST(UsersGradients, TakePenalties) {
   expect_as_alone([](auto& model, Chain& net, const auto& input) {
     Flat flat(*net);
@@ -96,7 +97,7 @@ TEST(UsersGradients, StayWhereABackwardThrows) {
   });
 }
 
-// Rank 1 does not use the second layer, and ends early.
+// Rank 1 does not use the second layer, and finishes early.
 TEST(UsersGradients, TakeTheAverageOfOtherRanks) {
   run_threads(2, [](const Group& group) {
     Chain net;
@@ -110,7 +111,7 @@ TEST(UsersGradients, TakeTheAverageOfOtherRanks) {
       flat.buffer.zero_();
       loss().backward();
       flat.expect_is_used();
-      // Two rows, of relu(3 * 0.5 + 0.5), by one of two ranks.
+      // Two rows of relu(3 * 0.5 + 0.5), on one of two ranks.
       EXPECT_TRUE(torch::all(net->b->weight.grad() == 2.0).item<bool>())
           << net->b->weight.grad();
     }
@@ -124,7 +125,7 @@ TEST(UsersGradients, TakeTheAverageOfOtherRanks) {
   });
 }
 
-// Memory that libtorch did not allocate, and memory of two parameters.
+// Memory that libtorch did not allocate, and memory shared by two parameters.
 TEST(UsersGradients, MayBeAnyMemory) {
   expect_as_alone([](auto& model, Chain& net, const auto& input) {
     const auto type = net->a->weight.options().requires_grad(false);
@@ -149,7 +150,7 @@ TEST(UsersGradients, MayBeAnyMemory) {
   });
 }
 
-// A parameter that nobody uses after this rank has ended.
+// A parameter that no rank uses after this rank has finished.
 TEST(UsersGradients, StayWhileOthersGoOn) {
   run_threads(2, [](const Group& group) {
     Chain net;
@@ -168,7 +169,7 @@ TEST(UsersGradients, StayWhileOthersGoOn) {
   });
 }
 
-// Large gradients are exchanged where they are made.
+// Large gradients are exchanged in place.
 TEST(UsersGradients, MayBeLarge) {
   run_threads(2, [](const Group& group) {
     torch::nn::Linear net(512, 300);

@@ -17,8 +17,8 @@ TEST(Worker, DoesJobsInOrder) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
 }
 
-// Whether a job comes before or after the error that drops it is a matter of
-// time: many rounds see both.
+// Whether a job is added before or after the error that drops it depends on
+// timing; many rounds cover both cases.
 TEST(Worker, JobsAfterAnErrorAreDroppedAndDrainEnds) {
   Worker worker;
   for (int round = 0; round < 20000; ++round) {
@@ -34,7 +34,7 @@ TEST(Worker, JobsAfterAnErrorAreDroppedAndDrainEnds) {
     EXPECT_THROW(worker.drain(), std::runtime_error);
     EXPECT_TRUE(was_dropped);
   }
-  worker.drain();  // the error was thrown once
+  worker.drain();  // the error is thrown only once
 }
 
 }  // namespace

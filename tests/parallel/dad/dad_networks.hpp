@@ -1,6 +1,6 @@
 #pragma once
-// Networks that use their weights in every way that dAD has to see. All take
-// rows of 12 numbers and give 4.
+// Networks that cover all uses of weights that dAD must recognize. All take
+// rows of 12 numbers and return 4.
 
 #include "tests/parallel/common/training.hpp"
 
@@ -21,8 +21,8 @@ struct PlainNetImpl : torch::nn::Module {
   torch::nn::Linear first{nullptr}, last{nullptr};
 };
 
-// One layer twice, a parameter as left and as right factor, and one layer
-// that some rows do not take.
+// One layer used twice, a parameter as left and as right factor, and one layer
+// that some rows skip.
 struct SharedNetImpl : torch::nn::Module {
   SharedNetImpl() {
     twice = register_module("twice", torch::nn::Linear(12, 12));
@@ -42,8 +42,8 @@ struct SharedNetImpl : torch::nn::Module {
   at::Tensor left, right;
 };
 
-// Three axes, cells and attention; its query is not its key, so that slices of
-// one parameter are factors.
+// Three axes, recurrent cells and attention. The query differs from the key, so
+// that slices of one parameter are factors.
 struct SequenceNetImpl : torch::nn::Module {
   SequenceNetImpl() {
     widen = register_module("widen", torch::nn::Linear(4, 6));
@@ -72,7 +72,7 @@ struct SequenceNetImpl : torch::nn::Module {
   torch::nn::LayerNorm norm{nullptr};
 };
 
-// A table that is looked up, and is the last layer's weight as well.
+// An embedding table that is also the weight of the last layer.
 struct WordNetImpl : torch::nn::Module {
   WordNetImpl() {
     table = register_module(

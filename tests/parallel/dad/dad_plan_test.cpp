@@ -7,7 +7,7 @@
 namespace sheaf::parallel {
 namespace {
 
-// The MLP 784-2048-1024-512-256-10 with `rows` of all ranks.
+// The MLP 784-2048-1024-512-256-10, with `rows` over all ranks.
 std::vector<ParameterUse> mlp(std::int64_t rows) {
   const std::vector<std::int64_t> sizes{784, 2048, 1024, 512, 256, 10};
   std::vector<ParameterUse> uses;
@@ -40,7 +40,7 @@ std::vector<Route> weights_of(const std::vector<RouteChoice>& choices) {
   return routes;
 }
 
-// A link so slow that only bytes count.
+// A link so slow that only bytes matter.
 LinkModel slow_link(int ranks) {
   return {.ranks = ranks,
           .latency_s = 0,
@@ -53,7 +53,7 @@ LinkModel slow_link(int ranks) {
 constexpr Route kG = Route::kGradient;
 constexpr Route kD = Route::kDad;
 
-// Factors win where N < 2 in out / (in + out): 1134, 1365, 683, 341, 19.
+// Factors are smaller if N < 2 in out / (in + out): 1134, 1365, 683, 341, 19.
 TEST(DadPlan, BytesDecideOnASlowLink) {
   auto uses = mlp(0);
   const auto routes = [&](std::int64_t rows) {
@@ -87,8 +87,8 @@ TEST(DadPlan, DeltasFollowWhereThoseAboveAreKnown) {
       choose_routes(mlp(18), {.mode = DadMode::kAuto}, slow_link(2)));
   EXPECT_EQ(routes, (std::vector{Route::kEdad, Route::kEdad, Route::kEdad,
                                  Route::kEdad, kD}));
-  // With 20 rows the gradient of the last layer would be smaller than its
-  // factors, but then the one below would have to send its deltas.
+  // With 20 rows, the gradient of the last layer would be smaller than its
+  // factors, but then the layer below would have to send its deltas.
   EXPECT_EQ(weights_of(
                 choose_routes(mlp(20), {.mode = DadMode::kAuto}, slow_link(2))),
             routes);
@@ -134,13 +134,13 @@ TEST(DadPlan, PlansThatAreCloseAreCandidates) {
       text += one.name + "; ";
     return text;
   };
-  // Where bytes count, every other way takes twice as long and more.
+  // If bytes dominate, every other route takes at least twice as long.
   EXPECT_EQ(names(slow_link(2)), "predicted; ");
   EXPECT_EQ(names({.ranks = 2, .latency_s = 1}), "predicted; edad for all; ");
 }
 
-// What a plan says goes before the mode; names that are told, and data that
-// stay at home, go before the plan.
+// A plan overrides the mode. Routes given by name and the rule for the first
+// layer override the plan.
 TEST(DadPlan, APlanIsBetweenNamesAndMode) {
   const RouteWishes wishes{.mode = DadMode::kAuto,
                            .first_layer_gradient = true,

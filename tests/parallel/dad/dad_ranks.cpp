@@ -1,7 +1,7 @@
 #include "tests/parallel/dad/dad_training.hpp"
 #include "tests/support/world.hpp"
 
-// dAD on processes: see dad_test.cpp for ranks as threads.
+// dAD on processes; see dad_test.cpp for ranks as threads.
 namespace sheaf::parallel {
 namespace {
 
@@ -35,7 +35,7 @@ TEST(DadRanks, ComputesDeltas) {
   }
 }
 
-// Whatever is chosen, on what was measured.
+// Whatever the choice from the measured times is.
 TEST(DadRanks, ChoosesByTime) {
   auto net = make_net(maker<MlpImpl>(), at::kDouble, 1);
   DadParallel model(net, world(), {.mode = DadMode::kAuto});

@@ -93,7 +93,7 @@ TEST(DadParallel, DeltasThatNeedNotBeSent) {
   expect_same(maker<MlpImpl>(), {.options = options}, 1e-12);
   expect_same(maker<PlainNetImpl>(false), {.options = options}, 1e-12);
   expect_same(maker<MlpImpl>(), {.type = at::kFloat, .options = options}, 1e-5);
-  // Where layers are no plain chain, deltas are sent.
+  // If the layers do not form a plain chain, deltas are sent.
   expect_same(maker<SharedNetImpl>(), {.options = options}, 1e-12);
   expect_same(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
   expect_same(maker<PlainNetImpl>(true), {.pieces = 2, .options = options},
@@ -115,12 +115,12 @@ TEST(DadParallel, SaysWhichDeltasWereComputed) {
               "delta computed from that of second.weight");
     EXPECT_EQ(reasons["second.weight"],
               "delta computed from that of last.weight");
-    EXPECT_EQ(reasons["last.weight"], "delta sent: above it is no plain layer");
+    EXPECT_EQ(reasons["last.weight"], "delta sent: no plain layer above");
     EXPECT_EQ(model.stats().bytes, kRows * (12 + 20 + 16 + 4) * 4);
   });
 }
 
-// It keeps a tensor that a loss may use.
+// Keeps a hidden tensor that a loss may use.
 struct KeepingNetImpl : torch::nn::Module {
   torch::nn::Linear first{12, 20}, last{20, 4};
   at::Tensor hidden;
@@ -156,7 +156,7 @@ TEST(DadParallel, SeesWhatTheLossTakesFromInside) {
                       : part_of_loss(output, mine, kRows))
           .backward();
       EXPECT_EQ(model.routes()[0].reason,
-                is_hidden_used ? "delta sent: above it is no plain layer"
+                is_hidden_used ? "delta sent: no plain layer above"
                                : "delta computed from that of last.weight");
     }
     for (const auto& item : net->named_parameters())
@@ -175,7 +175,7 @@ TEST(DadParallel, SaysWhichWayEachParameterTook) {
     DadParallel model(net, group);
     EXPECT_TRUE(model.routes().empty());
     {
-      const at::NoGradGuard no_grad;  // tells nothing of gradients
+      const at::NoGradGuard no_grad;  // does not show how gradients flow
       model.forward(examples(0, 2, at::kFloat).data);
       EXPECT_TRUE(model.routes().empty());
     }
@@ -194,7 +194,7 @@ TEST(DadParallel, SaysWhichWayEachParameterTook) {
   });
 }
 
-// Words received by a rank: (S - 1) n (i + o), as docs/dad.md has it.
+// Words received by a rank: (S - 1) n (i + o), as in docs/explanation/dad.md.
 TEST(DadParallel, CountsItsBytes) {
   constexpr int kRanks = 3;
   constexpr std::int64_t kRows = 5;
@@ -217,7 +217,8 @@ TEST(DadParallel, CountsItsBytes) {
   });
 }
 
-// An optional layer of each kind, and a norm: ranks use what they like.
+// An optional layer of each kind, and a normalization: ranks may use any of
+// them.
 struct ChoosyImpl : torch::nn::Module {
   ChoosyImpl() {
     last = register_module("last", torch::nn::Linear(12, 4));
@@ -234,7 +235,8 @@ struct ChoosyImpl : torch::nn::Module {
   torch::nn::LayerNorm norm{nullptr};
 };
 
-// Zeros where nobody has used it: libtorch 2 forgets gradients.
+// Zeros if no rank has used it, because libtorch 2 resets gradients to
+// undefined.
 at::Tensor gradient_of(const at::Tensor& parameter) {
   return parameter.grad().defined() ? parameter.grad()
                                     : at::zeros_like(parameter);
@@ -278,7 +280,7 @@ TEST(DadParallel, RanksMayUseDifferentParameters) {
     });
 }
 
-// A rank that knows only the order of the parameters, not of the layers.
+// A rank that only knows the order of the parameters, not that of the layers.
 TEST(DadParallel, ARankMayHaveNoRows) {
   for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
     run_threads(2, [&](const Group& group) {
@@ -308,7 +310,7 @@ TEST(DadParallel, ARankMayHaveNoRows) {
     });
 }
 
-// Several graphs at once, a graph used twice, gradients that must stay, and
+// Several graphs at once, a graph used twice, gradients that must be kept, and
 // autograd::grad() in between.
 TEST(DadParallel, GraphsOfAllKinds) {
   run_threads(2, [&](const Group& group) {
@@ -332,7 +334,7 @@ TEST(DadParallel, GraphsOfAllKinds) {
       if (rank == group.rank())
         losses([&](const at::Tensor& x) { return model.forward(x); }, part);
     }
-    // A penalty alone leaves all others as they are.
+    // A penalty alone leaves all other gradients unchanged.
     (net->first->weight.square().sum() * 0.5).backward();
     (alone->first->weight.square().sum() * 1.0).backward();
     const auto ours = net->parameters();
@@ -355,7 +357,7 @@ TEST(DadParallel, AForwardThatLeadsNowhereCostsNothing) {
     part_of_loss(model.forward(mine.data), mine, 3).backward();
     EXPECT_LE(model.stats().bytes, bytes + 32 * (12 + 20) * 4);
     EXPECT_THROW(model.forward(at::zeros({2, 3})), c10::Error);
-    net->forward(mine.data);  // is not watched
+    net->forward(mine.data);  // not watched
     part_of_loss(model.forward(mine.data), mine, 3).backward();
   });
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Trainings by dAD and in one process, to be compared.
+// Training runs with dAD and in a single process, to be compared.
 
 #include <gtest/gtest.h>
 
@@ -12,20 +12,22 @@
 namespace sheaf::parallel::test {
 
 inline constexpr int kSteps = 50;
-inline constexpr std::int64_t kBatch = 17;  // no number of ranks divides it
+// Not divisible by any number of ranks.
+inline constexpr std::int64_t kBatch = 17;
 
 struct Setting {
   at::ScalarType type = at::kDouble;
   int pieces = 1;
   bool sync_norm = false;
-  double decay = 0;  // of squares of the parameters, in the loss
+  double decay = 0;  // L2 penalty of the parameters in the loss
   DadOptions options = {};
 };
 
 template <class Net>
 std::shared_ptr<Net> make_net(const std::function<std::shared_ptr<Net>()>& make,
                               at::ScalarType type, int seed) {
-  static std::mutex mutex;  // torch's default generator is one for all threads
+  // Torch's default generator is shared by all threads.
+  static std::mutex mutex;
   const std::lock_guard lock(mutex);
   torch::manual_seed(static_cast<std::uint64_t>(seed));
   auto net = make();
@@ -62,11 +64,12 @@ template <class Net>
 std::vector<at::Tensor> train_together(
     const std::function<std::shared_ptr<Net>()>& make, const Setting& setting,
     const comm::Group& group) {
-  // Unlike starts: rank 0's weights must reach everyone.
+  // Different initial weights: rank 0's weights must reach all ranks.
   auto net = make_net(make, setting.type, 1 + group.rank());
   if (setting.sync_norm) use_sync_batch_norm(*net, group);
   DadOptions options = setting.options;
-  options.link = LinkModel{.ranks = group.size()};  // measuring takes a while
+  // Measuring would take too long.
+  options.link = LinkModel{.ranks = group.size()};
   DadParallel model(net, group, options);
   torch::optim::SGD optimizer(net->parameters(), 0.1);
   for (int step = 0; step < kSteps; ++step) {
@@ -77,7 +80,7 @@ std::vector<at::Tensor> train_together(
       const Examples mine = share_of(piece, group.rank(), group.size());
       std::optional<Strategy::NoSync> guard;
       if (i + 1 < setting.pieces) guard.emplace(model);
-      // Of its part of the batch; a piece counts by its rows.
+      // The weight of a piece is its share of the rows of the batch.
       const double part = static_cast<double>(piece.data.size(0)) / kBatch;
       at::Tensor loss =
           part_of_loss(model.forward(mine.data), mine,

@@ -47,7 +47,7 @@ TEST(Graph, FindsTheLayerAboveInAPlainChain) {
   EXPECT_EQ(above[0]->layer, 1);
   EXPECT_EQ(above[0]->activation, Activation::kRelu);
   EXPECT_FALSE(above[1]) << "nothing is above the last one";
-  // Somebody else uses what is between them.
+  // Something else uses the tensor between the layers.
   at::Tensor also = h.sum();
   EXPECT_FALSE(find_above(layers, {&y2, &also})[0]);
   at::Tensor before = y1.sum();

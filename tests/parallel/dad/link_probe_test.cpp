@@ -10,7 +10,7 @@
 namespace sheaf::parallel {
 namespace {
 
-// All ranks must choose the same ways.
+// All ranks must choose the same routes.
 TEST(LinkProbe, MeasuresTheSameOnAllRanks) {
   std::mutex mutex;
   std::vector<LinkModel> all;

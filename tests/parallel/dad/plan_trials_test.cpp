@@ -15,7 +15,8 @@ TEST(PlanTrials, EveryPlanHasItsTurns) {
   std::vector<int> passes(3);
   while (!trials.is_over()) {
     const std::size_t plan = trials.plan();
-    // The first pass of a turn does not count, and one slow pass is no matter.
+    // The first pass of a turn is ignored, and a single slow pass has no
+    // effect.
     const bool is_first = passes[plan] % 3 == 0;
     const bool is_slow = passes[plan] == 5;
     ++passes[plan];
@@ -46,7 +47,7 @@ TEST(PlanTrials, TheFirstStaysUnlessAnotherIsClearlyFaster) {
   EXPECT_EQ(fastest_plan({}), 0);
 }
 
-// How often the plan changes in 40 steps.
+// The number of times that the plan changes in 40 steps.
 int changes_of_plan(const comm::Group& group, bool keeps_graphs) {
   auto net = make_net(maker<MlpImpl>(), at::kDouble, 1);
   DadParallel model(net, group,
@@ -89,7 +90,7 @@ DadOptions options_with_trials(const comm::Group& group) {
 }
 
 // From the first change of the plan on, each step has a first pass without
-// exchange: a plan that is installed between the two would not know of it.
+// exchange: a plan installed between the two passes would not know of it.
 void train_with_local_passes(const comm::Group& group) {
   auto net = make_net(maker<MlpImpl>(), at::kDouble, 1);
   auto alone = make_net(maker<MlpImpl>(), at::kDouble, 1);
@@ -136,7 +137,7 @@ void step_with(DadParallel<MlpImpl>& model, const comm::Group& group) {
   part_of_loss(model.forward(mine.data), mine, kBatch).backward();
 }
 
-// In the middle of the trials and after them.
+// During the trials and after them.
 TEST(PlanTrials, AStateFixesThePlan) {
   for (const int steps : {1, 20, 100})
     comm::run_threads(2, [&](const comm::Group& group) {
@@ -152,9 +153,9 @@ TEST(PlanTrials, AStateFixesThePlan) {
 
       auto other = make_net(maker<MlpImpl>(), at::kDouble, 1);
       DadOptions slow = options_with_trials(group);
-      slow.link->latency_s = 1e-9;  // would decide otherwise
+      slow.link->latency_s = 1e-9;  // would lead to another choice
       DadParallel again(other, group, slow);
-      // Rank 0's, as from a checkpoint.
+      // The routes of rank 0, as from a checkpoint.
       FixedRoutes fixed = model.fixed_routes();
       again.load_state(state_of(fixed));
       step_with(again, group);
@@ -168,7 +169,7 @@ TEST(PlanTrials, AStateFixesThePlan) {
     });
 }
 
-// Another network's plan is of no use.
+// The plan of another network is ignored.
 TEST(PlanTrials, APlanForOtherParametersIsLeftAside) {
   comm::run_threads(2, [](const comm::Group& group) {
     auto net = make_net(maker<MlpImpl>(), at::kDouble, 1);

@@ -25,12 +25,12 @@ at::Tensor weight(std::int64_t out, std::int64_t in) {
   return at::rand({out, in}).set_requires_grad(true);
 }
 
-// The gradient that the product's factors give.
+// The gradient computed from the factors of the product.
 at::Tensor gradient_from(const Product& product, const at::Tensor& gradient) {
   return product.delta(gradient).t().mm(product.input);
 }
 
-// Elements that are one in memory have one gradient, the sum of theirs.
+// Elements that share memory have one gradient, the sum of their gradients.
 TEST(Products, OfMatricesThatOverlapInMemoryAreNotTaken) {
   const at::Tensor p = at::rand({20}).set_requires_grad(true);
   const at::Tensor x = at::rand({5, 4});
@@ -73,7 +73,7 @@ TEST(Products, OfBothSidesAndOfParts) {
     outputs.push_back(x.mm(w.t()));                  // x W
     outputs.push_back(w.mm(x.t()));                  // W x
     outputs.push_back(x.mm(w.narrow(0, 2, 3).t()));  // some rows of W
-    outputs.push_back(at::rand({2, 6}).mm(w));       // W the other way round
+    outputs.push_back(at::rand({2, 6}).mm(w));       // W not transposed
   });
   ASSERT_EQ(seen.size(), 4);
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -125,7 +125,7 @@ TEST(Products, TapsTakeTheGradientAfterAllHooks) {
   EXPECT_FALSE(b.grad().defined());
   EXPECT_TRUE(x.grad().defined());
   EXPECT_TRUE(taken.equal(at::full_like(y, 2).detach()));
-  // It leaves other backward passes, and those that it does not take, alone.
+  // Other backward passes, and those that it does not take, are not affected.
   const auto grads = torch::autograd::grad({y.sum()}, {w, b}, {}, true);
   EXPECT_TRUE(grads[1].equal(at::full({3}, 10.0)));
   takes = false;

@@ -31,7 +31,7 @@ void train(Model& model, torch::optim::SGD& optimizer, int first, int last) {
   }
 }
 
-// r (i + o) words each way, and o for the bias.
+// r (i + o) words in each direction, and o for the bias.
 TEST(RankDad, TwoWayCountsItsBytes) {
   constexpr int kRanks = 3;
   run_threads(kRanks, [&](const Group& group) {
@@ -51,7 +51,7 @@ TEST(RankDad, TwoWayCountsItsBytes) {
   });
 }
 
-// Six steps, or three, a checkpoint, and three.
+// Compares six steps with three steps, a checkpoint, and three more steps.
 void expect_same_after_a_checkpoint(
     const std::function<DadOptions()>& options) {
   NamedTensors saved;
@@ -64,7 +64,8 @@ void expect_same_after_a_checkpoint(
     const NamedTensors mine = model.gather_state();
     if (group.rank() == 0) saved = mine;
     const auto weights = weights_of(*net);
-    train(model, optimizer, 3, 6);  // others wait for rank 0's state in it
+    // The other ranks wait for rank 0's state in it.
+    train(model, optimizer, 3, 6);
 
     DadParallel resumed(other, group, options());
     {
@@ -87,7 +88,7 @@ TEST(RankDad, GoesOnFromACheckpoint) {
   expect_same_after_a_checkpoint([] { return kTwoWay; });
 }
 
-// The error feedback of gradients that travel by PowerSGD, alone and beside
+// The error feedback of gradients sent with PowerSGD, alone and combined with
 // that of factors.
 TEST(RankDad, PowerSgdGoesOnFromACheckpoint) {
   for (const Route last : {Route::kGradient, Route::kRankDad})
@@ -100,7 +101,7 @@ TEST(RankDad, PowerSgdGoesOnFromACheckpoint) {
     });
 }
 
-// What was left out is the same on average when ranks become more or fewer.
+// The average of the rests is unchanged when the number of ranks changes.
 TEST(RankDad, FeedbackMovesToOtherNumbersOfRanks) {
   constexpr std::int64_t kIn = 6, kOut = 5;
   const BlockKey key{0, -1, {kIn, kOut, 1, kIn, 0, false}};
@@ -145,8 +146,8 @@ std::vector<at::Tensor> gradients_of(const torch::nn::Module& net) {
   return list;
 }
 
-// What a model and its exchange give for batches, without steps: the weights
-// stay.
+// The results of a model and its exchange for some batches, without steps: the
+// weights stay the same.
 class Passes {
  public:
   Passes(const Group& group, at::ScalarType type, const DadOptions& options)
@@ -174,7 +175,7 @@ Examples batch_of(int step, const Group& group, at::ScalarType type) {
   return share_of(examples(step, kBatch, type), group.rank(), group.size());
 }
 
-// No more rows that differ than the rank: nothing is lost.
+// There are no more distinct rows than the rank, so nothing is lost.
 TEST(RankDad, RowsThatRepeatAreExact) {
   for (const auto type : {at::kFloat, at::kDouble})
     run_threads(2, [&](const Group& group) {
@@ -197,7 +198,7 @@ std::vector<DadOptions> ways_with_feedback() {
           kTwoWay};
 }
 
-// A step that nobody can take leaves what was kept as it was.
+// A step that cannot be taken leaves the kept rest unchanged.
 TEST(RankDad, AStepThatIsNotFiniteShowsOnAllRanksAndLeavesNoTrace) {
   for (const DadOptions& options : ways_with_feedback())
     for (const double bad : {double(INFINITY), double(NAN)})
@@ -228,7 +229,7 @@ TEST(RankDad, AStepThatIsNotFiniteShowsOnAllRanksAndLeavesNoTrace) {
       });
 }
 
-// f16 ends at 65504. Everyone computes with what was rounded.
+// The maximum of f16 is 65504. All ranks compute with the rounded values.
 TEST(RankDad, WhatOverflowsOnTheWireIsNotFiniteOnAllRanksAlike) {
   std::vector<DadOptions> all = ways_with_feedback();
   all.push_back({.mode = DadMode::kDad});
@@ -260,14 +261,14 @@ TEST(RankDad, WhatOverflowsOnTheWireIsNotFiniteOnAllRanksAlike) {
   }
 }
 
-// On this thread: its first use of threads would set the number that another
-// rank's thread has set last.
+// Called on this thread, because its first use of threads would otherwise set
+// the number that another rank's thread has set last.
 void use_threads(int count) {
   at::get_num_threads();
   at::set_num_threads(count);
 }
 
-// Ranks with other numbers of threads multiply by loops of our own.
+// Ranks with different numbers of threads multiply with portable loops.
 TEST(RankDad, RanksWithOtherNumbersOfThreadsGetTheSameBits) {
   for (const DadMode mode : {DadMode::kDad, DadMode::kEdad, DadMode::kRankDad})
     for (const bool is_alike : {true, false})

@@ -3,8 +3,8 @@
 #include "sheaf/base/error.hpp"
 #include "tests/parallel/dad/dad_training.hpp"
 
-// Average::kRows multiplies a rank's gradients by its part of the rows: once,
-// whatever way they take to the parameters.
+// Average::kRows multiplies a rank's gradients by its share of the rows exactly
+// once, no matter how they reach the parameters.
 namespace sheaf::parallel {
 namespace {
 
@@ -38,7 +38,8 @@ TwoLayers make_two_layers() {
   return {make_net(make, at::kDouble, 1), make_net(make, at::kDouble, 2)};
 }
 
-// `loss` is that of one rank, by the two calls of forward() that it is given.
+// `loss` computes the loss of one rank from the two forward() calls that it is
+// given.
 using Call = std::function<at::Tensor(const at::Tensor&)>;
 using Loss = std::function<at::Tensor(const Call&, const Call&, int rank)>;
 
@@ -118,7 +119,7 @@ TEST(RowWeights, GradientPenalties) {
   });
 }
 
-// What the program sees of gradients is its own rank's, as without a wrapper.
+// Gradients that the program sees are those of its rank, as without a wrapper.
 TEST(RowWeights, GradientsOfInputsAreNotWeighted) {
   run_threads(kRanks, [](const Group& group) {
     const TwoLayers nets = make_two_layers();

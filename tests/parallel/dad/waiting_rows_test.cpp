@@ -6,8 +6,9 @@
 #include "sheaf/base/error.hpp"
 #include "tests/parallel/common/chain.hpp"
 
-// Gradients of no_sync() that wait while the program resets some, uses graphs
-// again, or goes on after an exception: each rank does what one process does.
+// Gradients of no_sync() that are kept while the program resets some of them,
+// reuses graphs, or continues after an exception: each rank behaves like a
+// single process.
 namespace sheaf::parallel {
 namespace {
 
@@ -96,8 +97,8 @@ TEST(WaitingRows, AGradientThatIsReplacedIsAnError) {
   });
 }
 
-// DadParallel cannot tell the two apart where its own hooks, on the nodes of
-// the graph, come before those of the user on tensors: in libtorch 1.
+// DadParallel cannot distinguish the two in libtorch 1, where its hooks on the
+// nodes of the graph run before those of the user on tensors.
 TEST(WaitingRows, BackwardWithinAHookOfTheSameGraphIsRightOrAnError) {
   run_threads(2, [](const Group& group) {
     Chain net;
@@ -126,7 +127,7 @@ TEST(WaitingRows, BackwardWithinAHookOfTheSameGraphIsRightOrAnError) {
   });
 }
 
-// The hook would be passed over, were the weight's product exchanged.
+// The hook would be bypassed if the weight's product were exchanged.
 TEST(WaitingRows, HooksOnViewsOfWeightsAreCalled) {
   run_threads(2, [](const Group& group) {
     struct Net : torch::nn::Module {

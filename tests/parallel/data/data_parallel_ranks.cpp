@@ -6,7 +6,7 @@
 #include "tests/parallel/common/training.hpp"
 #include "tests/support/world.hpp"
 
-// Ranks that are processes: gradients pass through real shared memory.
+// Ranks as processes: gradients go through real shared memory.
 namespace sheaf::parallel {
 namespace {
 
@@ -14,7 +14,7 @@ using namespace test;
 using sheaf::test::world;
 
 constexpr int kSteps = 20;
-constexpr std::int64_t kBatch = 13;  // no number of ranks divides it
+constexpr std::int64_t kBatch = 13;  // not divisible by any number of ranks
 
 template <class Net, class Forward>
 std::vector<at::Tensor> train(Net& net, int rank, int ranks, Forward forward) {
@@ -35,7 +35,7 @@ void compare(const std::function<Net()>& make, bool sync_norm,
   torch::manual_seed(5);
   Net alone = make();
   alone->to(torch::kDouble);
-  Net net = make();  // another start: rank 0's counts
+  Net net = make();  // different initial weights; those of rank 0 are used
   net->to(torch::kDouble);
   if (world().rank() == 0) {
     const torch::NoGradGuard no_grad;
@@ -81,7 +81,7 @@ TEST(DataParallelRanks, SubgroupsTrainApart) {
                                 twin->parameters()[i].grad(), 1e-5, 1e-7));
 }
 
-// Users' own operations may come at any time, on their own group.
+// User operations on another group may run at any time.
 TEST(DataParallelRanks, OtherOperationsMayRunMeanwhile) {
   Mlp net;
   DataParallel model(
@@ -102,8 +102,8 @@ TEST(DataParallelRanks, OtherOperationsMayRunMeanwhile) {
   model.check_weights();
 }
 
-// A thread of a GPU ends a backward() that threw, a little later than that is
-// seen.
+// A GPU's thread releases a backward() that threw slightly later than the
+// exception is seen.
 TEST(DataParallelRanks, ABackwardThatThrowsMayBeTriedAgainAtOnce) {
   const at::Device device(torch::cuda::is_available() ? "cuda" : "cpu");
   Mlp net;

@@ -29,7 +29,8 @@ struct Setting {
 
 template <class Net>
 Net make_net(const std::function<Net()>& make, at::ScalarType type, int seed) {
-  static std::mutex mutex;  // torch's default generator is one for all threads
+  // Torch's default generator is shared by all threads.
+  static std::mutex mutex;
   const std::lock_guard lock(mutex);
   torch::manual_seed(static_cast<std::uint64_t>(seed));
   Net net = make();
@@ -56,12 +57,12 @@ std::vector<at::Tensor> train_alone(const std::function<Net()>& make,
   return weights_of(*net);
 }
 
-// Each rank's share is cut once more for accumulation.
+// Each rank's share is divided further for accumulation.
 template <class Net>
 std::vector<at::Tensor> train_together(const std::function<Net()>& make,
                                        const Setting& setting,
                                        const Group& group) {
-  // Unlike starts: rank 0's weights must reach everyone.
+  // Different initial weights: rank 0's weights must reach all ranks.
   Net net = make_net(make, setting.type, 1 + group.rank());
   if (setting.sync_norm) use_sync_batch_norm(*net, group);
   DataParallel model(net, group, setting.options);
@@ -107,7 +108,7 @@ TEST(DataParallel, GivesTheWeightsOfOneProcess) {
   expect_same(kConvNet, {.type = at::kFloat}, 1e-5);
 }
 
-// A layer that only one rank has used, and only while nothing was exchanged.
+// A layer that only one rank has used, and only in a pass without exchange.
 TEST(DataParallel, WhatCameWithoutExchangeIsAveraged) {
   run_threads(2, [](const Group& group) {
     Mlp net = make_net(kMlp, at::kDouble, 1);
@@ -137,7 +138,7 @@ TEST(DataParallel, GivesTheWeightsOfOneProcessWithBatchNorm) {
 
 TEST(DataParallel, TakesSharesOfUnequalSize) {
   expect_same(kMlp, {.batch = 7}, 1e-12);
-  expect_same(kMlp, {.batch = 3}, 1e-12);  // 4 ranks: one has nothing
+  expect_same(kMlp, {.batch = 3}, 1e-12);  // with 4 ranks, one has no rows
 }
 
 TEST(DataParallel, AddsUpGradientsWithoutSync) {

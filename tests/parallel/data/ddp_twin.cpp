@@ -1,4 +1,4 @@
-// What tests/parallel/data/python_ddp.py trains, trained with DataParallel:
+// Trains the cases of tests/parallel/data/python_ddp.py with DataParallel:
 //   ddp_twin FOLDER CASE
 
 #include <torch/torch.h>
@@ -87,7 +87,7 @@ class Twin {
     train({.broadcast_buffers = false});
   }
 
-  // Each learns from the other's results.
+  // Each model learns from the results of the other.
   void two_models() {
     Net other = make_net(/*has_norm=*/false);
     DataParallel model(net_, world_), twin(other, world_);
@@ -147,7 +147,7 @@ class Twin {
     return net;
   }
   static std::unique_ptr<torch::optim::SGD> make_optimizer(const Net& net) {
-    // Python's parameters() has tied ones once.
+    // Python's parameters() lists tied parameters once.
     std::vector<at::Tensor> parameters;
     for (const auto& item : net->named_parameters())
       if (!item.key().starts_with("again")) parameters.push_back(item.value());

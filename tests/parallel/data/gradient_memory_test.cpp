@@ -65,7 +65,7 @@ TEST(GradientMemory, TensorsMayOutliveIt) {
   EXPECT_EQ(tensor.sum().item<double>(), kElements);
 }
 
-// As libraries within libtorch do that know nothing of tensors.
+// As used by libraries within libtorch that do not use tensors.
 TEST(GradientMemory, BareAddressesGoBackToWhereTheyCameFrom) {
   with_memory([](const comm::Group& group, GradientMemory& memory) {
     auto* const allocator = c10::GetCPUAllocator();
@@ -79,7 +79,7 @@ TEST(GradientMemory, BareAddressesGoBackToWhereTheyCameFrom) {
   });
 }
 
-// Then gradients lie in ordinary memory, and are exchanged from there.
+// Gradients are then in ordinary memory, and are exchanged from there.
 TEST(GradientMemory, AFullArenaLeavesItToLibtorch) {
   with_memory([](const comm::Group& group, GradientMemory& memory) {
     auto& heap = group.core().runtime().memory().heap();

@@ -4,10 +4,10 @@ after 50 steps in f64.
 
 usage: python_ddp.py SHEAF PROGRAM FOLDER [CASE...]
 
-PROGRAM is tests/parallel/data/ddp_twin.cpp. Two cases are compared with one Python
-process that has all data: `sync_norm`, for SyncBatchNorm needs GPUs, and
-`unfreeze`, where DDP leaves parameters that were frozen at first unaveraged.
-Exits with 77 where torch is missing, with 1 if SHEAF_CI is set.
+PROGRAM is tests/parallel/data/ddp_twin.cpp. Two cases are compared with one
+Python process that has all data: `sync_norm`, because SyncBatchNorm needs GPUs,
+and `unfreeze`, where DDP does not average parameters that were frozen at first.
+Exits with 77 if torch is missing, or with 1 if SHEAF_CI is also set.
 """
 import os
 import subprocess

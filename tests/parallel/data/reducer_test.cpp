@@ -10,8 +10,8 @@
 #include "sheaf/parallel/common/sync_batch_norm.hpp"
 #include "tests/parallel/common/training.hpp"
 
-// Graphs out of the ordinary: parameters that are unused, shared, sparse, or
-// used by several backward passes.
+// Unusual graphs: parameters that are unused, shared, sparse, or used in
+// several backward passes.
 namespace sheaf::parallel {
 namespace {
 
@@ -59,7 +59,7 @@ TEST(Reducer, NamesParametersThatWereForgotten) {
       EXPECT_EQ(text.find("\n  w0"), std::string::npos) << text;
       EXPECT_NE(text.find("find_unused_parameters"), std::string::npos);
     }
-    model.forward(std::vector{0, 1, 2}, 1.0).backward();  // it goes on
+    model.forward(std::vector{0, 1, 2}, 1.0).backward();  // later passes work
   });
 }
 
@@ -73,7 +73,8 @@ TEST(Reducer, FindsUnusedParameters) {
                           .overlap = overlap});
       for (int step = 1; step <= 3; ++step) {
         forget_gradients(*net);
-        // 0 by all, 1 by rank 1 alone, 2 by nobody, 3 by ranks 0 and 2
+        // 0 is used by all ranks, 1 by rank 1 only, 2 by none, 3 by ranks 0 and
+        // 2.
         std::vector<int> used{0};
         if (group.rank() == 1) used.push_back(1);
         if (group.rank() != 1) used.push_back(3);
@@ -189,8 +190,8 @@ TEST(Reducer, SparseEmbeddings) {
   });
 }
 
-// A rank that does not reach the table in a later pass has its part of the
-// first average still.
+// A rank that does not reach the table in a later pass still has its share of
+// the first average.
 TEST(Reducer, SparseEmbeddingsThatALaterPassReachesOnSomeRanksOnly) {
   struct WordsImpl : torch::nn::Module {
     explicit WordsImpl(bool sparse)
@@ -226,13 +227,13 @@ TEST(Reducer, SparseEmbeddingsThatALaterPassReachesOnSomeRanksOnly) {
       pass(group.rank() == 0);
       EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
                                   dense->table->weight.grad(), 1e-6));
-      pass(false);  // nobody: it stays
+      pass(false);  // no rank uses it: it stays
       EXPECT_TRUE(torch::allclose(sparse->table->weight.grad().to_dense(),
                                   dense->table->weight.grad(), 1e-6));
     });
 }
 
-// By a function, of a parameter that is not declared sparse.
+// Produced by a function, for a parameter that is not declared sparse.
 TEST(Reducer, SparseGradientsOfOrdinaryParameters) {
   struct TableImpl : torch::nn::Module {
     TableImpl() : last(3, 1) {
@@ -278,7 +279,7 @@ TEST(Reducer, BuffersFollowRankZero) {
   });
 }
 
-// Unless somebody keeps one, gradients of all steps lie in the same memory.
+// Unless a gradient is kept, the gradients of all steps use the same memory.
 TEST(Reducer, GradientsKeepTheirPlaces) {
   run_threads(2, [](const Group& group) {
     Many net(3);
@@ -287,14 +288,15 @@ TEST(Reducer, GradientsKeepTheirPlaces) {
     for (int step = 0; step < 6; ++step) {
       forget_gradients(*net);
       model.forward(std::vector{0, 1, 2}, 1.0).backward();
-      // Buckets are made anew after the first step.
+      // Buckets are rebuilt after the first step.
       if (step > 0) places.insert(net->gradient(0).data_ptr());
     }
     EXPECT_EQ(places.size(), 1U);
   });
 }
 
-// A gradient that the program keeps, as multi-task methods do, is its own.
+// A gradient that the program keeps, as in multi-task methods, belongs to the
+// program.
 TEST(Reducer, KeptGradientsAreNotWrittenTo) {
   for (const bool keeps_view : {false, true})
     run_threads(2, [&](const Group& group) {
@@ -332,15 +334,16 @@ TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
         }
         join.finish();
       }
-      // 3 ranks, then 2, then 1 of them give 3 each.
+      // 3 ranks, then 2, then 1 of them contribute 3 each.
       const double sum = by_active ? 9 : 3 + 2 + 1;
       expect_value(net->weights[0].detach(), 1 - sum);
       expect_value(net->weights[1].detach(), 2 - sum);
-      model.forward(std::vector{0, 1}, 1.0).backward();  // all again
+      model.forward(std::vector{0, 1}, 1.0).backward();  // all ranks again
     });
 }
 
-// It ends join(), on those that have finished too; they may join() again.
+// The error ends join(), also on ranks that have finished; they may join()
+// again.
 TEST(Reducer, JoinTellsAllRanksOfParametersWithoutGradients) {
   run_threads(3, [](const Group& group) {
     Many net(2);
@@ -413,7 +416,7 @@ TEST(Reducer, HalfExchangeRoundsToSixteenBits) {
     });
 }
 
-// 40,000 is an f16, the sum of two is not.
+// 40,000 is representable in f16, the sum of two such numbers is not.
 TEST(Reducer, AveragesOfSomeRanksFitSixteenBits) {
   run_threads(3, [](const Group& group) {
     Many net(1);
@@ -442,8 +445,8 @@ TEST(Reducer, AnExchangeBelongsToOneModel) {
   });
 }
 
-// What is not sent in one step is sent later: the sum of what all steps gave
-// stays near the sum of the true gradients.
+// The rest of one step is sent later: the sum of the results of all steps stays
+// close to the sum of the true gradients.
 TEST(Reducer, PowerSgdFeedsErrorsBack) {
   run_threads(2, [](const Group& group) {
     struct OneImpl : torch::nn::Module {

@@ -3,7 +3,7 @@
 #include "sheaf/base/error.hpp"
 #include "tests/parallel/common/chain.hpp"
 
-// Models that share a loop, or parameters.
+// Models that share a loop or parameters.
 namespace sheaf::parallel {
 namespace {
 
@@ -75,11 +75,11 @@ TEST(SeveralModels, JoinTogether) {
     EXPECT_EQ(weight(second), 0.5 - 2 * 4 - 2);
     a.check_weights();
     b.check_weights();
-    a.forward(torch::ones({1, 3})).sum().backward();  // all again
+    a.forward(torch::ones({1, 3})).sum().backward();  // all ranks again
   });
 }
 
-// All learn of it, also where passes of both are open.
+// All ranks get the error, also while passes of both models are open.
 TEST(SeveralModels, JoinTellsAllRanksOfParametersWithoutGradients) {
   for (const bool is_joint : {false, true})
     run_threads(3, [=](const Group& group) {
@@ -99,7 +99,7 @@ TEST(SeveralModels, JoinTellsAllRanksOfParametersWithoutGradients) {
     });
 }
 
-// Ranks that have finished have no part in the first average.
+// Ranks that have finished have no share in the first average.
 TEST(SeveralModels, JoinAddsPassesUp) {
   for (const bool zeroes : {false, true})
     run_threads(2, [=](const Group& group) {
@@ -137,7 +137,7 @@ TEST(SeveralModels, JoinRefusesNoSyncOnTopOfAverages) {
   });
 }
 
-// As the loss of a GAN's generator.
+// As for the loss of a GAN's generator.
 TEST(SeveralModels, JoinWithOneLossThroughBoth) {
   for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
     run_threads(3, [=](const Group& group) {
@@ -150,7 +150,7 @@ TEST(SeveralModels, JoinWithOneLossThroughBoth) {
         forget_gradients(*first);
         forget_gradients(*second);
         b.forward(a.forward(torch::ones({1, 3}))).sum().backward();
-        const double part = (3.0 - step) / 3;  // of the ranks
+        const double part = (3.0 - step) / 3;  // fraction of active ranks
         EXPECT_NEAR(second->bias.grad().item<double>(), part, 1e-6);
         EXPECT_TRUE(torch::allclose(first->b->bias.grad(),
                                     second->weight.detach()[0] * part));
@@ -165,8 +165,9 @@ TEST(SeveralModels, OneJoinAtATime) {
     DataParallel a(first, group), b(second, group);
     {
       auto join = a.join();
-      expect_names(error_of([&] { auto other = b.join(); }),
-                   {"join() of another model is under way", "join_models"});
+      expect_names(
+          error_of([&] { auto other = b.join(); }),
+          {"join() of another model is already under way", "join_models"});
       expect_names(error_of([&] { auto other = a.join(); }),
                    {"join() is already under way"});
       join.finish();
@@ -184,9 +185,9 @@ TEST(SeveralModels, WithinJoinRanksAreAtTheSameModel) {
     const at::Tensor of_a = a.forward(x).sum(), of_b = b.forward(x).sum();
     expect_names(
         error_of([&] { (group.rank() == 0 ? of_a : of_b).backward(); }),
-        {"rank 1 is in backward() of the model number 1",
-         "backward() of the model number 0"});
-    join.finish();  // it has ended on all ranks
+        {"rank 1 is in backward() of model number 1",
+         "backward() of model number 0"});
+    join.finish();  // already ended on all ranks
   });
 }
 
@@ -228,18 +229,18 @@ TEST(SeveralModels, DoNotShareTrainedParameters) {
     b.before_forward();
     a.before_forward();
     body->weight.set_requires_grad(true);
-    // b has not seen the change yet.
+    // b has not detected the change yet.
     const at::Tensor output = first->forward(torch::ones({1, 2}));
     a.before_forward();
     expect_error(b, "1.weight");
     expect_error(a, "0.weight");
-    // Also where forward() was before the other was made.
+    // Also if forward() was called before the other wrapper was created.
     expect_names(error_of([&] { output.sum().backward(); }),
                  {"is trained by another"});
   });
 }
 
-// The new one is made before the old one is destroyed.
+// The new wrapper is created before the old one is destroyed.
 TEST(SeveralModels, AWrapperMayReplaceAnother) {
   run_threads(2, [](const Group& group) {
     Chain net;

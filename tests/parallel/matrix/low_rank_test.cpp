@@ -15,7 +15,7 @@ at::Tensor random(std::int64_t rows, std::int64_t columns, int seed) {
   return at::randn({rows, columns}, generator, at::TensorOptions(at::kFloat));
 }
 
-// Rows that fade, as those of a trained network do.
+// Rows of decreasing magnitude, as in a trained network.
 Factors factors(std::int64_t rows, std::int64_t in, std::int64_t out, int seed,
                 double fade) {
   const at::Tensor scale =
@@ -115,7 +115,8 @@ TEST(LowRank, RowsOfZerosAndDoubles) {
   }
 }
 
-// What was kept is for the next time: a step that cannot be taken is none.
+// The rest is kept for the next call: a step that cannot be taken does not
+// change it.
 TEST(LowRank, NumbersThatAreNotFiniteReachEveryoneAndKeepTheRest) {
   for (const auto type : {at::kFloat, at::kDouble})
     for (const double bad : {double(NAN), double(INFINITY)}) {
@@ -133,8 +134,8 @@ TEST(LowRank, NumbersThatAreNotFiniteReachEveryoneAndKeepTheRest) {
     }
 }
 
-// Rows that repeat, zeros, fewer than the rank, sums of few others, on either
-// side, of any size.
+// Repeated rows, zeros, fewer rows than the rank, sums of few other rows, on
+// either side, of any magnitude.
 struct Case {
   std::int64_t rows, in, out, rank, feedback;
   double input_scale, delta_scale;
@@ -180,22 +181,22 @@ at::Tensor rows_of_kind(std::int64_t rows, std::int64_t width, int kind,
       all.narrow(0, 0, some(rows)).zero_();
       return all;
     }
-    case 3:  // sums of few
+    case 3:  // sums of few rows
       return at::randn({rows, 2}, at::detail::createCPUGenerator(random()),
                        at::TensorOptions(at::kDouble))
           .mm(all.narrow(0, 0, std::min<std::int64_t>(2, rows))
                   .repeat({2, 1})
                   .narrow(0, 0, 2));
-    case 4:  // nearly alike
+    case 4:  // nearly equal
       return all * 1e-6 + all.narrow(0, 0, 1);
-    case 5:  // of all sizes
+    case 5:  // of all magnitudes
       return all * at::exp(at::arange(rows, at::kDouble) * -2.5).unsqueeze(1);
     default:
       return all;
   }
 }
 
-// Rounding is a part of what would round in the product of the factors itself.
+// The rounding error is a fraction of that of the product of the factors.
 double size_of_terms(const Factors& f) {
   return f.inputs.to(at::kDouble)
       .norm(2, 1)
@@ -207,7 +208,7 @@ double size_of_terms(const Factors& f) {
 void expect_best_and_all(const Case& one, at::ScalarType type, int steps,
                          std::mt19937& random) {
   const double eps = type == at::kDouble ? 1e-12 : 4e-6;
-  // Products below have no place in f32.
+  // Smaller products underflow in f32.
   const double least = type == at::kDouble ? 0 : 1e-36;
   Factors rest;
   at::Tensor given = at::zeros({one.out, one.in}, at::kDouble);
@@ -263,7 +264,7 @@ TEST(LowRank, AnyRowsGiveTheBestAndKeepTheRest) {
   }
 }
 
-// The rest is given back each time: a factor above one would show.
+// The rest is passed back each time: an amplification above one would show.
 TEST(LowRank, HundredsOfStepsWithRepeatedRowsStayExact) {
   std::mt19937 random(2);
   for (const auto type : {at::kFloat, at::kDouble})
@@ -272,13 +273,13 @@ TEST(LowRank, HundredsOfStepsWithRepeatedRowsStayExact) {
                           random);
 }
 
-// Nothing is left where the rank is enough, however much rounding is.
+// If the rank is sufficient, no rest remains, regardless of rounding.
 TEST(LowRank, EnoughRankLeavesNoRest) {
   const auto repeated = [](std::int64_t width, int seed) {
     return random(3, width, seed).to(at::kDouble).repeat({5, 1});
   };
   for (int seed = 0; seed < 300; ++seed) {
-    // Rows without deltas are of a forward() whose backward() comes later.
+    // Rows without deltas belong to a forward() whose backward() comes later.
     const at::Tensor zeros = at::zeros({15, 60}, at::kDouble);
     const at::Tensor deltas =
         repeated(3, seed).mm(random(3, 60, seed + 1000).to(at::kDouble));
@@ -306,7 +307,7 @@ TEST(LowRank, AFewRowsOfFeedbackNeverGrow) {
   }
 }
 
-// Too large for f32, though the factors are not.
+// The product overflows f32, although the factors do not.
 TEST(LowRank, ProductsOutOfRangeAreReturnedAsTheyCame) {
   const Factors full{random(5, 12, 1) * 1e30, random(5, 14, 2) * 1e30};
   Factors rest = factors(2, 12, 14, 4, 0);
@@ -315,7 +316,7 @@ TEST(LowRank, ProductsOutOfRangeAreReturnedAsTheyCame) {
   EXPECT_TRUE(rest.inputs.is_same(before.inputs));
 }
 
-// The reference's own check: at its defaults the original is far off.
+// The reference's own check: with its defaults, the original is far off.
 TEST(LowRank, BeatsPowerIteration) {
   const Factors full = factors(16, 24, 30, 11, 0.1);
   const double norm = norm_of(product(full));

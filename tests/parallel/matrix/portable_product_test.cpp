@@ -15,7 +15,7 @@ at::Tensor any(std::int64_t rows, std::int64_t columns, at::ScalarType type) {
       .to(type);
 }
 
-// One term after the other.
+// Adds one term after the other.
 template <class T>
 at::Tensor by_hand(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor out =
@@ -51,7 +51,7 @@ TEST(PortableProduct, IsTheSumInOrderWithAnyNumberOfThreads) {
   at::set_num_threads(1);
 }
 
-// index_put_() adds them in the order of threads.
+// index_put_() adds rows in the order of its threads.
 TEST(PortableProduct, RowsAreAddedInOrder) {
   const at::Tensor rows = any(20000, 24, at::kFloat);
   const at::Tensor indices = at::arange(20000, at::kLong).remainder(7);

@@ -14,7 +14,7 @@ using Matrix = std::vector<double>;
 
 std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// Small whole numbers: their sums are exact in any order.
+// Small integers, whose sums are exact in any order.
 template <class T>
 std::vector<T> whole_numbers(std::int64_t count, std::uint32_t seed) {
   std::vector<T> out;
@@ -99,7 +99,8 @@ TEST(SmallMatrix, CombinationsOfRowsAreExact) {
       }
 }
 
-// The widest loops and the plainest: sums over rows have one order.
+// Compares the widest and the baseline loops: sums over rows have the same
+// order.
 TEST(SmallMatrix, CombinationsHaveTheSameBitsWithAllInstructionSets) {
   constexpr std::int64_t kRows = 37, kCount = 9;
   for (const std::int64_t width : {1, 3, 8, 63, 130}) {
@@ -162,7 +163,7 @@ TEST(SmallMatrix, FindsTheLargestPairs) {
     Matrix values;
     for (int i = 0; i < 20; ++i) values.push_back(Problem::value(i));
     std::sort(values.rbegin(), values.rend());
-    // An iteration that gains 2e-4 of the rest is the last.
+    // The iteration stops when the gain is below 2e-4 of the rest.
     for (std::int64_t c = 0; c < 3; ++c)
       EXPECT_NEAR(found.values[c], std::pow(values[place(c)], 2), 2e-3)
           << loops->name;
@@ -184,7 +185,7 @@ TEST(SmallMatrix, TheRestIsAllThatIsLeft) {
     std::int64_t count = 0;
     for (std::int64_t c = 0; c < 16; ++c) count += rest.values[c] > 0;
     EXPECT_EQ(count, 8) << loops->name;
-    // u z^T over both is C.
+    // The sum of u z^T over both is C.
     for (std::int64_t i = 0; i < 12; ++i)
       for (std::int64_t j = 0; j < 12; ++j) {
         double sum = 0;

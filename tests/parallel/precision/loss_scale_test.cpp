@@ -59,14 +59,14 @@ TEST(LossScale, ShrinksAndGrows) {
     EXPECT_EQ(scale.value(), 4);
     EXPECT_FALSE(step(std::numeric_limits<double>::quiet_NaN()));
     EXPECT_FALSE(step(-infinity));
-    EXPECT_EQ(scale.value(), 2);  // the least
+    EXPECT_EQ(scale.value(), 2);  // the minimum
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(step(1));
     EXPECT_EQ(scale.value(), 4);
     EXPECT_TRUE(step(1));
     EXPECT_TRUE(step(1));
-    EXPECT_FALSE(step(infinity));  // counting begins anew
+    EXPECT_FALSE(step(infinity));  // restarts the count of good steps
     for (int i = 0; i < 12; ++i) EXPECT_TRUE(step(1));
-    EXPECT_EQ(scale.value(), 16);  // the most
+    EXPECT_EQ(scale.value(), 16);  // the maximum
   });
 }
 

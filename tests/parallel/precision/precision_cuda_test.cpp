@@ -1,4 +1,4 @@
-// Layers and kernels on a CUDA device; without one, these tests are skipped.
+// Layers and kernels on a CUDA device; skipped without one.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,8 @@ TEST_F(CastKernels, AmaxOfRows) {
     }
 }
 
-// As the kernels round: 127 / amax in f32, one multiplication, to even.
+// Rounds like the kernels: 127 / amax in f32, one multiplication, to nearest
+// even.
 at::Tensor quantised_by_torch(const at::Tensor& x, const at::Tensor& amax) {
   const at::Tensor factor = at::full_like(amax, 127) / amax;
   return (x.to(at::kFloat) * factor).round().clamp(-127, 127).to(at::kChar);
@@ -154,7 +155,7 @@ struct Unfolding {
   std::int64_t channels, height, width, kernel, stride, padding, dilation;
 };
 
-// By torch's own unfolding of the numbers in int8.
+// Uses torch's unfolding of the int8 numbers.
 at::Tensor unfolded_by_torch(const at::Tensor& x, const at::Tensor& amax,
                              const Unfolding& one, bool is_last) {
   const at::Tensor q = quantised_by_torch(x, amax).to(at::kFloat);
@@ -251,7 +252,7 @@ TEST_F(CastKernels, DequantiseScalesAndAdds) {
         work.to = result.data_ptr();
         work.pixels = pixels;
         kernels::dequantise(work, stream());
-        // f16 has 11 bits.
+        // f16 has 11 significant bits.
         EXPECT_TRUE(at::allclose(result.to(at::kFloat), wanted, 1e-3, 1e-3))
             << columns << " " << pixels << " " << by_column;
       }
@@ -263,8 +264,8 @@ double relative_error(const at::Tensor& a, const at::Tensor& b) {
       .item<double>();
 }
 
-// Numbers of a normal distribution are rounded to 127 parts of their largest,
-// which is 4 to 5 deviations: an error of 0.01 of their size, for each factor.
+// Normally distributed numbers are rounded to 1/127 of their maximum, which is
+// 4 to 5 standard deviations: an error of 0.01 of their size for each factor.
 constexpr double kInt8Error = 0.03;
 
 TEST_F(CastKernels, LinearLayersInInt8) {
@@ -357,7 +358,7 @@ TEST_F(PrecisionOnCuda, EveryPrecisionIsNearF32) {
   }
 }
 
-// The same bits as libtorch's own setting gives, forward and backward.
+// The same bits as with libtorch's own setting, forward and backward.
 TEST_F(PrecisionOnCuda, Tf32IsOfSingleLayersInBackwardToo) {
   const Tf32Flags outside(false);
   torch::nn::Sequential net(torch::nn::Linear(256, 256),
@@ -369,7 +370,7 @@ TEST_F(PrecisionOnCuda, Tf32IsOfSingleLayersInBackwardToo) {
   };
   const auto f32 = gradients(every_layer(Precision::kF32));
   {
-    const Tf32Flags on(true);  // f32 means f32, whatever is set
+    const Tf32Flags on(true);  // f32 layers use f32, whatever the setting is
     const auto again = gradients(every_layer(Precision::kF32));
     EXPECT_TRUE(has_same_bits(f32, again));
     EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
@@ -383,7 +384,8 @@ TEST_F(PrecisionOnCuda, Tf32IsOfSingleLayersInBackwardToo) {
     EXPECT_TRUE(has_same_bits(tf32, by_torch));
   }
   EXPECT_FALSE(f32[0].equal(tf32[0]));
-  // The last layer alone: the first one's output stays, gradients do not.
+  // Only the last layer: the output of the first one is unchanged, gradients
+  // are not.
   const auto last = gradients({{{"1", Precision::kTf32}}});
   const at::Tensor delta = (f32[0] - last[0]).abs().max();
   EXPECT_GT(delta.item<double>(), 0);

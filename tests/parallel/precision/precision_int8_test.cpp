@@ -1,4 +1,4 @@
-// Which products there are for int8; their values are in
+// Which products int8 supports; their values are tested in
 // precision_cuda_test.cpp.
 #include "sheaf/parallel/precision/precision_int8.hpp"
 

@@ -1,4 +1,4 @@
-// Which layers a plan may name.
+// Which layers a plan may contain.
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
@@ -99,7 +99,7 @@ TEST(Precision, UnknownLayersAreErrors) {
       [&] {
         MixedPrecision(*net, PrecisionPlan{{{"conv3", Precision::kBf16}}});
       },
-      {"'conv3'", "near are conv1, conv2, last, of 3 layers"});
+      {"'conv3'", "closest names: conv1, conv2, last, of 3 layers"});
   for (const char* name : {"matmul#", "matmul#x", "softmax#0", "norm", ""})
     expect_throws<UsageError>(
         [&] {
@@ -126,7 +126,7 @@ TEST(Precision, WhatADeviceHasNotIsAnError) {
       {"parameters in f32"});
 }
 
-// Names of products of activations are known when there was a pass.
+// Products of activations are known only after a pass.
 TEST(Precision, ProductsThatNeverOccurAreErrors) {
   Attention net;
   const at::Tensor x = torch::randn({2, 7, 12});
@@ -137,7 +137,7 @@ TEST(Precision, ProductsThatNeverOccurAreErrors) {
     net->forward(x);
   };
   {
-    const torch::NoGradGuard no_grad;  // evaluation may differ
+    const torch::NoGradGuard no_grad;  // evaluation may have other products
     pass();
     pass();
   }
@@ -161,7 +161,7 @@ TEST(Precision, ProductsOfAnyPassUntilThenMayBeNamed) {
     const auto scope = precision.forward_scope();
     net->forward(torch::randn({2, 7, 5}));
     ADD_FAILURE() << "5 columns went through 12 rows";
-  } catch (const c10::Error&) {  // it does not count
+  } catch (const c10::Error&) {  // a failed pass is ignored
   }
   for (int step = 0; step < 3; ++step) {
     const auto scope = precision.forward_scope();
@@ -170,7 +170,7 @@ TEST(Precision, ProductsOfAnyPassUntilThenMayBeNamed) {
   precision.check_products();
 }
 
-// A whole plan for nothing is told, too.
+// A plan that applies to nothing is reported, too.
 TEST(Precision, AModuleWithoutProductsOfActivationsSaysSo) {
   Mlp net;
   MixedPrecision precision(*net, {{{"bmm#0", Precision::kBf16}}});

@@ -1,6 +1,6 @@
 #pragma once
-// Small networks, to be run under a plan, and what the plan should make of
-// them, written with casts.
+// Small networks to be run under a plan, and the expected computation, written
+// with casts.
 
 #include <torch/torch.h>
 
@@ -21,15 +21,15 @@ inline PrecisionPlan all_in(Precision precision) { return {{}, precision}; }
 
 inline at::Tensor low(const at::Tensor& tensor) { return tensor.to(kLow); }
 
-// A layer in bf16, by hand.
+// A layer in bf16, with explicit casts.
 inline at::Tensor low_linear(const torch::nn::Linear& layer,
                              const at::Tensor& x) {
   return torch::nn::functional::linear(low(x), low(layer->weight),
                                        low(layer->bias));
 }
 
-// Old libtorchs' linear layers on more than two axes are a product, and a sum
-// behind it, which takes what it is given.
+// In old versions of libtorch, a linear layer on more than two axes is a
+// product followed by an addition, which runs in the type of its arguments.
 inline at::Tensor low_product(torch::nn::Linear& layer, const at::Tensor& x) {
   const bool is_sum = layer(x).grad_fn()->name() == "AddBackward0";
   if (!is_sum) return low_linear(layer, x);
@@ -59,7 +59,8 @@ struct PlannedNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(PlannedNet);
 
-// Attention: two products of activations, softmax between them, LayerNorm.
+// Attention: two products of activations with a softmax in between, and
+// LayerNorm.
 struct AttentionImpl : torch::nn::Module {
   AttentionImpl() {
     query = register_module("query", torch::nn::Linear(12, 12));
@@ -77,7 +78,8 @@ struct AttentionImpl : torch::nn::Module {
 };
 TORCH_MODULE(Attention);
 
-// What a pass gave: the output, then the gradients of the parameters.
+// The result of a pass: the output, followed by the gradients of the
+// parameters.
 using Tensors = std::vector<at::Tensor>;
 
 template <class Net>

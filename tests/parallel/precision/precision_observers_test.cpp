@@ -1,4 +1,4 @@
-// What profilers and traces see of a pass under a plan.
+// What profilers and traces observe of a pass under a plan.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-// Operators that observers were told of, with those around them before "/".
+// Operators reported to observers, preceded by the enclosing operators and "/".
 struct Seen {
   std::vector<std::string> names;
   std::vector<std::int64_t> nodes;  // sequence numbers
@@ -58,7 +58,7 @@ TEST(Precision, ObserversSeeLayersAndTheirCasts) {
     const bool is_in_layer = name.rfind("sheaf::layer", 0) == 0;
     const auto slashes = std::count(name.begin(), name.end(), '/');
     if (slashes > (is_in_layer ? 1 : 0) || name == "aten::t") continue;
-    // What a linear layer calls depends on libtorch's version.
+    // The operators called by a linear layer depend on libtorch's version.
     const std::size_t linear = name.find("aten::linear");
     if (linear != std::string::npos) name.replace(linear, 12, "aten::addmm");
     outer.push_back(name);
@@ -78,7 +78,7 @@ TEST(Precision, ObserversSeeLayersAndTheirCasts) {
                                         "sheaf::layer last f32/aten::to",
                                         "sheaf::layer last f32/aten::addmm"};
   EXPECT_EQ(outer, wanted);
-  // So that traces can tell which node of backward() is whose.
+  // Needed by traces to assign the nodes of backward() to operators.
   EXPECT_EQ(nodes.back(),
             static_cast<std::int64_t>(output.grad_fn()->sequence_nr()));
 }

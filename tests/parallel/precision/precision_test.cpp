@@ -35,7 +35,8 @@ TEST(Precision, ConvolutionsGoByThePlan) {
   EXPECT_TRUE(net->norm->running_mean.equal(twin->norm->running_mean));
 }
 
-// Old oneDNNs crash on new processors with layers large enough for tiles.
+// Old versions of oneDNN crash on new processors if layers are large enough for
+// AMX.
 TEST(Precision, LargeLayersInBf16) {
   torch::manual_seed(10);
   torch::nn::Sequential net(torch::nn::Conv2d(64, 64, 3), torch::nn::ReLU(),
@@ -44,10 +45,9 @@ TEST(Precision, LargeLayersInBf16) {
   const at::Tensor x = torch::randn({8, 64, 8, 8});
   const auto planned = results_under(net, all_in(Precision::kBf16), x);
   const auto exact = results_of(net, [&] { return net->forward(x); });
-  // Where no instructions for bf16 are there, libtorch adds up in bf16:
-  // rounding by 2^-9 at each of n = 576 steps, of sums that grow, gives 2^-9
-  // sqrt(n / 3) = 2.7 % in a layer, 4.7 % in three; twice that for an unlucky
-  // seed.
+  // Without bf16 instructions, libtorch accumulates in bf16: rounding by 2^-9
+  // in each of n = 576 steps, of growing sums, gives 2^-9 sqrt(n / 3) = 2.7 %
+  // in one layer and 4.7 % in three; twice that for an unfavorable seed.
   EXPECT_LT((planned[0].to(kWide) - exact[0]).norm().item<double>(),
             0.1 * exact[0].norm().item<double>());
 }
@@ -77,7 +77,7 @@ TEST(Precision, WhatIsSummedIsSummedInF32) {
   Attention net;
   const at::Tensor x = torch::randn({2, 7, 12});
   const auto planned = results_under(net, all_in(Precision::kBf16), x);
-  EXPECT_EQ(planned[0].scalar_type(), kWide);  // LayerNorm's
+  EXPECT_EQ(planned[0].scalar_type(), kWide);  // of LayerNorm
   const auto by_hand = results_of(net, [&] {
     const auto scores = torch::matmul(low_product(net->query, x),
                                       low_product(net->key, x).transpose(1, 2));
@@ -133,7 +133,7 @@ TEST(Precision, PassesWithoutGradients) {
   EXPECT_TRUE(net->forward(x).equal(y));
 }
 
-// Where libtorch has no bf16, and where it is wrong.
+// Cases in which libtorch does not support bf16, or is wrong.
 TEST(Precision, WhatLibtorchCannotDoIsDoneInF32) {
   torch::manual_seed(7);
   torch::nn::Sequential net(
@@ -147,14 +147,15 @@ TEST(Precision, WhatLibtorchCannotDoIsDoneInF32) {
   EXPECT_EQ(planned[0].scalar_type(), kLow);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const at::Tensor difference = planned[i].to(kWide) - exact[i];
-    // Three layers of bf16, 8 bits each, are far from another function.
+    // The error of three bf16 layers, with 8 bits each, is far below that of
+    // another function.
     EXPECT_LT(difference.norm().item<double>(),
               0.05 * exact[i].norm().item<double>())
         << i;
   }
 }
 
-// y = x * x, with a backward that counts on f32.
+// y = x * x, with a backward that relies on f32.
 struct Square : torch::autograd::Function<Square> {
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& x) {

@@ -1,4 +1,4 @@
-// Steps under a plan, on ranks too.
+// Training steps under a plan, also on several ranks.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -19,7 +19,7 @@ using namespace test;
 TEST(Precision, DataParallelRanksGoByThePlan) {
   const PrecisionPlan plan{
       {{"first", Precision::kBf16}, {"last", Precision::kBf16}}};
-  std::mutex mutex;  // torch's default generator is one for all threads
+  std::mutex mutex;  // torch's default generator is shared by all threads
   std::vector<std::vector<at::Tensor>> gradients(3);
   const auto train = [&](const comm::Group& group, auto& model, Mlp& net) {
     MixedPrecision precision(*net, plan);

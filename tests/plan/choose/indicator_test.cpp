@@ -37,7 +37,8 @@ TEST(Indicator, GrowsAsPrecisionFalls) {
   expect_throws<UsageError>([] { parse_indicator("other"); }, {"variance"});
 }
 
-// The published formula, by hand: conv1's statistics in model_trace.hpp.
+// The published formula computed by hand from conv1's statistics in
+// model_trace.hpp.
 TEST(Indicator, HasThePublishedValues) {
   const Recorded recorded = recorded_in_f32();
   const Indicator indicator(recorded.model(), recorded.graph(),
@@ -45,15 +46,15 @@ TEST(Indicator, HasThePublishedValues) {
   const double n_w = std::sqrt(300.0), n_v = std::sqrt(1000.0), n_g = 1;
   const double s_v = 4 / 127.0, s_w = 1 / 127.0;
   const double forward = (n_w * s_v * s_v * 1000 + n_v * s_w * s_w * 100) / 6;
-  // frexp(sqrt(sqrt(1000) / 1000)) has the exponent -2.
+  // frexp(sqrt(sqrt(1000) / 1000)) gives the exponent -2.
   const double backward =
       (n_g * s_v * s_v * 1000 + n_v * 16 * std::pow(2, -18) * 1000) / 6;
   EXPECT_NEAR(indicator.of("conv1", Precision::kInt8),
               4 * (3 - 1) * forward + 1 * backward, 1e-9);
 }
 
-// Half the trace, times the variance of a rounded weight: 300 / 100 has the
-// root 1.7, between 1 and 2, so steps are 2 / 2^9 in f16.
+// Half the trace times the variance of a rounded weight: the root of 300 / 100
+// is 1.7, between 1 and 2, so steps are 2 / 2^9 in f16.
 TEST(Indicator, OfCurvatureIsWhatRoundingAddsToTheLoss) {
   const Recorded recorded = recorded_in_f32();
   TracedModel model = recorded.model();
@@ -69,7 +70,7 @@ TEST(Indicator, OfCurvatureIsWhatRoundingAddsToTheLoss) {
   EXPECT_EQ(indicator.of("fc", Precision::kF16), 0);
 }
 
-// Statistics are sums over the calls of a layer already.
+// Statistics are already sums over the calls of a layer.
 TEST(Indicator, CountsALayerOnceHoweverOftenItIsCalled) {
   const Recorded recorded = recorded_in_f32();
   ModelGraph graph = recorded.graph();

@@ -14,7 +14,7 @@
 namespace sheaf::plan {
 namespace {
 
-// A chain with costs of its own; odd layers are slow in bf16.
+// A chain of layers with different costs; odd layers are slow in bf16.
 std::vector<ModelOperator> chain(int layers) {
   std::vector<ModelOperator> model;
   for (int i = 0; i < layers; ++i) {
@@ -42,7 +42,7 @@ Cluster cluster_of(const Recorded& recorded) {
   return cluster;
 }
 
-// All plans of seven layers, one by one.
+// Compares with all plans of seven layers.
 TEST(FastestPlan, IsAsFastAsTheBestOfAll) {
   const auto model = chain(7);
   const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
@@ -82,7 +82,7 @@ TEST(FastestPlan, IsAsFastAsTheBestOfAll) {
       {"no plan fits", "smallest"});
 }
 
-// The least step of all plans of these layers.
+// The shortest step over all plans of these layers.
 std::int64_t best_of_all(const Cluster& cluster,
                          const std::vector<std::string>& layers,
                          const std::vector<Precision>& precisions) {
@@ -112,8 +112,9 @@ std::int64_t fastest_ns(const Cluster& cluster,
   return predict_step(cluster, {fastest.plan}).ns;
 }
 
-// Blocks as in ResNet: two products each and a way around them, in the second
-// one with a product of its own. What is small in f32 gains nothing by less.
+// Blocks as in ResNet: two products each and a skip connection, which in the
+// second block has its own product. Small operators gain nothing from lower
+// precision.
 std::vector<ModelOperator> residual(double elements, double add_us) {
   std::vector<ModelOperator> model{{"aten::conv2d", "c0", {}, elements, 40}};
   const auto add = [&](const char* op, const char* layer,
@@ -134,7 +135,7 @@ std::vector<ModelOperator> residual(double elements, double add_us) {
 }
 
 // All plans of six layers and three precisions, with tensors for which casts
-// and meetings of unlike types are cheap, dear, and in between.
+// and type promotions are cheap, expensive, and in between.
 TEST(FastestPlan, IsTheBestOfAllWithSkips) {
   const std::vector<Precision> three = {Precision::kF32, Precision::kBf16,
                                         Precision::kF16};
@@ -150,8 +151,8 @@ TEST(FastestPlan, IsTheBestOfAllWithSkips) {
   }
 }
 
-// Two branches out of and into f32: `a` alone would gain by less precision, but
-// for the sum in which it then meets `b`.
+// Two branches from f32 to f32: `a` alone would gain from lower precision,
+// except for the sum in which it is then promoted together with `b`.
 TEST(FastestPlan, CountsWhereUnlikeTypesMeet) {
   const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
   for (const double elements : {1e5, 5e5, 1e6}) {
@@ -174,7 +175,7 @@ TEST(FastestPlan, CountsWhereUnlikeTypesMeet) {
   }
 }
 
-// One weight, called three times, which pays in bf16 in two of them.
+// One weight used in three calls; bf16 pays off in two of them.
 TEST(FastestPlan, SharedLayersHaveOnePrecision) {
   const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
   for (const double last_elements : {1e5, 4e6}) {
@@ -200,7 +201,7 @@ TEST(FastestPlan, SharedLayersHaveOnePrecision) {
     options.precisions = both;
     const FastestPlan fastest =
         fastest_plan(recorded, cluster.kinds[0].casts, options);
-    // What was counted is what the plan does: a layer is not counted twice.
+    // The estimate matches the plan: a layer is not counted twice.
     double work = 0;
     for (const double ns :
          mixed_work_ns(mix_step(recorded, fastest.plan, cluster.kinds[0].casts),
@@ -222,7 +223,7 @@ TEST(Planner, IsNotSlowerThanUniformAndDisturbsLess) {
   EXPECT_EQ(chosen.uniform[0].indicator, 0);
 }
 
-// A fast worker that waits for a slow one gets its precision back.
+// A fast worker that waits for a slow one gets higher precision at no cost.
 TEST(Planner, WorkersThatWaitAnywayKeepTheirPrecision) {
   auto slow = small_model();
   for (ModelOperator& one : slow) one.us *= 4;
@@ -244,7 +245,7 @@ TEST(Planner, WorkersThatWaitAnywayKeepTheirPrecision) {
   EXPECT_EQ(json["devices"].size(), 2u);
 }
 
-// One layer in f32 costs casts that all of them together do not.
+// One layer in f32 needs casts that are not needed if all layers are in f32.
 TEST(Planner, TakesAUniformPlanThatIsAsGood) {
   auto model = chain(6);
   for (ModelOperator& one : model) one.us = one.layer.empty() ? 1 : 2;
@@ -266,13 +267,13 @@ TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
   options.fixed.layers["conv2"] = Precision::kF32;
   const ChosenPlan chosen = choose_plan(cluster_of(recorded), options);
   EXPECT_EQ(chosen.plans[0].of("conv2"), Precision::kF32);
-  EXPECT_EQ(chosen.reasons[0].at("conv2"), "as it was told");
+  EXPECT_EQ(chosen.reasons[0].at("conv2"), "given by the user");
   options.precisions = {Precision::kF16};
   expect_throws<UsageError>([&] { choose_plan(cluster_of(recorded), options); },
                             {"none of the precisions"});
 }
 
-// fc is a weight of 500 x 1,000, 2 MB, with one row on each worker.
+// fc has a weight of 500 x 1,000, 2 MB, with one row on each worker.
 std::vector<ModelOperator> wide_model() {
   auto model = small_model();
   model.back().elements = 1000;
@@ -298,7 +299,7 @@ TEST(PlannedExchange, FactorsWhereTheLinkIsSlow) {
   EXPECT_NE(chosen.exchange.reasons.at("fc").find("with gradients"),
             std::string::npos);
   EXPECT_FALSE(chosen.exchange.reasons.contains("conv1"));
-  // As it is predicted with these ways.
+  // The result equals the prediction with these methods.
   Cluster told = slow;
   told.exchange.ways = parse_exchange("gradients,fc=dad");
   EXPECT_EQ(predict_step(told, chosen.plans).ns, chosen.step.ns);
@@ -310,10 +311,10 @@ TEST(PlannedExchange, GradientsWhereTheLinkIsFast) {
   EXPECT_EQ(to_string(chosen.exchange.plan), "gradients");
   EXPECT_EQ(chosen.step.ns, chosen.exchange.uniform[0].second);
   EXPECT_EQ(chosen.exchange.reasons.at("fc"),
-            "products over the rows of all would take longer");
+            "products over all workers' rows would take longer");
 }
 
-// DadParallel would refuse them.
+// DadParallel rejects factors on mixed devices.
 TEST(PlannedExchange, NoFactorsBetweenAGpuAndACpu) {
   const Recorded gpu = record(wide_model(), {Precision::kF32});
   std::vector<StepProfile> profiles{gpu.base()};
@@ -340,8 +341,8 @@ TEST(PlannedExchange, InexactWaysOnlyWhereTheyAreAllowed) {
             "gradients,fc=dad");
 }
 
-// A weight that is cast cannot be sent as a factor: fc stays in f32 for it,
-// and what else gains by bf16 has it.
+// A weight that is cast cannot be sent as a factor: fc stays in f32, and the
+// layers that gain from bf16 use it.
 TEST(PlannedExchange, LayersThatSendFactorsAreNotCast) {
   const Recorded recorded =
       record(wide_model(), {Precision::kF32, Precision::kBf16});

@@ -26,14 +26,14 @@ TEST(ExchangePlan, MistakesAreTold) {
   const auto is_told = [](const char* text, const char* part) {
     expect_throws<UsageError>([&] { parse_exchange(text); }, {part});
   };
-  is_told("", "no exchange \"\"");
-  is_told("dda", "there are gradients, half, dad, edad and rank-dad");
+  is_told("", "unknown exchange \"\"");
+  is_told("dda", "use gradients, half, dad, edad or rank-dad");
   is_told("fc=quarter", "\"quarter\"");
-  is_told("dad,edad", "two ways for all layers");
+  is_told("dad,edad", "two defaults");
   is_told("gradients,fc=half", "for all layers or for none");
   is_told("dad:3", "only rank-dad has a rank");
-  is_told("rank-dad:0", "from 1, not \"0\"");
-  is_told("rank-dad:", "from 1");
+  is_told("rank-dad:0", "at least 1, not \"0\"");
+  is_told("rank-dad:", "at least 1");
   is_told("rank-dad:4,fc=rank-dad:5", "4 and 5");
 }
 

@@ -12,7 +12,7 @@ StepGraph with_collectives(std::vector<Span> spans) {
   return graph;
 }
 
-// The second rank's clock is 1000 ahead; it comes late to the second of them.
+// The second rank's clock is 1000 ahead; it is late for the second collective.
 TEST(Clocks, AreComparedByTheEndsOfCollectives) {
   const StepGraph first =
       with_collectives({{100, 200}, {300, 500}, {600, 650}});

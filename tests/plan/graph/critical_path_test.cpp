@@ -58,8 +58,8 @@ StepGraph graph(std::vector<std::vector<ThreadMark>> threads,
   return step;
 }
 
-// "m0.1" is the second mark of the first thread, "k2" the third kernel; with
-// the rank before it where there are several.
+// "m0.1" is the second mark of the first thread, "k2" the third kernel;
+// prefixed with the rank if there are several.
 std::string text_of(const std::vector<PathPiece>& path, bool with_ranks) {
   std::string text;
   for (const PathPiece& one : path) {
@@ -80,7 +80,7 @@ struct Walked {
   std::string text;
 };
 
-// The last of so many steps. Pieces must fill it without gaps.
+// Walks the last of `count` steps. Pieces must fill it without gaps.
 Walked walk(const std::vector<const StepGraph*>& steps, int count = 1,
             ReplayOptions options = {}) {
   std::vector<Replay> ranks(steps.size(), Replay(options));
@@ -120,8 +120,8 @@ TEST(CriticalPath, IsTheDeviceWhereItIsSlow) {
   EXPECT_EQ(causes_of(walked),
             (std::vector{Cause::kStep, Cause::kLaunch, Cause::kStream,
                          Cause::kStream, Cause::kDevice, Cause::kThread}));
-  EXPECT_EQ(walked.path[1].span.ns(), 104);  // with the way of the launch
-  EXPECT_EQ(walked.path[2].span.ns(), 201);  // with the gap
+  EXPECT_EQ(walked.path[1].span.ns(), 104);  // including launch latency
+  EXPECT_EQ(walked.path[2].span.ns(), 201);  // including the gap
 }
 
 TEST(CriticalPath, IsTheThreadWhereLaunchesTakeLonger) {
@@ -144,7 +144,7 @@ TEST(CriticalPath, GoesThroughOtherStreams) {
   EXPECT_EQ(walked.path[2].cause, Cause::kOtherStream);
 }
 
-// The first thread waits for the second, which began after its first mark.
+// The first thread waits for the second, which started after its first mark.
 TEST(CriticalPath, GoesThroughOtherThreads) {
   const StepGraph step = graph({{compute(40), after_thread(1, 1), compute(5)},
                                 {after_thread(0, 0), compute(600)}});
@@ -161,7 +161,7 @@ TEST(CriticalPath, GoesToTheRankThatIsLateForACollective) {
   };
   const StepGraph fast = step_with(100), slow = step_with(900);
   EXPECT_EQ(walk({&slow, &fast}).text, "0:m0.0 0:k0 0:k1 0:m0.2");
-  // The fast rank has more to do afterwards, so it is the last at the end.
+  // The fast rank has more work afterwards, so it ends last.
   StepGraph busy = fast;
   busy.threads[0].push_back(compute(500));
   const Walked walked = walk({&busy, &slow});
@@ -170,8 +170,8 @@ TEST(CriticalPath, GoesToTheRankThatIsLateForACollective) {
   EXPECT_EQ(walked.path[2].span.ns(), 51);
 }
 
-// The thread never waits for the device, but launches wait for room: what
-// takes the time are kernels of the step before.
+// The thread never waits for the device, but launches wait for room in the
+// queue: the time is spent on kernels of the step before.
 TEST(CriticalPath, FollowsAFullQueueIntoTheStepBefore) {
   std::vector<ThreadMark> marks;
   std::vector<KernelTask> kernels;
@@ -188,7 +188,7 @@ TEST(CriticalPath, FollowsAFullQueueIntoTheStepBefore) {
       EXPECT_TRUE(one.is_step_before);
       on_device += one.span.ns();
     }
-  EXPECT_EQ(on_device, walked.ns - 5);  // but for the last call
+  EXPECT_EQ(on_device, walked.ns - 5);  // except for the last call
   EXPECT_EQ(walked.path.back().cause, Cause::kQueue);
 }
 
@@ -200,8 +200,8 @@ TEST(CriticalPath, WaitsForWhatTheStepBeforeHasLeft) {
   EXPECT_EQ(walked.text, "-k0 m0.0 m0.1 m0.2");
 }
 
-// Any graph: pieces fill the step (walk() sees to it), and none is longer than
-// what it stands for.
+// For any graph, pieces fill the step (checked by walk()), and none is longer
+// than its work.
 TEST(CriticalPath, FillsStepsOfAnyGraph) {
   std::mt19937 random(7);
   const auto any = [&](int most) {

@@ -9,7 +9,7 @@
 namespace sheaf::plan {
 namespace {
 
-constexpr double kLoaderUs = 2600;  // f32 takes longer, bf16 does not
+constexpr double kLoaderUs = 2600;  // f32 takes longer than this, bf16 less
 
 StepProfile profile_in(Precision precision, double loader_us) {
   return read_profile(ModelTrace(small_model(), uniform(precision), true,
@@ -49,7 +49,7 @@ TEST(DataWait, AFasterStepWaitsLonger) {
               0.01 * kLoaderUs);
   EXPECT_NEAR(step_us_in(cluster, Precision::kF32),
               step_us_in(free, Precision::kF32), 20);
-  // Twice as fast, it waits for the same batch; at a tenth it does not.
+  // Twice as fast, the step waits for the same batch; at a tenth it does not.
   cluster.kinds[0].change = free.kinds[0].change = {.compute = 2, .memory = 2};
   EXPECT_NEAR(step_us_in(cluster, Precision::kBf16), kLoaderUs,
               0.01 * kLoaderUs);
@@ -59,7 +59,7 @@ TEST(DataWait, AFasterStepWaitsLonger) {
               step_us_in(free, Precision::kBf16), 40);
 }
 
-// The time of an exchange is not waited for twice.
+// Waiting overlaps with the exchange and is not added to it.
 TEST(DataWait, ExchangesHappenMeanwhile) {
   const Recorded with = recorded_with(kLoaderUs), without = recorded_with(0);
   const double alone = step_us_in(cluster_with(without, 4), Precision::kBf16);

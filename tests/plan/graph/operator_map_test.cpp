@@ -12,8 +12,8 @@ TEST(OperatorMap, FindsForwardOperatorsByNumber) {
   TraceText text;
   const std::string engine = "autograd::engine::evaluate_function: ";
   text.op("aten::linear", 1, 0, 50, 5);
-  text.op("aten::addmm", 1, 10, 30, 5);  // deeper: it made the node
-  text.op("aten::detach", 1, 45, 3, 5);  // as deep, and later
+  text.op("aten::addmm", 1, 10, 30, 5);  // deeper: it created the node
+  text.op("aten::detach", 1, 45, 3, 5);  // at the same depth, and later
   text.op("aten::relu", 1, 60, 10, 6);
   text.op(engine + "ReluBackward0", 2, 100, 20, 6);
   text.op("ReluBackward0", 2, 102, 10, 6);
@@ -49,7 +49,7 @@ TEST(BucketRule, ClosesWhatIsFull) {
   EXPECT_EQ(bucket_bytes({}), std::vector<std::int64_t>{});
 }
 
-// Old traces: the last forward operator of a name comes first.
+// In old traces, the last forward operator of a name is matched first.
 TEST(OperatorMap, FindsForwardOperatorsByNameWithoutNumbers) {
   TraceText text;
   const std::string engine = "autograd::engine::evaluate_function: ";

@@ -9,7 +9,7 @@ TEST(WaitForSlowest, IsTheMedianOfTheSlowestOfAllWorkers) {
   StepProfile profile;
   for (int i = 0; i <= 100; ++i) profile.step_ns.push_back(100 + i);
   EXPECT_DOUBLE_EQ(wait_for_slowest(profile, 1), 1);
-  // Two steps are both below the 71st percentile every other time.
+  // With probability 0.5 both of two steps are below the 71st percentile.
   EXPECT_NEAR(wait_for_slowest(profile, 2), 170.71 / 150, 1e-3);
   EXPECT_NEAR(wait_for_slowest(profile, 4), 184.09 / 150, 1e-3);
   EXPECT_LE(wait_for_slowest(profile, 1024), 200.0 / 150);

@@ -48,8 +48,7 @@ TEST(Steps, WithoutMarksEverythingIsOne) {
   EXPECT_EQ(trace.steps[0].kernels.size(), 1u);
   TraceText none;
   none.add("other", "x", 1, 0, 1);
-  expect_throws<IoError>([&] { read_steps(none.write()); },
-                         {"no step to look at"});
+  expect_throws<IoError>([&] { read_steps(none.write()); }, {"no steps"});
 }
 
 TEST(Replay, RepeatsWhatThreadsComputed) {
@@ -68,7 +67,7 @@ TEST(Replay, WaitsForStreams) {
   text.kernel(1, 15, 7, 23, 500);
   text.add("cuda_runtime", "cudaStreamSynchronize", 1, 100, 425);
   EXPECT_NEAR(replayed_us(text)[0], 600, 10);
-  // With a kernel of half the time the step is as much shorter.
+  // If a kernel takes half the time, the step is shorter by that amount.
   const Trace trace = read_steps(text.write());
   StepGraph graph = make_graph(trace.steps[0], trace.names);
   graph.kernels[0].ns /= 2;
@@ -76,8 +75,8 @@ TEST(Replay, WaitsForStreams) {
   EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 350, 10);
 }
 
-// A launch waits while 1022 kernels are under way: the trace's long calls are
-// not the thread's own time.
+// A launch waits while 1022 kernels are in flight: the long calls in the trace
+// are not the thread's own time.
 TEST(Replay, LaunchesWaitForAFullQueue) {
   TraceText text;
   double cpu = 0, gpu = 10;
@@ -132,7 +131,7 @@ TEST(Replay, ThreadsWaitForEachOther) {
   EXPECT_GT(us, 600);
 }
 
-// A kernel behind a wait for an event comes after the other stream's.
+// A kernel after a wait for an event follows the other stream's kernel.
 TEST(Replay, StreamsWaitForEachOther) {
   TraceText text;
   text.step(1, 0, 700);
@@ -149,7 +148,7 @@ TEST(Replay, StreamsWaitForEachOther) {
   EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 1000, 20);
 }
 
-// A rank that computes for `us`, sums up with the others, and waits for it.
+// A rank that computes for `us`, starts an all-reduce and waits for it.
 StepGraph rank_that_computes(double us, double sum_us) {
   TraceText text;
   text.step(1, 0, us + sum_us + 60);
@@ -164,7 +163,7 @@ StepGraph rank_that_computes(double us, double sum_us) {
 }
 
 TEST(Replay, CollectivesWaitForTheLastRank) {
-  // The fast one was waiting in its trace.
+  // The fast rank was waiting in its trace.
   const StepGraph fast = rank_that_computes(100, 450);
   const StepGraph slow = rank_that_computes(500, 50);
   ASSERT_EQ(fast.collectives.size(), 1u);
@@ -181,11 +180,11 @@ TEST(Replay, CollectivesWaitForTheLastRank) {
         Replay::run_together(ranks, {&fast, &fast, &none},
                              [](std::size_t) { return 0; });
       },
-      {"1 collectives", "another one's 0", "one run"});
+      {"1 collectives", "another rank's 0", "one run"});
 }
 
-// Collectives of threads, as Sheaf's own traces have them: the first rank
-// computes for longer now, and the second one waits for it.
+// Collectives executed by threads, as in Sheaf's traces: the first rank now
+// computes longer, and the second one waits for it.
 TEST(Replay, CollectivesOfThreadsWaitForTheLastRank) {
   const auto rank = [](double begin) {
     TraceText text;

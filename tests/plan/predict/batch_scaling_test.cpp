@@ -11,7 +11,7 @@
 namespace sheaf::plan {
 namespace {
 
-// Operators take 50 us, and more for each sample.
+// Operators take 50 us plus a time per sample.
 ModelTrace trace_of(int batch, Precision precision = Precision::kF32) {
   auto model = small_model();
   for (ModelOperator& one : model) {
@@ -54,7 +54,7 @@ TEST(OtherBatch, IsALineThroughTwoTraces) {
     }
 }
 
-// What does not go with the batch is counted twice by the rule.
+// The rule also doubles the part that does not depend on the batch.
 TEST(OtherBatch, IsInProportionByOneTrace) {
   const auto traces = all_at_batch({profile_of(8)}, 16);
   const double once = step_us_of({profile_of(8)});
@@ -88,7 +88,7 @@ TEST(OtherBatch, CastsGoWithTheBatch) {
 }
 
 TEST(OtherBatch, OfMoreTracesTheNearestAreTaken) {
-  // The one of batch 1 is of no use for 24.
+  // The trace with batch 1 is not used for 24.
   const auto traces =
       all_at_batch({profile_of(1), profile_of(8), profile_of(16)}, 24);
   EXPECT_NEAR(step_us_of(traces) / trace_of(24).step_us(), 1, 0.01);
@@ -96,11 +96,11 @@ TEST(OtherBatch, OfMoreTracesTheNearestAreTaken) {
 
 TEST(OtherBatch, WantsUnlikeBatchesOfOneModel) {
   expect_throws<UsageError>([] { at_batch(profile_of(8), profile_of(8), 16); },
-                            {"same batch", "two points"});
+                            {"same batch", "two different batch sizes"});
   StepProfile unknown = profile_of(8);
   unknown.model.batch = 0;
   expect_throws<UsageError>([&] { at_batch(unknown, 16); },
-                            {"does not tell its batch"});
+                            {"does not record its batch size"});
 }
 
 }  // namespace

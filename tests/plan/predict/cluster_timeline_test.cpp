@@ -34,7 +34,7 @@ class Timelines : public testing::Test {
   Recorded recorded_ = record();
 };
 
-// Graphs are made in two places; both must mean the same step.
+// Graphs are built in two places; both must describe the same step.
 TEST_F(Timelines, TakeWhatWasPredicted) {
   for (const int workers : {1, 2, 8})
     for (const double slowdown : {1.0, 1.7})
@@ -56,7 +56,7 @@ TEST_F(Timelines, TakeWhatWasPredicted) {
       }
 }
 
-// A trace of one rank of several, looked at alone.
+// A trace of one rank of several, replayed alone.
 TEST(ClusterStep, TracedCollectivesTakeWhatTheyTook) {
   StepGraph graph;
   graph.threads.resize(1);
@@ -79,7 +79,7 @@ TEST(ClusterStep, TracedCollectivesTakeWhatTheyTook) {
   EXPECT_EQ(together.step_ns[0], 7000);
 }
 
-// conv2 alone in bf16: a cast before it, and one for its gradient.
+// Only conv2 in bf16: a cast before it, and one for its gradient.
 TEST_F(Timelines, KnowCasts) {
   const ClusterTimeline timeline =
       predict_timeline(cluster_of(1), {mixed_plan()});
@@ -112,14 +112,14 @@ TEST_F(Timelines, OfTracesHaveTheirMoments) {
     ASSERT_EQ(measured.times.marks[thread].size(),
               graph.threads[thread].size());
   EXPECT_EQ(measured.times.marks[0].back(), measured.times.step.end_ns);
-  // Each kernel is launched before it begins, and by its own mark.
+  // Each kernel starts after its launch, and is launched by its own mark.
   for (std::size_t thread = 0; thread < graph.threads.size(); ++thread)
     for (std::size_t i = 0; i < graph.threads[thread].size(); ++i)
       if (const auto kernel = graph.threads[thread][i].kernel; kernel != kNone)
         EXPECT_LE(
             measured.times.marks[thread][i] - 5000,
             measured.times.kernels[static_cast<std::size_t>(kernel)].begin_ns);
-  // A replay from the trace's own times is close to them.
+  // A replay with the trace's measured durations is close to the trace.
   Replay replay;
   ReplayTimes again;
   for (int i = 0; i < 3; ++i) replay.run(graph, &again);

@@ -23,7 +23,7 @@ DeviceProfile fast_device() {
   device.memory_gbs = 4000;
   return device;
 }
-// Half as fast in f32, a quarter in halves; without bf16 and integers.
+// Half as fast in f32, a quarter in 16 bits; without bf16 and int8.
 DeviceProfile middle_device() {
   DeviceProfile device;
   device.name = "middle";
@@ -78,12 +78,12 @@ Slot layer(const char* op, Shape out, double weights,
 }
 
 TEST(DeviceProfile, CountsOperationsFromShapes) {
-  // 64 channels of 3 x 3 x 16 for each of 8 x 10 x 10 places.
+  // 64 channels of 3 x 3 x 16 for each of 8 x 10 x 10 positions.
   EXPECT_EQ(flops_of(layer("aten::conv2d", {8, 64, 10, 10}, 64 * 144, {})),
             2.0 * 8 * 100 * 64 * 144);
   EXPECT_EQ(flops_of(layer("aten::linear", {8, 5, 30}, 30 * 20, {800})),
             2.0 * 40 * 30 * 20);
-  // [2, 3, 7, 11] x [2, 3, 11, 5], in any order.
+  // [2, 3, 7, 11] x [2, 3, 11, 5], in either order.
   for (const auto& inputs : {std::vector<double>{462, 330}, {330, 462}})
     EXPECT_NEAR(flops_of(layer("aten::matmul", {2, 3, 7, 5}, 0, inputs)),
                 2.0 * 6 * 7 * 11 * 5, 1e-6);
@@ -95,11 +95,11 @@ TEST(DeviceProfile, CountsOperationsFromShapes) {
 TEST(DeviceProfile, ScalesProductsByComputingAndTheRestByMemory) {
   auto traces = traced();
   StepProfile& low = traces[1];
-  // fc: 2 * 1e5 * 1e4 operations with 4 MB are bound by computing.
+  // fc: 2 * 1e5 * 1e4 operations with 4 MB are bound by compute.
   Slot& fc = low.graph.slots[5];
   fc.out_shape = {1000, 100};
   fc.weight_elements = 1e6;
-  // conv1: 2e6 operations of 4 MB are bound by memory.
+  // conv1: 2e6 operations with 4 MB are bound by memory.
   low.graph.slots[0].out_shape = {1, 1000000};
   low.graph.slots[0].weight_elements = 1e6;
   DeviceProfile to = slow_device();
@@ -114,7 +114,7 @@ TEST(DeviceProfile, ScalesProductsByComputingAndTheRestByMemory) {
   EXPECT_EQ(there.memory.size(), low.memory.size());
 }
 
-// A product may bring kernels with it that only move.
+// A product may include kernels that only move data.
 TEST(DeviceProfile, KnowsProductsByTheirNames) {
   auto traces = traced();
   StepProfile& high = traces[0];
@@ -124,7 +124,7 @@ TEST(DeviceProfile, KnowsProductsByTheirNames) {
     for (const ThreadMark& mark : thread) {
       if (mark.part == kNone || mark.kernel == kNone) continue;
       const Part& part = high.parts[static_cast<std::size_t>(mark.part)];
-      // Forward it stays unnamed: then all of it is the product.
+      // In forward no kernel is named as a product: all count as the product.
       high.step.kernels[static_cast<std::size_t>(mark.kernel)].is_product =
           part.slot == 5 && part.is_backward;
     }
@@ -154,7 +154,7 @@ TEST(DeviceProfile, PrecisionsThatADeviceDoesNotHaveAreLeftOut) {
   const auto list = traces_on(traced(), fast_device(), middle_device());
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].model.precision, Precision::kF32);
-  // Halves of the other kind stand for it.
+  // The trace in bf16 is used for f16.
   EXPECT_EQ(list[1].model.precision, Precision::kF16);
   EXPECT_TRUE(list[1].is_stand_in);
   EXPECT_EQ(list[1].graph.slots[0].type, Precision::kF16);
@@ -167,7 +167,7 @@ TEST(DeviceProfile, PrecisionsThatADeviceDoesNotHaveAreLeftOut) {
       {"bf16", "middle cannot compute"});
 }
 
-// A fast and a slow device out of traces of a third one.
+// A fast and a slow device, from traces of a third one.
 TEST(DeviceProfile, PlansForUnlikeDevicesAreFastAndDisturbLess) {
   const auto traces = traced();
   const Recorded fast(traces_on(traces, fast_device(), middle_device()));

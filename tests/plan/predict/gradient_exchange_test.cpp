@@ -31,18 +31,19 @@ class GradientExchange : public testing::Test {
   StepGraph step_;
 };
 
-// fc's gradient comes first, and has 2 MB; conv1's last, with 4 kB.
+// fc's gradient, 2 MB, is computed first; conv1's, 4 kB, last.
 TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
   const StepGraph with = with_exchange(step_, recorded_.base(), {});
   ASSERT_EQ(with.collectives.size(), 2u);
   EXPECT_EQ(with.collectives[0].elements, 500000);
   EXPECT_EQ(with.collectives[1].elements, 1000);
   EXPECT_EQ(collective_bytes(with), (std::vector<double>{2e6, 4e3}));
-  // Backward after fc takes two milliseconds: the first is hidden there.
+  // Backward after fc takes two milliseconds: the first bucket overlaps with
+  // it.
   const double none = step_us(with, 0);
   const double some = step_us(with, 300'000);
   EXPECT_LT(some - none, 400);
-  EXPECT_GT(some - none, 250);  // the second one comes at the end
+  EXPECT_GT(some - none, 250);  // the second bucket is sent at the end
   ExchangeOptions alone;
   alone.is_inline = true;
   const double each =
@@ -50,7 +51,7 @@ TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
   EXPECT_GT(each, some);
 }
 
-// Bytes of one kind of collective, in order.
+// Bytes of one type of collective, in order.
 std::vector<double> bytes_of(const StepGraph& step, const char* name) {
   std::vector<double> list;
   const auto all = collective_bytes(step);
@@ -59,9 +60,9 @@ std::vector<double> bytes_of(const StepGraph& step, const char* name) {
   return list;
 }
 
-// fc is 5 x 100,000 with one row: 5 inputs and 100,000 deltas of each worker,
-// with a header in front of each. Beside factors, conv1's gradient and ten
-// small messages.
+// fc is 5 x 100,000 with one row: 5 inputs and 100,000 deltas per worker, each
+// with a header. Besides factors, conv1's gradient and ten small messages are
+// sent.
 TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   ExchangeOptions options;
   options.ways = parse_exchange("dad");
@@ -79,7 +80,7 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   options.ways = parse_exchange("half");
   const StepGraph half = with_exchange(step_, recorded_.base(), options);
   EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2e3}));
-  // Two more workers with twice its rows each.
+  // Two more workers with twice as many rows each.
   options.ways = parse_exchange("half,fc=dad");
   options.shares = 5;
   const StepGraph more = with_exchange(step_, recorded_.base(), options);
@@ -87,8 +88,8 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   EXPECT_EQ(bytes_of(more, "all_reduce")[0], 2000);
 }
 
-// Its backward pass takes 400 us, half of it for the gradient of the weight:
-// which is gone, and done for four workers at the end.
+// Backward of fc takes 400 us, half of it for the gradient of the weight: that
+// half is removed and computed for four workers at the end.
 TEST_F(GradientExchange, MultipliesTheRowsOfAll) {
   ExchangeOptions options;
   options.workers = 4;
@@ -98,12 +99,13 @@ TEST_F(GradientExchange, MultipliesTheRowsOfAll) {
   const double factors =
       step_us(with_exchange(step_, recorded_.base(), options), 0);
   EXPECT_GT(factors - plain, 3 * 200 - 10);
-  // And launches of messages, 10 us each.
+  // Plus launches of messages, 10 us each.
   EXPECT_LT(factors - plain, 3 * 200 + 8 * 10);
 }
 
-// 2 x (m x m) of m = 1 + 16 rows from in + out columns, and what is done with
-// them, at the rate of the gradient's own product; then two ranks' factors.
+// 2 x (m x m) for m = 1 + 16 rows from in + out columns, and the further
+// products, at the rate of the gradient's own product; then the factors of two
+// ranks.
 TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
   std::vector<FactorLayer> layers = factor_layers(recorded_.base(), step_);
   ASSERT_EQ(layers.size(), 1u);
@@ -121,7 +123,7 @@ TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
   EXPECT_NEAR(costs.compression_ns(0), 1e6 * work / (2.0 * 64 * 300 * 100), 1);
   EXPECT_NEAR(costs.gradient_ns(0), 1e6 * 2 * 8 / 64, 1);
   EXPECT_TRUE(costs.forward_parcels().empty());
-  // No more rows than there are.
+  // The rank is limited by the number of rows.
   layers[0].rows = 3;
   const FactorCosts few(layers, parse_exchange("low_rank:8"), {2, 2});
   EXPECT_EQ(few.backward_bytes(0), 4 * 2 * (3 * (300 + 100) + 100));
@@ -145,7 +147,7 @@ TEST_F(GradientExchange, DeltasThatFollowAreNotSent) {
   EXPECT_EQ(costs("edad").backward_bytes(0), 0);
   EXPECT_EQ(costs("edad").backward_bytes(1), 4 * 2 * 10 * 100);
   EXPECT_EQ(costs("edad").gradient_ns(0), 2 * 1000 + 2 * 1000);
-  // Nothing follows from a layer that sends its gradient.
+  // Deltas cannot be derived from a layer that sends its gradient.
   EXPECT_EQ(costs("edad,top=gradients").backward_bytes(0), 4 * 2 * 10 * 100);
   EXPECT_EQ(costs("edad,top=gradients").gradient_ns(0), 2 * 1000);
   EXPECT_EQ(costs("edad").forward_parcels(),
@@ -171,7 +173,7 @@ TEST_F(GradientExchange, WrongLayersAreTold) {
       {"'fd'", "did you mean 'fc'"});
   expect_throws<UsageError>(
       [&] { check_ways(parse_exchange("half,conv1=dad"), recorded_.base()); },
-      {"conv1", "no product"});
+      {"conv1", "not a product"});
 }
 
 TEST_F(GradientExchange, WaitsForTheLastRank) {

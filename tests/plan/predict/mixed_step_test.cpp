@@ -40,7 +40,7 @@ TEST(ModelGraph, HasSlotsWithoutCasts) {
   EXPECT_EQ(slots[3].inputs.size(), 2u);
   EXPECT_EQ(slots[4].type, Precision::kF32);
   EXPECT_TRUE(slots[4].has_cast);
-  EXPECT_EQ(slots[5].depth, 3);  // by the longer path
+  EXPECT_EQ(slots[5].depth, 3);  // along the longer path
   EXPECT_EQ(profile.graph.depth, 3);
   EXPECT_EQ(slots[5].weight_elements, 500000);
   EXPECT_NE(dot_of(profile.graph).find("n1 -> n3"), std::string::npos);
@@ -55,14 +55,15 @@ TEST(TypeFlow, FollowsProducersAndKeepsWhatIsF32Only) {
       recorded.types_under(plan_of({{"conv1", Precision::kBf16}}));
   EXPECT_EQ(types[1].result, Precision::kBf16);
   EXPECT_TRUE(types[2].casts[0].is_needed);
-  EXPECT_EQ(types[3].result, Precision::kF32);  // both meet
+  EXPECT_EQ(types[3].result, Precision::kF32);  // promoted
   EXPECT_FALSE(types[4].casts[0].is_needed);
 }
 
-// Every plan of three layers and three precisions: the step and the memory
-// that it really has.
+// Every plan of three layers and three precisions: the predicted step and
+// memory equal the actual ones.
 TEST(MixedStep, PredictsPlansThatWereNeverTraced) {
-  for (const double host_us : {10.0, 400.0}) {  // the device or threads decide
+  // Bound by the device or by threads.
+  for (const double host_us : {10.0, 400.0}) {
     const Recorded recorded =
         record({Precision::kF32, Precision::kBf16, Precision::kF16}, host_us);
     const CastCosts casts = casts_of(recorded);
@@ -108,7 +109,7 @@ TEST(CastCost, IsFittedRobustlyAndNeverNegative) {
   std::vector<CastSample> samples;
   for (int i = 1; i <= 20; ++i)
     samples.push_back({i * 1e5, 0.03 * i * 1e5 + 1500});
-  samples.push_back({5e5, 1e9});  // somebody else was there
+  samples.push_back({5e5, 1e9});  // an outlier
   const CastCost cost = fit_cast(samples);
   EXPECT_NEAR(cost.ns_per_element, 0.03, 1e-4);
   EXPECT_NEAR(cost.ns, 1500, 50);

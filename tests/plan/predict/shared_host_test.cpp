@@ -50,7 +50,7 @@ TEST_F(SharedHost, DataTooMuchForTheCachesIsContendedFor) {
   EXPECT_DOUBLE_EQ(cluster_of(4, felt).kinds[0].change.compute, 1);
 }
 
-// Beside a worker on a GPU, one on the cores has them for itself.
+// Next to a worker on a GPU, a worker on the cores does not share the caches.
 TEST_F(SharedHost, AWorkerOnAGpuTakesNoCaches) {
   std::vector<StepProfile> list = profiles();
   list[0].model.device = "cuda";

@@ -1,6 +1,6 @@
 #pragma once
-// Traces of a small model under any plan, with known costs: what a prediction
-// out of uniform traces has to come to.
+// Traces of a small model under any plan with known costs: the reference for
+// predictions from uniform traces.
 
 #include <fmt/format.h>
 
@@ -18,12 +18,13 @@ struct ModelOperator {
   std::string op;
   std::string layer;
   std::vector<int> inputs;
-  double elements = 0;  // of its result
-  double us = 0;        // of its kernel in f32
+  double elements = 0;  // of the result
+  double us = 0;        // of the kernel in f32
   bool is_f32_only = false;
 };
 
-// Two convolutions with a skip around the second, then softmax and a product.
+// Two convolutions with a skip connection around the second, then softmax and a
+// product.
 inline std::vector<ModelOperator> small_model() {
   return {{"aten::conv2d", "conv1", {}, 1e6, 300},
           {"aten::relu", "", {0}, 1e6, 40},
@@ -59,15 +60,15 @@ class ModelTrace {
     std::ofstream(path, std::ios::binary) << all << ", " << model_json() << "}";
     return path;
   }
-  // As others record it, without a word on the model.
+  // The trace as other tools record it, without a model description.
   std::filesystem::path write_plain() const { return text_.write(); }
   std::int64_t peak_bytes() const { return peak_; }
   double step_us() const { return step_us_; }
 
  private:
   struct Node {
-    std::size_t of = 0;  // operator
-    int cast = -1;       // of this input
+    std::size_t of = 0;  // index of the operator
+    int cast = -1;       // input that is cast
     Precision from = Precision::kF32;
     Precision type = Precision::kF32;
     int sequence = 0;
@@ -133,8 +134,8 @@ class ModelTrace {
       us += (cast_us(given, node.type, elements) - 2) / 2;
     return us;
   }
-  // Inputs of other types than the result's: forward the operator is slower
-  // for them, backward each gets its own type back.
+  // Inputs of types other than the result's: they slow down the operator in
+  // forward, and are cast back to their type in backward.
   std::vector<std::pair<Precision, double>> meetings(const Node& node) const {
     std::vector<std::pair<Precision, double>> list;
     const ModelOperator& one = model_[node.of];
@@ -164,7 +165,7 @@ class ModelTrace {
            (node.cast < 0 ? model_[node.of].elements : elements_in(node));
   }
 
-  // Operators of the host, with a kernel each; backward takes twice as long.
+  // Host operators with one kernel each; backward takes twice as long.
   void operation(const std::string& name, int thread,
                  const std::vector<double>& kernels, int sequence) {
     text_.op(name, thread, now_, host_us_ * static_cast<double>(kernels.size()),
@@ -222,7 +223,7 @@ class ModelTrace {
     now_ += 1;
   }
 
-  // A batch every loader_us, made while the step before is under way.
+  // Adds a batch every loader_us, prepared during the step before.
   void wait_for_batch(int step) {
     if (loader_us_ == 0) return;
     const double wait = std::max(5.0, (step + 1) * loader_us_ - now_);
@@ -260,7 +261,7 @@ class ModelTrace {
   bool is_uniform_;
   double host_us_;
   int batch_;
-  double loader_us_;  // for a batch; 0: there is no phase of data
+  double loader_us_;  // per batch; 0: no data phase
   TraceText text_;
   std::vector<Precision> types_;  // of results, by operator
   std::vector<Node> nodes_;

@@ -64,7 +64,7 @@ TEST(TraceFile, TakesBareListsAndNanoseconds) {
             (std::vector<std::int64_t>{1712195495502094512, -1500, 2250, 0}));
 }
 
-// Texts longer than what is read at once, and quotes at every border.
+// Texts longer than one read, with quotes at every boundary.
 TEST(TraceFile, ValuesMayCrossPieces) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "t.json";
@@ -95,7 +95,7 @@ TEST(TraceFile, DamageIsToldWithItsPlace) {
   is_told("{\"traceEvents\": [{}{}]}", {"byte 19", "between events"});
   const std::size_t cut = good.size() / 2;
   is_told(good.substr(0, cut), {"ends early", "byte "});
-  // Wherever it ends, it is told and nothing else happens.
+  // Wherever the file ends, an error is reported and nothing else happens.
   for (std::size_t end = 0; end + 3 < good.size(); end += 97)
     is_told(good.substr(0, end), {"byte "});
   expect_throws<IoError>(

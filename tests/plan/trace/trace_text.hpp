@@ -1,5 +1,5 @@
 #pragma once
-// Traces for tests, in the words of torch.profiler.
+// Traces for tests, in the format of torch.profiler.
 
 #include <fmt/format.h>
 #include <zlib.h>

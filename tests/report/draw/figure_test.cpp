@@ -51,7 +51,7 @@ TEST(Figure, ManyBatchesBecomeMediansInABand) {
   EXPECT_EQ(curve.band.size(), 150u);
   EXPECT_EQ(curve.points[0].y, 10);
   EXPECT_EQ(curve.band[0].y, 10);
-  EXPECT_NE(figure.footnote.find("each 20 batches"), std::string::npos);
+  EXPECT_NE(figure.footnote.find("every 20 batches"), std::string::npos);
 }
 
 TEST(Figure, GapsAreLeftOut) {

@@ -16,9 +16,9 @@ async function checkCharts(page) {
   const runs = ['DDP', 'DAD', 'RANK', 'PLAIN'];
   const wanted = {
     learning: runs, times: runs,
-    split: ['data', 'forward', 'backward', 'exchange', 'gradient', 'optimiser',
+    split: ['data', 'forward', 'backward', 'exchange', 'gradient', 'optimizer',
             'other'],
-    bytes: ['gradient', 'dad', 'rank-dad', 'not told'],
+    bytes: ['gradient', 'dad', 'rank-dad', 'not recorded'],
     ranks: ['fc1.weight', 'fc2.weight', 'fc3.weight', 'fc4.weight'],
     timeline: ['forward', 'backward', 'all_gather', 'optimizer'],
   };
@@ -63,7 +63,7 @@ async function checkControls(page) {
   await page.selectOption('#learning select[name=metric]', 'accuracy');
   await page.selectOption('#learning select[name=over]', 'seconds');
   const learning = await chartOf(page, 'learning');
-  expectEqual(learning.axes, ['training time, s', 'accuracy (share)'],
+  expectEqual(learning.axes, ['training time (s)', 'accuracy (share)'],
               'axes after a choice');
   await page.selectOption('#split select', {label: 'DAD'});
   const split = await chartOf(page, 'split');
@@ -76,7 +76,7 @@ async function checkControls(page) {
   await page.selectOption('#times select[name=as]', 'sum');
   const times = await chartOf(page, 'times');
   expectEqual(names(times), ['DAD', 'RANK'], 'runs with the key');
-  expectEqual(times.axes, ['step', 's, summed up'], 'axes of the sum');
+  expectEqual(times.axes, ['step', 's, cumulative'], 'axes of the sum');
   await page.click('#bytes summary');
   const reason = await textOf(page, '#bytes details[open]');
   expect(reason.includes('784 × 2048'), 'routes: shape');
@@ -89,7 +89,7 @@ async function checkTexts(page) {
     ['parallel.strategy', 'data', 'dad', 'rank-dad', 'data']], 'settings');
   for (const [id, why] of [['timeline', 'PLAIN (no steps in trace.json)'],
                            ['ranks', 'DDP, DAD, PLAIN (no key "rank"'],
-                           ['bytes', 'Layers not told: PLAIN']])
+                           ['bytes', 'Layers not recorded: PLAIN']])
     expect((await textOf(page, `#${id} p`)).includes(why), `${id}: ${why}`);
 }
 
@@ -97,17 +97,17 @@ const back = (page) => page.evaluate(() =>
   getComputedStyle(document.body).backgroundColor);
 
 async function checkThemes(page) {
-  const light = [await back(page), (await chartOf(page, 'times')).colour];
+  const light = [await back(page), (await chartOf(page, 'times')).color];
   await page.emulateMedia({colorScheme: 'dark'});
   await page.waitForFunction(() =>
     document.documentElement.dataset.theme === 'dark');
-  const dark = [await back(page), (await chartOf(page, 'times')).colour];
+  const dark = [await back(page), (await chartOf(page, 'times')).color];
   expect(light[0] !== dark[0] && light[1] !== dark[1],
          `dark looks like light: ${light} and ${dark}`);
   expectDrawn(await chartOf(page, 'learning'), 'learning in the dark');
   await shoot(page, 'dark.png');
   await page.click('#theme');
-  expectEqual([await back(page), (await chartOf(page, 'times')).colour], light,
+  expectEqual([await back(page), (await chartOf(page, 'times')).color], light,
               'the button brings the light back');
 }
 

@@ -101,7 +101,7 @@ export const chartOf = (page, id) => page.evaluate((id) => {
     axes: axes.map((axis) => axis.name || axis.data?.join(',')),
     widths: [place.clientWidth, chart.getWidth(),
              place.querySelector('svg').getBoundingClientRect().width],
-    colour: option.series[0].itemStyle.color,
+    color: option.series[0].itemStyle.color,
     // Series of which something larger than a legend's mark is drawn.
     drawn: option.series.filter((one) =>
       [...place.querySelectorAll('svg path')].some((path) => {
@@ -128,7 +128,7 @@ export function expectDrawn(chart, id) {
     expect(axis, `${id}: an axis without a name`);
 }
 
-// Runs the checks, tells all faults and ends the program.
+// Runs the checks, prints all faults and ends the program.
 export async function check(checks) {
   const browser = await startBrowser();
   try {

@@ -50,7 +50,7 @@ async function checkCharts(page) {
   const trade = await chartOf(page, 'tradeoff');
   expect(names(trade).includes('kept') && names(trade).includes('chosen'),
          `trade-off: ${names(trade)}`);
-  expectEqual(trade.axes, ['step, ms', 'indicator'], 'axes of the trade-off');
+  expectEqual(trade.axes, ['step (ms)', 'indicator'], 'axes of the trade-off');
   const layers = await chartOf(page, 'layers');
   expectDrawn(layers, 'layers');
   expectEqual(layers.series[0][1], 54, 'layers');
@@ -65,12 +65,12 @@ async function checkCharts(page) {
   expect(Math.abs(sum / step - 1) < 1e-3, `path ${sum} ms, step ${step} ms`);
 }
 
-// What is drawn in a card in a colour, larger than a legend's mark.
-const shapes = (page, id, colour) => page.evaluate(([id, colour]) =>
+// What is drawn in a card in a color, larger than a legend's mark.
+const shapes = (page, id, color) => page.evaluate(([id, color]) =>
   [...document.querySelectorAll(`#${id} .chart svg path`)].filter((path) => {
     const {width, height} = path.getBBox();
-    return height > 12 && path.getAttribute('fill') === colour && width > 0;
-  }).length, [id, colour]);
+    return height > 12 && path.getAttribute('fill') === color && width > 0;
+  }).length, [id, color]);
 
 async function checkTimeline(page) {
   const chart = await chartOf(page, 'timeline');
@@ -79,8 +79,8 @@ async function checkTimeline(page) {
   const lanes = chart.axes[1].split(',');
   expect(chart.axes[1].includes('thread, predicted,thread, measured'),
          `lanes: ${lanes}`);
-  const colour = await page.evaluate(() => workColour(0));
-  expect(await shapes(page, 'timeline', colour) > 50, 'forward is drawn');
+  const color = await page.evaluate(() => workColor(0));
+  expect(await shapes(page, 'timeline', color) > 50, 'forward is drawn');
   expect(chart.texts.some((text) => text.startsWith('measured ')),
          'the end of the measured step');
   // A part of the time, by the wheel.
@@ -126,7 +126,7 @@ async function checkGraph(page, nodes) {
   expect(found.smallest >= 10, `letters of ${found.smallest} px`);
   for (const precision of ['bf16'])
     expect(await shapes(page, 'graph', await page.evaluate((one) =>
-      precisionColour(one), precision)) > 20, `graph: ${precision} is drawn`);
+      precisionColor(one), precision)) > 20, `graph: ${precision} is drawn`);
 }
 
 // Clicks left of a place of the graph until its text starts so: ECharts loses
@@ -144,7 +144,7 @@ async function clickUntil(page, [x, y], start) {
               `of ${start}`);
 }
 
-// A click tells about a layer, and stresses its edges; a second takes it back.
+// A click shows a layer and highlights its edges; a second click undoes it.
 async function checkClick(page) {
   const at = await page.evaluate(() => {
     const place = document.querySelector('#graph .chart');
@@ -157,19 +157,19 @@ async function checkClick(page) {
   await page.locator('#graph .chart').scrollIntoViewIfNeeded();
   await clickUntil(page, at, 'layer1.0.conv2: aten::conv2d');
   const text = await textOf(page, '#graph .picked');
-  expect(text.includes('gives to batch_norm'), `picked: ${text}`);
+  expect(text.includes('outputs to: batch_norm'), `picked: ${text}`);
   await shoot(page, 'plan_picked.png');
   await clickUntil(page, at, 'Click');
 }
 
 async function checkLooks(page) {
-  const colours = () => page.evaluate(() => [
-    getComputedStyle(document.body).backgroundColor, precisionColour('bf16')]);
-  const light = await colours();
+  const colors = () => page.evaluate(() => [
+    getComputedStyle(document.body).backgroundColor, precisionColor('bf16')]);
+  const light = await colors();
   await page.emulateMedia({colorScheme: 'dark'});
   await page.waitForFunction(() =>
     document.documentElement.dataset.theme === 'dark');
-  const dark = await colours();
+  const dark = await colors();
   expect(light[0] !== dark[0] && light[1] !== dark[1], 'dark looks like light');
   expect(await shapes(page, 'graph', dark[1]) > 20, 'the graph in the dark');
   await shoot(page, 'plan_dark.png');

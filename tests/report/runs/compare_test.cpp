@@ -40,7 +40,7 @@ TEST_F(Compare, DropsTheWarmUpAndAlignsTheLengths) {
   EXPECT_EQ(one.runs[0].bytes, 1000);
   ASSERT_EQ(one.notes.size(), 1u);
   EXPECT_EQ(one.notes[0],
-            "compared are the 20 batches that b has; longer: a (25)");
+            "only 20 batches are compared, as many as b has; longer: a (25)");
 }
 
 TEST_F(Compare, AllBatchesOnRequest) {

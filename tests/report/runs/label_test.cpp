@@ -36,9 +36,9 @@ TEST(Labels, AreTakenAsGiven) {
       [&] {
         labels_of(folders, Texts{"one", "one"});
       },
-      {"two runs are called 'one'", "--label"});
+      {"two runs have the label 'one'", "--label"});
   const std::vector<fs::path> same{"x/a", "x/./a"};
-  expect_throws<UsageError>([&] { labels_of(same); }, {"called 'x/a'"});
+  expect_throws<UsageError>([&] { labels_of(same); }, {"label 'x/a'"});
 }
 
 }  // namespace

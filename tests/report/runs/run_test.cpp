@@ -63,10 +63,10 @@ TEST_F(ReadRun, BadFilesAreNamed) {
     fs::remove(folder / name);
   };
   expect_bad("config.yaml", "a: 1\nb: [1, 2\n", "config.yaml:");
-  expect_bad("summary.json", "{\"ending\": ", "no JSON");
-  expect_bad("routes.json", "{}", "no routes");
-  expect_bad("routes.json", "{\"layers\": [{\"name\": 3}]}", "no routes");
-  expect_bad("trace.json", "{\"traceEvents\": [{]}", "no trace");
+  expect_bad("summary.json", "{\"ending\": ", "invalid JSON");
+  expect_bad("routes.json", "{}", "invalid routes");
+  expect_bad("routes.json", "{\"layers\": [{\"name\": 3}]}", "invalid routes");
+  expect_bad("trace.json", "{\"traceEvents\": [{]}", "invalid trace");
 }
 
 TEST_F(ReadRun, AFolderOfRunsTellsThem) {

@@ -16,7 +16,7 @@ Case adaptive(const char* name, const Sizes& input, const Sizes& output) {
           {},
           [=](const at::Tensor& x, const Tensors&) {
             const bool is_max = std::string(name) != "average";
-            // Of few values, so that windows have equals.
+            // Few distinct values, so that windows contain equal ones.
             const at::Tensor y =
                 std::string(name) == "max of ties" ? x.round().relu() : x;
             if (output.size() == 1)
@@ -30,8 +30,8 @@ Case adaptive(const char* name, const Sizes& input, const Sizes& output) {
           }};
 }
 
-// Windows that do not divide the image, that are as many as one or as pixels,
-// and more than that.
+// Numbers of windows that do not divide the image, that are one or equal to the
+// number of pixels, or larger.
 TEST(SplitAdaptivePooling, GivesWhatOneProcessGives) {
   for (const char* name : {"average", "max", "max of ties"}) {
     std::vector<Case> cases;

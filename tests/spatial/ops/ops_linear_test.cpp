@@ -36,7 +36,7 @@ TEST(SplitLinear, ColumnsOfTilesOrGathered) {
                   kFlatGrids);
 }
 
-// A line of one channel is the same flattened, and its axis stays cut.
+// A line with one channel is unchanged by flatten(), and its axis stays cut.
 TEST(SplitLinear, FeaturesThatAreCut) {
   expect_on_grids({{"a line",
                     {3, 1, 7},

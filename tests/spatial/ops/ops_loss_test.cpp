@@ -9,7 +9,7 @@ namespace {
 using namespace test;
 using Sizes = std::vector<std::int64_t>;
 
-// An ignored class that is none of the weights'.
+// The ignored class is outside the range of the weights.
 TEST(SplitLosses, WeightedClassesAndIgnoredOnes) {
   namespace F = torch::nn::functional;
   at::Tensor classes = random({2, 5, 4}, at::kDouble, 6)
@@ -38,7 +38,8 @@ TEST(SplitLosses, WeightedClassesAndIgnoredOnes) {
   expect_on_grids(cases, {"1x2", "2x2", "6x1"});
 }
 
-// On all ranks, not only where the pixel is; the last rank has no pixels.
+// The error is thrown on all ranks, not only on the rank of the pixel; the last
+// rank has no pixels.
 TEST(SplitLosses, RefuseClassesThatDoNotExist) {
   comm::run_threads(3, [](const comm::Group& group) {
     const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("3x1"));

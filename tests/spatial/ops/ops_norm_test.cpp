@@ -73,7 +73,7 @@ TEST(SplitNorms, RunningMomentsAreThoseOfOneProcess) {
   });
 }
 
-// Two groups of 1x2 with three samples and one, or with four and none.
+// Two groups of 1x2, with three samples and one, or with four and none.
 TEST(SplitNorms, MomentsOfAllGroupsOfSamples) {
   const at::Tensor images = random({4, 3, 6, 7}, at::kDouble, 1);
   torch::nn::BatchNorm2d wanted(3);

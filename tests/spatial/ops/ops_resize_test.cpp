@@ -34,8 +34,8 @@ Case nearest_by(const Sizes& from, double factor) {
           }};
 }
 
-// Ratios that libtorch rounds, in its type of numbers; forward and backward
-// differ there, and images of one channel from others.
+// Ratios that libtorch rounds in its floating-point type; forward and backward
+// differ there, and images with one channel differ from others.
 TEST(SplitResize, NearestPlacesAreLibtorchs) {
   std::vector<Case> lines{nearest({1, 2, 112}, {96}),
                           nearest({1, 2, 112}, {48}),
@@ -54,8 +54,8 @@ TEST(SplitResize, NearestPlacesAreLibtorchs) {
   }
 }
 
-// A factor of 110, for which libtorch has one rule for images of one channel
-// and in channels_last order, and another for the rest.
+// A factor of 110, for which libtorch has one rule for images with one channel
+// and in channels_last order, and another rule for all others.
 TEST(SplitResize, NearestPlacesDependOnTheOrderInMemory) {
   namespace F = torch::nn::functional;
   const auto resized = [](const at::Tensor& x) {

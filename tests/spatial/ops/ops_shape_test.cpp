@@ -8,7 +8,8 @@ namespace {
 using namespace test;
 using Sizes = std::vector<std::int64_t>;
 
-// The image stays the last axes, where an axis of size 1 leaves a choice.
+// If an axis of size 1 makes the choice ambiguous, the image stays the last
+// axes.
 TEST(SplitShapes, ViewsOfLinesKeepTheirImage) {
   const auto viewed = [](const Sizes& to, const Sizes& weight) {
     return [=](const at::Tensor& x, const Tensors& w) {

@@ -67,7 +67,7 @@ TEST(SplitWindows, TransposedConvolutions) {
   expect_on_grids(cases, kFlatGrids);
 }
 
-// Ranks without a part of the image take part in everything.
+// Ranks without a part of the image take part in all operations.
 TEST(SplitWindows, ImagesWithFewerRowsThanRanks) {
   namespace F = torch::nn::functional;
   const Sizes input{2, 4, 3, 3};

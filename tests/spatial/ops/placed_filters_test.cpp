@@ -1,4 +1,4 @@
-// Filters that are trained by the rank of their place alone.
+// Filters that are trained only by the rank that owns their position.
 
 #include "sheaf/spatial/ops/placed_filters.hpp"
 
@@ -16,7 +16,8 @@ namespace {
 
 using namespace test;
 
-// Images of 28 x 28; its filters are not the only parameters, and have biases.
+// For images of 28 x 28. The network has other parameters than filters, and
+// biases.
 struct FilteredImpl : torch::nn::Module {
   nn::LocallyConnected2d first{nn::LocallyConnectedOptions{
       .out_channels = 3, .image = {28, 28}, .kernel = {5, 4}, .bias = true}};
@@ -52,7 +53,7 @@ struct Trained {
   std::vector<double> losses;
   std::vector<double> norms;
   NamedTensors weights;  // gathered
-  NamedTensors own;      // as they were before that
+  NamedTensors own;      // before gathering
   std::int64_t bytes = 0;
 };
 
@@ -126,7 +127,7 @@ TEST(PlacedFilters, TrainAsInOneProcess) {
         });
 }
 
-// Other ranks' places stay behind, and their gradients are not sent.
+// Positions of other ranks stay outdated, and their gradients are not sent.
 TEST(PlacedFilters, AreNotExchanged) {
   comm::run_threads(2, [&](const comm::Group& group) {
     const Trained own = trained_on("1x2", 1, group);
@@ -138,7 +139,7 @@ TEST(PlacedFilters, AreNotExchanged) {
     for (const auto& [name, tensor] : own.weights)
       if (name == "first.weight" || name == "second.weight")
         filters += static_cast<std::int64_t>(tensor.nbytes());
-    // Two ranks give each other half of what is averaged, twice.
+    // Two ranks send each other half of the averaged data, twice.
     EXPECT_LT(own.bytes, averaged.bytes - kSteps * filters / 2);
   });
 }
@@ -175,7 +176,8 @@ TEST(PlacedFilters, RanksWithTheSamePlaceAreCompared) {
     loss_of(model.forward(images_of(0, {})), 0, {}, 0, kSamples).backward();
     model.check_weights();
     const at::NoGradGuard no_grad;
-    // At another's place it does not matter, at one's own it does.
+    // A change at a position of another rank is ignored, a change at an own one
+    // is not.
     const bool is_left = group.rank() % 2 == 0;
     if (group.rank() >= 2)
       net->first->weight.select(3, is_left ? 24 : 0).add_(1);

@@ -8,7 +8,7 @@
 namespace sheaf::spatial {
 namespace {
 
-// Of one of the rows.
+// The values in one of the rows.
 std::vector<std::int64_t> list_of(const at::Tensor& image, std::int64_t row) {
   const at::Tensor list = image.to(at::kLong).contiguous();
   const std::int64_t columns = list.size(3);
@@ -16,8 +16,8 @@ std::vector<std::int64_t> list_of(const at::Tensor& image, std::int64_t row) {
   return {first, first + columns};
 }
 
-// What libtorch makes of an image whose columns hold their own numbers, and of
-// a gradient whose columns do.
+// Compares with libtorch's result for an image whose columns hold their own
+// indices, and for such a gradient.
 void expect_as_libtorch(std::int64_t inputs, std::int64_t outputs,
                         std::int64_t channels, at::ScalarType type,
                         at::MemoryFormat format) {
@@ -46,7 +46,7 @@ void expect_as_libtorch(std::int64_t inputs, std::int64_t outputs,
   ASSERT_EQ(wanted, list_of(gradient, 1)) << inputs << " to " << outputs;
 }
 
-// Where a place depends on whether the ratio is a float or a double.
+// Whether a position depends on the ratio being a float or a double.
 bool is_rounded(std::int64_t inputs, std::int64_t outputs) {
   const float narrow = static_cast<float>(inputs) / static_cast<float>(outputs);
   const double wide =
@@ -58,8 +58,8 @@ bool is_rounded(std::int64_t inputs, std::int64_t outputs) {
   return false;
 }
 
-// All pairs of sizes up to 256: in both types where they may differ, else in
-// turn.
+// All pairs of sizes up to 256: in both types if they may differ, otherwise
+// alternating.
 TEST(Resampling, NearestPlacesAreLibtorchsForAllSizes) {
   const at::NoGradGuard no_grad;
   int rounded = 0;
@@ -75,7 +75,7 @@ TEST(Resampling, NearestPlacesAreLibtorchsForAllSizes) {
   EXPECT_GT(rounded, 1000);
 }
 
-// The pairs that the rounding of a type decides, in all types and kernels.
+// The pairs that depend on the rounding of the type, in all types and kernels.
 TEST(Resampling, NearestPlacesWhereRoundingDecides) {
   for (const auto& [inputs, outputs] :
        {std::pair{112, 96}, {112, 48}, {200, 96}, {49, 98}, {98, 49}})

@@ -30,7 +30,7 @@ TEST(SplitOperations, SayWhatCannotBeSplit) {
               std::string::npos);
     EXPECT_NE(message([&] {
                 x.view({1, 8, 6});
-              }).find("mix an axis"),
+              }).find("mix a cut axis"),
               std::string::npos);
     EXPECT_THROW(x.data_ptr(), c10::Error);
   });
@@ -38,7 +38,7 @@ TEST(SplitOperations, SayWhatCannotBeSplit) {
 
 using Action = std::function<at::Tensor(const at::Tensor&)>;
 
-// On a grid of 2x1, on each rank.
+// Expects an error on each rank of a 2x1 grid.
 void expect_refused(const Action& action,
                     std::initializer_list<std::string> words) {
   comm::run_threads(2, [&](const comm::Group& group) {
@@ -82,7 +82,7 @@ TEST(SplitOperations, RefuseFlattenedImagesTheyDoNotKnow) {
         return at::cat({x.flatten(1), x.flatten(1)}, 1);
       },
       {"aten::cat", word});
-  // As attention does.
+  // As in attention.
   expect_refused(
       [](const at::Tensor& x) { return x.flatten(2).transpose(1, 2); },
       {"aten::transpose", word, "before flatten()"});

@@ -1,4 +1,4 @@
-// What split tensors say about themselves, and what they refuse.
+// Properties of split tensors, and operations that they do not support.
 
 #include "sheaf/spatial/split/split_tensor.hpp"
 
@@ -63,7 +63,7 @@ TEST(SplitTensor, RefusesWhatNeedsTheWhole) {
     EXPECT_THROW(at::Tensor(x).set_data(image()), c10::Error);
     expect_throws<UsageError>([&] { at::Tensor(x).set_data(x * 2); },
                               {"set_data()"});
-    // Those of a part would be called with another tensor.
+    // Hooks of a part would be called with a different tensor.
     const at::Tensor hooked = x * 2;
     hooked.register_hook([](const at::Tensor& g) { return g; });
     expect_throws<UsageError>([&] { hooked.relu(); }, {"aten::relu", "hook"});
@@ -90,7 +90,7 @@ struct Summed : torch::autograd::Function<Summed> {
   }
 };
 
-// Their gradients would not reach the part.
+// The gradients of custom functions would not reach the part.
 TEST(SplitTensor, RefusesFunctionsOfUsers) {
   on_two_ranks([](const std::shared_ptr<Tiles>& tiles) {
     const at::Tensor weight = at::ones({1}, at::kDouble).requires_grad_();
@@ -125,7 +125,7 @@ TEST(SplitTensor, RefusesGradientsOfGradients) {
   });
 }
 
-// Of the image that all ranks have, each gets the gradient of one process.
+// Each rank gets the gradient of the whole image, as in a single process.
 TEST(SplitTensor, WholeImagesGetTheirWholeGradient) {
   const auto loss_of = [](const at::Tensor& x) {
     return (at::conv2d(x, random({3, 2, 3, 3}, at::kDouble, 2), {}, 1, 1) *

@@ -1,5 +1,6 @@
 #pragma once
-// Files cut off and changed in every byte: readers must tell, never crash.
+// Truncates a file at every length and changes every byte: readers must report
+// an error or load the file, never crash.
 
 #include <gtest/gtest.h>
 
@@ -32,8 +33,8 @@ inline bool is_refused(const std::filesystem::path& path,
   }
 }
 
-// Every shorter file is refused. Each byte changed in turn is refused or
-// loaded, whatever it then holds; returns how many changes were refused.
+// Every truncated file must be refused. Each changed byte is refused or loaded
+// with any content; returns the number of refused changes.
 inline std::size_t damage(const std::filesystem::path& path,
                           const std::function<void()>& load) {
   const std::string good = read_file(path);

@@ -1,5 +1,5 @@
 #pragma once
-// Expects two lists of named tensors to be the same to the bit.
+// Expects two lists of named tensors to be bitwise equal.
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@ bool is_same(const at::Tensor& a, const at::Tensor& b) {
          at::equal(a, b);
 }
 
-// Values that all types can hold; bools are true where they are odd.
+// Values that all types can represent; bools are true for odd values.
 at::Tensor counting(at::IntArrayRef shape, DType dtype) {
   const auto flat = at::arange(at::empty(shape).numel(), at::kLong).view(shape);
   if (dtype == DType::kBool) return flat.remainder(2).to(at::kBool);
@@ -176,13 +176,13 @@ TEST(Npy, DamageIsTold) {
   const auto path = folder.path() / "a.npy";
   save_npy(path, counting({2, 3}, DType::kI32));
   const auto refused = damage(path, [&] { load_npy(path); });
-  // Magic, version, length and the words of the dictionary at least.
+  // At least magic, version, length and the words of the dictionary.
   EXPECT_GT(refused, 3 * 50u);
   write_bytes(path, read_file(path) + "x");
   expect_throws<IoError>([&] { load_npy(path); }, {"byte 152", "1 bytes"});
 }
 
-// Magic, version and length in front of a dictionary.
+// Prepends magic, version and length to a dictionary.
 std::string with_npy_begin(const std::string& text) {
   std::string bytes("\x93NUMPY\1\0", 8);
   put_u16(bytes, static_cast<std::uint16_t>(text.size()));
@@ -199,7 +199,7 @@ TEST(Npy, AHugeShapeIsRefused) {
   expect_throws<IoError>([&] { load_npy(path); }, {"larger than any memory"});
 }
 
-// 360 TB, which no allocator is asked for.
+// 360 TB, which must not be passed to the allocator.
 TEST(Npy, AShapeLargerThanTheFileIsRefused) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npy";
@@ -251,7 +251,7 @@ TEST(Npz, DamageIsTold) {
   const auto path = folder.path() / "a.npz";
   save_npz(path, {{"x", counting({2}, DType::kF32)}});
   const auto refused = damage(path, [&] { load_npz(path); });
-  // Every byte of the array counts, by the checksum.
+  // The checksum covers every byte of the array.
   EXPECT_GT(refused, 3 * (128 + 8u));
 }
 
@@ -265,7 +265,7 @@ TEST(Npz, DamageOfPackedFilesIsTold) {
   EXPECT_GT(damage(path, [&] { load_npz(path); }), 100u);
 }
 
-// Large archives are made by lowering the limit of 4 GiB.
+// The limit of 4 GiB is lowered to test large archives.
 TEST(Zip, LargeArchivesGoBothWays) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.zip";

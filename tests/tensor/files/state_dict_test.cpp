@@ -20,7 +20,7 @@ torch::nn::Sequential small_network() {
       torch::nn::BatchNorm2d(2), torch::nn::ReLU(), torch::nn::Linear(3, 2));
 }
 
-// One tensor of each type, and those that are stored in special ways.
+// One tensor of each type, and tensors with special strides or shared memory.
 StateDict various() {
   StateDict state;
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -87,7 +87,7 @@ TEST(StateDict, SharedMemoryStaysShared) {
   loaded[0].second.fill_(3);
   EXPECT_EQ(loaded[1].second.sum().item<double>(), 30);
   EXPECT_EQ(loaded[2].second.sum().item<double>(), 30000);
-  // A slice of a large storage does not bring the rest of it along.
+  // Slices of a large storage are saved without the rest of it.
   save_state_dict(path, {{"b", base[1]}, {"c", base[3]}});
   EXPECT_LT(std::filesystem::file_size(path), 2000u);
 }
@@ -235,7 +235,7 @@ std::string pickle_of(const std::filesystem::path& path) {
   return archive.read(*archive.find("archive/data.pkl"));
 }
 
-// An archive with that pickle and one storage of 6 floats.
+// Writes an archive with the given pickle and one storage of 6 floats.
 void write_archive(const std::filesystem::path& path,
                    const std::string& pickle) {
   const std::string floats(24, '\0');
@@ -245,7 +245,7 @@ void write_archive(const std::filesystem::path& path,
   archive.save(path);
 }
 
-// Pickles that no checksum protects: each byte of the program is changed.
+// Each byte of the pickle is changed, with a valid checksum.
 TEST(StateDict, DamagedPicklesAreTold) {
   const TemporaryFolder folder;
   const auto good = folder.path() / "good.pt", path = folder.path() / "bad.pt";

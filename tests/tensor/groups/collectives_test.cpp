@@ -22,7 +22,7 @@ using comm::run_threads;
 
 const std::vector<std::string> kHosts{"a", "a", "b"};
 
-// Tensors of every shape and stride; all ranks see the same values, scaled.
+// Tensors of various shapes and strides, the same on all ranks.
 std::vector<at::Tensor> shapes(at::ScalarType type) {
   const auto options = at::TensorOptions(type);
   return {at::arange(6, options).view({2, 3}),
@@ -48,7 +48,7 @@ TEST(TensorCollectives, AllReduceEveryShapeAndType) {
     });
 }
 
-// Its memory has the numbers of the opposite sign.
+// The memory of such a tensor holds the negated values.
 TEST(TensorCollectives, TensorsWithTheNegativeBit) {
   run_threads(2, [](const Group& group) {
     const at::Tensor one = at::full({3}, group.rank() + 1.0);
@@ -58,7 +58,7 @@ TEST(TensorCollectives, TensorsWithTheNegativeBit) {
   });
 }
 
-// Autograd refuses a graph that needs what was there before.
+// Autograd rejects a backward pass that needs the overwritten values.
 TEST(TensorCollectives, WritesAreSeenByAutograd) {
   run_threads(2, [](const Group& group) {
     const at::Tensor weight = at::ones({2}).requires_grad_();
@@ -217,7 +217,7 @@ TEST(TensorCollectives, AnActionDoesNotReplaceTheOperationsOwn) {
   });
 }
 
-// The call after it comes later, also where the result is copied back.
+// A later operation completes after it, even if the result is copied back.
 TEST(TensorCollectives, ADroppedWorkStillWritesItsResult) {
   run_threads(kHosts, [](const Group& group) {
     for (int i = 0; i < 20; ++i) {
@@ -230,7 +230,7 @@ TEST(TensorCollectives, ADroppedWorkStillWritesItsResult) {
   });
 }
 
-// Ranks that talk by TCP, each on a host of its own.
+// Ranks connected by TCP, each on a separate host.
 void run_tcp_tensors(int ranks, const std::function<void(const Group&)>& body) {
   sheaf::test::run_transports(ranks, [&](auto& transport) {
     const std::string host = concat("h", transport->rank());
@@ -242,7 +242,7 @@ void run_tcp_tensors(int ranks, const std::function<void(const Group&)>& body) {
   });
 }
 
-// A tensor that says when its memory is freed.
+// A tensor that sets a flag when its memory is freed.
 at::Tensor watched_tensor(std::int64_t count, std::atomic<bool>& is_freed) {
   auto memory = std::make_shared<std::vector<float>>(count);
   float* data = memory->data();
@@ -263,7 +263,7 @@ TEST(TensorMessages, ADroppedSendKeepsItsTensorUntilItHasLeft) {
     if (group.rank() == 0) {
       std::ignore = isend(group, watched_tensor(kCount, is_freed).fill_(5), 1);
       EXPECT_FALSE(is_freed);
-      const auto other = at::full({kCount}, 6.0);  // takes its place, if free
+      const auto other = at::full({kCount}, 6.0);  // reuses freed memory
       was_dropped.count_down();
     } else {
       was_dropped.wait();
@@ -278,8 +278,8 @@ TEST(TensorMessages, ADroppedSendKeepsItsTensorUntilItHasLeft) {
   });
 }
 
-// Matched or not when it is dropped: nothing is written into memory that
-// others have, and the next message is received.
+// Whether or not it was matched when dropped: nothing is written to memory that
+// has been reused, and the next message is received.
 TEST(TensorMessages, ADroppedReceiveWritesNowhere) {
   constexpr std::int64_t kCount = 1 << 20;
   run_tcp_tensors(2, [&](const Group& world) {
@@ -302,7 +302,7 @@ TEST(TensorMessages, ADroppedReceiveWritesNowhere) {
         recv(group, next, 0, {.tag = 1});
         EXPECT_TRUE((next == 1.0 + round).all().item<bool>());
       }
-      group = {};  // and with it what nobody has received
+      group = {};  // discards messages that were not received
       while (mailroom.is_busy()) mailroom.progress();
       EXPECT_TRUE(is_freed || world.rank() == 0);
       EXPECT_TRUE(!other.defined() || (other == 77).all().item<bool>());
@@ -332,7 +332,7 @@ TEST(TensorCollectives, GatherAndScatterOfUnequalShapes) {
   });
 }
 
-// Devices: ranks have one each. Shapes and types: all the same.
+// Devices may differ between ranks; shapes and types must not.
 TEST(TensorMemory, TheSignatureOfATensorHasNoDevice) {
   const auto here = at::zeros({2, 3});
   const auto there = at::empty({2, 3}, at::TensorOptions(at::kMeta));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kBytes = 4096;
 
-// One block of ordinary memory, for what has just that size.
+// One block of ordinary memory, for allocations of exactly its size.
 class OneBlock final : public MemorySource {
  public:
   Memory take(std::size_t bytes) override {
@@ -71,7 +71,7 @@ TEST_F(MemorySources, MayEndWhileAThreadUsesThem) {
   EXPECT_EQ(made.sum().item<std::int64_t>(), 3 * kBytes);
 }
 
-// As libraries within libtorch do that know nothing of tensors.
+// Some libraries inside libtorch use the allocator without tensors.
 TEST_F(MemorySources, BareAddressesGoBackToWhereTheyCameFrom) {
   use_source(SourceKind::kTiles, first_id_);
   auto* const allocator = c10::GetCPUAllocator();
@@ -82,7 +82,7 @@ TEST_F(MemorySources, BareAddressesGoBackToWhereTheyCameFrom) {
   allocator->raw_deallocate(theirs);
 }
 
-// A tensor that grows asks the allocator that it came from.
+// A tensor that grows uses the allocator that it came from.
 TEST_F(MemorySources, TensorsMayGrow) {
   use_source(SourceKind::kTiles, first_id_);
   at::Tensor made = make().fill_(2);

@@ -14,7 +14,7 @@ using Inputs = std::vector<std::int32_t>;
 
 class RecordedGraph : public testing::Test {
  protected:
-  // What the body calls, as "name: inputs".
+  // The operators that the body calls.
   template <class Body>
   const std::vector<GraphNode>& nodes_of(Body body) {
     recorder_.emplace();
@@ -91,7 +91,7 @@ TEST_F(RecordedGraph, ResultsThatAreGivenCount) {
   EXPECT_EQ(nodes[2].inputs, (Inputs{1}));
 }
 
-// Memory of a tensor that is gone is used again.
+// The memory of a freed tensor is reused.
 TEST_F(RecordedGraph, AddressesAreNotMistaken) {
   const auto& nodes = nodes_of([&] {
     for (int i = 0; i < 100; ++i) torch::relu(x_);
@@ -101,7 +101,7 @@ TEST_F(RecordedGraph, AddressesAreNotMistaken) {
   std::set<std::int32_t> sources;
   for (const GraphNode& node : nodes)
     if (node.op == "aten::relu") sources.insert(node.inputs.at(0));
-  // Of from_blob() libtorch may tell, as an operator of its own, or not.
+  // libtorch may or may not report from_blob() as an operator.
   for (const std::int32_t source : sources)
     EXPECT_TRUE(source == -1 || source >= 100) << source;
 }
@@ -126,7 +126,7 @@ TEST_F(RecordedGraph, LayersAndTheirCasts) {
   EXPECT_EQ(nodes[4].inputs, (Inputs{3}));
 }
 
-// Operators within make results of other types.
+// Inner operators produce results of other types.
 TEST_F(RecordedGraph, TypesAreThoseOfTheOperatorItself) {
   const auto& nodes = nodes_of([&] {
     const at::Tensor images = torch::ones({2, 3, 4, 4});
@@ -137,7 +137,7 @@ TEST_F(RecordedGraph, TypesAreThoseOfTheOperatorItself) {
   EXPECT_EQ(nodes.back().type, "f32");
 }
 
-// An operator that is told of without what it takes, as one that is opened.
+// An operator that is reported without its inputs.
 TEST_F(RecordedGraph, PartsTellForAnOperatorThatDoesNot) {
   const auto& nodes = nodes_of([&] {
     const at::Tensor a = torch::relu(x_);
@@ -151,7 +151,7 @@ TEST_F(RecordedGraph, PartsTellForAnOperatorThatDoesNot) {
     torch::relu(b);
   });
   ASSERT_EQ(names(nodes), "relu whole relu");
-  // What its parts take, as often as they do, and nothing else.
+  // Its inputs are those of its parts, with repetitions, and no others.
   EXPECT_EQ(
       std::set<std::int32_t>(nodes[1].inputs.begin(), nodes[1].inputs.end())
           .count(0),

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The place of the n-th event with the name; -1: there is none.
+// The index of the n-th event with the name; -1: not found.
 int place_of(const RecordedThread& thread, const std::string& name, int n = 0) {
   for (std::size_t i = 0; i < thread.events.size(); ++i)
     if (thread.names[thread.events[i].name] == name && n-- == 0)
@@ -40,7 +40,7 @@ const RecordedEvent& event_named(const RecordedThread& thread,
 
 class TracedLayer : public testing::Test {
  protected:
-  // y = x w, of which w and its gradient are left at the end.
+  // y = x w; only w and its gradient remain allocated afterwards.
   void compute() {
     const Scope scope("sheaf::phase forward");
     const at::Tensor x = torch::ones({4, 3});
@@ -203,7 +203,7 @@ TEST_F(TracedLayer, PhasesHaveTheirPeaks) {
   EXPECT_EQ(peaks.peaks().at("backward"), base + 400);
 }
 
-// Others begin and end operators all the while.
+// Other threads run operators all the time.
 TEST_F(TracedLayer, RecordingsBeginAndEndBesideOtherThreads) {
   std::atomic<bool> is_over{false};
   std::vector<std::thread> others;
@@ -247,7 +247,7 @@ TEST_F(TracedLayer, CollectivesTellWhatTheyExchange) {
   EXPECT_EQ(found, 2);
 }
 
-// In the words of Kineto, whose clock is another one.
+// A trace in Kineto's format, with a different clock.
 TEST_F(TracedLayer, WhatKinetoWroteGetsTheCollectives) {
   Recorder recorder({.has_operators = false});
   {

@@ -1,4 +1,4 @@
-// Where ranks meet, and what goes wrong there. Ranks are threads.
+// The rendezvous and its errors. Ranks are threads.
 
 #include "sheaf/tensor/start/rendezvous.hpp"
 
@@ -20,7 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Sets variables for a test; those of torchrun that are not named are unset.
+// Sets environment variables for a test; all other torchrun variables are
+// unset.
 class Environment {
  public:
   explicit Environment(std::map<std::string, std::string> values) {
@@ -142,7 +143,7 @@ TEST(InitMethod, NamesThePartOfTheUrlThatIsWrong) {
   EXPECT_TRUE(has(error("file://x/y"), "three slashes"));
   EXPECT_TRUE(has(error("file:///x/"), "is a folder"));
   EXPECT_TRUE(has(error("tpc://h:1"), "did you mean 'tcp'"));
-  EXPECT_TRUE(has(error("localhost"), "is no URL"));
+  EXPECT_TRUE(has(error("localhost"), "is not a URL"));
   EXPECT_TRUE(
       has(place_error({.init_method = "tcp://h:1"}), "rank is missing"));
 }
@@ -157,10 +158,10 @@ TEST(Backend, WrongNames) {
                     init_process_group(
                         {.backend = "mpi", .init_method = "tcp://h:1"});
                   }),
-                  "does not go with backend mpi"));
+                  "cannot be used with backend mpi"));
 }
 
-// A listening socket at a port of its own.
+// A listening socket on a free port.
 struct Listener {
   Listener() { socket = comm::listen_on_any_port(card); }
   comm::TcpCard card{};
@@ -175,7 +176,7 @@ MeetingPlace at_port(std::uint16_t port, int rank, int world_size) {
                              "&world_size=", world_size)});
 }
 
-// What each process, a thread here, comes to: the strings or the error.
+// The result of each process, here a thread: the strings or the error.
 std::vector<std::string> hold(const std::vector<MeetingPlace>& places,
                               milliseconds timeout) {
   std::vector<std::string> results(places.size());
@@ -228,7 +229,7 @@ TEST(Rendezvous, NamesTheRanksThatAreMissing) {
   const auto port = free_port();
   const auto results = hold({at_port(port, 0, 4), at_port(port, 2, 4)}, kShort);
   EXPECT_TRUE(has(results[0], "ranks 1, 3 of 4")) << results[0];
-  EXPECT_TRUE(has(results[0], "here are 0, 2")) << results[0];
+  EXPECT_TRUE(has(results[0], "present: 0, 2")) << results[0];
   const TemporaryFolder folder;
   const auto alone = hold({at_file(folder, 0, 2)}, kShort);
   EXPECT_TRUE(has(alone[0], "ranks 1 of 2")) << alone[0];
@@ -247,8 +248,7 @@ TEST(Rendezvous, TwoProcessesWithOneRank) {
   const auto results = hold(
       {at_port(port, 0, 3), at_port(port, 1, 3), at_port(port, 1, 3)}, kLong);
   for (const auto& result : results)
-    EXPECT_TRUE(has(result, "two processes say that they are rank 1"))
-        << result;
+    EXPECT_TRUE(has(result, "two processes claim to be rank 1")) << result;
 }
 
 TEST(Rendezvous, WorldSizesThatDiffer) {
@@ -262,7 +262,7 @@ TEST(Rendezvous, APortThatIsTaken) {
   const Listener other;
   const auto port = other.card.port;
   const auto results = hold({at_port(port, 0, 2)}, kShort);
-  EXPECT_TRUE(has(results[0], "another program on this host listens"))
+  EXPECT_TRUE(has(results[0], "in use by another program on this host"))
       << results[0];
 }
 
@@ -270,13 +270,13 @@ TEST(Rendezvous, AHostThatIsUnknown) {
   const auto place = find_meeting_place(
       {.init_method = "tcp://no-such-host.invalid:1?rank=1&world_size=2"});
   EXPECT_TRUE(
-      has(hold({place}, kShort)[0], "'no-such-host.invalid' is no host"));
+      has(hold({place}, kShort)[0], "'no-such-host.invalid' is not a known"));
 }
 
 TEST(Rendezvous, AFolderThatDoesNotExist) {
   const auto place = find_meeting_place(
       {.init_method = "file:///no/such/folder/x?rank=0&world_size=2"});
-  EXPECT_TRUE(has(hold({place}, kShort)[0], "cannot write in /no/such/folder"));
+  EXPECT_TRUE(has(hold({place}, kShort)[0], "cannot write to /no/such/folder"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Starts plain processes, without mpirun, in every way that start.md names.
+// Starts plain processes, without mpirun, by every method that
+// docs/howto/start.md lists.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ class Program {
       : output_(std::move(output)) {
     pid_ = fork();
     if (pid_ != 0) return;
-    // A rank must not take this test for one of MPI's.
+    // A rank must not assume that MPI started this test.
     for (const char* name :
          {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
           "MV2_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE", "MASTER_ADDR",
@@ -103,7 +104,7 @@ TEST_F(Start, WithTorchrunsVariables) {
   expect(ranks, " over tcp on 1 hosts");
 }
 
-// As srun without PMI sets them.
+// The variables that srun sets without PMI.
 Variables slurm_variables(int rank, int size) {
   return {{"SLURM_JOB_ID", concat(getpid())},
           {"SLURM_STEP_ID", "0"},
@@ -125,7 +126,7 @@ TEST_F(Start, WithSlurmsVariables) {
   }
 }
 
-// Under srun --mpi=pmi2, which is for MPI.
+// srun --mpi=pmi2, which would select MPI; the test names env:// instead.
 TEST_F(Start, WithSlurmsVariablesByName) {
   std::vector<Program> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -166,7 +167,7 @@ TEST_F(Start, ATaskOfSlurmIsNeverAlone) {
       << elsewhere.said;
 }
 
-// A batch script, the shell of salloc, and a task that is to be alone.
+// A batch script, the shell of salloc, and a task that runs alone.
 TEST_F(Start, AloneInsideAnAllocation) {
   const Variables batch{{"SLURM_JOB_ID", "17"},
                         {"SLURM_NTASKS", "4"},
@@ -195,7 +196,7 @@ TEST_F(Start, ALoneRankOfTorchrunIsRefused) {
   EXPECT_NE(lone.said.find("RANK is not set"), std::string::npos) << lone.said;
 }
 
-// A launcher of another MPI than the program's: MPI_Init finds one rank.
+// The launcher of a different MPI than the program's: MPI_Init finds one rank.
 TEST_F(Start, ALoneRankOfMpiIsRefused) {
   for (const char* size : {"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     const Ended lone = start("init", 0, {{size, "2"}}).wait();
@@ -210,7 +211,7 @@ struct Leaving {
   const char* hosts;
 };
 
-// Over TCP; kill_driver.cpp has MPI.
+// A rank leaves while others wait, over TCP; kill_driver.cpp tests MPI.
 class Leave : public Start, public testing::WithParamInterface<Leaving> {};
 
 TEST_P(Leave, IsToldToThoseWhoWait) {
@@ -273,7 +274,7 @@ TEST_F(Start, AtAFile) {
   EXPECT_NE(access(file("meet").c_str(), F_OK), 0) << "the file was left";
 }
 
-// A run that was killed before all had come leaves its file.
+// A run that was killed before all ranks joined leaves its file.
 TEST_F(Start, AtAFileThatWasLeft) {
   const std::string url =
       concat("file://", file("meet"), "?world_size=2&rank=");

@@ -1,10 +1,10 @@
-// One rank of a program that starts as its arguments say:
+// One rank of a program whose start method is an argument:
 //   start_program WAY OUTPUT_FILE
 // WAY is "init" for init(argc, argv), "comm" for comm::init(), "mpi", or an
-// init_method. It checks every collective and a step of messages, then writes
-// its rank and the number of ranks; an error goes there in place of that.
-// With START_LEAVE=return or exit rank 1 ends after that, and the others wait
-// for it: in a group of their own with it, or, with START_WAIT=recv, for a
+// init_method. The program checks every collective and a step of messages, then
+// writes its rank and the number of ranks, or the error, to OUTPUT_FILE.
+// With START_LEAVE=return or exit rank 1 then exits, and the other ranks wait
+// for it: in an all-reduce of a split group, or, with START_WAIT=recv, for a
 // message.
 
 #include <gtest/gtest.h>

@@ -28,7 +28,7 @@ TrainState make_state(std::int64_t step, std::int64_t best_step = 90) {
   state.batch = 5;
   state.seed = 42;
   state.global_batch = 64;
-  // The second is in Latin-1, which JSON has no string for.
+  // The second name is Latin-1, which a JSON string cannot hold.
   state.class_names = {"Tür", "T\xfcr", ""};
   state.best = 0.1 + 0.2;
   state.best_step = best_step;
@@ -104,7 +104,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000005");
 }
 
-// As a kill before the links were made leaves them, or a copy without links.
+// Links as left by a kill before they were updated, or a copy without links.
 TEST_F(Checkpoint, TheStateSaysWhichIsTheBest) {
   checkpoints_.save(make_state(1, 1));
   checkpoints_.save(make_state(2, 2));
@@ -121,11 +121,11 @@ TEST_F(Checkpoint, TheStateSaysWhichIsTheBest) {
   for (const int step : {3, 4, 5}) checkpoints_.save(make_state(step, 2));
   EXPECT_EQ(checkpoints_.load_step(2).step, 2);
   EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000002");
-  checkpoints_.repair_links(make_state(5, 77));  // which is not there
+  checkpoints_.repair_links(make_state(5, 77));  // step 77 does not exist
   EXPECT_FALSE(fs::exists(fs::symlink_status(place("best"))));
 }
 
-// As `cp -rL` leaves it.
+// The result of `cp -rL`.
 TEST_F(Checkpoint, CopiesInPlaceOfLinksGiveWay) {
   checkpoints_.save(make_state(1, 1));
   checkpoints_.save(make_state(2, 1));
@@ -155,7 +155,8 @@ TEST_F(Checkpoint, TheSameStepIsReplaced) {
             (std::vector<std::string>{"latest", "step-0000000001"}));
 }
 
-// Every way to spoil every file; the one before is used, and says which is bad.
+// For every kind of damage to every file, the previous checkpoint is loaded and
+// the error names the damaged one.
 TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
   checkpoints_.save(make_state(1));
   for (const char* file : {"state.json", "weights.pt", "optimizer.pt"})
@@ -206,7 +207,7 @@ TEST_F(Checkpoint, AFailedSaveLeavesTheOldOne) {
   checkpoints_.save(make_state(1));
   write_durably(place(".unfinished-step-0000000002"), "a file in the way");
   fs::permissions(place(".unfinished-step-0000000002"), fs::perms::none);
-  checkpoints_.save(make_state(2));  // it was only a leftover
+  checkpoints_.save(make_state(2));  // removed as a leftover
   EXPECT_EQ(checkpoints_.load_latest()->step, 2);
   write_durably(folder_.path() / "file", "");
   CheckpointFolder below(folder_.path() / "file" / "x", 1);
@@ -223,7 +224,7 @@ TEST_F(Checkpoint, TravelsToEveryRank) {
   });
 }
 
-// A share of make_state(), as each of the ranks has it.
+// One rank's share of make_state().
 TrainState make_share(std::int64_t step, int rank, int ranks) {
   TrainState state = make_state(step);
   state.optimizer[1].second = torch::full({2, 3}, 0.5);
@@ -241,7 +242,7 @@ class ShardedCheckpoint : public Checkpoint {
     });
   }
 
-  // What a checkpoint holds, by name.
+  // Compares the contents of a checkpoint by name.
   static void expect_whole(const TrainState& state, std::int64_t step) {
     TrainState wanted = make_state(step);
     wanted.optimizer[1].second = torch::full({2, 3}, 0.5);
@@ -276,7 +277,7 @@ TEST_F(ShardedCheckpoint, ReadsBackTheSame) {
   }
   EXPECT_EQ(checkpoints_.names().size(), 2u);
   EXPECT_TRUE(fs::exists(place("latest") / "optimizer-00004-of-00005.pt"));
-  // As many files as ranks of each kind, and state.json.
+  // One file of each kind per rank, and state.json.
   EXPECT_EQ(std::distance(fs::directory_iterator(place("latest")), {}), 11);
 }
 
@@ -301,7 +302,7 @@ TEST_F(ShardedCheckpoint, AFaultInAnyShardIsPassedOver) {
     }
 }
 
-// Another run's shards of the same names do not fit.
+// Shards of another step have the same names but different checksums.
 TEST_F(ShardedCheckpoint, ShardsOfAnotherStepAreSeen) {
   save(1, 2);
   save(2, 2);
@@ -325,7 +326,7 @@ TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
     else
       expect_throws<IoError>(save, {"rank 1", elsewhere.path().string(),
                                     "file system", "output.shards=one"});
-    // One that was left there long ago is not taken for it.
+    // An old draft folder of the same name must not be mistaken for rank 0's.
     if (group.rank() == 1)
       fs::create_directory(elsewhere.path() / ".unfinished-step-0000000003");
     const auto again = [&] {
@@ -342,7 +343,7 @@ TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
   EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000003")));
 }
 
-// The first Python on the way that has torch.
+// The first Python found that has torch.
 std::string python_with_torch() {
   for (const std::string python : {"python3", "/usr/bin/python3"})
     if (std::system((python + " -c 'import torch' 2>/dev/null").c_str()) == 0)

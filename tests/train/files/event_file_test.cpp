@@ -24,7 +24,7 @@ TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c(rising), 0x46dd794eu);
 }
 
-// A decoder that shares nothing with the writer but the checksum.
+// A decoder that shares only the checksum with the writer.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : rest_(bytes) {}

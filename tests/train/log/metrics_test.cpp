@@ -15,8 +15,8 @@ torch::Tensor answers(const std::vector<std::int64_t>& classes,
   return torch::one_hot(torch::tensor(classes), count).to(torch::kFloat);
 }
 
-// Targets 0 0 0 1 1 2, answers 0 0 1 1 2 2: class 0 has hits 2, targets 3,
-// answers 2; class 1 1, 2, 2; class 2 1, 1, 2.
+// Targets 0 0 0 1 1 2, predictions 0 0 1 1 2 2: class 0 has 2 hits, 3 targets
+// and 2 predictions; class 1 has 1, 2, 2; class 2 has 1, 1, 2.
 const std::vector<std::int64_t> kTargets{0, 0, 0, 1, 1, 2};
 const std::vector<std::int64_t> kAnswers{0, 0, 1, 1, 2, 2};
 
@@ -59,7 +59,8 @@ TEST(Metrics, RanksGiveWhatOneRankWould) {
   for (const int ranks : {1, 2, 3, 7})
     comm::run_threads(ranks, [&](const comm::Group& group) {
       Metrics metrics(3);
-      // Row r belongs to rank r modulo the ranks; with 7 one has none.
+      // Row r belongs to rank r modulo the number of ranks; of 7 ranks, one has
+      // none.
       for (int row = group.rank(); row < 6; row += ranks)
         metrics.add(row < 3 ? 0.25 : 0.75,
                     answers({kAnswers[static_cast<std::size_t>(row)]}, 3),

@@ -1,4 +1,4 @@
-// The comparison that tests rely on.
+// Tests the comparison functions that other tests use.
 #include "tests/support/compare.hpp"
 
 #include <gtest/gtest-spi.h>

@@ -15,7 +15,7 @@ namespace {
 
 using torch::Tensor;
 
-// The diagonal of each weight's second derivatives, one by one.
+// Sums the diagonal of each weight's second derivatives, element by element.
 std::vector<double> exact_traces(const Tensor& loss,
                                  const std::vector<Tensor>& weights) {
   const auto gradients = torch::autograd::grad({loss}, weights, {}, true, true);
@@ -32,7 +32,8 @@ std::vector<double> exact_traces(const Tensor& loss,
   return traces;
 }
 
-// Few enough weights for all second derivatives, and no two layers alike.
+// Few enough weights to compute all second derivatives, and no two equal
+// layers.
 struct CurvedNetImpl : torch::nn::Module {
   CurvedNetImpl() {
     conv = register_module("conv", torch::nn::Conv2d(1, 2, 2));
@@ -60,7 +61,7 @@ data::Batch images(std::int64_t rows) {
   return batch;
 }
 
-// Rows with one number each: the second derivatives are diagonal.
+// Rows with one non-zero number each: the second derivatives are diagonal.
 data::Batch lone_numbers(std::int64_t rows, std::int64_t first,
                          std::int64_t count) {
   data::Batch batch;
@@ -88,7 +89,7 @@ std::vector<Curvature> of_lone_numbers(const comm::Group& group,
 }
 
 // The mean over n rows and m outputs of (wx - y)^2 has 2 / nm x_i^2 on the
-// diagonal for each output, and no estimate is needed where x_i x_j = 0.
+// diagonal for each output. The estimate is exact if x_i x_j = 0.
 TEST(Curvature, OfDiagonalDerivativesIsExact) {
   const double expected = 2.0 / 6 * (1 + 4 + 9 + 16 + 25 + 36);
   with_one_rank([&](const comm::Group& group) {
@@ -132,7 +133,7 @@ TEST(Curvature, IsWithinItsErrorOfTheExactOne) {
   }
 }
 
-// As the step after the last one would find it, with a plan or without.
+// The state is what the next step would find, with or without a plan.
 TEST(Curvature, ChangesNothingAndIsTheSameAgain) {
   torch::manual_seed(2);
   CurvedNet net;

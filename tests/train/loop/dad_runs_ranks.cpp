@@ -1,4 +1,4 @@
-// Strategies that exchange factors, as configs ask for them.
+// Strategies that exchange factors, selected by configs.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using test::world;
 
-// Layers of 16 x 40 and 40 x 3; at most 8 rows of all ranks.
+// Layers of 16 x 40 and 40 x 3; at most 8 rows over all ranks.
 RunConfig factor_run(std::vector<std::string> sets = {}) {
   sets.insert(sets.begin(),
               {"network={name: mlp, arguments: {sizes: [16, 40, 3]}}",
@@ -25,7 +25,7 @@ RunConfig factor_run(std::vector<std::string> sets = {}) {
   return small_run(sets);
 }
 
-// Of all steps, from rank 0; known to rank 0.
+// Bytes sent by rank 0 in all steps; available on rank 0.
 double sent_bytes(const std::string& folder) {
   double sum = 0;
   for (const std::string& line : lines_in(folder + "/log.jsonl"))
@@ -46,7 +46,8 @@ TEST(DadRuns, ExactStrategiesTakeTheStepsOfGradients) {
         run_in(world(), folder / name,
                factor_run({concat("parallel={", sets, "}"), "dad.rank=8",
                            "dad.feedback_rows=0"}));
-    // Sums in another order; a decomposition's error is some 1e-15 each step.
+    // The order of sums differs; a decomposition adds an error of about 1e-15
+    // per step.
     EXPECT_LT(largest_difference(plain.weights, result.weights), 1e-11);
     if (world().size() == 1 || world().rank() != 0) continue;
     const json routes =
@@ -58,8 +59,8 @@ TEST(DadRuns, ExactStrategiesTakeTheStepsOfGradients) {
   }
 }
 
-// What the first step changes is the learning rate times a gradient of rank 1
-// from each rank.
+// The change in the first step is the learning rate times a sum of rank-1
+// gradients, one from each rank.
 TEST(DadRuns, RankDadSendsTheRankThatIsAskedFor) {
   const SharedFolder folder(world());
   for (const char* iterations : {"0", "20"}) {
@@ -82,7 +83,7 @@ TEST(DadRuns, RankDadSendsTheRankThatIsAskedFor) {
   }
 }
 
-// The original's iteration converges to the same factors.
+// The power iteration of dad_torch converges to the same factors.
 TEST(DadRuns, PowerIterationsComeCloseToTheDecomposition) {
   if (world().size() == 1) GTEST_SKIP() << "nothing is exchanged";
   const SharedFolder folder(world());
@@ -100,8 +101,8 @@ TEST(DadRuns, PowerIterationsComeCloseToTheDecomposition) {
   EXPECT_LT(near, 1e-9);
 }
 
-// One step: the gradients are off by the rounding of factors to 2^-11 (f16) or
-// 2^-8 (bf16) of their size, twice, and half of the bytes of numbers travel.
+// One step: gradients differ by rounding both factors to 2^-11 (f16) or 2^-8
+// (bf16) of their size, and numbers take half the bytes.
 TEST(DadRuns, TheWireRoundsFactors) {
   if (world().size() == 1) GTEST_SKIP() << "nothing is exchanged";
   const SharedFolder folder(world());
@@ -123,7 +124,7 @@ TEST(DadRuns, TheWireRoundsFactors) {
               .abs()
               .max()
               .item<double>();
-      // A sum of 22 products, whose terms may be larger than the sum.
+      // A sum of 22 products whose terms may be larger than the sum.
       EXPECT_LT(largest_difference(plain.weights[i].second,
                                    rounded.weights[i].second),
                 22 * 2 * unit * step)
@@ -174,8 +175,8 @@ std::string copy_of(const std::string& from, const std::string& to) {
   return to;
 }
 
-// What auto has measured in a run decides in its resumptions, too: they take
-// the same steps, bit for bit.
+// Routes that auto has measured in a run are used after it is resumed, too: the
+// steps are the same, bit for bit.
 TEST(DadRuns, AResumedRunHasTheRoutesOfTheFirst) {
   if (world().size() == 1) GTEST_SKIP() << "nothing is exchanged";
   const SharedFolder folder(world());
@@ -240,13 +241,13 @@ TEST(DadRuns, APlanOfAnotherNetworkIsRefused) {
   };
   const auto expect_refused = [](const auto& body) {
     if (world().rank() == 0)
-      expect_throws<UsageError>(body, {"has no route of 0.weight"});
+      expect_throws<UsageError>(body, {"has no route for 0.weight"});
     else
       EXPECT_THROW(body(), FailedOnRoot);
   };
   expect_refused(start);
   EXPECT_FALSE(fs::exists(folder / "a"));
-  // A run that it is resumed with stays as it was.
+  // Resuming a run with this plan leaves the run unchanged.
   const std::string place = folder / "b";
   const std::vector<std::string> sets{"parallel.strategy=auto",
                                       "output.trace=true"};

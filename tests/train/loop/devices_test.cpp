@@ -1,4 +1,4 @@
-// Runs whose ranks have devices of their own.
+// Runs whose ranks use different devices.
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
@@ -26,14 +26,14 @@ TEST(Devices, AListForEachRankIsAsOneForAll) {
   });
 }
 
-// A step is that of the global batch, whoever computes which of its rows.
+// A step uses the global batch regardless of which rank computes which rows.
 TEST(Devices, RanksMayTakeUnlikeShares) {
   const TemporaryFolder folder;
   comm::run_threads(3, [&](const comm::Group& group) {
     const auto equal = run_on(folder, "equal", group, {});
     const auto unlike = run_on(folder, "unlike", group, {"shares=[5, 0, 2]"});
     EXPECT_FALSE(has_same_bits(equal.weights, unlike.weights));
-    // Weights below 1, twelve steps, sums of 8 in another order.
+    // Weights below 1, twelve steps, sums of 8 in a different order.
     EXPECT_LT(largest_difference(equal.weights, unlike.weights), 1e-5);
     EXPECT_NEAR(equal.test->loss, unlike.test->loss, 1e-5);
   });
@@ -103,7 +103,8 @@ TEST(Devices, AGpuAndACpuTakeTheStepsOfTwoCpus) {
     for (const char* devices : {"device=[cuda, cpu]", "device=[cpu, cuda]"}) {
       auto mixed = run_on(folder, devices, group, with(kLarge, {devices}));
       for (auto& [name, tensor] : mixed.weights) tensor = tensor.cpu();
-      // Weights below 1, three steps, each off by some 2^-24 of sums of 16.
+      // Weights below 1, three steps, each with an error of about 2^-24 of sums
+      // of 16.
       EXPECT_LT(largest_difference(cpus.weights, mixed.weights), 1e-4)
           << devices;
       EXPECT_NEAR(cpus.test->loss, mixed.test->loss, 1e-3);
@@ -111,7 +112,7 @@ TEST(Devices, AGpuAndACpuTakeTheStepsOfTwoCpus) {
   });
 }
 
-// f16 on the one needs a scale of the loss, which the other must have, too.
+// f16 on one rank needs a loss scale, which the other rank must use, too.
 TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU here";
   const TemporaryFolder folder;
@@ -128,9 +129,9 @@ TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
         run_on(folder, "low", group,
                with(with(kLarge, more), {"plan=" + plan.string()}));
     EXPECT_FALSE(has_same_bits(f32.weights, low.weights));
-    // The first steps are skipped until the scale of the loss is found. In the
-    // others the first layer moves in the same direction: bf16 rounds to 2^-8,
-    // which turns it by far less; the skipped batches turn it more.
+    // The first steps are skipped until the loss scale is found. In the other
+    // steps the first layer moves in the same direction: bf16 rounds to 2^-8,
+    // which changes the direction far less than the skipped batches do.
     ASSERT_EQ(f32.steps, 24);
     EXPECT_LE(low.skipped_steps, 4);
     const auto start =

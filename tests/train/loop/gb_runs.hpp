@@ -30,7 +30,7 @@ inline RunConfig gb_run(const std::vector<std::string>& sets = {}) {
   return complete(parse_config(kGbRun, "gb.yaml", sets));
 }
 
-// Asks its own rank to stop when the n-th batch is read.
+// Requests its own rank to stop when the n-th batch is read.
 class StoppingSet : public Slice {
  public:
   StoppingSet(std::shared_ptr<const data::Dataset> whole, int batches)

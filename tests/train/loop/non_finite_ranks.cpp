@@ -14,7 +14,7 @@ using torch::Tensor;
 
 int last_rank() { return world().size() - 1; }
 
-// On all ranks: the same step ends the run, and rank 0 says why.
+// On all ranks the same step ends the run; rank 0 reports the cause.
 void expect_stop(const std::string& place, const RunConfig& config,
                  const TrainOptions& options,
                  std::initializer_list<std::string> words) {
@@ -46,7 +46,7 @@ TEST(NonFiniteRanks, TheRankAndTheLayerAreNamed) {
   int number = 0;
   for (const auto& sets : kKinds) {
     SCOPED_TRACE(sets.empty() ? "plain" : sets.back());
-    // Strategies without any exchange are for one rank only.
+    // Strategy none requires a single rank and is not tested here.
     const RunConfig config = small_run(sets);
     const int pieces = config.accumulate;
     TrainOptions options;
@@ -64,7 +64,7 @@ TEST(NonFiniteRanks, TheRankAndTheLayerAreNamed) {
   }
 }
 
-// With the weights of ranks that saw nothing of it.
+// All ranks skip the step and keep equal weights, also those without the fault.
 TEST(NonFiniteRanks, ASkippedStepIsSkippedByAll) {
   const SharedFolder folder(world());
   int number = 0;
@@ -85,7 +85,7 @@ TEST(NonFiniteRanks, ASkippedStepIsSkippedByAll) {
   }
 }
 
-// Of images that are cut over ranks.
+// Images that are split over ranks.
 TEST(NonFiniteRanks, CutImages) {
   const SharedFolder folder(world());
   const RunConfig config = small_run(
@@ -99,8 +99,8 @@ TEST(NonFiniteRanks, CutImages) {
               {"(epoch 1, batch ", "First on rank 0: "});
 }
 
-// Of which only the last rank's part is not finite. Its neighbors get some of
-// it with halos, and all of them get it in sums.
+// Only the last rank's part is not finite. Its neighbors receive some of it in
+// halos, and all ranks in sums.
 TEST(NonFiniteRanks, CutImagesOfPretraining) {
   const SharedFolder folder(world());
   const std::string ranks = std::to_string(world().size());

@@ -1,6 +1,5 @@
 #pragma once
-// Runs in which a loss or a gradient is not finite, in the step that is asked
-// for.
+// Runs in which a loss or gradient is not finite in a given step.
 
 #include <limits>
 
@@ -50,8 +49,7 @@ inline DataSets spoilt_data(const RunConfig& config,
   return sets;
 }
 
-// Three layers; between the first two is what `fault` makes of the values in
-// the n-th forward.
+// Three layers; `fault` is applied between the first two in the n-th forward.
 struct FaultyImpl : torch::nn::Module {
   using Fault = std::function<torch::Tensor(const torch::Tensor&)>;
   explicit FaultyImpl(Fault given, int number, bool has_norm = false)
@@ -83,15 +81,15 @@ inline Model faulty_model(FaultyImpl::Fault fault, int forwards,
   return {net, [net](const torch::Tensor& x) { return net->forward(x); }};
 }
 
-// The same in each forward from the n-th on, so that a step that is made again
-// shows it.
+// Applies the fault in every forward from the n-th on, so that repeating the
+// step shows it.
 inline Model lasting_fault(FaultyImpl::Fault fault, int forwards,
                            bool has_norm = false) {
   return faulty_model(std::move(fault), -forwards, has_norm);
 }
 
-// Three layers and two buffers: a mask with infinite values, as of attention,
-// and one that the n-th forward makes infinite.
+// Three layers and two buffers: a mask with infinite values, as in attention,
+// and one that becomes infinite in the n-th forward.
 struct MaskedImpl : torch::nn::Module {
   explicit MaskedImpl(int number) : forwards(number) {
     one = register_module("one", torch::nn::Linear(16, 8));

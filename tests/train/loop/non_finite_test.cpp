@@ -32,7 +32,7 @@ TEST(Finite, OneElementDecides) {
       EXPECT_FALSE(is_finite(spoilt)) << type;
       EXPECT_FALSE(are_finite({list, spoilt})) << type;
     }
-    // Their sum is not finite, but they are.
+    // The sum overflows, but the elements are finite.
     EXPECT_TRUE(is_finite(list * 60000)) << type;
   }
   EXPECT_TRUE(is_finite(torch::full({9}, 3e38)));
@@ -70,7 +70,7 @@ TEST(NonFiniteSearch, FollowsTheValuesBackToTheirOrigin) {
             "the output of aten::div, before any layer");
 }
 
-// As of attention: infinite values that do not reach the result.
+// As in attention: infinite values that do not reach the result.
 TEST(NonFiniteSearch, AMaskIsNoFault) {
   FaultyImpl net([](const Tensor& y) { return y; }, 1);
   const Tensor x = torch::ones({2, 16});
@@ -85,8 +85,8 @@ TEST(NonFiniteSearch, AMaskIsNoFault) {
       "the output of aten::log after layer 'three'");
 }
 
-// The root of 0 is 0, and its slope infinite. Beside it, as in a residual
-// network, the same values take another way.
+// The square root of 0 is 0, but its derivative is infinite. As in a residual
+// network, the same values also bypass it.
 TEST(NonFiniteSearch, FindsTheGradientOfAFiniteLoss) {
   FaultyImpl net([](const Tensor& y) { return y; }, 1);
   const Tensor x = torch::ones({2, 16});
@@ -145,7 +145,7 @@ TEST_F(NonFinite, TheLayerAndTheLastCheckpointAreNamed) {
   const RunConfig config = small_run();
   TrainOptions options;
   const auto overflow = [](const Tensor& y) { return y.mul(1e30).mul(1e30); };
-  options.model = lasting_fault(overflow, 5);  // validation has none
+  options.model = lasting_fault(overflow, 5);  // no validation runs
   expect_stop(
       config, options,
       {"step 4 (epoch 2, batch 2)", "the output of aten::mul after layer 'one'",
@@ -163,7 +163,7 @@ TEST_F(NonFinite, AGradientIsNamed) {
               {"step 4 ", "the gradient of aten::sqrt after layer 'one'"});
 }
 
-// Not stepped, not counted, and its statistics forgotten.
+// A skipped step changes no weights, metrics or running statistics.
 TEST_F(NonFinite, ASkippedStepLeavesNoTrace) {
   for (const bool is_gradient : {false, true}) {
     const auto fault = [=](const Tensor& y) {
@@ -187,7 +187,7 @@ TEST_F(NonFinite, ASkippedStepLeavesNoTrace) {
     for (const std::string& line : lines_in(place() / "log.jsonl"))
       skipped += json::parse(line).value("is_skipped", false);
     EXPECT_EQ(skipped, 1);
-    // As after the first of the two steps.
+    // The state is that after the first of the two steps.
     const CheckpointFolder checkpoints(place() / "checkpoints", 2);
     const TrainState once = checkpoints.load("step-0000000001");
     EXPECT_TRUE(has_same_bits(once.weights, result.weights));
@@ -202,7 +202,7 @@ TEST_F(NonFinite, IgnoredItGoesOn) {
   EXPECT_EQ(result.skipped_steps, 0);
 }
 
-// A step that is finite can still leave weights that are not.
+// A finite step can still produce non-finite weights.
 TEST_F(NonFinite, WeightsThatAreNotFiniteAreNotSaved) {
   expect_stop(small_run({"optimizer={name: sgd, learning_rate: 3e38, "
                          "weight_decay: 1000}",
@@ -211,7 +211,7 @@ TEST_F(NonFinite, WeightsThatAreNotFiniteAreNotSaved) {
   EXPECT_FALSE(fs::exists(place() / "checkpoints" / "latest"));
 }
 
-// A buffer that was infinite from the start is meant to be so.
+// A buffer that was infinite from the start is intended to be so.
 TEST_F(NonFinite, AMaskMayBeSaved) {
   TrainOptions options;
   options.model = masked_model();
@@ -219,7 +219,7 @@ TEST_F(NonFinite, AMaskMayBeSaved) {
   options.is_resumed = true;
   options.model = masked_model();
   const RunConfig longer = small_run({"epochs=5"});
-  options.accepts_changes = true;  // of the schedule
+  options.accepts_changes = true;  // of the schedule, due to epochs
   EXPECT_EQ(start(longer, options).steps, 15);
 }
 
@@ -231,8 +231,8 @@ TEST_F(NonFinite, ABufferThatBecomesInfiniteIsNotSaved) {
                "The last checkpoint is step-0000000003"});
 }
 
-// The loss is infinite in one forward only, so that no cause is found in those
-// that are made again.
+// The loss is infinite in one forward only, so repeating the step finds no
+// cause.
 TEST_F(NonFinite, AMaskIsNotBlamed) {
   TrainOptions options;
   options.model = masked_model();
@@ -261,12 +261,14 @@ TEST_F(NonFinite, PretrainingSkipsToo) {
   TrainOptions options;
   options.data = spoilt_data(config, {3});
   const auto result = start(config, options);
-  // One batch of three, in 2 x 2 epochs of pre-training and 3 of the run.
+  // One batch of three, in 2 x 2 epochs of pre-training and 3 epochs of the
+  // run.
   EXPECT_EQ(result.skipped_steps, 7);
   EXPECT_TRUE(std::isfinite(result.test->loss));
 }
 
-// Of three batches in an epoch, which one rank reads in order.
+// Makes the last of the three batches of an epoch infinite. One rank reads all
+// of them, in order.
 class SpoilsLastBatches : public Slice {
  public:
   explicit SpoilsLastBatches(std::shared_ptr<const data::Dataset> whole)

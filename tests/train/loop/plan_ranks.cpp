@@ -1,4 +1,4 @@
-// Runs whose plan tells what ranks exchange of each layer.
+// Runs whose plan sets the exchange of each layer.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -25,13 +25,13 @@ std::string plan_file(const SharedFolder& folder, const std::string& name,
   return place;
 }
 
-// Layers 0 and 2 of 16 x 96 and 96 x 3, four rows of each rank or less.
+// Layers 0 and 2 of 16 x 96 and 96 x 3, at most four rows per rank.
 RunConfig wide_run(std::vector<std::string> sets = {}) {
   sets.push_back("network={name: mlp, arguments: {sizes: [16, 96, 3]}}");
   return small_run(sets);
 }
 
-// Of all steps of this run, from rank 0; known to rank 0.
+// Bytes sent by rank 0 in all steps of this run; available on rank 0.
 double bytes_of(const std::string& folder) {
   double sum = 0;
   for (const std::string& line : lines_in(folder + "/log.jsonl"))
@@ -64,7 +64,7 @@ TEST(PlannedExchange, ExactWaysGiveTheWeightsOfGradients) {
     const std::string plan = plan_file(folder, name, exchange);
     const auto result =
         run_in(world(), folder / name, wide_run({"plan=" + plan}));
-    // Twelve steps in f32: sums in another order, of numbers below 1.
+    // Twelve steps in f32: sums of numbers below 1 in a different order.
     EXPECT_LT(largest_difference(plain.weights, result.weights), 1e-5) << name;
     if (world().rank() != 0 || world().size() == 1) continue;
     const auto routes = routes_of(folder / name);
@@ -82,8 +82,8 @@ TEST(PlannedExchange, ExactWaysGiveTheWeightsOfGradients) {
   }
 }
 
-// One step on all 22 examples, from the weights before: what it changes is the
-// learning rate times the gradient.
+// One step on all 22 examples from the same weights: the change is the learning
+// rate times the gradient.
 RunConfig one_step(std::vector<std::string> sets = {}) {
   sets.insert(sets.end(), {"epochs=1", "global_batch=22"});
   return wide_run(sets);
@@ -104,10 +104,10 @@ TEST(PlannedExchange, HalfPrecisionRoundsGradients) {
   const auto half =
       run_in(world(), folder / "half", one_step({"plan=" + plan}));
   EXPECT_FALSE(has_same_bits(plain.weights, half.weights));
-  // Layer 2 goes by half: each rank's gradient and the average are off by
-  // 2^-11 of their size at most, and ranks' gradients, of a few rows, may be
-  // some times larger than their average. Layer 0 is exact but for the order of
-  // sums in f32.
+  // Layer 2 uses half: each rank's gradient and the average have errors of at
+  // most 2^-11 of their size, and ranks' gradients, from a few rows, may be
+  // several times larger than their average. Layer 0 is exact except for the
+  // order of sums in f32.
   for (std::size_t i = 0; i < plain.weights.size(); ++i) {
     const bool is_half = plain.weights[i].first.starts_with("2.");
     const torch::Tensor wanted = change_of(plain, i);
@@ -122,7 +122,7 @@ TEST(PlannedExchange, HalfPrecisionRoundsGradients) {
   }
 }
 
-// Each rank sends a matrix of rank 2, the best of the rank's own gradient.
+// Each rank sends the best rank-2 approximation of its own gradient.
 TEST(PlannedExchange, LowRankIsOfThatRank) {
   if (world().size() == 1) GTEST_SKIP() << "nothing is exchanged";
   const SharedFolder folder(world());
@@ -136,9 +136,9 @@ TEST(PlannedExchange, LowRankIsOfThatRank) {
   const torch::Tensor values = at::linalg_svdvals(found.to(torch::kDouble));
   const std::int64_t rank = 2 * world().size();
   EXPECT_GT(values[rank - 1].item<double>(), 1e-5);
-  // Rounding of f32.
+  // Rounding errors of f32.
   EXPECT_LT(values[rank].item<double>(), 1e-6);
-  // It is nearer to the gradient than nothing is.
+  // The approximation is closer to the gradient than zero is.
   EXPECT_LT((found - wanted).norm().item<double>(),
             0.9 * wanted.norm().item<double>());
   if (world().rank() == 0) {
@@ -146,7 +146,8 @@ TEST(PlannedExchange, LowRankIsOfThatRank) {
   }
 }
 
-// The plan goes before the description, but data that are to stay at home do.
+// The plan overrides the config, except that dad.first_layer still keeps raw
+// data on its rank.
 TEST(PlannedExchange, GoesBeforeTheDescription) {
   if (world().size() == 1) return;
   const SharedFolder folder(world());

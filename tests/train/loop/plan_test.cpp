@@ -1,4 +1,4 @@
-// Runs under a plan of precisions.
+// Runs with a precision plan.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,8 @@ TEST(Plan, RunsAreCloseToF32AndNotIt) {
           const auto bf16 =
               run_in(group, place("bf16"), small_run({with, "plan=" + plan}));
           EXPECT_FALSE(has_same_bits(f32.weights, bf16.weights)) << strategy;
-          // Weights below 1, twelve steps, each with some parts in 256.
+          // Weights below 1, twelve steps, each with errors of a few parts in
+          // 256.
           EXPECT_LT(largest_difference(f32.weights, bf16.weights), 0.05)
               << strategy;
         });
@@ -85,19 +86,19 @@ TEST(Plan, MistakesAreToldBeforeThereIsAFolder) {
         run_in(group, place.string(), small_run({"plan=" + plan}));
       };
     };
-    expect_throws<UsageError>(run_with(unknown),
-                              {"--set plan=", "plan.json", "'layer9'", "near"});
+    expect_throws<UsageError>(run_with(unknown), {"--set plan=", "plan.json",
+                                                  "'layer9'", "closest names"});
     expect_throws<IoError>(run_with("missing.json"), {"missing.json"});
     write_plan(folder, "f16", "");
     expect_throws<UsageError>(run_with(unknown),
                               {"f16", "a CPU computes layers in f32 and bf16"});
     write_durably(unknown, "{\"version\": 1}");
-    expect_throws<IoError>(run_with(unknown), {"is no plan"});
+    expect_throws<IoError>(run_with(unknown), {"is not a plan"});
     EXPECT_FALSE(std::filesystem::exists(place));
   });
 }
 
-// Only a forward pass can tell.
+// Only a forward pass can detect this.
 TEST(Plan, ProductsThatNeverOccurAreToldInTheFirstStep) {
   const TemporaryFolder folder;
   const auto plan = write_plan(folder, "f32", "\"matmul#9\": \"bf16\"");

@@ -15,7 +15,7 @@ TEST(Pretraining, RanksGiveWhatOneGives) {
       {"precision=f64", "check_weights_every=1"},
       {"precision=f64", "pretraining.update=two_step",
        "pretraining.cost=plain"},
-      {"precision=f64", "global_batch=3"},  // less than four ranks
+      {"precision=f64", "global_batch=3"},  // fewer rows than four ranks
       {"precision=f64", "clip_norm=0.1", "optimizer={name: adamw}"},
       {"precision=f64", "parallel={strategy: dad}"},
   };
@@ -26,9 +26,9 @@ TEST(Pretraining, RanksGiveWhatOneGives) {
     const auto together = run_in(world(), folder / "a", config);
     const auto one = run_in(
         alone, folder / ("one" + std::to_string(world().rank())), config);
-    // Local contrast divides by small deviations, so that rounding
-    // grows with each of the 21 steps; more so where the mean of only three
-    // images is taken away.
+    // Local contrast normalization divides by small deviations, so rounding
+    // errors grow with each of the 21 steps, more so if the mean of only three
+    // images is subtracted.
     EXPECT_LT(largest_difference(together.weights, one.weights), 1e-7)
         << sets.back();
     EXPECT_NEAR(together.test->loss, one.test->loss, 1e-9);
@@ -62,7 +62,7 @@ std::vector<std::int64_t> steps_in(const std::string& file) {
   return steps;
 }
 
-// In the first and in the second stage, and in the run's own steps.
+// Stopped in the first and second stage, and in the steps of the run.
 TEST(Pretraining, AResumedRunEndsWithTheSameBits) {
   const SharedFolder folder(world());
   const RunConfig config = gb_run();

@@ -18,7 +18,7 @@ Tensor unit(const Tensor& filters) {
   return filters / filters.norm(2, {1}, /*keepdim=*/true);
 }
 
-// The number of windows on each pixel along one axis.
+// Number of windows that cover each pixel along one axis.
 Tensor windows_along(std::int64_t size, std::int64_t kernel) {
   const Tensor counts = torch::zeros({size}, torch::kDouble);
   for (std::int64_t i = 0; i + kernel <= size; ++i)
@@ -26,7 +26,7 @@ Tensor windows_along(std::int64_t size, std::int64_t kernel) {
   return counts;
 }
 
-// The cost of one batch of four rows, by its definition.
+// The cost of one batch of four rows, computed from its definition.
 Tensor cost_of(nn::Pretrainable& stack, std::size_t stage, const Tensor& images,
                const Tensor& encoder, const Tensor& decoder,
                const PretrainingConfig& config) {
@@ -115,7 +115,7 @@ TEST(Pretrainer, TheScaleOfTheImagesDoesNotCount) {
   });
 }
 
-// The part of what the classifier sees that is the same for all images.
+// The fraction of the classifier's input that is common to all images.
 double common_part(nn::Pretrainable& stack, const Tensor& images) {
   const torch::NoGradGuard no_grad;
   const Tensor seen = stack.run_to(stack.stages(), images);
@@ -123,8 +123,8 @@ double common_part(nn::Pretrainable& stack, const Tensor& images) {
       .item<double>();
 }
 
-// Photographs differ less among each other than from black. Filters that learn
-// to give back their mean respond to all of them alike.
+// Photographs differ less from each other than from black. Filters that learn
+// to reconstruct their mean respond to all of them alike.
 TEST(Pretrainer, WhatAllImagesHaveInCommonIsNotLearned) {
   with_one_rank([](const comm::Group& group) {
     double common[2];
@@ -200,7 +200,7 @@ TEST(Pretraining, TheClassifierLearnsAloneAtFirst) {
     };
     auto alone = run_with("alone", "pretraining.classifier_epochs=1");
     auto all = run_with("all", "pretraining.classifier_epochs=0");
-    // Pre-training leaves its last weights in the first checkpoint.
+    // The first checkpoint contains the last weights of pre-training.
     const auto start =
         CheckpointFolder(folder.path() / "all" / "checkpoints", 1)
             .load("step-0000000000");

@@ -1,4 +1,4 @@
-// What may be resumed, and what a resumption leaves as it was.
+// Which runs can be resumed, and what a resumption leaves unchanged.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 class Resume : public testing::Test {
  protected:
-  // On one rank, to the end or until the n-th forward.
+  // Runs on one rank, to the end or until the n-th forward.
   RunResult start(const std::string& name, const RunConfig& config,
                   int forwards = 0) {
     return on_one_rank(name, config, {.model = model_of(config, forwards)});
@@ -81,14 +81,15 @@ TEST_F(Resume, ARefusedOneLeavesEverythingAsItWas) {
   }
 }
 
-// A network that does not fit the weights cannot be accepted by anybody.
+// A network that does not match the weights is rejected even with
+// accepts_changes.
 TEST_F(Resume, WhatDoesNotFitIsRefusedInAnyCase) {
   start("a", run_with({}), 5);
   const auto before = content_of(place("a"));
   for (const char* other :
        {"network.arguments={sizes: [16, 9, 3]}",
         "optimizer={name: adam, learning_rate: 0.1}", "global_batch=4",
-        "loss=mse"}) {  // whose metrics are not those of classes
+        "loss=mse"}) {  // its metrics differ from those of classes
     SCOPED_TRACE(other);
     EXPECT_THROW(resume("a", run_with({other}), /*accepts_changes=*/true),
                  UsageError);
@@ -96,7 +97,7 @@ TEST_F(Resume, WhatDoesNotFitIsRefusedInAnyCase) {
   }
 }
 
-// The same config, whose files have become others.
+// The config is the same, but its files have changed.
 TEST_F(Resume, AnotherTrainingSetIsAnotherResult) {
   const auto resume_with = [&](std::int64_t examples, bool accepts_changes) {
     DataSets sets = open_data(run_with({}));
@@ -114,7 +115,7 @@ TEST_F(Resume, AnotherTrainingSetIsAnotherResult) {
   for (const bool accepts : {false, true}) {
     expect_throws<UsageError>(
         [&] { resume_with(whole - 2, accepts); },
-        {concat("training set of ", whole, " examples, and this one has ",
+        {concat("training set of ", whole, " examples, but this one has ",
                 whole - 2),
          "within epoch"});
     expect_untouched(before, place("a"));
@@ -122,10 +123,10 @@ TEST_F(Resume, AnotherTrainingSetIsAnotherResult) {
   resume_with(whole, false);
 }
 
-// By strategies, after the config and the checkpoint were found to fit.
+// Errors of strategies, found after config and checkpoint were accepted.
 TEST_F(Resume, WhatALearnerRefusesLeavesEverythingAsItWas) {
   start("a", run_with({}), 5);
-  // The run goes on from the one before; this one would be set aside.
+  // The run would continue from the previous checkpoint and set this one aside.
   fs::resize_file(place("a") / "checkpoints/step-0000000005/weights.pt", 10);
   const std::string routes = place("routes.json");
   write_durably(routes, R"({"skips_zeros": false, "routes": {"x": "dad"}})");
@@ -173,7 +174,7 @@ TEST_F(Resume, AValueThatWasNotThereIsShown) {
   start("a", run_with({}), 5);
   resume("a", run_with({"dad.routes={0.weight: gradient}"}), true);
   EXPECT_NE(
-      out_.str().find("changed: dad.routes.0.weight from nothing to gradient"),
+      out_.str().find("changed: dad.routes.0.weight from unset to gradient"),
       std::string::npos)
       << out_.str();
 }
@@ -205,7 +206,7 @@ TEST_F(Resume, AFinishedRunIsLeftAsItIs) {
   EXPECT_TRUE(has_same_bits(first.weights, again.weights));
 }
 
-// More epochs continue it, and need no leave where steps stay as they were.
+// More epochs continue a run, without acceptance if its steps are unchanged.
 TEST_F(Resume, MoreEpochsContinueAFinishedRun) {
   const auto whole = start("whole", run_with({"epochs=6"}));
   start("a", run_with({}));
@@ -216,15 +217,16 @@ TEST_F(Resume, MoreEpochsContinueAFinishedRun) {
   EXPECT_GT(summary("a")["batch_duration"], before["batch_duration"]);
 }
 
-// A cosine is stretched by more epochs: other steps, which somebody must want.
+// More epochs stretch a cosine schedule, which changes the steps and requires
+// acceptance.
 TEST_F(Resume, AScheduleThatDependsOnTheEpochsMustBeAccepted) {
   start("a", small_run());
   EXPECT_THROW(resume("a", small_run({"epochs=6"})), UsageError);
   EXPECT_EQ(resume("a", small_run({"epochs=6"}), true).steps, 18);
 }
 
-// Interrupted in the second epoch, and once more between the last checkpoint
-// and the summary: nothing of the first parts is lost.
+// Interrupted in the second epoch, and again between the last checkpoint and
+// the summary: nothing is lost from the earlier parts.
 TEST_F(Resume, TheSummaryIsThatOfTheWholeRun) {
   const RunConfig config = run_with({"data.validation=5"});
   start("whole", config);
@@ -253,10 +255,10 @@ TEST_F(Resume, TheSummaryIsThatOfTheWholeRun) {
     EXPECT_EQ(summary("a").at(same), both.at(same)) << same;
 }
 
-// Of log.jsonl, whose epochs count all their steps.
+// In log.jsonl an epoch counts all its steps.
 TEST_F(Resume, TheEpochThatWasInterruptedHasAllItsSteps) {
   const RunConfig config = run_with({});
-  start("a", config, 5);  // the second of three in the second epoch
+  start("a", config, 5);  // second of three steps in the second epoch
   resume("a", config);
   double steps = 0, epochs = 0;
   for (const std::string& line : lines_in(place("a") / "log.jsonl")) {
@@ -280,7 +282,7 @@ TEST_F(Resume, ARunWithoutCheckpointBeginsAnew) {
   EXPECT_EQ(read_config(place("a") / "config.yaml").seed, 8);
 }
 
-// As a sweep makes it.
+// An empty folder, as created by a sweep.
 TEST_F(Resume, AFolderWithoutAnythingBegins) {
   fs::create_directory(place("a"));
   EXPECT_EQ(resume("a", run_with({})).steps, 12);
@@ -358,14 +360,14 @@ TEST_F(Resume, ABestThatIsLostIsSaid) {
     const auto rest = resume(name, run_with_best());
     const std::string told = testing::internal::GetCapturedStderr();
     EXPECT_NE(told.find("step-0000000003"), told.npos) << told;
-    EXPECT_NE(told.find("starts anew"), told.npos) << told;
+    EXPECT_NE(told.find("restarts"), told.npos) << told;
     EXPECT_GT(rest.tested_step, 3);
     EXPECT_EQ(summary(name)["tested_step"], rest.tested_step);
     EXPECT_EQ(summary(name)["best_step"], rest.tested_step);
   }
 }
 
-// At the end of all steps, so that only the last weights are left to test.
+// Resumed after the last step, so only the last weights remain to be tested.
 TEST_F(Resume, WithoutTheBestTheLastWeightsAreTested) {
   start("a", run_with_best());
   fs::remove(place("a") / "summary.json");
@@ -388,8 +390,8 @@ TEST_F(Resume, ACopyWithoutLinksGoesOn) {
   EXPECT_TRUE(fs::is_symlink(place("b") / "checkpoints" / "latest"));
 }
 
-// A loss of 1 or so is no accuracy to surpass. The second time its config was
-// written, but no checkpoint.
+// A loss of about 1 is not an accuracy to exceed. In the second case the config
+// was written, but no checkpoint.
 TEST_F(Resume, AnotherMetricStartsTheSearchAnew) {
   const RunConfig other =
       run_with({"data.validation=5", "early_stopping.metric=accuracy"});

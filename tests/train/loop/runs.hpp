@@ -19,7 +19,7 @@
 
 namespace sheaf::train {
 
-// 22 examples in batches of 8 leave 6 for the last one: shares are uneven.
+// 22 examples in batches of 8 leave 6 for the last batch: shares are uneven.
 inline const char* const kSmallRun = R"(
 data:
   name: synthetic
@@ -65,7 +65,7 @@ inline RunResult run_in(const comm::Group& group, const std::string& folder,
   return run(group, config, options);
 }
 
-// The description's network, which asks its own rank to stop in its n-th
+// The config's network, which requests its own rank to stop in the n-th
 // forward.
 inline Model stopping_model(const RunConfig& config, int forwards) {
   Model model = make_model(config);
@@ -88,7 +88,7 @@ inline std::vector<std::string> lines_in(const std::filesystem::path& path) {
   return lines;
 }
 
-// Every file below a folder with its content, links included.
+// Every file in a folder with its contents, including links.
 inline std::map<std::string, std::string> content_of(
     const std::filesystem::path& folder) {
   namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-// Networks whose ranks keep running statistics of their own while they train.
+// Networks whose ranks keep separate running statistics during training.
 #include <gtest/gtest.h>
 
 #include "sheaf/data/load/loader.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using test::world;
 
-// Two rows or more for each of four ranks.
+// At least two rows for each of four ranks.
 RunConfig resnet_run(std::vector<std::string> sets = {}) {
   sets.insert(sets.begin(),
               {"network={name: resnet8, arguments: {classes: 3}}",
@@ -34,7 +34,7 @@ TEST(Statistics, ASoundRunIsNotStopped) {
   }
 }
 
-// The figures of one process that takes the weights from the checkpoint.
+// The metrics computed by one process with the weights of the checkpoint.
 MetricValues figures_of(const RunConfig& config, const std::string& checkpoints,
                         const std::string& name,
                         const std::shared_ptr<const data::Dataset>& examples) {
@@ -76,7 +76,7 @@ TEST(Statistics, WhatIsReportedIsOfTheCheckpoint) {
   }
 }
 
-// All ranks end with the model that was saved.
+// All ranks end with the saved model.
 TEST(Statistics, AllRanksEndWithOneModel) {
   const SharedFolder folder(world());
   const auto result = run_in(world(), folder / "a", resnet_run());

@@ -1,4 +1,4 @@
-// Runs whose images are cut over the ranks: what they read, and what they save.
+// Runs whose images are split over ranks: what they read and save.
 #include <gtest/gtest.h>
 
 #include "sheaf/train/loop/trainer.hpp"
@@ -10,13 +10,14 @@ namespace {
 
 using test::world;
 
-// Of as many places as there are ranks.
+// A grid with one place per rank.
 std::string grid_of_all() {
   const int ranks = world().size();
   return ranks == 4 ? "2x2" : std::to_string(ranks) + "x1";
 }
 
-// Images of 9 x 7, so that no cut is even; `input` is what is made of them.
+// Images of 9 x 7, so that no split is even; `input` is their transformed
+// shape.
 RunConfig tiled_run(std::vector<std::string> sets, const std::string& grid,
                     const std::string& input = "2x9x7") {
   const std::string network =
@@ -61,7 +62,7 @@ TEST(TiledRuns, GiveWhatOneRankGives) {
   }
 }
 
-// Targets with an element for each pixel: classes, and images.
+// Targets with one element per pixel: classes, and images.
 TEST(TiledRuns, LearnPixels) {
   const comm::Group single = each_alone();
   const std::vector<std::vector<std::string>> cases{
@@ -101,7 +102,8 @@ TEST(TiledRuns, LearnPixels) {
   }
 }
 
-// Stopped on a grid, and on with all ranks, with other cuts, and with one.
+// Stopped on a grid and resumed with all ranks, on another grid, and on one
+// rank.
 TEST(TiledRuns, ResumeOnAnyGrid) {
   const comm::Group single = each_alone();
   const std::vector<std::string> sets{kMoves,
@@ -135,8 +137,8 @@ TEST(TiledRuns, ResumeOnAnyGrid) {
   }
 }
 
-// Filters that are trained where their places are, pre-trained on all ranks
-// before; with groups of samples, some of which never have any.
+// Filters that are trained on the ranks of their places, after pre-training on
+// all ranks; with groups of samples, some of which never have any.
 TEST(TiledRuns, TrainFiltersOfPlaces) {
   const comm::Group single = each_alone();
   const std::vector<std::vector<std::string>> cases{
@@ -155,7 +157,7 @@ TEST(TiledRuns, TrainFiltersOfPlaces) {
       const auto one =
           run_in(single, folder / ("one" + std::to_string(world().rank())),
                  gb_run(sets));
-      // As in Pretraining.RanksGiveWhatOneGives.
+      // Same reason as in Pretraining.RanksGiveWhatOneGives.
       EXPECT_LT(largest_difference(together.weights, one.weights), 1e-9)
           << grid << " " << sets.back();
       EXPECT_NEAR(together.test->loss, one.test->loss, 1e-9);
@@ -175,7 +177,7 @@ TEST(TiledRuns, FiltersOfPlacesAreResumed) {
   const auto whole = run_in(world(), folder / "whole", config);
   for (const std::string next : {"same", "alone"}) {
     TrainOptions options;
-    // In the run's own epochs: validation and pre-training call others.
+    // Stops in an epoch of the run: validation and pre-training call others.
     if (world().rank() == 0) options.model = stopping_model(config, 5);
     const auto first = run_in(world(), folder / next, config, options);
     ASSERT_EQ(first.ending, Ending::kStoppedBySignal);
@@ -191,7 +193,7 @@ TEST(TiledRuns, FiltersOfPlacesAreResumed) {
   }
 }
 
-// A checkpoint of one file, as before, and shards where they are asked for.
+// Writes a checkpoint of one file, or shards if requested.
 TEST(TiledRuns, ShardsAreAsTold) {
   for (const std::string grid : {"", "all"})
     for (const std::string shards : {"auto", "one", "ranks"}) {

@@ -10,14 +10,14 @@ namespace {
 
 using test::world;
 
-// This rank as a group of its own; all ranks call it.
+// A group of this rank only; all ranks must call it.
 comm::Group alone() { return world().split(/*color=*/world().rank()); }
 
 TEST(Trainer, RanksGiveWhatOneGives) {
   const std::vector<std::vector<std::string>> cases{
       {"precision=f64"},
       {"precision=f64", "accumulate=3"},
-      {"precision=f64", "global_batch=3"},  // less than four ranks
+      {"precision=f64", "global_batch=3"},  // fewer rows than four ranks
       {"precision=f64", "clip_norm=0.1", "optimizer={name: adamw}",
        "check_weights_every=2"},
       {"precision=f64", "loss=mse", "network.arguments={sizes: [16, 4, 1]}"},
@@ -38,7 +38,7 @@ TEST(Trainer, RanksGiveWhatOneGives) {
   }
 }
 
-// Global batches of 3 and of 1: some of four ranks have no rows, whose layers
+// Global batches of 3 and 1: some of four ranks have no rows, but their layers
 // must still take part in the normalization.
 TEST(Trainer, EmptySharesAreNormalizedWithTheOthers) {
   const std::vector<std::string> layers{
@@ -62,7 +62,7 @@ TEST(Trainer, EmptySharesAreNormalizedWithTheOthers) {
   }
 }
 
-// A signal to the last rank only, at every kind of moment.
+// A signal to the last rank only, at various moments.
 TEST(Trainer, AResumedRunEndsWithTheSameBits) {
   const std::vector<std::vector<std::string>> cases{
       {"network.arguments={sizes: [16, 8, 3], dropout: 0.3}"},
@@ -90,7 +90,7 @@ TEST(Trainer, AResumedRunEndsWithTheSameBits) {
     }
 }
 
-// Before and after compression begins.
+// Stopped before and after compression starts.
 TEST(Trainer, AResumedRunKnowsWhatCompressionHeldBack) {
   const RunConfig config =
       small_run({"parallel.compression=powersgd", "parallel.powersgd_rank=1",

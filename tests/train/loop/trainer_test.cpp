@@ -88,7 +88,7 @@ TEST(Trainer, EveryPrecisionAndLossRuns) {
   });
 }
 
-// Vectors, with a last batch of 3 rows: no rank may have one alone.
+// Vectors, with a last batch of 3 rows: no rank may have a single row.
 TEST(Trainer, BatchNormOverRanksNeedsNoTwoRowsOfEach) {
   const RunConfig config = small_run(
       {"network={name: layers, arguments: {input: 1x4x4}, layers: [flatten, "
@@ -108,7 +108,7 @@ TEST(Trainer, BatchNormOverRanksNeedsNoTwoRowsOfEach) {
     });
 }
 
-// One image of each rank is enough, and all that its memory may hold.
+// One image per rank is enough, and may be all that its memory can hold.
 TEST(Trainer, BatchNormOfImagesLeavesEachRankItsRow) {
   const RunConfig config = small_run(
       {"network={name: layers, arguments: {input: 1x4x4}, layers: [conv2d: "
@@ -140,7 +140,7 @@ TEST(Trainer, ASingleRowThatCannotBeNormalizedIsExplained) {
   });
 }
 
-// Which on_non_finite leaves alone.
+// on_non_finite does not apply to evaluations.
 TEST(Trainer, AnEvaluationThatIsNotFiniteIsToldAndWritten) {
   const TemporaryFolder folder;
   const RunConfig config = small_run();

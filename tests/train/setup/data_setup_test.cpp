@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using data::Bytes;
 
-// Classes are told apart by how bright they are: dark, gray, white. They differ
-// enough for a small network to learn them in a few steps.
+// Classes differ in brightness: dark, gray, white. They differ enough for a
+// small network to learn them in a few steps.
 struct Shade {
   const char* name;
   std::uint8_t brightness;
@@ -67,7 +67,7 @@ TEST_F(ImageRun, LearnsTheFoldersOfClasses) {
   });
 }
 
-// Without the names of the training set the only class would be class 0.
+// Without the names of the training set, the only class would be class 0.
 TEST_F(ImageRun, ATestWithoutAClassKeepsTheNumbers) {
   write_shade(set_ / "test", kShades[2], 6);
   with_one_rank([&](const comm::Group& group) {
@@ -87,7 +87,7 @@ TEST_F(ImageRun, AnUnknownClassIsAnErrorThatNamesIt) {
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
 }
 
-// Of data that the caller opened: the trainer compares the names.
+// For data opened by the caller, the trainer compares the names.
 TEST_F(ImageRun, OtherClassesInDataThatIsGivenAreAnError) {
   write_shade(set_ / "test", kShades[2], 2);
   const auto open = [&](const char* split) {
@@ -158,7 +158,7 @@ TEST_F(ImageRun, ExamplesOfAClassBelongToOneRank) {
 
 class NpyRun : public testing::Test {
  protected:
-  // Rows of one number, which is that of the class, and targets.
+  // Writes rows that consist of the class number, and targets.
   void write(const char* split, const std::vector<std::int64_t>& labels) {
     const at::Tensor targets = torch::tensor(labels);
     const at::Tensor rows = targets.to(torch::kFloat).view({-1, 1}) - 1;
@@ -184,7 +184,8 @@ TEST_F(NpyRun, LearnsArrays) {
     });
 }
 
-// Fewer are fine: labels are numbers, which mean the same in both.
+// Fewer classes are allowed: labels are numbers that mean the same in both
+// sets.
 TEST_F(NpyRun, ATestMayHaveFewerClassesButNotMore) {
   write("train", labels_);
   write("test", {0, 1});

@@ -1,4 +1,4 @@
-// Whether data, loss and network fit, before a run leaves anything.
+// Checks that data, loss and network match before a run writes anything.
 #include "sheaf/train/setup/fit_check.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr std::int64_t kRows = 22;
 
 Tensor labels() { return torch::arange(kRows) % 3; }
 
-// Not by ranks that are threads, which have one generator together.
+// Not for ranks that are threads, because they share one generator.
 DataSets sets_with(const Tensor& target) {
   torch::manual_seed(1);
   const auto set =
@@ -42,7 +42,7 @@ class FitCheck : public testing::Test {
     });
     return result;
   }
-  // On every rank, before there is a folder.
+  // Expects the error on every rank, before a folder is created.
   void expect_refused(const Tensor& target,
                       const std::vector<std::string>& sets,
                       std::initializer_list<std::string> words) {
@@ -78,8 +78,7 @@ TEST_F(FitCheck, ClassNumbersAreWhole) {
   const Tensor floats = labels().to(torch::kFloat);
   for (const char* loss : {"loss=cross_entropy", "loss=nll"})
     for (const Tensor& target : {floats, floats + 0.6, floats / 0})
-      expect_refused(target, {loss},
-                     {"training set", "Float", "whole numbers"});
+      expect_refused(target, {loss}, {"training set", "Float", "integers"});
   expect_refused(torch::one_hot(labels(), 3).to(torch::kDouble), {"loss=nll"},
                  {"Double", "loss=cross_entropy"});
 }
@@ -101,7 +100,7 @@ TEST_F(FitCheck, TheDataIsNamed) {
   });
 }
 
-// A class for certain is that class.
+// A probability of 1 for a class is equivalent to that class.
 TEST_F(FitCheck, ProbabilitiesAreTargets) {
   const std::vector<std::string> sets{"precision=f64"};
   const auto by_number = train(labels(), sets);
@@ -141,10 +140,11 @@ TEST_F(FitCheck, MseNeedsATargetForEachOutput) {
 }
 
 TEST_F(FitCheck, LabelsOfOtherShapesAreToldApart) {
-  expect_refused(labels().view({kRows, 1}), {}, {"[3]", "[1]", "each class"});
+  expect_refused(labels().view({kRows, 1}), {},
+                 {"[3]", "[1]", "number of classes"});
 }
 
-// Of a program's own model nothing is known before its first step.
+// Nothing is known about a user's model before its first step.
 TEST_F(FitCheck, OwnModelsAreToldInTheirFirstStep) {
   const RunConfig config = small_run({"network.arguments={sizes: [16, 8, 2]}"});
   with_one_rank([&](const comm::Group& group) {

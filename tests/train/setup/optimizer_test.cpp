@@ -48,7 +48,7 @@ TEST_P(OptimizerState, GoesOnBitForBit) {
   }
   load_optimizer_state(*second.optimizer, second.parameters,
                        optimizer_state(*first.optimizer, first.parameters));
-  first.step(9);  // must not reach what was loaded
+  first.step(9);  // must not affect the loaded state
   for (int step = 2; step < 5; ++step) second.step(step);
   for (std::size_t i = 0; i < 3; ++i)
     EXPECT_TRUE(

@@ -40,7 +40,7 @@ TEST(Schedule, WarmUpRisesToTheRate) {
   EXPECT_DOUBLE_EQ(schedule.rate(0), 1.1);
   EXPECT_DOUBLE_EQ(schedule.rate(4), 1.5);
   EXPECT_DOUBLE_EQ(schedule.rate(9), 2);
-  EXPECT_DOUBLE_EQ(schedule.rate(10), 2);  // the wave begins
+  EXPECT_DOUBLE_EQ(schedule.rate(10), 2);  // the cosine begins
   EXPECT_DOUBLE_EQ(schedule.rate(25), 1);
 }
 

@@ -40,7 +40,7 @@ std::string explanation(const char* description, int ranks) {
   return text.str();
 }
 
-// Messages and bytes of a layer's row.
+// Returns messages and bytes of a layer's row.
 std::string traffic_in(const std::string& text, const std::string& operation) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -53,8 +53,8 @@ std::string traffic_in(const std::string& text, const std::string& operation) {
   return "no " + operation + " in\n" + text;
 }
 
-// Tiles of 4x6 have a neighbour on one side of each axis, and a corner; a halo
-// of r has (6 r + 4 r + r r) pixels, of 8 samples, in f32.
+// Tiles of 4x6 have a neighbor on one side of each axis and at one corner; a
+// halo of width r has (6 r + 4 r + r r) pixels, for 8 samples in f32.
 TEST(Explain, TellsWhatHalosTake) {
   const std::string text = explanation(kTwoConvolutions, 4);
   const auto bytes = [](int reach, int channels) {
