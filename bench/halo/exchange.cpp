@@ -27,7 +27,7 @@
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/host/flight.hpp"
 #include "sheaf/halo/halo_exchange.hpp"
-#include "sheaf/halo/strided.hpp"
+#include "sheaf/halo/view.hpp"
 
 namespace sheaf::halo {
 namespace {

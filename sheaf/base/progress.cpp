@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/base/units.hpp"
 
@@ -107,6 +109,29 @@ std::string Progress::line(double fraction, std::string_view text) const {
   words = cut(words, minus(columns, kLeastBarColumns + 2));
   return cut(bar(fraction, minus(columns, display_width(words))) + words,
              columns);
+}
+
+std::string progress_place() {
+  const ProgressOptions options = progress_on_stderr();
+  if (!options.is_terminal) return "";
+  return concat(::isatty(STDOUT_FILENO) ? "out:" : "err:", options.columns);
+}
+
+RankProgress::RankProgress(const std::string& place) {
+  if (place.size() < 5) return;
+  ProgressOptions options;
+  options.is_terminal = true;
+  options.columns = std::strtoul(place.c_str() + 4, nullptr, 10);
+  progress_.emplace(place.rfind("out:", 0) == 0 ? std::cout : std::cerr,
+                    options);
+}
+
+void RankProgress::update(double fraction, std::string_view text) {
+  if (progress_) progress_->update(fraction, text);
+}
+
+void RankProgress::clear() {
+  if (progress_) progress_->clear();
 }
 
 }  // namespace sheaf

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,23 @@ class Progress {
   double start_fraction_ = 0;
   std::chrono::steady_clock::time_point drawn_at_;
   bool is_drawn_ = false;
+};
+
+// The stream for the progress line of ranks whose output a launcher forwards,
+// and its width: "out:80" if standard output is a terminal, "err:80" if only
+// standard error is, else empty. Standard output is preferred, so that rows and
+// the progress line stay in order.
+std::string progress_place();
+
+class RankProgress {
+ public:
+  explicit RankProgress(const std::string& place);  // from progress_place()
+
+  void update(double fraction, std::string_view text);
+  void clear();
+
+ private:
+  std::optional<Progress> progress_;
 };
 
 }  // namespace sheaf

@@ -2,6 +2,7 @@
 // String utilities.
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +14,15 @@ namespace sheaf {
 // "b", and "" gives one empty piece. The pieces point into `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+// The words of `text`: splits at white space. They point into `text`.
+std::vector<std::string_view> words(std::string_view text);
+
 // `text` without leading and trailing white space; points into `text`.
 std::string_view trim(std::string_view text) noexcept;
+
+// Parses a number >= 0 made of digits only; nullopt for anything else, or if it
+// does not fit into an int.
+std::optional<int> parse_count(std::string_view text) noexcept;
 
 std::string join(std::span<const std::string> parts,
                  std::string_view separator);

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/text.hpp"
 

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/progress.hpp"
 #include "sheaf/cli/bench/bench_options.hpp"
 #include "sheaf/cli/bench/bench_record.hpp"
 #include "sheaf/cli/bench/bench_run.hpp"
-#include "sheaf/cli/bench/progress_line.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/placement.hpp"
 #include "sheaf/cli/launch/process.hpp"

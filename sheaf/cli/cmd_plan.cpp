@@ -6,8 +6,8 @@
 #include <iostream>
 #include <memory>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"

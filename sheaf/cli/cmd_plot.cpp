@@ -3,8 +3,8 @@
 #include <memory>
 #include <sstream>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/report/draw/figure.hpp"
 #include "sheaf/report/draw/png.hpp"

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <memory>
 
-#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/report/page/page.hpp"
 

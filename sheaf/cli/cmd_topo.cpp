@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/command/commands.hpp"

@@ -1,7 +1,7 @@
 // sheaf train: starts sheaf-torch on several ranks.
 #include <memory>
 
-#include "sheaf/cli/bench/progress_line.hpp"
+#include "sheaf/base/progress.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/launch_options.hpp"
 #include "sheaf/cli/launch/torch_program.hpp"

@@ -8,7 +8,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/halo/halo_channels.hpp"
-#include "sheaf/halo/strided.hpp"
+#include "sheaf/halo/view.hpp"
 
 namespace sheaf::halo {
 namespace {

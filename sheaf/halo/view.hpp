@@ -1,11 +1,12 @@
 #pragma once
 // A non-owning view of a tile's memory: samples, channels and up to three image
-// axes, with any strides.
+// axes, with any strides; copies and additions between views.
 
 #include <array>
 #include <cstddef>
 #include <type_traits>
 
+#include "sheaf/base/dtype.hpp"
 #include "sheaf/halo/tiling.hpp"
 
 namespace sheaf::halo {
@@ -54,5 +55,18 @@ BasicView<Byte> part_of(BasicView<Byte> view, const Box& whole, const Box& part,
   }
   return view;
 }
+
+// Copies and additions are between views of the same size; they throw
+// UsageError if the sizes differ.
+
+// The two views must not overlap in memory.
+void copy_view(const ConstView& from, const View& to,
+               std::size_t element_bytes);
+
+// to += from, element by element; f16 and bf16 are added in f32. Throws
+// UsageError for types that are not floating-point.
+void add_view(const ConstView& from, const View& to, DType dtype);
+
+void zero_view(const View& to, std::size_t element_bytes);
 
 }  // namespace sheaf::halo

@@ -5,7 +5,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
 namespace {

@@ -4,9 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 
 namespace sheaf::topo {

@@ -8,7 +8,6 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
 namespace {

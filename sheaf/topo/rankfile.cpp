@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/topo/text.hpp"
 
 namespace sheaf::topo {
 namespace {

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class ProgressLine : public ::testing::Test {
+class RankProgress : public ::testing::Test {
  protected:
   ProgressOptions options(bool is_terminal = true, std::size_t columns = 80) {
     return {.is_terminal = is_terminal,
@@ -30,7 +30,7 @@ class ProgressLine : public ::testing::Test {
   std::chrono::steady_clock::time_point now_;
 };
 
-TEST_F(ProgressLine, SaysFractionTextAndTimeLeft) {
+TEST_F(RankProgress, SaysFractionTextAndTimeLeft) {
   Progress progress(out_, options());
   now_ += 10s;
   progress.update(0.25, "64 KiB");
@@ -38,7 +38,7 @@ TEST_F(ProgressLine, SaysFractionTextAndTimeLeft) {
             "\r\x1b[K[#####...............]  25 %  64 KiB  30.0 s left");
 }
 
-TEST_F(ProgressLine, AtBothEndsThereIsNoTimeLeft) {
+TEST_F(RankProgress, AtBothEndsThereIsNoTimeLeft) {
   Progress progress(out_, options());
   progress.update(0, "start");
   EXPECT_EQ(written(), "\r\x1b[K[....................]   0 %  start");
@@ -47,7 +47,7 @@ TEST_F(ProgressLine, AtBothEndsThereIsNoTimeLeft) {
   EXPECT_EQ(written(), "\r\x1b[K[####################] 100 %  end");
 }
 
-TEST_F(ProgressLine, InAPipeThereIsNothing) {
+TEST_F(RankProgress, InAPipeThereIsNothing) {
   {
     Progress progress(out_, options(/*is_terminal=*/false));
     progress.update(0.5, "x");
@@ -56,7 +56,7 @@ TEST_F(ProgressLine, InAPipeThereIsNothing) {
   EXPECT_EQ(written(), "");
 }
 
-TEST_F(ProgressLine, IsNotDrawnTooOften) {
+TEST_F(RankProgress, IsNotDrawnTooOften) {
   Progress progress(out_, options());
   progress.update(0.1, "a");
   EXPECT_NE(written(), "");
@@ -68,7 +68,7 @@ TEST_F(ProgressLine, IsNotDrawnTooOften) {
   EXPECT_NE(written(), "");
 }
 
-TEST_F(ProgressLine, ClearsItselfOnce) {
+TEST_F(RankProgress, ClearsItselfOnce) {
   {
     Progress progress(out_, options());
     progress.update(0.1, "a");
@@ -83,13 +83,13 @@ TEST_F(ProgressLine, ClearsItselfOnce) {
   EXPECT_EQ(written(), "\r\x1b[K");
 }
 
-TEST_F(ProgressLine, FitsTheTerminal) {
+TEST_F(RankProgress, FitsTheTerminal) {
   Progress progress(out_, options(/*is_terminal=*/true, /*columns=*/34));
   progress.update(0.5, "µµµµµµµµµµµµ");
   EXPECT_EQ(display_width(written()), 31 + display_width("\r\x1b[K"));
 }
 
-TEST_F(ProgressLine, GivesUpTheBarFirstThenWholeWords) {
+TEST_F(RankProgress, GivesUpTheBarFirstThenWholeWords) {
   const auto line_of = [this](std::size_t columns) {
     Progress progress(out_, options(/*is_terminal=*/true, columns));
     progress.update(0.5, "loss 0.25  640 rows/s");
@@ -103,7 +103,7 @@ TEST_F(ProgressLine, GivesUpTheBarFirstThenWholeWords) {
   EXPECT_EQ(line_of(6), "[##");
 }
 
-TEST_F(ProgressLine, WhatWasDoneBeforeTookNoTime) {
+TEST_F(RankProgress, WhatWasDoneBeforeTookNoTime) {
   Progress progress(out_, options());
   now_ += 3s;
   progress.start_at(0.5);
@@ -112,7 +112,7 @@ TEST_F(ProgressLine, WhatWasDoneBeforeTookNoTime) {
   EXPECT_NE(written().find("10.0 s left"), std::string::npos);
 }
 
-TEST_F(ProgressLine, FractionsOutsideAreTakenAsTheEnds) {
+TEST_F(RankProgress, FractionsOutsideAreTakenAsTheEnds) {
   Progress progress(out_, options());
   progress.update(7, "x");
   EXPECT_NE(written().find("100 %"), std::string::npos);

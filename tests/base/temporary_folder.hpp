@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/files.hpp"
 
 namespace sheaf {
 

@@ -65,5 +65,20 @@ TEST(Text, WidthCountsCharactersNotBytes) {
   EXPECT_EQ(display_width(""), 0u);
 }
 
+TEST(Text, WordsAreWhatStandsBetweenWhiteSpace) {
+  using Words = std::vector<std::string_view>;
+  EXPECT_EQ(words(""), Words{});
+  EXPECT_EQ(words(" \t\r\n"), Words{});
+  EXPECT_EQ(words(" a\tbc \n d"), (Words{"a", "bc", "d"}));
+}
+
+TEST(Text, CountsAreDigitsOnly) {
+  EXPECT_EQ(parse_count("0"), 0);
+  EXPECT_EQ(parse_count("2147483647"), 2147483647);
+  for (const char* wrong :
+       {"", "-1", "-0", "+1", " 1", "1 ", "1.0", "0x1", "2147483648"})
+    EXPECT_FALSE(parse_count(wrong)) << wrong;
+}
+
 }  // namespace
 }  // namespace sheaf

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "tests/cli/call_sheaf.hpp"
 #include "tests/report/runs/run_files.hpp"
 #include "tests/support/missing.hpp"

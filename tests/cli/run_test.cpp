@@ -2,7 +2,7 @@
 #include <random>
 #include <thread>
 
-#include "sheaf/base/openblas.hpp"
+#include "sheaf/base/system.hpp"
 #include "tests/cli/run_sheaf.hpp"
 #include "tests/support/missing.hpp"
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <fstream>
 
-#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 
 namespace differential {

@@ -9,7 +9,6 @@
 #include "sheaf/cli/bench/bench_rows.hpp"
 #include "sheaf/cli/bench/bench_run.hpp"
 #include "sheaf/cli/bench/bench_slots.hpp"
-#include "sheaf/cli/bench/progress_line.hpp"
 #include "sheaf/comm/group/group_core.hpp"
 
 namespace sheaf::cli {
@@ -31,7 +30,7 @@ class Sweep {
     allocate();
   }
 
-  void run(RowPrinter* printer, ProgressLine& progress) {
+  void run(RowPrinter* printer, RankProgress& progress) {
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       progress.update(
           static_cast<double>(i) / static_cast<double>(shapes_.size()),
@@ -176,7 +175,7 @@ topo::Placement placement_of(const comm::Group& group) {
 
 Ending run_sweep(const comm::Group& group, const BenchJob& job) {
   const bool is_first = group.rank() == 0;
-  ProgressLine progress(is_first ? job.args.progress : "");
+  RankProgress progress(is_first ? job.args.progress : "");
   Sweep sweep(group, job);
   std::optional<RowPrinter> printer;
   if (is_first)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sheaf/cli/launch/mpi_install.hpp"
-#include "sheaf/topo/host_list.hpp"
+#include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {
 

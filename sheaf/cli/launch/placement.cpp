@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/host.hpp"
+#include "sheaf/base/system.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/topo/rankfile.hpp"
-#include "sheaf/topo/text.hpp"
 
 namespace sheaf::cli {
 namespace {

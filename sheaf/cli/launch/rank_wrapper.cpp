@@ -16,8 +16,7 @@
 #include <thread>
 
 #include "sheaf/base/failure_note.hpp"
-#include "sheaf/base/host.hpp"
-#include "sheaf/base/openblas.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/cli/launch/frame_writer.hpp"
 #include "sheaf/cli/launch/rank_child.hpp"
 #include "sheaf/cli/launch/rank_report.hpp"

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/openblas.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/cli/launch/mpi_install.hpp"
 #include "sheaf/cli/launch/process.hpp"
 

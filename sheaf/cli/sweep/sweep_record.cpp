@@ -7,9 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/cli/torch/sweep_grid.hpp"
 #include "sheaf/train/config/config.hpp"

@@ -5,7 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/failure_note.hpp"
-#include "sheaf/base/freed_memory.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/tensor/groups/error_text.hpp"

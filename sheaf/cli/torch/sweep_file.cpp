@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/train/config/config_reader.hpp"
 

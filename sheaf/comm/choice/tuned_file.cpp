@@ -3,10 +3,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/base/read_file.hpp"
 #include "sheaf/base/units.hpp"
 
 namespace sheaf::comm {

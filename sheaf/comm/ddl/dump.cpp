@@ -6,9 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/comm/ddl/dump_json.hpp"
 
 namespace sheaf::comm {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/host.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/comm/process/mailroom.hpp"
 #include "sheaf/comm/process/monitor.hpp"

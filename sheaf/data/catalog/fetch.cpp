@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
 #include "sheaf/data/catalog/catalog_files.hpp"

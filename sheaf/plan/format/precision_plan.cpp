@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 
 namespace sheaf::plan {
 namespace {

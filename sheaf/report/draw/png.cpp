@@ -7,8 +7,8 @@
 
 #include <cerrno>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 
 extern char** environ;
 

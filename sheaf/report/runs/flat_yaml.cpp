@@ -3,7 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 
 namespace sheaf::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 
 namespace sheaf::report {

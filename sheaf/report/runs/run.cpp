@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/report/runs/flat_yaml.hpp"
 #include "sheaf/report/runs/label.hpp"

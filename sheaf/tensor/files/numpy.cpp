@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/tensor/files/npy_format.hpp"
 #include "sheaf/tensor/files/zip.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/tensor/files/zip.hpp"
 
 namespace sheaf::tensor {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/tensor/record/trace_text.hpp"
 
 namespace sheaf::tensor {

@@ -7,7 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/base/openblas.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/process/runtime.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/host.hpp"
+#include "sheaf/base/system.hpp"
 
 namespace sheaf::tensor {
 namespace {

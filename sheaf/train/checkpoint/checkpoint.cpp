@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/train/checkpoint/checkpoint_state.hpp"
 #include "sheaf/train/files/durable.hpp"
 

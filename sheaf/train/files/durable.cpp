@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/files.hpp"
 
 namespace sheaf::train {
 namespace {

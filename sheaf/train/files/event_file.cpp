@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/host.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/train/files/crc32c.hpp"
 
 namespace sheaf::train {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 
 namespace sheaf::train {
 namespace {

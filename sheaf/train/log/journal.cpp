@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/units.hpp"
 
 namespace sheaf::train {

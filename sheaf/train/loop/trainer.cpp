@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/loop/trainer_run.hpp"

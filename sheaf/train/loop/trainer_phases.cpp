@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "sheaf/base/atomic_file.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/comm/group/collectives.hpp"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/host.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {

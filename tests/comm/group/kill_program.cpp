@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/host.hpp"
 #include "sheaf/base/stopwatch.hpp"
+#include "sheaf/base/system.hpp"
 #include "sheaf/comm/ddl/plain_mpi.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/host/flight.hpp"

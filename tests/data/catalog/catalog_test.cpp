@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/data/catalog/fetch.hpp"
 #include "sheaf/data/formats/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"

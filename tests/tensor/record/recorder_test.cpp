@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "sheaf/base/read_file.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/tensor/groups/scope.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "sheaf/base/remove_tree.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/loop/finite.hpp"
 #include "tests/support/expect_error.hpp"

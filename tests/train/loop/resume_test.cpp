@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/base/remove_tree.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/loop/trainer.hpp"
 #include "tests/support/expect_error.hpp"

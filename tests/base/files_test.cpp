@@ -1,4 +1,4 @@
-#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/files.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "sheaf/base/error.hpp"
-#include "temporary_folder.hpp"
+#include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf {
@@ -77,5 +77,41 @@ TEST(AtomicFile, AFullDiskKeepsTheOldContent) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
 }
 
+TEST(ReadFile, GivesAllBytes) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  for (const std::size_t size : {0, 1, 4095, 4096, 4097, 100000}) {
+    const std::string content(size, '\0');
+    std::ofstream(path, std::ios::binary) << content;
+    EXPECT_EQ(read_file(path), content) << size;
+  }
+}
+
+void expect_named(const std::filesystem::path& path) {
+  expect_throws<IoError>([&] { read_file(path); }, {path.string()});
+}
+
+TEST(ReadFile, AFailureNamesTheFile) {
+  const TemporaryFolder folder;
+  expect_named(folder.path() / "none");
+  expect_named(folder.path());
+}
+
+TEST(RemoveTree, TakesEverythingBelowAndNothingBeside) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "a";
+  std::filesystem::create_directories(path / "b" / "c");
+  std::ofstream(path / "b" / "x") << "x";
+  std::ofstream(folder.path() / "kept") << "x";
+  std::filesystem::create_symlink(folder.path() / "kept", path / "link");
+  remove_tree(path);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "kept"));
+  remove_tree(path);  // again: nothing to remove
+  remove_tree(folder.path() / "kept");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "kept"));
+}
+
 }  // namespace
+
 }  // namespace sheaf

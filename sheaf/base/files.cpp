@@ -1,8 +1,10 @@
-#include "sheaf/base/atomic_file.hpp"
+#include "sheaf/base/files.hpp"
 
+#include <ftw.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -21,8 +23,8 @@ std::string temporary_name(const std::filesystem::path& path) {
   return concat(path.string(), ".tmp.", getpid(), ".", counter++);
 }
 
-[[noreturn]] void fail(const std::filesystem::path& path,
-                       const std::string& temporary) {
+[[noreturn]] void fail_to_write(const std::filesystem::path& path,
+                                const std::string& temporary) {
   const int error = errno;
   std::remove(temporary.c_str());
   throw IoError(concat("cannot write ", path.string(), ": ",
@@ -49,6 +51,12 @@ bool write_all(std::FILE* file, std::span<const std::string_view> pieces) {
   return is_written && is_closed;
 }
 
+constexpr int kOpenFolders = 16;
+
+int remove_one(const char* path, const struct stat*, int, FTW*) {
+  return std::remove(path);
+}
+
 }  // namespace
 
 void write_file_atomically(const std::filesystem::path& path,
@@ -60,9 +68,41 @@ void write_pieces_atomically(const std::filesystem::path& path,
                              std::span<const std::string_view> pieces) {
   const std::string temporary = temporary_name(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wbe");
-  if (!file) fail(path, temporary);
-  if (!write_all(file, pieces)) fail(path, temporary);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, temporary);
+  if (!file) fail_to_write(path, temporary);
+  if (!write_all(file, pieces)) fail_to_write(path, temporary);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0)
+    fail_to_write(path, temporary);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rbe");
+  if (!file)
+    throw IoError(
+        concat("cannot open ", path.string(), ": ", std::strerror(errno)));
+  std::string content;
+  std::array<char, 4096> piece;
+  std::size_t count;
+  while ((count = std::fread(piece.data(), 1, piece.size(), file)) > 0)
+    content.append(piece.data(), count);
+  // Opening a folder succeeds; reading it fails.
+  const int error = std::ferror(file) ? errno : 0;
+  std::fclose(file);
+  if (error != 0)
+    throw IoError(
+        concat("cannot read ", path.string(), ": ", std::strerror(error)));
+  return content;
+}
+
+bool try_remove_tree(const std::filesystem::path& path) noexcept {
+  const int flags = FTW_DEPTH | FTW_PHYS;
+  return ::nftw(path.c_str(), remove_one, kOpenFolders, flags) == 0 ||
+         errno == ENOENT;
+}
+
+void remove_tree(const std::filesystem::path& path) {
+  if (!try_remove_tree(path))
+    throw IoError(concat("cannot remove ", path.string(), ": ",
+                         ::strerrordesc_np(errno)));
 }
 
 }  // namespace sheaf

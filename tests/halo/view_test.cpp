@@ -1,4 +1,4 @@
-#include "sheaf/halo/strided.hpp"
+#include "sheaf/halo/view.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ Box box_of(std::int64_t a, std::int64_t b, std::int64_t c) {
 }
 
 // Every memory order on both sides, and various short run lengths.
-TEST(StridedTest, CopiesBetweenAllOrdersOfMemory) {
+TEST(ViewTest, CopiesBetweenAllOrdersOfMemory) {
   for (const Order from : kOrders)
     for (const Order to : kOrders)
       for (const std::int64_t last : {1, 2, 3, 4, 6, 7, 33}) {
@@ -31,7 +31,7 @@ TEST(StridedTest, CopiesBetweenAllOrdersOfMemory) {
       }
 }
 
-TEST(StridedTest, CopiesPartsOfElementsOfAllSizes) {
+TEST(ViewTest, CopiesPartsOfElementsOfAllSizes) {
   const Box box = box_of(4, 5, 6);
   const Box part{{Interval{1, 3}, {2, 5}, {3, 4}}};
   const auto check = [&](auto example) {
@@ -65,21 +65,21 @@ void check_add() {
   }
 }
 
-TEST(StridedTest, AddsFloatsOfAllSizes) {
+TEST(ViewTest, AddsFloatsOfAllSizes) {
   check_add<double>();
   check_add<float>();
   check_add<Half>();
   check_add<BFloat16>();
 }
 
-TEST(StridedTest, RefusesToAddOthers) {
+TEST(ViewTest, RefusesToAddOthers) {
   Tile<int> tile(box_of(1, 1, 2), {1, 1}, Order::kPlain);
   expect_throws<UsageError>(
       [&] { add_view(tile.view(), tile.view(), DType::kI32); },
       {"i32", "bf16"});
 }
 
-TEST(StridedTest, ZerosOnlyItsPart) {
+TEST(ViewTest, ZerosOnlyItsPart) {
   for (const Order order : kOrders) {
     const Box box = box_of(3, 4, 5);
     const Box part{{Interval{1, 2}, {0, 4}, {2, 5}}};
@@ -92,7 +92,7 @@ TEST(StridedTest, ZerosOnlyItsPart) {
   }
 }
 
-TEST(StridedTest, ViewsOfOtherSizesAreErrors) {
+TEST(ViewTest, ViewsOfOtherSizesAreErrors) {
   Tile<float> a(box_of(1, 2, 3), {1, 2}, Order::kPlain);
   Tile<float> b(box_of(1, 3, 2), {1, 2}, Order::kPlain);
   expect_throws<UsageError>([&] { copy_view(a.view(), b.view(), 4); },

@@ -1,7 +1,15 @@
-#include "sheaf/base/openblas.hpp"
+#include "sheaf/base/system.hpp"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -10,6 +18,27 @@
 #include "sheaf/base/error.hpp"
 
 namespace sheaf {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+void keep_freed_memory() {
+  for (const char* name :
+       {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"})
+    if (std::getenv(name)) return;
+  constexpr int kNever = std::numeric_limits<int>::max();
+  mallopt(M_MMAP_THRESHOLD, kNever);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+}
 
 #if defined(__x86_64__)
 

@@ -1,13 +1,25 @@
-#include "sheaf/base/freed_memory.hpp"
+#include "sheaf/base/system.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include <cstdlib>
 #include <memory>
 
 namespace sheaf {
 namespace {
+
+TEST(Host, HasTheKernelsName) {
+  utsname names{};
+  ASSERT_EQ(::uname(&names), 0);
+  EXPECT_EQ(host_name(), names.nodename);
+}
+
+TEST(Host, IsTheSameBootAllTheTime) {
+  EXPECT_EQ(boot_id(), boot_id());
+  EXPECT_EQ(boot_id().size(), 36u) << boot_id();  // a UUID
+}
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kPages = 16384;
@@ -36,4 +48,5 @@ TEST(FreedMemory, IsThereForTheNextBlock) {
 }
 
 }  // namespace
+
 }  // namespace sheaf

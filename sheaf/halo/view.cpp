@@ -2,7 +2,7 @@
 // innermost loop that is contiguous in both views is a run, copied by one
 // memcpy; the short runs of halos of few columns are copied with a fixed size.
 
-#include "sheaf/halo/strided.hpp"
+#include "sheaf/halo/view.hpp"
 
 #include <cstring>
 #include <utility>

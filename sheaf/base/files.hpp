@@ -1,0 +1,34 @@
+#pragma once
+// Whole files and folders: reading, writing atomically, removing.
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sheaf {
+
+// Replaces the content of `path` by `content`. Concurrent readers, and readers
+// after a crash or a full disk, see either the old or the new content: the file
+// is written under a temporary name in the same folder and then renamed.
+// Throws IoError, which names the file. Any thread may call it.
+void write_file_atomically(const std::filesystem::path& path,
+                           std::string_view content);
+// Same, for content in several pieces, which are concatenated.
+void write_pieces_atomically(const std::filesystem::path& path,
+                             std::span<const std::string_view> pieces);
+
+// Returns all bytes of the file. Throws IoError, which names the file.
+std::string read_file(const std::filesystem::path& path);
+
+// Removes a file, or a folder and its contents. Symbolic links are not
+// followed. Does nothing if `path` does not exist. Throws IoError, which names
+// `path`, if it cannot be removed.
+//
+// Used instead of std::filesystem::remove_all(): some builds of libtorch
+// contain a broken version, which overrides the one of the standard library.
+void remove_tree(const std::filesystem::path& path);
+// Same, but returns whether `path` no longer exists instead of throwing.
+bool try_remove_tree(const std::filesystem::path& path) noexcept;
+
+}  // namespace sheaf
