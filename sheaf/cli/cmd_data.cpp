@@ -1,6 +1,6 @@
 // sheaf data: forwarded to sheaf-torch.
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/launch/torch_program.hpp"
+#include "sheaf/cli/launch/program.hpp"
 
 namespace sheaf::cli {
 

@@ -12,7 +12,6 @@
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/plan/plan_compare.hpp"
 #include "sheaf/cli/plan/plan_inputs.hpp"
 #include "sheaf/cli/plan/plan_report.hpp"
 #include "sheaf/plan/choose/plan_file.hpp"

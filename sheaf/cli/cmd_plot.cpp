@@ -7,7 +7,7 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/report/draw/figure.hpp"
-#include "sheaf/report/draw/png.hpp"
+#include "sheaf/report/draw/scene.hpp"
 #include "sheaf/report/runs/compare.hpp"
 
 namespace sheaf::cli {

@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/launch/launch_options.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 
 namespace sheaf::cli {
 namespace {

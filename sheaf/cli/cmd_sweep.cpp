@@ -4,7 +4,7 @@
 
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/sweep/sweep_run.hpp"
+#include "sheaf/cli/sweep/sweep.hpp"
 
 namespace sheaf::cli {
 namespace {

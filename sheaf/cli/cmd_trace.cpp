@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/launch/launch_options.hpp"
-#include "sheaf/cli/launch/torch_program.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
+#include "sheaf/cli/launch/program.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "sheaf/base/progress.hpp"
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/launch/launch_options.hpp"
-#include "sheaf/cli/launch/torch_program.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
+#include "sheaf/cli/launch/program.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/cli/launch/mpi_install.hpp"
 #include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/launch/program.hpp"
 
 namespace sheaf::cli {
 

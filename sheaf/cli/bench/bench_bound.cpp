@@ -1,6 +1,6 @@
-#include "sheaf/cli/bench/bench_bound.hpp"
-
 #include <algorithm>
+
+#include "sheaf/cli/bench/bench_shape.hpp"
 
 namespace sheaf::cli {
 namespace {

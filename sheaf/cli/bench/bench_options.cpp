@@ -1,6 +1,6 @@
 #include "sheaf/cli/bench/bench_options.hpp"
 
-#include "sheaf/cli/launch/launch_options.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 
 namespace sheaf::cli {
 namespace {

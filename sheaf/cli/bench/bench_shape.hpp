@@ -1,12 +1,15 @@
 #pragma once
-// One call of a sweep: its element count and the layout of input and output.
+// One call of a sweep: its element count, the layout of input and output, and
+// the lower bound of its time.
 
 #include <cstddef>
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/comm/group/options.hpp"
+#include "sheaf/comm/host/fingerprint.hpp"
 #include "sheaf/comm/rivals/rival.hpp"
+#include "sheaf/topo/predict.hpp"
 
 namespace sheaf::cli {
 
@@ -47,5 +50,13 @@ double bus_factor(comm::Operation operation, int ranks);
 // Runs the call once with Sheaf.
 void run_ours(const comm::Group& group, const Shape& shape, std::byte* slot,
               const comm::CollectiveOptions& options);
+
+// Lower bound in microseconds for a call on `bytes` (the size column): the
+// longer of two times. One reads every input and writes every output once in
+// the memory of the host with the most ranks; the other moves the data that
+// must leave or enter a host through its network. 0 for a barrier and for one
+// rank. docs/reference/bench.md has the formulas.
+double bound_us(comm::Operation operation, const topo::Machine& machine,
+                const topo::Placement& placement, double bytes);
 
 }  // namespace sheaf::cli

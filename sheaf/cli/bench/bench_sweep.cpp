@@ -4,11 +4,10 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/progress.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/bench/bench_bound.hpp"
 #include "sheaf/cli/bench/bench_data.hpp"
 #include "sheaf/cli/bench/bench_rows.hpp"
 #include "sheaf/cli/bench/bench_run.hpp"
-#include "sheaf/cli/bench/bench_slots.hpp"
+#include "sheaf/cli/bench/bench_shape.hpp"
 #include "sheaf/comm/group/group_core.hpp"
 
 namespace sheaf::cli {

@@ -24,6 +24,9 @@ void add_topo_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 
+// sheaf plan compare: compares the predicted step with a measured one.
+void add_compare_command(CLI::App& app);
+
 // Ends the program with `code`, without a message.
 struct ExitWith {
   int code;

@@ -1,12 +1,16 @@
 #include "sheaf/cli/launch/frame.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/cli/launch/process.hpp"
 
 // Layout of a frame: kMark token kind ' ' rank ' ' length kMark payload kMark.
 namespace sheaf::cli {
@@ -29,6 +33,14 @@ bool parse_header(const std::string& text, Header& header) {
       header.kind == 'x' || header.kind == 'o' || header.kind == 'e';
   return fields == 3 && static_cast<std::size_t>(used) == text.size() &&
          is_kind && header.length <= kMaxPayloadBytes;
+}
+
+// Generous, because the user may read the output through a pager.
+constexpr std::chrono::minutes kDrainLimit{1};
+
+bool is_empty(int fd) {
+  int waiting = 0;
+  return ::ioctl(fd, FIONREAD, &waiting) != 0 || waiting == 0;
 }
 
 }  // namespace
@@ -101,6 +113,27 @@ bool FrameParser::take_frame() {
   held_.erase(0, total);
   on_frame_(frame);
   return true;
+}
+
+FrameWriter::FrameWriter(std::string token, int rank)
+    : token_(std::move(token)), rank_(rank) {}
+
+bool FrameWriter::is_drained() const { return is_empty(STDERR_FILENO); }
+
+void FrameWriter::send(FrameKind kind, std::string payload) const {
+  const Frame frame{kind, rank_, std::move(payload)};
+  write_all(STDERR_FILENO, encode_frame(token_, frame));
+}
+
+void FrameWriter::send_last(FrameKind kind, std::string payload) const {
+  const auto limit = Clock::now() + kDrainLimit;
+  const pid_t parent = ::getppid();
+  const auto is_taken = [] {
+    return is_empty(STDOUT_FILENO) && is_empty(STDERR_FILENO);
+  };
+  while (!is_taken() && ::getppid() == parent && Clock::now() < limit)
+    std::this_thread::sleep_for(kDrainStep);
+  send(kind, std::move(payload));
 }
 
 }  // namespace sheaf::cli

@@ -11,7 +11,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/launch/find_wrappers.hpp"
 #include "sheaf/cli/launch/job_output.hpp"
 #include "sheaf/cli/launch/mpirun_process.hpp"
 #include "sheaf/cli/launch/process.hpp"

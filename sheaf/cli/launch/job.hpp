@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/cli/launch/mpi_install.hpp"
+#include "sheaf/cli/launch/mpirun.hpp"
 
 namespace sheaf::cli {
 

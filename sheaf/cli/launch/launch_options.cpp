@@ -1,7 +1,6 @@
-#include "sheaf/cli/launch/launch_options.hpp"
-
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 
 namespace sheaf::cli {
 

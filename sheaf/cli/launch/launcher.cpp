@@ -10,8 +10,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/launch/frame.hpp"
 #include "sheaf/cli/launch/job.hpp"
-#include "sheaf/cli/launch/placement.hpp"
 #include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/launch/program.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
 #include "sheaf/comm/transport/slurm.hpp"
 #include "sheaf/topo/options.hpp"
@@ -107,7 +107,7 @@ LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
               "no program to run; put it last, as in sheaf run -n 2 -- "
               "./program");
   LaunchPlan plan;
-  const Placement place = place_ranks(options);
+  const RankPlacement place = place_ranks(options);
   if (place.dims)
     plan.environment.push_back("SHEAF_OPTIONS=" + merged_options(*place.dims));
   plan.request = place.request;

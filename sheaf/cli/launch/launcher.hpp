@@ -2,12 +2,14 @@
 // Starts the ranks of a program, for `sheaf run` and for the commands that run
 // on several ranks.
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sheaf/cli/launch/mpi_args.hpp"
+#include "sheaf/cli/launch/mpirun.hpp"
+#include "sheaf/topo/dims.hpp"
 
 namespace sheaf::cli {
 
@@ -48,5 +50,28 @@ struct LaunchPlan {
   std::chrono::milliseconds grace{0};
 };
 LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi);
+
+// The number of ranks of a run, and their hosts.
+struct RankPlacement {
+  MpiRequest request;  // only ranks, hosts, rank file and cores are set
+  std::optional<topo::Dims> dims;
+};
+
+// Reads host lists, host files and rank files, and checks that they fit the
+// number of ranks. Throws UsageError with the two conflicting numbers, or with
+// the faults of the rank file.
+RankPlacement place_ranks(const LaunchOptions& options);
+
+// The options of commands that start ranks; `launch` must outlive `command`.
+
+// Adds the options for the number of ranks and their hosts. `ranks` is the
+// default that the help shows if neither -n nor hosts are given.
+void add_host_options(CLI::App& command, LaunchOptions& launch, int ranks);
+
+// The same, and --rankfile and --mpi-arg for the exact placement.
+void add_launch_options(CLI::App& command, LaunchOptions& launch, int ranks);
+
+// --interface, --timeout, --dry-run.
+void add_run_options(CLI::App& command, LaunchOptions& launch);
 
 }  // namespace sheaf::cli

@@ -1,5 +1,6 @@
 #pragma once
-// mpirun as a child process that does not outlive this process.
+// mpirun as a child process that does not outlive this process, and the rank
+// wrappers below it.
 
 #include <sys/types.h>
 
@@ -26,5 +27,9 @@ struct MpirunOptions {
 // dies.
 MpirunProcess start_mpirun(const MpirunOptions& options,
                            const SignalQueue& signals);
+
+// The wrappers on this host among the descendants of the process `launcher`,
+// which is mpirun or mpiexec.
+std::vector<pid_t> wrappers_below(pid_t launcher);
 
 }  // namespace sheaf::cli

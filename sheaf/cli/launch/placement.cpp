@@ -1,11 +1,10 @@
-#include "sheaf/cli/launch/placement.hpp"
-
 #include <algorithm>
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/system.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/topo/rankfile.hpp"
 
@@ -77,7 +76,7 @@ void check_slots(const MpiRequest& request) {
 }
 
 void place_by_rankfile(const LaunchOptions& options, const topo::HostInfo& here,
-                       Placement& place) {
+                       RankPlacement& place) {
   MpiRequest& request = place.request;
   const topo::RankFile file = topo::read_rankfile(options.rankfile);
   const Hosts given = request.hosts;
@@ -90,7 +89,7 @@ void place_by_rankfile(const LaunchOptions& options, const topo::HostInfo& here,
   SHEAF_CHECK(faults.empty(), topo::text_of(faults));
 }
 
-void place_by_hosts(Placement& place) {
+void place_by_hosts(RankPlacement& place) {
   MpiRequest& request = place.request;
   request.has_scheduler = request.hosts.empty() && std::getenv("SLURM_JOB_ID");
   const int offered =
@@ -101,10 +100,10 @@ void place_by_hosts(Placement& place) {
 
 }  // namespace
 
-Placement place_ranks(const LaunchOptions& options) {
+RankPlacement place_ranks(const LaunchOptions& options) {
   SHEAF_CHECK(options.ranks >= 0, "-n is ", options.ranks, "; write 1 or more");
   const topo::HostInfo here = topo::detect_host();
-  Placement place;
+  RankPlacement place;
   if (!options.topology.empty())
     place.dims = topo::parse_dims(options.topology);
   MpiRequest& request = place.request;

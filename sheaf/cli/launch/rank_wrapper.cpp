@@ -17,7 +17,7 @@
 
 #include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/system.hpp"
-#include "sheaf/cli/launch/frame_writer.hpp"
+#include "sheaf/cli/launch/frame.hpp"
 #include "sheaf/cli/launch/rank_child.hpp"
 #include "sheaf/cli/launch/rank_report.hpp"
 

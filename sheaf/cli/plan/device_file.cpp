@@ -1,9 +1,8 @@
-#include "sheaf/cli/plan/device_file.hpp"
-
 #include <yaml-cpp/yaml.h>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/cli/plan/plan_inputs.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -1,5 +1,3 @@
-#include "sheaf/cli/plan/plan_compare.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/table.hpp"
+#include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/plan/plan_inputs.hpp"
 #include "sheaf/plan/predict/side_work.hpp"
 

@@ -5,8 +5,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/command/custom_operators.hpp"
-#include "sheaf/cli/plan/device_file.hpp"
 #include "sheaf/plan/predict/batch_scaling.hpp"
 #include "sheaf/plan/predict/shared_host.hpp"
 

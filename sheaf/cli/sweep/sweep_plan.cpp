@@ -1,5 +1,3 @@
-#include "sheaf/cli/sweep/sweep_plan.hpp"
-
 #include <stdio.h>
 
 #include <array>
@@ -11,7 +9,8 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/launch/torch_program.hpp"
+#include "sheaf/cli/launch/program.hpp"
+#include "sheaf/cli/sweep/sweep.hpp"
 #include "sheaf/cli/sweep/sweep_record.hpp"
 
 namespace sheaf::cli {

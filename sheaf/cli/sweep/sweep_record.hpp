@@ -6,7 +6,7 @@
 #include <string>
 
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/sweep/sweep_plan.hpp"
+#include "sheaf/cli/sweep/sweep.hpp"
 
 namespace sheaf::cli {
 

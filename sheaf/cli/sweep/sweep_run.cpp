@@ -1,5 +1,3 @@
-#include "sheaf/cli/sweep/sweep_run.hpp"
-
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -10,7 +8,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/progress.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/launch/mpi_install.hpp"
+#include "sheaf/cli/launch/program.hpp"
+#include "sheaf/cli/sweep/sweep.hpp"
 #include "sheaf/cli/sweep/sweep_child.hpp"
 #include "sheaf/cli/sweep/sweep_record.hpp"
 

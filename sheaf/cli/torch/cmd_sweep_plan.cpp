@@ -8,7 +8,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
-#include "sheaf/cli/torch/sweep_grid.hpp"
+#include "sheaf/cli/torch/sweep_file.hpp"
 #include "sheaf/train/config/config.hpp"
 #include "sheaf/train/setup/network_setup.hpp"
 

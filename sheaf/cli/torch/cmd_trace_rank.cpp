@@ -2,7 +2,6 @@
 #include <iostream>
 #include <memory>
 
-#include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/train/files/from_root.hpp"

@@ -4,7 +4,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/transport/transport.hpp"

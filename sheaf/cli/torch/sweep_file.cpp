@@ -191,12 +191,13 @@ Skip SweepReader::read_skip(const YAML::Node& node) const {
   Skip skip;
   walk(node, "",
        [&](const auto& key, const YAML::Node& value, const auto& place) {
-         Skip::Entry entry{key, {}, place};
+         Skip::Condition condition{key, {}, place};
          if (value.IsSequence())
-           for (const auto& one : value) entry.values.push_back(flow_text(one));
+           for (const auto& one : value)
+             condition.values.push_back(flow_text(one));
          else
-           entry.values.push_back(flow_text(value));
-         skip.entries.push_back(entry);
+           condition.values.push_back(flow_text(value));
+         skip.conditions.push_back(condition);
        });
   return skip;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The jobs file of `sheaf sweep`: the settings to combine.
+// The jobs file of `sheaf sweep`: the settings to combine, and all
+// combinations, each with a name.
 
 #include <filesystem>
 #include <string>
@@ -28,12 +29,12 @@ struct Axis {
 
 // Combinations to skip: those that match every entry.
 struct Skip {
-  struct Entry {
+  struct Condition {
     std::string key;
     std::vector<std::string> values;  // matches any of these
     std::string place;
   };
-  std::vector<Entry> entries;
+  std::vector<Condition> conditions;
 };
 
 struct SweepFile {
@@ -48,5 +49,18 @@ struct SweepFile {
 // Throws UsageError with the file, the line and the nearest valid key, or
 // IoError if the file cannot be read.
 SweepFile read_sweep_file(const std::filesystem::path& file);
+
+struct GridJob {
+  std::string name;  // folder name
+  int ranks = 1;
+  std::vector<Setting> settings;
+
+  std::vector<std::string> overrides() const;  // "key=value", for --set
+};
+
+// The jobs in the order of the axes, without the combinations to skip. Throws
+// UsageError if the name pattern has unknown parts or gives two jobs the same
+// name, or if a skip matches no job.
+std::vector<GridJob> make_grid(const SweepFile& file);
 
 }  // namespace sheaf::cli

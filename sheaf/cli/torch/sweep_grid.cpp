@@ -1,10 +1,9 @@
-#include "sheaf/cli/torch/sweep_grid.hpp"
-
 #include <algorithm>
 #include <map>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/cli/torch/sweep_file.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -44,11 +43,12 @@ std::map<std::string, std::string> values_of(const std::vector<Axis>& axes,
 
 bool agrees(const Skip& skip, const std::map<std::string, std::string>& point) {
   return std::all_of(
-      skip.entries.begin(), skip.entries.end(), [&](const auto& entry) {
-        const auto found = point.find(entry.key);
+      skip.conditions.begin(), skip.conditions.end(),
+      [&](const auto& condition) {
+        const auto found = point.find(condition.key);
         return found != point.end() &&
-               std::find(entry.values.begin(), entry.values.end(),
-                         found->second) != entry.values.end();
+               std::find(condition.values.begin(), condition.values.end(),
+                         found->second) != condition.values.end();
       });
 }
 
@@ -70,11 +70,11 @@ void check_skip_keys(const SweepFile& file) {
   const std::vector<std::string> names = names_in(file.axes);
   const std::vector<std::string_view> views(names.begin(), names.end());
   for (const Skip& skip : file.skips)
-    for (const Skip::Entry& entry : skip.entries)
+    for (const Skip::Condition& condition : skip.conditions)
       SHEAF_CHECK(
-          std::find(names.begin(), names.end(), entry.key) != names.end(),
-          entry.place, "skip has the key '", entry.key,
-          "', which the jobs do not vary", did_you_mean(entry.key, views),
+          std::find(names.begin(), names.end(), condition.key) != names.end(),
+          condition.place, "skip has the key '", condition.key,
+          "', which the jobs do not vary", did_you_mean(condition.key, views),
           "; the jobs vary ", join(names, ", "));
 }
 
@@ -86,7 +86,7 @@ std::vector<Point> without_skipped(const SweepFile& file,
         std::remove_if(points.begin(), points.end(), [&](const Point& point) {
           return agrees(skip, values_of(file.axes, point));
         });
-    SHEAF_CHECK(end != points.end(), skip.entries[0].place,
+    SHEAF_CHECK(end != points.end(), skip.conditions[0].place,
                 "this entry of skip matches no job; compare its values with "
                 "those of the jobs, or remove it");
     points.erase(end, points.end());
@@ -201,7 +201,7 @@ std::vector<GridJob> make_grid(const SweepFile& file) {
                           choice->settings.end());
     jobs.push_back(std::move(job));
   }
-  SHEAF_CHECK(!jobs.empty(), file.skips.back().entries[0].place,
+  SHEAF_CHECK(!jobs.empty(), file.skips.back().conditions[0].place,
               "skip excludes all jobs; remove some of its entries");
   return jobs;
 }

@@ -1,5 +1,3 @@
-#include "sheaf/report/draw/png.hpp"
-
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -9,6 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/report/draw/scene.hpp"
 
 extern char** environ;
 

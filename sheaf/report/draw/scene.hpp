@@ -1,6 +1,7 @@
 #pragma once
-// A figure as a list of paths and labels, and its SVG text.
+// A figure as a list of paths and labels, and its SVG text and PNG file.
 
+#include <filesystem>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,5 +48,12 @@ struct SvgOptions {
 constexpr int kSeriesColors = 8;
 
 std::string svg_of(const Scene& scene, const SvgOptions& options = {});
+
+// Writes a PNG file in light colors at twice the scene's resolution, with the
+// program rsvg-convert (Debian: librsvg2-bin). The library is not linked,
+// because `sheaf` starts every rank and would load its dozens of dependencies
+// each time. Returns false, without writing a file, if rsvg-convert is not
+// installed; throws IoError if it fails.
+bool write_png(const Scene& scene, const std::filesystem::path& file);
 
 }  // namespace sheaf::report

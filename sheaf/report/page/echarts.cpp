@@ -1,6 +1,4 @@
-#include "sheaf/report/page/echarts.hpp"
-
-#include "sheaf/report/page/built_in.hpp"
+#include "sheaf/report/page/page_files.hpp"
 
 SHEAF_BUILT_IN(sheaf_echarts, SHEAF_ECHARTS_FILE);
 

@@ -1,4 +1,4 @@
-#include "sheaf/report/page/echarts.hpp"
+#include "sheaf/report/page/page_files.hpp"
 
 namespace sheaf::report {
 

@@ -1,8 +1,10 @@
 #pragma once
-// A self-contained HTML report of one or several runs.
+// Self-contained HTML pages: the frame that all of them share, and the report
+// of one or several runs.
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "sheaf/report/runs/run.hpp"
 
@@ -26,5 +28,16 @@ std::string page_of(std::span<const Run> runs, const PageOptions& options = {});
 std::string page_data_of(std::span<const Run> runs,
                          const PageOptions& options = {});
 constexpr std::size_t kMaxPagePoints = 2000;  // per series
+
+struct PageParts {
+  std::string_view title;
+  std::string_view style;
+  std::string_view data;  // JSON
+  std::string_view script;
+};
+
+// Title and data are escaped, so they cannot become code of the page. Throws
+// UsageError like check_echarts().
+std::string framed_page(const PageParts& parts);
 
 }  // namespace sheaf::report

@@ -1,5 +1,9 @@
 // The data of a report. docs/reference/report.md lists the files that each
 // chart needs; missing data is null, which the page's script reports.
+#include "sheaf/report/page/page_data.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,8 +12,6 @@
 
 #include "sheaf/base/statistics.hpp"
 #include "sheaf/report/page/page.hpp"
-#include "sheaf/report/page/page_layers.hpp"
-#include "sheaf/report/page/thin.hpp"
 #include "sheaf/report/runs/compare.hpp"
 
 namespace sheaf::report {
@@ -165,6 +167,40 @@ std::string page_data_of(std::span<const Run> runs,
   for (const Run& run : runs) data["runs"].push_back(json_of(run, options));
   // Invalid UTF-8 is replaced instead of failing.
   return data.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json json_number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  if (is_whole) return static_cast<std::int64_t>(value);
+  return std::stod(fmt::format("{:.6g}", value));
+}
+
+json json_numbers(const std::vector<double>& values) {
+  json numbers = json::array();
+  for (double value : values) numbers.push_back(json_number(value));
+  return numbers;
+}
+
+std::size_t thinning(std::size_t count, std::size_t points) {
+  return count <= points ? 1 : (count + points - 1) / points;
+}
+
+std::vector<double> thinned(std::span<const double> values, std::size_t every) {
+  std::vector<double> means;
+  for (std::size_t from = 0; from < values.size(); from += every) {
+    double sum = 0;
+    std::size_t count = 0;
+    for (double value :
+         values.subspan(from, std::min(every, values.size() - from))) {
+      if (std::isnan(value)) continue;
+      sum += value;
+      ++count;
+    }
+    means.push_back(count > 0 ? sum / static_cast<double>(count)
+                              : std::numeric_limits<double>::quiet_NaN());
+  }
+  return means;
 }
 
 }  // namespace sheaf::report

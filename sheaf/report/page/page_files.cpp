@@ -2,8 +2,6 @@
 
 #include <initializer_list>
 
-#include "sheaf/report/page/built_in.hpp"
-
 #define PAGE_FILE(name, file) \
   SHEAF_BUILT_IN(sheaf_page_##name, SHEAF_PAGE_FOLDER "/" file)
 

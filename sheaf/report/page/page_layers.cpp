@@ -1,13 +1,9 @@
-#include "sheaf/report/page/page_layers.hpp"
-
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/statistics.hpp"
-#include "sheaf/report/page/thin.hpp"
+#include "sheaf/report/page/page_data.hpp"
 
 namespace sheaf::report {
 namespace {
@@ -86,19 +82,6 @@ void add_route(json& layers, const Route& route) {
 }
 
 }  // namespace
-
-json json_number(double value) {
-  if (!std::isfinite(value)) return nullptr;
-  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
-  if (is_whole) return static_cast<std::int64_t>(value);
-  return std::stod(fmt::format("{:.6g}", value));
-}
-
-json json_numbers(const std::vector<double>& values) {
-  json numbers = json::array();
-  for (double value : values) numbers.push_back(json_number(value));
-  return numbers;
-}
 
 json page_layers_of(const Run& run, std::size_t max_points) {
   const std::vector<LayerHistory> histories = histories_of(run);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sheaf/report/page/page.hpp"
+#include "sheaf/report/page/page_data.hpp"
 #include "sheaf/report/page/page_files.hpp"
-#include "sheaf/report/page/page_frame.hpp"
-#include "sheaf/report/page/page_layers.hpp"
 
 namespace sheaf::report {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <atomic>
 
-#include "sheaf/cli/bench/bench_slots.hpp"
 #include "sheaf/comm/group/world.hpp"
 
 namespace sheaf::cli {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/cli/bench/bench_bound.hpp"
+#include "sheaf/cli/bench/bench_shape.hpp"
 #include "sheaf/comm/group/world.hpp"
 
 namespace sheaf::cli {

@@ -1,5 +1,3 @@
-#include "sheaf/cli/launch/placement.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/system.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 #include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {

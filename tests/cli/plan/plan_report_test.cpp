@@ -10,7 +10,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/plan/plan_inputs.hpp"
-#include "sheaf/report/page/echarts.hpp"
+#include "sheaf/report/page/page_files.hpp"
 #include "tests/cli/call_sheaf.hpp"
 #include "tests/plan/trace/model_trace.hpp"
 #include "tests/support/missing.hpp"

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sheaf/report/page/echarts.hpp"
-#include "sheaf/report/page/thin.hpp"
+#include "sheaf/report/page/page_data.hpp"
+#include "sheaf/report/page/page_files.hpp"
 #include "tests/report/runs/run_files.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/missing.hpp"

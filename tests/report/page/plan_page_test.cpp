@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "sheaf/report/page/echarts.hpp"
+#include "sheaf/report/page/page_files.hpp"
 #include "tests/support/missing.hpp"
 
 namespace sheaf::report {

@@ -1,5 +1,6 @@
 #pragma once
-// The jobs of a sweep, read from the jobs file by sheaf-torch.
+// The jobs of a sweep, read from the jobs file by sheaf-torch and run one after
+// the other.
 
 #include <filesystem>
 #include <string>
@@ -41,5 +42,17 @@ std::vector<std::string> train_words(const SweepPlan& plan,
 
 // Prints one row per job, for --dry-run.
 void print_sweep(const SweepPlan& plan, bool as_json);
+
+struct SweepOptions {
+  std::string again;        // command line that resumes the sweep, to print
+  bool has_report = false;  // whether this program has the command `report`
+  bool stops_on_error = false;
+};
+
+// Runs the unfinished jobs, prints their outcome to standard output, and writes
+// a report of the finished ones. Returns 0 if every job finished, 1 if one
+// failed, and 128 + n after signal n, which stops the current job first. Must
+// be called from the main thread.
+int run_sweep(SweepPlan plan, const SweepOptions& options);
 
 }  // namespace sheaf::cli

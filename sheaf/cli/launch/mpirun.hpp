@@ -1,13 +1,31 @@
 #pragma once
-// Builds the command line of mpirun from a request. Runs nothing.
+// The MPI launcher that `sheaf run` uses, and its command line.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "sheaf/cli/launch/mpi_install.hpp"
 #include "sheaf/topo/host.hpp"
 
 namespace sheaf::cli {
+
+enum class MpiKind { kOpenMpi, kMpich };
+
+struct MpiInstall {
+  std::string path;  // path of mpirun or mpiexec
+  MpiKind kind = MpiKind::kOpenMpi;
+  std::string version;  // "4.1.4"; empty: unknown
+
+  std::string name() const;  // "Open MPI 4.1.4"
+};
+
+// SHEAF_MPIEXEC if it is set, else the launcher that sheaf was built with, else
+// mpirun or mpiexec on PATH. Throws UsageError if there is none, or if it is
+// neither Open MPI nor a derivative of MPICH.
+MpiInstall find_mpi();
+
+// Parses the output of `path --version`.
+MpiInstall parse_mpi_version(const std::string& path, std::string_view text);
 
 struct MpiRequest {
   int ranks = 1;

@@ -1,4 +1,4 @@
-#include "sheaf/cli/launch/mpi_args.hpp"
+#include "sheaf/cli/launch/mpirun.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,26 @@
 
 namespace sheaf::cli {
 namespace {
+
+TEST(MpiInstall, KnowsTheFamiliesByTheirVersion) {
+  const auto open_mpi = parse_mpi_version(
+      "mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://x\n");
+  EXPECT_EQ(open_mpi.kind, MpiKind::kOpenMpi);
+  EXPECT_EQ(open_mpi.name(), "Open MPI 4.1.4");
+  const auto rte = parse_mpi_version("orterun", "orterun (OpenRTE) 3.1.3\n");
+  EXPECT_EQ(rte.kind, MpiKind::kOpenMpi);
+  EXPECT_EQ(rte.version, "3.1.3");
+  const auto mpich = parse_mpi_version(
+      "mpiexec", "HYDRA build details:\n    Version:           4.0.2\n");
+  EXPECT_EQ(mpich.kind, MpiKind::kMpich);
+  EXPECT_EQ(mpich.name(), "MPICH 4.0.2");
+  const auto intel = parse_mpi_version(
+      "mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.5 Build 1\n");
+  EXPECT_EQ(intel.kind, MpiKind::kMpich);
+  EXPECT_EQ(intel.version, "2021.5");
+  EXPECT_THROW(parse_mpi_version("mpirun", "GNU bash, version 5\n"),
+               UsageError);
+}
 
 const MpiInstall kOpenMpi{"mpirun", MpiKind::kOpenMpi, "4.1.4"};
 const MpiInstall kMpich{"mpiexec", MpiKind::kMpich, "4.0.2"};
@@ -101,4 +121,5 @@ TEST(MpichArgs, HasNoRankFiles) {
 }
 
 }  // namespace
+
 }  // namespace sheaf::cli

@@ -1,11 +1,49 @@
-#include "sheaf/cli/launch/mpi_args.hpp"
+#include "sheaf/cli/launch/mpirun.hpp"
 
+#include <stdio.h>
+
+#include <array>
+#include <cstdlib>
 #include <initializer_list>
+#include <memory>
+#include <regex>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/launch/program.hpp"
 
 namespace sheaf::cli {
 namespace {
+
+std::string choose_mpiexec() {
+  if (const char* chosen = std::getenv("SHEAF_MPIEXEC")) {
+    std::string path = find_executable(chosen);
+    SHEAF_CHECK(!path.empty(), "SHEAF_MPIEXEC is '", chosen,
+                "', which is not a program; set it to an mpirun or mpiexec");
+    return path;
+  }
+  for (const char* name : {SHEAF_BUILT_WITH_MPIEXEC, "mpirun", "mpiexec"})
+    if (std::string path = find_executable(name); !path.empty()) return path;
+  throw UsageError(
+      "mpirun not found; install Open MPI (openmpi-bin) or MPICH (mpich), or "
+      "set SHEAF_MPIEXEC to the path of an mpirun");
+}
+
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> in(::popen(command.c_str(), "r"),
+                                                 ::pclose);
+  std::string text;
+  std::array<char, 4096> piece;
+  while (in && ::fgets(piece.data(), piece.size(), in.get()))
+    text += piece.data();
+  return text;
+}
+
+std::string first_match(const std::string& text, const char* pattern) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(pattern)) ? match.str(1)
+                                                             : "";
+}
 
 using Words = std::vector<std::string>;
 
@@ -76,6 +114,32 @@ Words mpich_command(const MpiInstall& mpi, const MpiRequest& request) {
 }
 
 }  // namespace
+
+std::string MpiInstall::name() const {
+  const std::string family = kind == MpiKind::kOpenMpi ? "Open MPI" : "MPICH";
+  return version.empty() ? family : family + " " + version;
+}
+
+MpiInstall find_mpi() {
+  const std::string path = choose_mpiexec();
+  return parse_mpi_version(
+      path, output_of(shell_quote({path, "--version"}) + " 2>&1 </dev/null"));
+}
+
+MpiInstall parse_mpi_version(const std::string& path, std::string_view output) {
+  const std::string text(output);
+  if (text.find("Open MPI") != std::string::npos ||
+      text.find("OpenRTE") != std::string::npos)
+    return {path, MpiKind::kOpenMpi,
+            first_match(text, R"(\((?:Open MPI|OpenRTE)\) ([0-9][^\s]*))")};
+  // Hydra is the launcher of MPICH and its derivatives.
+  if (text.find("HYDRA") != std::string::npos ||
+      text.find("Intel(R) MPI") != std::string::npos)
+    return {path, MpiKind::kMpich,
+            first_match(text, R"(Version:?\s+([0-9][^\s]*))")};
+  throw UsageError(concat("'", path, " --version' names neither Open MPI nor ",
+                          "MPICH; set SHEAF_MPIEXEC to the mpirun of one"));
+}
 
 std::vector<std::string> mpi_command(const MpiInstall& mpi,
                                      const MpiRequest& request) {

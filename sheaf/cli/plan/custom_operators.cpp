@@ -1,8 +1,7 @@
-#include "sheaf/cli/command/custom_operators.hpp"
-
 #include <yaml-cpp/yaml.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/cli/plan/plan_inputs.hpp"
 
 namespace sheaf::cli {
 namespace {

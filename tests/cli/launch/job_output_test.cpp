@@ -1,4 +1,4 @@
-#include "sheaf/cli/launch/rank_lines.hpp"
+#include "sheaf/cli/launch/job_output.hpp"
 
 #include <gtest/gtest.h>
 
