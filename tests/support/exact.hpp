@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::test {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sheaf/base/table.hpp"
-#include "sheaf/comm/group/options.hpp"
+#include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/host/fingerprint.hpp"
 #include "sheaf/topo/machine.hpp"
 #include "sheaf/topo/options.hpp"

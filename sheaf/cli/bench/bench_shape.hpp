@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/comm/group/options.hpp"
 #include "sheaf/comm/host/fingerprint.hpp"
 #include "sheaf/comm/rivals/rival.hpp"
 #include "sheaf/topo/predict.hpp"

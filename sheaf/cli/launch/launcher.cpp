@@ -13,7 +13,6 @@
 #include "sheaf/cli/launch/process.hpp"
 #include "sheaf/cli/launch/program.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
-#include "sheaf/comm/transport/slurm.hpp"
 #include "sheaf/topo/options.hpp"
 
 namespace sheaf::cli {

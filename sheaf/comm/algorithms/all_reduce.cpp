@@ -49,12 +49,14 @@ void run_mpi(Call& call, const ReduceJob& job) {
               "mode m and algorithm mpi support the world group only; group ",
               group.id(), " has ", group.size(), " of ", transport.size(),
               " ranks");
+  LibraryAllReduce* library = transport.library_all_reduce();
+  SHEAF_CHECK(
+      library,
+      "mode m and algorithm mpi need MPI; this world uses the transport ",
+      transport.name());
   const auto by_mpi = [&](void* data, DType dtype) {
-    SHEAF_CHECK(
-        transport.baseline_all_reduce(Baseline::kReduceScatterAllGather, data,
-                                      job.count, dtype, job.reduction.op),
-        "mode m and algorithm mpi need MPI; this world uses the transport ",
-        transport.name());
+    library->run(LibraryAllReduce::Method::kReduceScatterAllGather, data,
+                 job.count, dtype, job.reduction.op);
   };
   if (has_wide_partials(job.reduction)) {
     const auto sums = std::make_unique_for_overwrite<float[]>(job.count);
@@ -72,21 +74,87 @@ void run_mpi(Call& call, const ReduceJob& job) {
     reduce(job.reduction, sources, outputs, job.count);
 }
 
-// Passes the times to the tuner and the statistics, if they need them.
-void observe(GroupCore& group, const Choice& choice, const ReduceJob& job,
-             CallTimes& times) {
-  times.end_ns = now_ns();
-  Tuner& tuner = Tuner::of(group);
-  if (tuner.is_measuring()) tuner.note(job.bytes(), times.busy_ns());
-  IterationStats& stats = IterationStats::of(group);
-  if (stats.is_on())
-    stats.note(choice, job.reduction.dtype, job.bytes(), times);
+PipelineTimes run_pipeline(Call& call, const ReduceJob& job,
+                           const PipelinePlan& plan) {
+  const PipelineJob piped{.flow = Flow::kAllReduce,
+                          .root = 0,
+                          .input = job.input,
+                          .output = job.output,
+                          .count = job.count,
+                          .reduction = job.reduction};
+  return Pipeline(call, piped, plan).run();
+}
+
+// Only the pipeline measures its stages.
+PipelineTimes run_choice(Call& call, const ReduceJob& job,
+                         const Choice& choice) {
+  switch (choice.route) {
+    case Route::kSmall:
+      reduce_small(call, job);
+      break;
+    case Route::kOrdered:
+      ordered_all_reduce(call, job.input, job.output, job.count, job.reduction);
+      break;
+    case Route::kMpi:
+      run_mpi(call, job);
+      break;
+    case Route::kPipeline:
+      return run_pipeline(call, job, choice.plan);
+  }
+  return {};
+}
+
+// Measures a call for the tuner and the statistics, if they need the times.
+class Measurement {
+ public:
+  explicit Measurement(GroupCore& group)
+      : tuner_(Tuner::of(group)),
+        stats_(IterationStats::of(group)),
+        is_on_(stats_.is_on() || tuner_.is_measuring()) {
+    if (is_on_) times_.start_ns = now_ns();
+  }
+
+  void note_arrival(const Call& call) {
+    stats_.set_sequence(call.sequence());
+    times_.waited_ns = call.waited_ns();
+  }
+  void note_pipeline(const PipelineTimes& times) { times_.pipeline = times; }
+
+  void finish(const Choice& choice, const ReduceJob& job) {
+    if (!is_on_) return;
+    times_.end_ns = now_ns();
+    if (tuner_.is_measuring()) tuner_.note(job.bytes(), times_.busy_ns());
+    if (stats_.is_on())
+      stats_.note(choice, job.reduction.dtype, job.bytes(), times_);
+  }
+
+ private:
+  Tuner& tuner_;
+  IterationStats& stats_;
+  const bool is_on_;
+  CallTimes times_;
+};
+
+void perform_choice(GroupCore& group, const ReduceJob& job,
+                    const Choice& choice, const Fingerprint& fingerprint,
+                    std::chrono::milliseconds timeout) {
+  Measurement measurement(group);
+  const SharedBuffers shared =
+      group.runtime().memory().shared(job.input, job.output, job.bytes());
+  const bool is_small = choice.route == Route::kSmall;
+  const void* payload = &shared;
+  if (is_small) payload = job.input;
+  perform(group, fingerprint, timeout, payload,
+          is_small ? job.bytes() : sizeof shared, [&](Call& call) {
+            measurement.note_arrival(call);
+            measurement.note_pipeline(run_choice(call, job, choice));
+          });
+  measurement.finish(choice, job);
 }
 
 void run(GroupCore& group, const ReduceJob& job, const Fingerprint& fingerprint,
          const CollectiveOptions& options) {
-  IterationStats& stats = IterationStats::of(group);
-  stats.count_call();
+  IterationStats::of(group).count_call();
   if (group.size() == 1) {
     if (job.input != job.output)
       std::memcpy(job.output, job.input, job.bytes());
@@ -94,40 +162,7 @@ void run(GroupCore& group, const ReduceJob& job, const Fingerprint& fingerprint,
   }
   const Choice choice =
       select_all_reduce(group, job.reduction.dtype, job.bytes(), options);
-  const bool is_timed = stats.is_on() || Tuner::of(group).is_measuring();
-  CallTimes times;
-  if (is_timed) times.start_ns = now_ns();
-  const Whereabouts where =
-      whereabouts(group.runtime().memory(), job.input, job.output, job.bytes());
-  const bool is_small = choice.route == Route::kSmall;
-  const void* payload = is_small ? static_cast<const void*>(job.input) : &where;
-  perform(group, fingerprint, options.timeout, payload,
-          is_small ? job.bytes() : sizeof where, [&](Call& call) {
-            stats.set_sequence(call.sequence());
-            times.waited_ns = call.waited_ns();
-            switch (choice.route) {
-              case Route::kSmall:
-                reduce_small(call, job);
-                break;
-              case Route::kOrdered:
-                ordered_all_reduce(call, job.input, job.output, job.count,
-                                   job.reduction);
-                break;
-              case Route::kMpi:
-                run_mpi(call, job);
-                break;
-              case Route::kPipeline: {
-                const PipelineJob piped{.flow = Flow::kAllReduce,
-                                        .root = 0,
-                                        .input = job.input,
-                                        .output = job.output,
-                                        .count = job.count,
-                                        .reduction = job.reduction};
-                times.pipeline = Pipeline(call, piped, choice.plan).run();
-              }
-            }
-          });
-  if (is_timed) observe(group, choice, job, times);
+  perform_choice(group, job, choice, fingerprint, options.timeout);
 }
 
 Reduction reduction_for(const Group& group, DType dtype, ReduceOp op) {

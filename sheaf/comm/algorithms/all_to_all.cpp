@@ -152,9 +152,9 @@ Work all_to_all(const Group& group, ConstBuffer input, Buffer output,
       if (input.bytes()) std::memcpy(job.output, job.input, input.bytes());
       return;
     }
-    const Offer offer =
-        make_offer(core.runtime().memory(), job.input, input.bytes());
-    perform(core, fingerprint, options.timeout, &offer, sizeof offer,
+    const SharedBuffers mine = core.runtime().memory().shared(
+        job.input, /*output=*/nullptr, input.bytes());
+    perform(core, fingerprint, options.timeout, &mine, sizeof mine,
             [&](Call& call) { run(call, job, is_unequal); });
   });
 }

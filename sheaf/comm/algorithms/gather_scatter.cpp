@@ -42,8 +42,8 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 
 // Published on arrival, for the members of the host.
-struct BlockOffer {
-  Offer offer;
+struct SharedBlock {
+  SharedBuffers buffers;
   std::uint64_t bytes = 0;  // size of this rank's block
 };
 
@@ -125,8 +125,9 @@ template <class Body>
 void run(GroupCore& group, const Move& move, std::size_t offered, Body body) {
   if (group.size() == 1)
     return copy(move.output, move.input, move.blocks.size(0));
-  const Offer offer = make_offer(group.runtime().memory(), move.input, offered);
-  perform(group, move.fingerprint, move.timeout, &offer, sizeof offer, body);
+  const SharedBuffers mine =
+      group.runtime().memory().shared(move.input, /*output=*/nullptr, offered);
+  perform(group, move.fingerprint, move.timeout, &mine, sizeof mine, body);
 }
 
 void run_all_gather(GroupCore& group, const Move& move) {
@@ -211,11 +212,11 @@ void run_scatter(GroupCore& group, const Move& move) {
 // rank.
 void take_local_sizes(Call& call, Blocks& blocks) {
   for (int member = 0; member < call.local().size(); ++member) {
-    BlockOffer offer;
-    std::memcpy(&offer, call.payload(member, sizeof offer), sizeof offer);
+    SharedBlock theirs;
+    std::memcpy(&theirs, call.payload(member, sizeof theirs), sizeof theirs);
     const int rank =
         call.layout().local_ranks()[static_cast<std::size_t>(member)];
-    blocks.sizes[static_cast<std::size_t>(rank)] = offer.bytes;
+    blocks.sizes[static_cast<std::size_t>(rank)] = theirs.bytes;
   }
 }
 
@@ -245,8 +246,9 @@ void run_gatherv(GroupCore& group, const Move& move) {
   if (group.size() == 1)
     return copy(move.output, move.input, move.blocks.size(0));
   const std::uint64_t mine = move.blocks.size(me);
-  const BlockOffer offer{make_offer(group.runtime().memory(), move.input, mine),
-                         mine};
+  const SharedBlock shared{
+      group.runtime().memory().shared(move.input, /*output=*/nullptr, mine),
+      mine};
   const auto body = [&](Call& call) {
     const Layout& layout = call.layout();
     if (is_root) compare_sizes(call, move);
@@ -266,7 +268,7 @@ void run_gatherv(GroupCore& group, const Move& move) {
     }
     messages.wait();
   };
-  perform(group, move.fingerprint, move.timeout, &offer, sizeof offer, body);
+  perform(group, move.fingerprint, move.timeout, &mine, sizeof mine, body);
 }
 
 // Copies the root's table of start offsets to the members of its host.

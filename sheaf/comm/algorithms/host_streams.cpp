@@ -67,29 +67,17 @@ class Staged {
 
 }  // namespace
 
-Offer make_offer(HostMemory& memory, const void* data, std::size_t bytes) {
-  Offer offer;
-  if (data && memory.is_mine(data, bytes)) offer.offset = memory.offset(data);
-  return offer;
-}
-
 void find_in_place(Call& call, Streams& streams) {
-  GroupCore& group = call.group();
-  const Layout& world = group.runtime().layout();
   for (int member = 0; member < call.local().size(); ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    Offer offer;
-    std::memcpy(&offer, call.payload(member, sizeof offer), sizeof offer);
-    if (offer.offset == Offer::kNotShared && streams.bytes[index] > 0) {
+    SharedBuffers theirs;
+    std::memcpy(&theirs, call.payload(member, sizeof theirs), sizeof theirs);
+    const bool is_shared = theirs.input != SharedBuffers::kNotShared;
+    if (!is_shared && streams.bytes[static_cast<std::size_t>(member)] > 0) {
       streams.in_place.clear();
       return;
     }
-    const int rank = call.layout().local_ranks()[index];
-    const auto world_rank = static_cast<std::size_t>(group.world_rank(rank));
-    const std::byte* heap =
-        group.runtime().memory().base(world.local_of[world_rank]);
-    streams.in_place.push_back(
-        offer.offset == Offer::kNotShared ? heap : heap + offer.offset);
+    const std::byte* heap = call.heap_of(member);
+    streams.in_place.push_back(is_shared ? heap + theirs.input : heap);
   }
 }
 

@@ -12,19 +12,13 @@
 
 namespace sheaf::comm {
 
-// Published on arrival, so that peers can read the data in place.
-struct Offer {
-  static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
-  std::uint64_t offset = kNotShared;
-};
-Offer make_offer(HostMemory& memory, const void* data, std::size_t bytes);
-
 struct Streams {
   const std::byte* mine = nullptr;
   std::vector<std::size_t> bytes;          // size of every member's stream
   std::vector<const std::byte*> in_place;  // all streams, or empty: staged
 };
 
+// All ranks must have arrived with their SharedBuffers first in the payload.
 // Sets `in_place` if all streams that are not empty are in the arena.
 void find_in_place(Call& call, Streams& streams);
 

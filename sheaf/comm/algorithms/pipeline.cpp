@@ -40,15 +40,6 @@ Counter& staged(Progress& progress) { return progress.staged; }
 
 }  // namespace
 
-Whereabouts whereabouts(HostMemory& memory, const void* input,
-                        const void* output, std::size_t bytes) {
-  Whereabouts where;
-  if (input && memory.is_mine(input, bytes)) where.input = memory.offset(input);
-  if (output && memory.is_mine(output, bytes))
-    where.output = memory.offset(output);
-  return where;
-}
-
 Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
     : call_(call),
       job_(job),
@@ -89,8 +80,6 @@ Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
 }
 
 void Pipeline::find_buffers() {
-  HostMemory& memory = call_.group().runtime().memory();
-  const Layout& world = call_.group().runtime().layout();
   for (int member = 0; member < size_; ++member) {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
@@ -98,14 +87,13 @@ void Pipeline::find_buffers() {
       input = job_.input;
       output = job_.output;
     } else {
-      Whereabouts where;
-      std::memcpy(&where, call_.payload(member, sizeof where), sizeof where);
-      const int rank = layout_.local_ranks()[static_cast<std::size_t>(member)];
-      const auto world_rank =
-          static_cast<std::size_t>(call_.group().world_rank(rank));
-      std::byte* heap = memory.base(world.local_of[world_rank]);
-      if (where.input != Whereabouts::kNotShared) input = heap + where.input;
-      if (where.output != Whereabouts::kNotShared) output = heap + where.output;
+      SharedBuffers theirs;
+      std::memcpy(&theirs, call_.payload(member, sizeof theirs), sizeof theirs);
+      std::byte* heap = call_.heap_of(member);
+      if (theirs.input != SharedBuffers::kNotShared)
+        input = heap + theirs.input;
+      if (theirs.output != SharedBuffers::kNotShared)
+        output = heap + theirs.output;
     }
     inputs_.push_back(input);
     outputs_.push_back(output);
@@ -118,13 +106,14 @@ bool Pipeline::needs_staging() const {
   // All members must get the same answer, so this rank's own buffers are
   // treated as its peers see them.
   const auto mine =
-      whereabouts(memory, job_.input, job_.output, job_.count * element_);
+      memory.shared(job_.input, job_.output, job_.count * element_);
   for (int member = 0; member < size_; ++member) {
     const auto index = static_cast<std::size_t>(member);
-    const bool has_input = member == me_ ? mine.input != Whereabouts::kNotShared
-                                         : inputs_[index] != nullptr;
+    const bool has_input = member == me_
+                               ? mine.input != SharedBuffers::kNotShared
+                               : inputs_[index] != nullptr;
     const bool has_output = member == me_
-                                ? mine.output != Whereabouts::kNotShared
+                                ? mine.output != SharedBuffers::kNotShared
                                 : outputs_[index] != nullptr;
     if (is_source(member) && !has_input) return true;
     if (is_target(member) && !has_output) return true;

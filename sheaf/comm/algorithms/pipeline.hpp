@@ -23,18 +23,9 @@ struct PipelineJob {
   Reduction reduction;  // with the divisor of the whole average
 };
 
-// The offsets of a rank's buffers in its heap. Published on arrival.
-struct Whereabouts {
-  static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
-  std::uint64_t input = kNotShared;
-  std::uint64_t output = kNotShared;
-};
-Whereabouts whereabouts(HostMemory& memory, const void* input,
-                        const void* output, std::size_t bytes);
-
 class Pipeline {
  public:
-  // All ranks must have arrived with their Whereabouts.
+  // All ranks must have arrived with their SharedBuffers.
   Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan);
   PipelineTimes run();
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "sheaf/comm/algorithms/pipeline.hpp"
-#include "sheaf/comm/transport/tags.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

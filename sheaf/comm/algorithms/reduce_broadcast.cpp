@@ -16,13 +16,13 @@ void run(GroupCore& group, const PipelineJob& job,
          const Fingerprint& fingerprint, const CollectiveOptions& options) {
   const std::size_t bytes = job.count * size_of(job.reduction.dtype);
   const Choice choice = select_rooted(group, job.flow, bytes, options);
-  const Whereabouts where =
-      whereabouts(group.runtime().memory(), job.input, job.output, bytes);
+  const SharedBuffers mine =
+      group.runtime().memory().shared(job.input, job.output, bytes);
   const bool is_small = choice.route == Route::kSmall;
   const bool gives = job.flow == Flow::kReduce || group.rank() == job.root;
-  const void* payload = is_small ? static_cast<const void*>(job.input) : &where;
+  const void* payload = is_small ? static_cast<const void*>(job.input) : &mine;
   const std::size_t payload_bytes =
-      is_small ? (gives ? bytes : 0) : sizeof where;
+      is_small ? (gives ? bytes : 0) : sizeof mine;
   perform(group, fingerprint, options.timeout, payload, payload_bytes,
           [&](Call& call) {
             if (choice.route == Route::kOrdered) {
@@ -53,8 +53,8 @@ Work barrier(const Group& group, const CollectiveOptions& options) {
     if (core.size() == 1) return;
     // Arrival is a barrier within a host; between hosts, one byte is reduced.
     std::byte token[1] = {};
-    const Whereabouts where;
-    perform(core, fingerprint, options.timeout, &where, sizeof where,
+    const SharedBuffers none;
+    perform(core, fingerprint, options.timeout, &none, sizeof none,
             [&](Call& call) {
               if (core.layout().host_count() == 1) return;
               PipelinePlan plan;

@@ -191,10 +191,10 @@ Work reduce_scatter(const Group& group, ConstBuffer input, Buffer output,
         std::memcpy(job.output, job.input, job.size(0));
       return;
     }
-    const Offer offer =
-        make_offer(core.runtime().memory(), job.input, input.bytes());
+    const SharedBuffers mine = core.runtime().memory().shared(
+        job.input, /*output=*/nullptr, input.bytes());
     perform(
-        core, fingerprint, options.timeout, &offer, sizeof offer,
+        core, fingerprint, options.timeout, &mine, sizeof mine,
         [&](Call& call) {
           if (is_reproducible(core, options) && core.layout().host_count() > 1)
             ordered_reduce_scatter(call, job.input, job.output, job.blocks(),

@@ -1,9 +1,8 @@
-#include "sheaf/comm/choice/candidates.hpp"
-
 #include <algorithm>
 #include <array>
 
-#include "sheaf/comm/choice/choice_tiers.hpp"
+#include "sheaf/comm/choice/select.hpp"
+#include "sheaf/comm/choice/tuner.hpp"
 
 namespace sheaf::comm {
 namespace {

@@ -2,11 +2,10 @@
 // and every output: 2pS/M. In a tier of q groups, 2(q-1)/q S must enter and
 // leave each group.
 
-#include "sheaf/comm/choice/choice_tiers.hpp"
-
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/comm/choice/select.hpp"
 #include "sheaf/topo/predict.hpp"
 
 namespace sheaf::comm {

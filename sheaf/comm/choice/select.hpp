@@ -1,12 +1,14 @@
 #pragma once
 // Selects the algorithm of a call: forced, by mode, or by predicted time.
+// Describes a choice as text and tier by tier.
 
 #include <string>
 #include <vector>
 
 #include "sheaf/comm/choice/pipeline_plan.hpp"
+#include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/group_core.hpp"
-#include "sheaf/comm/group/options.hpp"
+#include "sheaf/topo/machine.hpp"
 
 namespace sheaf::comm {
 
@@ -38,5 +40,29 @@ Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
                      const CollectiveOptions& options);
 
 std::string_view name_of(TierAlgorithm algorithm) noexcept;
+
+// The text of a choice, for reports, and as the key under which the tuner
+// stores it: "small", "ordered", "mpi", "shared piece=256K" on one host,
+// "lanes=2 tiers=ring:4,tree:2 piece=512K" on several, and
+// "flat tiers=ring:8 piece=1M" without shared memory.
+std::string text_of(const Choice& choice, const Layout& layout);
+
+inline constexpr int kHostTier = -1;
+
+struct ChosenTier {
+  std::string name;       // "host", "tier 1" ...
+  int outer = kHostTier;  // index in the plan's outer_dims
+  int size = 1;           // number of participants
+  std::string algorithm;  // "shared", "ring" ...
+  // Lower bound for any algorithm in this tier, per byte of the buffer.
+  double bound_us_per_byte = 0;
+};
+
+// The tiers with more than one participant, from the innermost outward.
+std::vector<ChosenTier> tiers_of(const Choice& choice, const Layout& layout,
+                                 const topo::Machine& machine);
+
+// Lower bound for any all-reduce of the group, per byte of the buffer.
+double bound_us_per_byte(const Layout& layout, const topo::Machine& machine);
 
 }  // namespace sheaf::comm

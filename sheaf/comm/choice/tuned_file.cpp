@@ -1,5 +1,3 @@
-#include "sheaf/comm/choice/tuned_file.hpp"
-
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +5,7 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/comm/choice/tuner.hpp"
 
 namespace sheaf::comm {
 namespace {

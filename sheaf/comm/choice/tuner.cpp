@@ -9,10 +9,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/comm/choice/candidates.hpp"
-#include "sheaf/comm/choice/choice_tiers.hpp"
-#include "sheaf/comm/choice/tuned_file.hpp"
-#include "sheaf/comm/group/tell_all.hpp"
+#include "sheaf/comm/choice/select.hpp"
+#include "sheaf/comm/group/all_gather_small.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -72,7 +70,7 @@ void Tuner::open(Class& entry, const Choice& usual) {
   // Only rank 0 reads the file: hosts with different files would otherwise
   // choose differently.
   const std::vector<int> mine{group_.rank() == 0 ? recalled(entry) : -1};
-  entry.best = tell_all(group_, "mode p: recall", mine)[0][0];
+  entry.best = all_gather_small(group_, "mode p: recall", mine)[0][0];
 }
 
 int Tuner::recalled(const Class& entry) const {
@@ -96,7 +94,7 @@ void Tuner::note(std::size_t bytes, std::int64_t busy_ns) {
 // The time of a trial is that of its slowest rank. The time of a candidate is
 // that of its fastest trial, the one least disturbed by other load.
 void Tuner::decide(Class& entry) {
-  const auto all = tell_all(group_, "mode p: times", entry.ns_per_byte);
+  const auto all = all_gather_small(group_, "mode p: times", entry.ns_per_byte);
   const std::size_t count = entry.candidates.size();
   std::vector<double> best(count, std::numeric_limits<double>::infinity());
   for (std::size_t trial = 0; trial < entry.ns_per_byte.size(); ++trial) {

@@ -3,11 +3,14 @@
 // fastest and stores it on disk.
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sheaf/base/dtype.hpp"
 #include "sheaf/comm/choice/select.hpp"
 
 namespace sheaf::comm {
@@ -16,9 +19,9 @@ namespace sheaf::comm {
 inline constexpr int kTuningRounds = 4;
 
 // Used only from within the group's jobs; all ranks make the same calls.
-class Tuner : public GroupAttachment {
+class Tuner : public Attachment {
  public:
-  static constexpr Slot kSlot = GroupAttachment::kTuner;
+  static constexpr Slot kSlot = Attachment::kTuner;
   explicit Tuner(GroupCore& group);
   static Tuner& of(GroupCore& group) {
     return group.attachments().get<Tuner>(group);
@@ -59,5 +62,36 @@ class Tuner : public GroupAttachment {
 // The key of a group's topology in the file: "mpi 4x2 <hash of the host
 // names>", followed by the declared dimensions.
 std::string topology_key(GroupCore& group);
+
+// The choices worth measuring for messages of up to `bytes`, without
+// duplicates; the same list on every rank. It contains `usual`, the choice of
+// mode `b`, and a flat ring. On one host it also contains the short path and
+// pieces of 64 KiB to 1 MiB; on several hosts, ring, halving or tree in each
+// tier, through one rank or all ranks of a host.
+std::vector<Choice> candidates(const Layout& layout, const Choice& usual,
+                               std::size_t bytes);
+
+// The results of mode `p`, stored on disk. See docs/explanation/algorithms.md
+// for the format.
+
+struct TunedKey {
+  std::string topology;  // hosts, ranks, declared dimensions
+  DType dtype = DType::kF32;
+  std::size_t bytes = 0;  // the largest size of the size class
+};
+
+// SHEAF_TUNED_FILE, or sheaf/tuned.json in XDG_CACHE_HOME or in ~/.cache; empty
+// if none of these variables nor HOME is set.
+std::filesystem::path tuned_path();
+
+// The text of the choice that was the fastest. A file that cannot be read is
+// reported in the log and treated as empty.
+std::optional<std::string> recall(const std::filesystem::path& path,
+                                  const TunedKey& key);
+
+// Adds or replaces a choice in the file and keeps all other entries. The file
+// is replaced atomically. Failures are reported in the log.
+void remember(const std::filesystem::path& path, const TunedKey& key,
+              const std::string& choice, double microseconds);
 
 }  // namespace sheaf::comm

@@ -7,10 +7,10 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/ddl/checked_all_reduce.hpp"
-#include "sheaf/comm/ddl/plain_mpi.hpp"
 #include "sheaf/comm/group/argument_checks.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/rivals/rival.hpp"
 
 namespace sheaf::comm::ddl {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "sheaf/comm/group/buffer.hpp"
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::comm::ddl {
 

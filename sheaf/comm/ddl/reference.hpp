@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::comm {
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/transport/tags.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -154,6 +154,13 @@ bool Call::poll_guard() {
 void Call::finish() {
   while (!poll_guard()) idle();
   note_end();
+}
+
+std::byte* Call::heap_of(int member) {
+  const int rank = layout().local_ranks()[static_cast<std::size_t>(member)];
+  const auto world_rank = static_cast<std::size_t>(group_.world_rank(rank));
+  Runtime& runtime = group_.runtime();
+  return runtime.memory().base(runtime.layout().local_of[world_rank]);
 }
 
 }  // namespace sheaf::comm

@@ -25,6 +25,8 @@ class Call : public Watch {
   const std::byte* payload(int member, std::size_t bytes) {
     return local().payload(member, sequence(), bytes);
   }
+  // The heap of a member of this host, for SharedBuffers.
+  std::byte* heap_of(int member);
   // Time that this rank waited in arrive(); shortest on the last rank to
   // arrive. Measured only with -dump_iter.
   std::int64_t waited_ns() const { return waited_ns_; }

@@ -10,15 +10,32 @@
 // Errors: UsageError for invalid arguments, CommError if a peer died or ended,
 // TimeoutError if a peer is late. A group that has failed stays failed.
 
+#include <chrono>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sheaf/comm/group/buffer.hpp"
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/comm/group/options.hpp"
 #include "sheaf/comm/group/work.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
+#include "sheaf/topo/cost.hpp"
 
 namespace sheaf::comm {
+
+using topo::Algorithm;
+
+struct CollectiveOptions {
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;                            // rank in the group
+  Algorithm algorithm = Algorithm::kAuto;  // kAuto: chosen by select.hpp
+  bool reproducible = false;               // see docs/explanation/algorithms.md
+  bool async = false;                      // run on the group's own thread
+  // Maximum time to wait for the other ranks; zero: the default timeout.
+  std::chrono::milliseconds timeout{0};
+  // Part of the fingerprint, so all ranks must pass the same name. Not stored.
+  std::string_view name = {};
+};
 
 using Counts = std::span<const std::size_t>;
 

@@ -16,49 +16,10 @@
 
 #include "sheaf/comm/group/work.hpp"
 #include "sheaf/comm/host/local_group.hpp"
+#include "sheaf/comm/process/attachments.hpp"
 #include "sheaf/comm/process/runtime.hpp"
 
 namespace sheaf::comm {
-
-class GroupCore;
-
-// An object that a higher layer stores in a group, such as a tuner or a
-// communicator of another library. Each derived class has its own slot (kSlot).
-class GroupAttachment {
- public:
-  enum Slot { kTuner, kIterationStats, kNccl, kSlots };
-  virtual ~GroupAttachment() = default;
-};
-
-// The attachments of a group. Each is constructed on first use and destroyed
-// with the group. Thread-safe.
-class GroupAttachments {
- public:
-  // The attachment in slot T::kSlot; the first call constructs it from the
-  // arguments.
-  template <class T, class... Arguments>
-  T& get(Arguments&&... arguments) {
-    Place& place = places_[T::kSlot];
-    GroupAttachment* found = place.ready.load(std::memory_order_acquire);
-    if (!found) {
-      const std::lock_guard lock(place.mutex);
-      if (!place.owner)
-        place.owner =
-            std::make_unique<T>(std::forward<Arguments>(arguments)...);
-      found = place.owner.get();
-      place.ready.store(found, std::memory_order_release);
-    }
-    return static_cast<T&>(*found);
-  }
-
- private:
-  struct Place {
-    std::mutex mutex;
-    std::unique_ptr<GroupAttachment> owner;
-    std::atomic<GroupAttachment*> ready{nullptr};
-  };
-  std::array<Place, GroupAttachment::kSlots> places_;
-};
 
 // Identifies a group. The id is unique among live groups and small enough for
 // tags. The serial number is never reused by groups with a rank in common.
@@ -130,7 +91,7 @@ class GroupCore {
   // same on all ranks if they request numbers in the same order.
   std::uint32_t next_channel() { return channels_.fetch_add(1); }
 
-  GroupAttachments& attachments() { return attachments_; }
+  Attachments& attachments() { return attachments_; }
 
  private:
   Work enqueue(bool async, std::function<void()> job);
@@ -144,7 +105,7 @@ class GroupCore {
   const Layout layout_;
   LocalGroup local_;
   const std::uint64_t region_offset_;
-  GroupAttachments attachments_;
+  Attachments attachments_;
 
   std::uint32_t sequence_ = 0;
   std::uint32_t pieces_ = 0;

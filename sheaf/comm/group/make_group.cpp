@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "sheaf/comm/transport/bootstrap.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 

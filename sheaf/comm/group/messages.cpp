@@ -2,12 +2,36 @@
 
 #include <algorithm>
 
-#include "sheaf/comm/transport/tags.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/group/all_gather_small.hpp"
+#include "sheaf/comm/group/argument_checks.hpp"
+#include "sheaf/comm/group/perform.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {
 
-constexpr Tag kPlace = kPlaceMask;  // not used by any pipeline
+constexpr Tag kPosition = kPositionMask;  // not used by any pipeline
+
+void gather_host(Call& call, std::byte* all, std::size_t bytes) {
+  const auto& ranks = call.layout().local_ranks();
+  for (int member = 0; member < call.local().size(); ++member)
+    std::memcpy(all + static_cast<std::size_t>(
+                          ranks[static_cast<std::size_t>(member)]) *
+                          bytes,
+                call.payload(member, bytes), bytes);
+}
+
+void gather_other_hosts(Call& call, const void* mine, std::byte* all,
+                        std::size_t bytes) {
+  Messages messages(call);
+  for (int rank = 0; rank < call.layout().size(); ++rank) {
+    if (call.layout().is_local(rank)) continue;
+    messages.receive(rank, all + static_cast<std::size_t>(rank) * bytes, bytes);
+    messages.send(rank, mine, bytes);
+  }
+  messages.wait();
+}
 
 }  // namespace
 
@@ -21,7 +45,7 @@ void Messages::send(int rank, const void* data, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(data);
   for (std::size_t at = 0; at < bytes; at += kLargestMessage)
     requests_.push_back(group.runtime().transport().send(
-        group.world_rank(rank), make_tag(TagKind::kData, group.id(), kPlace),
+        group.world_rank(rank), make_tag(TagKind::kData, group.id(), kPosition),
         from + at, std::min(kLargestMessage, bytes - at)));
 }
 
@@ -30,7 +54,7 @@ void Messages::receive(int rank, void* data, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(data);
   for (std::size_t at = 0; at < bytes; at += kLargestMessage)
     requests_.push_back(group.runtime().transport().receive(
-        group.world_rank(rank), make_tag(TagKind::kData, group.id(), kPlace),
+        group.world_rank(rank), make_tag(TagKind::kData, group.id(), kPosition),
         to + at, std::min(kLargestMessage, bytes - at)));
 }
 
@@ -47,6 +71,21 @@ void Messages::wait() {
       call_.progress();
     }
   }
+}
+
+std::vector<std::byte> all_gather_small(GroupCore& group, std::string_view name,
+                                        const void* mine, std::size_t bytes) {
+  SHEAF_ASSERT(bytes <= kSmallBytes, bytes, " bytes for ", name);
+  std::vector<std::byte> all(bytes * static_cast<std::size_t>(group.size()));
+  const Fingerprint fingerprint = make_fingerprint(
+      Operation::kAllGather, DType::kU8, all.size(), {.name = name});
+  perform(group, fingerprint, std::chrono::milliseconds(0), mine, bytes,
+          [&](Call& call) {
+            gather_host(call, all.data(), bytes);
+            if (call.layout().host_count() > 1)
+              gather_other_hosts(call, mine, all.data(), bytes);
+          });
+  return all;
 }
 
 }  // namespace sheaf::comm

@@ -1,5 +1,6 @@
 #include "sheaf/comm/group/perform.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 
@@ -9,6 +10,8 @@
 
 namespace sheaf::comm {
 namespace {
+
+std::atomic<const Observer*> current_observer{nullptr};
 
 std::string recent_path(int rank) {
   const char* folder = std::getenv("SHEAF_DUMP_DIR");
@@ -28,6 +31,15 @@ void write_recent(Runtime& runtime) {
 }
 
 }  // namespace
+
+void set_observer(const Observer* observer) noexcept {
+  current_observer.store(observer, std::memory_order_release);
+}
+
+Observed::Observed(const Fingerprint& call, int ranks)
+    : observer_(current_observer.load(std::memory_order_acquire)) {
+  if (observer_) observer_->begin(call, ranks);
+}
 
 void note_lost_peer(const std::exception_ptr& error) noexcept {
   try {

@@ -13,7 +13,7 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/make_group.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
-#include "sheaf/comm/transport/thread_transport.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

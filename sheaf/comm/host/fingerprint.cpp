@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/host/call_names.hpp"
 
 namespace sheaf::comm {
 namespace {

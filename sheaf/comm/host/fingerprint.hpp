@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::comm {
 
@@ -59,5 +59,10 @@ bool is_end_of_program(const Fingerprint& call) noexcept;
 // "all_reduce #12 (f32 sum, 1024 elements)"; fields that do not apply are
 // omitted.
 std::string describe(const Fingerprint& call);
+
+// A fingerprint has only the hash of a name. From now on describe() shows this
+// name for calls with its hash, including calls of other ranks. Any thread may
+// call it.
+void remember_name(std::string name);
 
 }  // namespace sheaf::comm

@@ -88,4 +88,12 @@ void HostMemory::collect_returned() {
     heap_.free(heap_.segment().data() + offset);
 }
 
+SharedBuffers HostMemory::shared(const void* input, const void* output,
+                                 std::size_t bytes) const {
+  SharedBuffers found;
+  if (input && is_mine(input, bytes)) found.input = offset(input);
+  if (output && is_mine(output, bytes)) found.output = offset(output);
+  return found;
+}
+
 }  // namespace sheaf::comm

@@ -43,6 +43,14 @@ struct HeapName {
   std::uint64_t bytes;
 };
 
+// The offsets of a call's buffers in the heap of their rank. Published on
+// arrival, so that the other members of the host can access them in place.
+struct SharedBuffers {
+  static constexpr std::uint64_t kNotShared = ~std::uint64_t{0};
+  std::uint64_t input = kNotShared;
+  std::uint64_t output = kNotShared;
+};
+
 class HostMemory {
  public:
   explicit HostMemory(std::size_t heap_bytes);
@@ -68,6 +76,9 @@ class HostMemory {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) -
                                       heap_.segment().data());
   }
+  // Buffers that are null or outside of this rank's heap are not shared.
+  SharedBuffers shared(const void* input, const void* output,
+                       std::size_t bytes) const;
   // The latest operation of a rank of another host, by world rank.
   FlightRing& board(int rank) const;
   // The calls and the end of a rank of another host, by world rank.

@@ -26,7 +26,11 @@ class RankEnd {
  public:
   // Called by the rank itself when a call begins or, with sequence 0, when it
   // joins a group.
-  void note_call(const CallNumber& call) noexcept;
+  void note_call(const CallNumber& call) noexcept {
+    calls_[static_cast<std::size_t>(call.group)].store(
+        std::uint64_t{call.serial} << 32 | call.sequence,
+        std::memory_order_release);
+  }
   // Called by the rank itself when asynchronous calls are queued or completed.
   void add_queued(int change) noexcept { queued_.fetch_add(change); }
   // Called by the rank itself, at its last call.
@@ -42,7 +46,11 @@ class RankEnd {
   }
   // Whether the rank has made that call. Final once the rank has ended. Also
   // true if it has released the group and uses the id for another group.
-  bool has_made(const CallNumber& call) const noexcept;
+  bool has_made(const CallNumber& call) const noexcept {
+    const CallNumber mine = last(call.group);
+    return mine.serial != call.serial ||
+           static_cast<std::int32_t>(mine.sequence - call.sequence) >= 0;
+  }
 
   // Calls fn(CallNumber) for the last call in each group.
   template <class Fn>

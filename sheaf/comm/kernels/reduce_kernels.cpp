@@ -1,7 +1,9 @@
 #include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
@@ -11,6 +13,9 @@
 
 namespace sheaf::comm {
 namespace {
+
+constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames{
+    "sum", "avg", "product", "min", "max", "band", "bor", "bxor"};
 
 #if defined(__x86_64__) || defined(__i386__)
 // __builtin_cpu_supports of Clang 14 does not support F16C.
@@ -98,6 +103,26 @@ const ReduceTable::Partials& partials_of(const Reduction& how) {
 }
 
 }  // namespace
+
+std::string_view name_of(ReduceOp op) noexcept {
+  return kReduceOpNames[static_cast<std::size_t>(op)];
+}
+
+ReduceOp parse_reduce_op(std::string_view name) {
+  std::string known;
+  for (std::size_t i = 0; i < kReduceOpNames.size(); ++i) {
+    if (kReduceOpNames[i] == name) return static_cast<ReduceOp>(i);
+    known += (i ? ", " : "") + std::string(kReduceOpNames[i]);
+  }
+  throw UsageError(
+      concat("unknown reduction '", name, "'; use one of ", known));
+}
+
+bool is_defined(ReduceOp op, DType dtype) noexcept {
+  if (op == ReduceOp::kAvg) return dtype != DType::kBool;
+  if (op >= ReduceOp::kBitAnd) return !is_float(dtype);
+  return true;
+}
 
 std::span<const ReduceTable* const> supported_tables() noexcept {
   static const Tables tables;

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::comm {
 

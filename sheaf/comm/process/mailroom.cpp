@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/transport/tags.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

@@ -14,7 +14,7 @@
 #include "sheaf/comm/process/mailroom.hpp"
 #include "sheaf/comm/process/monitor.hpp"
 #include "sheaf/comm/process/rescue.hpp"
-#include "sheaf/comm/transport/bootstrap.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

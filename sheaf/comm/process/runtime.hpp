@@ -13,6 +13,7 @@
 
 #include "sheaf/comm/host/host_map.hpp"
 #include "sheaf/comm/host/host_memory.hpp"
+#include "sheaf/comm/process/attachments.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/topo/machine.hpp"
 #include "sheaf/topo/options.hpp"
@@ -77,10 +78,8 @@ class Runtime {
   void mark_failed() { has_failed_ = true; }
   bool has_failed() const { return has_failed_; }
 
-  // Whether the groups of this world use NCCL for data on GPUs. Implemented by
-  // a higher layer.
-  bool uses_nccl() const { return uses_nccl_; }
-  void set_nccl(bool is_on) { uses_nccl_ = is_on; }
+  // Objects of higher layers that concern the whole world.
+  Attachments& attachments() { return attachments_; }
 
   // Number of collectives in progress on any thread.
   int calls() const { return calls_.load(); }
@@ -118,7 +117,7 @@ class Runtime {
   std::mutex mutex_;
   GroupIds ids_;
   std::atomic<int> calls_{0};
-  std::atomic<bool> uses_nccl_{false};
+  Attachments attachments_;
 };
 
 }  // namespace sheaf::comm

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/comm/choice/choice_tiers.hpp"
+#include "sheaf/comm/choice/select.hpp"
 
 namespace sheaf::comm {
 

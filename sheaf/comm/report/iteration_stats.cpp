@@ -11,7 +11,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/comm/group/tell_all.hpp"
+#include "sheaf/comm/group/all_gather_small.hpp"
 #include "sheaf/comm/report/iteration_report.hpp"
 
 namespace sheaf::comm {
@@ -178,7 +178,7 @@ void IterationStats::flush_trace() {
 void IterationStats::report() {
   std::vector<LineTimes> mine;
   for (const Line& line : lines_) mine.push_back(line.mine);
-  const auto all = tell_all(group_, "dump_iter", mine);
+  const auto all = all_gather_small(group_, "dump_iter", mine);
   const topo::Machine& machine = group_.runtime().machine();
   Report report{
       .group = group_.id(),

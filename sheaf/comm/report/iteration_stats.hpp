@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sheaf/base/trace.hpp"
-#include "sheaf/comm/choice/choice_tiers.hpp"
+#include "sheaf/comm/choice/select.hpp"
 
 namespace sheaf::comm {
 
@@ -27,9 +27,9 @@ struct CallTimes {
   std::int64_t busy_ns() const { return elapsed_ns() - waited_ns; }
 };
 
-class IterationStats : public GroupAttachment {
+class IterationStats : public Attachment {
  public:
-  static constexpr Slot kSlot = GroupAttachment::kIterationStats;
+  static constexpr Slot kSlot = Attachment::kIterationStats;
   explicit IterationStats(GroupCore& group);
   ~IterationStats() override;
   static IterationStats& of(GroupCore& group) {

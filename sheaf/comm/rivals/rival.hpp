@@ -1,11 +1,15 @@
 #pragma once
-// Collectives of other libraries, for comparison by `sheaf bench --versus`.
+// Collectives of other libraries, for comparison by `sheaf bench --versus` and
+// by `mpi=true` of the DDL API.
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "sheaf/comm/group/buffer.hpp"
+#include "sheaf/comm/group/group.hpp"
 #include "sheaf/comm/host/fingerprint.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::comm {
 
@@ -65,5 +69,11 @@ std::unique_ptr<BaselineLibrary> make_gloo_baseline(const GlooOptions& options);
 // does not support the operation, element type or reduction.
 void check_mpi_baseline(const BaselineCall& call);
 void check_gloo_baseline(const BaselineCall& call);
+
+// Plain MPI_Allreduce, in place: without fingerprints and monitoring of peers.
+// An average divides the sum at the end. Does nothing with one rank. Throws
+// UsageError without MPI, for groups other than the world, and for floats in a
+// world with -reproducible.
+void plain_mpi_all_reduce(const Group& group, Buffer data, ReduceOp op);
 
 }  // namespace sheaf::comm

@@ -1,11 +1,9 @@
-#include "sheaf/comm/transport/bootstrap.hpp"
-
 #include <cstring>
 #include <string>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/transport/tags.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

@@ -113,7 +113,7 @@ void ignore_broken_pipes() {
   if (is_default) signal(SIGPIPE, SIG_IGN);
 }
 
-class MpiTransport final : public Transport {
+class MpiTransport final : public Transport, private LibraryAllReduce {
  public:
   MpiTransport(int* argc, char*** argv) {
     ignore_broken_pipes();
@@ -240,12 +240,14 @@ class MpiTransport final : public Transport {
     return Arrived{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
   }
 
-  bool baseline_all_reduce(Baseline baseline, void* data, std::size_t count,
-                           DType dtype, ReduceOp op) override {
+  LibraryAllReduce* library_all_reduce() override { return this; }
+
+  void run(Method method, void* data, std::size_t count, DType dtype,
+           ReduceOp op) override {
     const std::lock_guard lock(mutex_);
     const Operation operation(dtype, op);
     const MPI_Datatype type = mpi_type(dtype);
-    if (baseline == Baseline::kAllReduce) {
+    if (method == Method::kAllReduce) {
       call("MPI_Allreduce", [&] {
         return MPI_Allreduce(MPI_IN_PLACE, data, byte_count(count), type,
                              operation.get(), comm_);
@@ -254,7 +256,6 @@ class MpiTransport final : public Transport {
       reduce_scatter_all_gather(data, count, type, size_of(dtype),
                                 operation.get());
     }
-    return true;
   }
 
   Breakable* breakable() override { return &library_; }

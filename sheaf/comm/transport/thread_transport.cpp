@@ -1,5 +1,3 @@
-#include "sheaf/comm/transport/thread_transport.hpp"
-
 #include <cstring>
 #include <deque>
 #include <map>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

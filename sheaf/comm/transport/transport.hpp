@@ -9,10 +9,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sheaf/base/dtype.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 #include "sheaf/comm/transport/breakable.hpp"
 
 namespace sheaf::comm {
@@ -49,9 +50,16 @@ class Request {
   std::uint64_t handle_ = 0;  // defined by the transport; 0: null
 };
 
-// All-reduce by calls of the underlying library alone: the baseline of
-// `mpi=true` (kAllReduce) and mode `m` (kReduceScatterAllGather).
-enum class Baseline : std::uint8_t { kAllReduce, kReduceScatterAllGather };
+// The all-reduce of the library below a transport, over all ranks of the
+// transport, in place and blocking. Used by `mpi=true` (kAllReduce) and mode
+// `m` (kReduceScatterAllGather).
+class LibraryAllReduce {
+ public:
+  enum class Method { kAllReduce, kReduceScatterAllGather };
+  virtual ~LibraryAllReduce() = default;
+  virtual void run(Method method, void* data, std::size_t count, DType dtype,
+                   ReduceOp op) = 0;
+};
 
 class Transport {
  public:
@@ -87,12 +95,8 @@ class Transport {
   // received from that peer before the next call. One thread at a time.
   virtual std::optional<Arrived> probe(Tag tag) = 0;
 
-  // All-reduce over all ranks of the transport by the library's own function,
-  // in place and blocking. Returns false if the library has none.
-  virtual bool baseline_all_reduce(Baseline, void*, std::size_t, DType,
-                                   ReduceOp) {
-    return false;
-  }
+  // Null if the underlying library has no all-reduce.
+  virtual LibraryAllReduce* library_all_reduce() { return nullptr; }
   // The calls of the underlying library, if they may never return after a peer
   // has died; otherwise null.
   virtual Breakable* breakable() { return nullptr; }
@@ -106,5 +110,37 @@ std::unique_ptr<Transport> make_mpi_transport(int* argc, char*** argv);
 
 // Whether an MPI launcher started this process.
 bool is_under_mpi_launcher();
+
+// Layout of the 28 bits of a tag: 3 bits for the kind, 10 for the group, and 15
+// for the position within an operation.
+enum class TagKind : Tag {
+  kData,       // contents of a collective
+  kGuard,      // fingerprints between hosts
+  kLetter,     // headers of point-to-point messages
+  kEnclosure,  // contents of large point-to-point messages
+  kBootstrap,
+  // Like kData, for the end of a program, when other ranks may be in another
+  // call.
+  kEnd
+};
+
+inline constexpr Tag kPositionMask = (1u << 15) - 1;
+
+inline constexpr Tag make_tag(TagKind kind, int group, Tag position = 0) {
+  return static_cast<Tag>(kind) << 25 | static_cast<Tag>(group) << 15 |
+         (position & kPositionMask);
+}
+
+// The first exchange between ranks, before any group exists: gathers `bytes`
+// bytes from every rank on all ranks, in rank order, through
+// rank 0. Every rank must call it. Throws TimeoutError, which names the missing
+// ranks.
+std::vector<std::byte> bootstrap_all_gather(Transport& transport,
+                                            const void* data, std::size_t bytes,
+                                            std::chrono::milliseconds timeout);
+
+// Ranks as threads of one process, for tests, and for a single process (one
+// rank). Returns one transport per rank, connected by mailboxes in memory.
+std::vector<std::unique_ptr<Transport>> make_thread_transports(int ranks);
 
 }  // namespace sheaf::comm

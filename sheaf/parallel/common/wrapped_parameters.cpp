@@ -4,7 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/comm/host/call_names.hpp"
+#include "sheaf/comm/host/fingerprint.hpp"
 
 namespace sheaf::parallel {
 namespace {

@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -74,7 +75,7 @@ DeviceName name_of_device(const Group& group, int device) {
   cudaDeviceProp properties{};
   cudaGetDeviceProperties(&properties, device);
   std::memcpy(name.data(), &properties.uuid, sizeof properties.uuid);
-  const int host = group.core().layout().host;
+  const int host = group.core().host_map().host;
   std::memcpy(name.data() + sizeof properties.uuid, &host, sizeof host);
   return name;
 }
@@ -101,10 +102,20 @@ void check_own_device(const Group& group, int device) {
   }
 }
 
+// Whether the groups of a world use NCCL.
+struct Switch : comm::Attachment {
+  static constexpr Slot kSlot = Attachment::kDeviceBackend;
+  std::atomic<bool> is_on{false};
+};
+
+Switch& switch_of(const Group& group) {
+  return group.core().runtime().attachments().get<Switch>();
+}
+
 // The NCCL communicator of a group, created by the first operation.
-class Communicator : public comm::GroupAttachment {
+class Communicator : public comm::Attachment {
  public:
-  static constexpr Slot kSlot = GroupAttachment::kNccl;
+  static constexpr Slot kSlot = Attachment::kDeviceGroup;
   Communicator(const Group& group, int device) : device_(device) {
     check_own_device(group, device);
     ncclUniqueId id{};
@@ -216,13 +227,9 @@ void check_available() {
               "gloo or mpi, or check CUDA_VISIBLE_DEVICES");
 }
 
-void enable(const Group& world, bool is_on) {
-  world.core().runtime().set_nccl(is_on);
-}
+void enable(const Group& world, bool is_on) { switch_of(world).is_on = is_on; }
 
-bool is_enabled(const Group& group) {
-  return group.core().runtime().uses_nccl();
-}
+bool is_enabled(const Group& group) { return switch_of(group).is_on; }
 
 bool broadcast(const Group& group, const at::Tensor& data,
                const CollectiveOptions& options) {

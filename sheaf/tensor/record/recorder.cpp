@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/group/observer.hpp"
+#include "sheaf/comm/group/perform.hpp"
 
 namespace sheaf::tensor {
 namespace {

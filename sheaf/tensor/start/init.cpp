@@ -11,9 +11,8 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/process/runtime.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
-#include "sheaf/comm/transport/slurm.hpp"
 #include "sheaf/comm/transport/tcp_transport.hpp"
-#include "sheaf/comm/transport/thread_transport.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/tensor/groups/nccl_backend.hpp"
 #include "sheaf/tensor/start/rendezvous.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/comm/transport/slurm.hpp"
+#include "sheaf/comm/transport/launch_environment.hpp"
 
 namespace sheaf::tensor {
 namespace {

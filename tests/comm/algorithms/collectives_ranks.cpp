@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/comm/ddl/plain_mpi.hpp"
+#include "sheaf/comm/rivals/rival.hpp"
 #include "tests/comm/algorithms/ordered_sum.hpp"
 #include "tests/support/sweep.hpp"
 #include "tests/support/world.hpp"

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::test {
 

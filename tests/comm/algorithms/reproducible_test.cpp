@@ -5,10 +5,10 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/ddl/ddl.hpp"
-#include "sheaf/comm/ddl/plain_mpi.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/make_group.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/rivals/rival.hpp"
 #include "tests/comm/algorithms/ordered_sum.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"

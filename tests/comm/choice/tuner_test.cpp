@@ -7,9 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sheaf/comm/choice/candidates.hpp"
-#include "sheaf/comm/choice/choice_tiers.hpp"
-#include "sheaf/comm/choice/tuned_file.hpp"
+#include "sheaf/comm/choice/select.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"

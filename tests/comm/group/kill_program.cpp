@@ -19,9 +19,9 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/base/system.hpp"
-#include "sheaf/comm/ddl/plain_mpi.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/host/flight.hpp"
+#include "sheaf/comm/rivals/rival.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/trial.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sheaf/base/dtype.hpp"
-#include "sheaf/comm/kernels/reduce_op.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 
 namespace sheaf::comm::naive {
 

@@ -1,10 +1,9 @@
-#include "sheaf/comm/kernels/reduce_op.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/kernels/reduce_kernels.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {

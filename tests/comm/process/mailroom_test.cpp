@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/transport/tags.hpp"
-#include "sheaf/comm/transport/thread_transport.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {

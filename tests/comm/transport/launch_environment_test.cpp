@@ -1,6 +1,6 @@
 // Slurm's variables, set by hand in the same way as by srun, sbatch and salloc.
 
-#include "sheaf/comm/transport/slurm.hpp"
+#include "sheaf/comm/transport/launch_environment.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/world.hpp"
-#include "sheaf/comm/transport/launch_environment.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 #include "tests/support/expect_error.hpp"
 

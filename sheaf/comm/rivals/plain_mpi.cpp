@@ -1,5 +1,3 @@
-#include "sheaf/comm/ddl/plain_mpi.hpp"
-
 #include <algorithm>
 #include <memory>
 
@@ -8,6 +6,7 @@
 #include "sheaf/comm/group/perform.hpp"
 #include "sheaf/comm/kernels/reduce_kernels.hpp"
 #include "sheaf/comm/report/iteration_stats.hpp"
+#include "sheaf/comm/rivals/rival.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -15,14 +14,14 @@ namespace {
 constexpr std::size_t kMostElements = std::size_t{1} << 30;  // int in MPI
 
 void call_mpi(Transport& transport, const Buffer& data, ReduceOp op) {
+  LibraryAllReduce* library = transport.library_all_reduce();
+  SHEAF_CHECK(library, "mpi=true needs MPI, but these ranks use the transport ",
+              transport.name(),
+              "; omit mpi, or start the program with sheaf run or mpirun");
   for (std::size_t at = 0; at < data.count; at += kMostElements)
-    SHEAF_CHECK(transport.baseline_all_reduce(
-                    Baseline::kAllReduce,
-                    bytes_of(data.data) + at * size_of(data.dtype),
-                    std::min(kMostElements, data.count - at), data.dtype, op),
-                "mpi=true needs MPI, but these ranks use the transport ",
-                transport.name(),
-                "; omit mpi, or start the program with sheaf run or mpirun");
+    library->run(LibraryAllReduce::Method::kAllReduce,
+                 bytes_of(data.data) + at * size_of(data.dtype),
+                 std::min(kMostElements, data.count - at), data.dtype, op);
 }
 
 // The sum of 16-bit floats may overflow their type even if the average does
