@@ -50,7 +50,7 @@ double train(const Options& options, const sheaf::World& world) {
       {"unet", {{"classes", "1"}, {"width", "8"}}, {}});
   sheaf::SpatialParallel model(net, world, {.grid = options.grid});
   torch::optim::Adam optimizer(net->parameters(), 0.03);
-  const auto tile = sheaf::halo::Layout::balanced(
+  const auto tile = sheaf::halo::Tiling::balanced(
                         model.tiles()->grid(), {options.image, options.image})
                         .box_of(model.tiles()->rank());
   const double before = status("VmRSS");

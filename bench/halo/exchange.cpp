@@ -70,23 +70,23 @@ Tensor make_tensor(const comm::Group& group, const Case& it, const Box& box) {
       box, it.channels};
 }
 
-Layout layout_of(const Case& it, int ranks) {
+Tiling tiling_of(const Case& it, int ranks) {
   const Grid grid =
       Grid::parse(it.cuts_columns ? concat("1x", ranks) : concat(ranks, "x1"));
-  return Layout::balanced(grid, {it.height, it.width});
+  return Tiling::balanced(grid, {it.height, it.width});
 }
 
 HaloPlan plan_of(const Case& it, int ranks, int rank) {
-  const Layout layout = layout_of(it, ranks);
+  const Tiling tiling = tiling_of(it, ranks);
   const int axis = it.cuts_columns ? 1 : 0;
   std::vector<Box> needs;
   for (int r = 0; r < ranks; ++r) {
-    Box box = layout.box_of(r);
+    Box box = tiling.box_of(r);
     box[axis] = intersect({box[axis].begin - it.halo, box[axis].end + it.halo},
-                          layout.whole()[axis]);
+                          tiling.whole()[axis]);
     needs.push_back(box);
   }
-  return make_plan(layout, needs, rank);
+  return make_plan(tiling, needs, rank);
 }
 
 // The same with MPI: packed messages of all neighbors, in one call.

@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   const std::vector<std::int64_t> sizes{options.batch, 1, options.image,
                                         options.image};
   const auto box =
-      sheaf::halo::Layout::balanced(grid, {options.image, options.image})
+      sheaf::halo::Tiling::balanced(grid, {options.image, options.image})
           .box_of(model.tiles()->rank());
   const auto part =
       torch::randn({options.batch, 1, box[0].size(), box[1].size()});

@@ -8,20 +8,20 @@
 namespace sheaf {
 namespace {
 
-struct Entry {
+struct TypeInfo {
   std::string_view name;
   std::size_t bytes;
 };
-constexpr std::array<Entry, kDTypeCount> kTypes{{{"f64", 8},
-                                                 {"f32", 4},
-                                                 {"f16", 2},
-                                                 {"bf16", 2},
-                                                 {"i64", 8},
-                                                 {"i32", 4},
-                                                 {"i16", 2},
-                                                 {"i8", 1},
-                                                 {"u8", 1},
-                                                 {"bool", 1}}};
+constexpr std::array<TypeInfo, kDTypeCount> kTypes{{{"f64", 8},
+                                                    {"f32", 4},
+                                                    {"f16", 2},
+                                                    {"bf16", 2},
+                                                    {"i64", 8},
+                                                    {"i32", 4},
+                                                    {"i16", 2},
+                                                    {"i8", 1},
+                                                    {"u8", 1},
+                                                    {"bool", 1}}};
 
 }  // namespace
 

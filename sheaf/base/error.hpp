@@ -55,7 +55,15 @@ class InternalError : public Error {
 // Exit code of the `sheaf` command and the examples for an exception:
 // 2 usage, 3 communication, 4 timeout, 5 input/output, 6 wrong result,
 // 70 bug in Sheaf, 1 any other exception.
-int exit_code(const std::exception& error) noexcept;
+inline int exit_code(const std::exception& error) noexcept {
+  if (dynamic_cast<const UsageError*>(&error)) return 2;
+  if (dynamic_cast<const TimeoutError*>(&error)) return 4;
+  if (dynamic_cast<const CommError*>(&error)) return 3;
+  if (dynamic_cast<const IoError*>(&error)) return 5;
+  if (dynamic_cast<const CheckError*>(&error)) return 6;
+  if (dynamic_cast<const InternalError*>(&error)) return 70;
+  return 1;
+}
 
 // Concatenates the arguments as text, each formatted by operator<<.
 template <class... Args>

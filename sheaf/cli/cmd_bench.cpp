@@ -5,7 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/progress.hpp"
 #include "sheaf/cli/bench/bench_options.hpp"
-#include "sheaf/cli/bench/bench_record.hpp"
+#include "sheaf/cli/bench/bench_rows.hpp"
 #include "sheaf/cli/bench/bench_run.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/launcher.hpp"

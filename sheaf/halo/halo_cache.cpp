@@ -9,23 +9,23 @@ namespace sheaf::halo {
 HaloCache::HaloCache(const comm::Group& group)
     : group_(group), pump_(std::make_shared<Pump>()) {}
 
-HaloExchange& HaloCache::get(const Layout& owners, std::span<const Box> needs,
+HaloExchange& HaloCache::get(const Tiling& owners, std::span<const Box> needs,
                              DType dtype) {
-  for (Entry& entry : entries_)
+  for (CachedExchange& entry : exchanges_)
     if (entry.exchange->dtype() == dtype && entry.owners == owners &&
         std::ranges::equal(entry.needs, needs))
       return *entry.exchange;
   check_fits(owners.grid(), group_.size());
-  entries_.push_back(
+  exchanges_.push_back(
       {owners, std::vector(needs.begin(), needs.end()),
        std::make_unique<HaloExchange>(
            group_, make_plan(owners, needs, group_.rank()), dtype, pump_)});
-  return *entries_.back().exchange;
+  return *exchanges_.back().exchange;
 }
 
 HaloCounters HaloCache::counters() const {
   HaloCounters sum;
-  for (const Entry& entry : entries_) {
+  for (const CachedExchange& entry : exchanges_) {
     const HaloCounters& counters = entry.exchange->counters();
     sum.exchanges += counters.exchanges;
     sum.messages += counters.messages;

@@ -19,7 +19,7 @@ class HaloCache {
   // All ranks of the group must make the same calls in the same order. The
   // cache owns the exchange. Throws UsageError if the layout's grid does not
   // have as many ranks as the group.
-  HaloExchange& get(const Layout& owners, std::span<const Box> needs,
+  HaloExchange& get(const Tiling& owners, std::span<const Box> needs,
                     DType dtype);
 
   // The sum over all exchanges.
@@ -28,15 +28,15 @@ class HaloCache {
  private:
   // Keyed by layout and needs rather than by plan, since plans that are equal
   // on this rank may differ on others.
-  struct Entry {
-    Layout owners;
+  struct CachedExchange {
+    Tiling owners;
     std::vector<Box> needs;
     std::unique_ptr<HaloExchange> exchange;
   };
 
   comm::Group group_;
   std::shared_ptr<Pump> pump_;
-  std::vector<Entry> entries_;
+  std::vector<CachedExchange> exchanges_;
 };
 
 }  // namespace sheaf::halo

@@ -33,7 +33,7 @@ std::uint32_t Lines::begin(std::int64_t planes) {
   return begun_;
 }
 
-std::byte* Lines::place(HaloWatch& watch, std::uint32_t round,
+std::byte* Lines::place(HaloWait& watch, std::uint32_t round,
                         std::size_t line) {
   Sender& sender = senders_[line];
   watch.set_awaited(sender.peer);
@@ -82,7 +82,7 @@ bool Lines::is_shared(const ConstView& view, std::size_t element_bytes) const {
              view.data, static_cast<std::size_t>(last + 1) * element_bytes);
 }
 
-void Lines::send_in_place(HaloWatch& watch, std::uint32_t round,
+void Lines::send_in_place(HaloWait& watch, std::uint32_t round,
                           std::size_t line, const ConstView& part) {
   State& state = *senders_[line].state;
   watch.set_awaited(senders_[line].peer);
@@ -100,7 +100,7 @@ bool Lines::is_read(std::uint32_t round) const {
   return true;
 }
 
-void Lines::wait_read(HaloWatch& watch, std::uint32_t round) {
+void Lines::wait_read(HaloWait& watch, std::uint32_t round) {
   for (Sender& sender : senders_) {
     if (!sender.state) continue;
     watch.set_awaited(sender.peer);
@@ -114,7 +114,7 @@ bool Lines::is_here(std::uint32_t round, std::size_t line) {
   return connect(receiver) && receiver.state->sent.has_reached(round);
 }
 
-ConstView Lines::wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
+ConstView Lines::wait(HaloWait& watch, std::uint32_t round, std::size_t line,
                       std::array<std::int64_t, 2> outer, const Box& box) {
   Receiver& receiver = receivers_[line];
   watch.set_awaited(receiver.peer);

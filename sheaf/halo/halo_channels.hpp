@@ -13,7 +13,7 @@
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/comm/group/work.hpp"
-#include "sheaf/halo/halo_watch.hpp"
+#include "sheaf/halo/halo_wait.hpp"
 #include "sheaf/halo/view.hpp"
 
 namespace sheaf::halo {
@@ -50,11 +50,11 @@ class Lines {
 
   // Returns the buffer to pack the message of a line into, once it is free;
   // call send() afterwards.
-  std::byte* place(HaloWatch& watch, std::uint32_t round, std::size_t line);
+  std::byte* place(HaloWait& watch, std::uint32_t round, std::size_t line);
   void send(std::uint32_t round, std::size_t line, std::int64_t planes);
   // The alternative within a host: the receiver reads a part of shared memory,
   // which must not change until wait_read() returns.
-  void send_in_place(HaloWatch& watch, std::uint32_t round, std::size_t line,
+  void send_in_place(HaloWait& watch, std::uint32_t round, std::size_t line,
                      const ConstView& part);
 
   // After the sends of a round: passes the messages between hosts to the pump.
@@ -65,13 +65,13 @@ class Lines {
   // Waits for a message and returns a view of it: the planes of a box. The view
   // is valid until the round ends. Throws MismatchError if the sender uses a
   // different number of planes.
-  ConstView wait(HaloWatch& watch, std::uint32_t round, std::size_t line,
+  ConstView wait(HaloWait& watch, std::uint32_t round, std::size_t line,
                  std::array<std::int64_t, 2> outer, const Box& box);
   void end(std::uint32_t round);
   // After end(): tests or waits until the receivers on this host have read the
   // messages.
   bool is_read(std::uint32_t round) const;
-  void wait_read(HaloWatch& watch, std::uint32_t round);
+  void wait_read(HaloWait& watch, std::uint32_t round);
 
  private:
   struct Block;

@@ -43,13 +43,13 @@ Lines::Lines(const comm::Group& group, const std::vector<LineEnd>& out,
 }
 
 bool Lines::is_local(int peer) const {
-  return group_.core().layout().is_local(peer);
+  return group_.core().host_map().is_local(peer);
 }
 
 int Lines::world_local(int peer) const {
   comm::GroupCore& core = group_.core();
   const auto world = static_cast<std::size_t>(core.world_rank(peer));
-  return core.runtime().layout().local_of[world];
+  return core.runtime().host_map().local_of[world];
 }
 
 void Lines::make_block(const std::vector<LineEnd>& out) {
@@ -146,7 +146,7 @@ void Lines::leave(Block* block, int owner_local) {
   comm::Runtime& runtime = group_.core().runtime();
   comm::HostMemory& memory = runtime.memory();
   auto* at = reinterpret_cast<std::byte*>(block);
-  if (owner_local == runtime.layout().local)
+  if (owner_local == runtime.host_map().local)
     memory.heap().free(at);
   else
     memory.header(owner_local)
@@ -179,7 +179,7 @@ Lines::~Lines() {
     }
     if (receiver.block) leave(receiver.block, world_local(receiver.peer));
   }
-  if (block_) leave(block_, group_.core().runtime().layout().local);
+  if (block_) leave(block_, group_.core().runtime().host_map().local);
 }
 
 }  // namespace sheaf::halo

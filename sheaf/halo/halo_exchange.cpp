@@ -77,7 +77,7 @@ void HaloExchange::post(Handle& handle, const Box& whole,
   const ConstView& view = handle.view_;
   Lines& lines = *handle.lines_;
   const bool is_shared = lines.is_shared(view, element_bytes_);
-  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWait& watch) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const Box& box = out[i].box;
       const ConstView part = part_of(view, whole, box, element_bytes_);
@@ -109,7 +109,7 @@ void HaloExchange::collect(const Handle& handle,
                            Consume consume) {
   Lines& lines = *handle.lines_;
   const ConstView& sent = handle.view_;
-  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWait& watch) {
     for (std::size_t i = 0; i < in.size(); ++i) {
       const Box& box = in[i].box;
       const bool is_here = lines.is_here(handle.round_, i);
@@ -134,7 +134,7 @@ bool HaloExchange::Handle::is_read() const {
 
 void HaloExchange::wait_read(const Handle& handle) {
   if (handle.is_read()) return;
-  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWatch& watch) {
+  watch_halo(group_.core(), dtype_, handle.round_, [&](HaloWait& watch) {
     handle.lines_->wait_read(watch, handle.round_);
   });
 }

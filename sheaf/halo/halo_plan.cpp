@@ -14,7 +14,7 @@ std::int64_t volume_of(const std::vector<HaloMessage>& messages) {
                          });
 }
 
-void check_needs(const Layout& owners, std::span<const Box> needs, int rank) {
+void check_needs(const Tiling& owners, std::span<const Box> needs, int rank) {
   SHEAF_CHECK(static_cast<int>(needs.size()) == owners.ranks(), "the layout ",
               owners.grid(), " has ", owners.ranks(),
               " ranks, but needs are given ", "for ", needs.size(),
@@ -29,7 +29,7 @@ void check_needs(const Layout& owners, std::span<const Box> needs, int rank) {
 }
 
 // Visits only the owners whose tiles overlap the box.
-std::vector<HaloMessage> receives_of(const Layout& owners, const Box& wanted,
+std::vector<HaloMessage> receives_of(const Tiling& owners, const Box& wanted,
                                      int rank) {
   std::vector<HaloMessage> receives;
   if (wanted.is_empty()) return receives;
@@ -53,7 +53,7 @@ std::vector<HaloMessage> receives_of(const Layout& owners, const Box& wanted,
 std::int64_t HaloPlan::sent_volume() const { return volume_of(sends); }
 std::int64_t HaloPlan::received_volume() const { return volume_of(receives); }
 
-HaloPlan make_plan(const Layout& owners, std::span<const Box> needs, int rank) {
+HaloPlan make_plan(const Tiling& owners, std::span<const Box> needs, int rank) {
   check_needs(owners, needs, rank);
   HaloPlan plan;
   plan.rank = rank;

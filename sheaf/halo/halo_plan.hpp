@@ -37,6 +37,6 @@ struct HaloPlan {
 // The plan of `rank`. `needs` has one box per rank, which must be inside of the
 // image or empty; throws UsageError otherwise. A box may be smaller than the
 // rank's own tile, be elsewhere, or reach beyond the nearest neighbors.
-HaloPlan make_plan(const Layout& owners, std::span<const Box> needs, int rank);
+HaloPlan make_plan(const Tiling& owners, std::span<const Box> needs, int rank);
 
 }  // namespace sheaf::halo

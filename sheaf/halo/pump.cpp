@@ -24,7 +24,7 @@ void Pump::add(const void* owner, const std::vector<comm::Work>& works) {
   if (works.empty()) return;
   {
     const std::lock_guard lock(mutex_);
-    for (const comm::Work& work : works) entries_.push_back({owner, work});
+    for (const comm::Work& work : works) works_.push_back({owner, work});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_all();
@@ -32,15 +32,16 @@ void Pump::add(const void* owner, const std::vector<comm::Work>& works) {
 
 void Pump::remove(const void* owner) {
   const std::lock_guard lock(mutex_);
-  entries_.remove_if([&](const Entry& entry) { return entry.owner == owner; });
+  works_.remove_if(
+      [&](const OwnedWork& entry) { return entry.owner == owner; });
 }
 
 void Pump::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return is_closing_ || !entries_.empty(); });
+    changed_.wait(lock, [&] { return is_closing_ || !works_.empty(); });
     if (is_closing_) return;
-    entries_.remove_if([](const Entry& entry) { return entry.work.test(); });
+    works_.remove_if([](const OwnedWork& entry) { return entry.work.test(); });
     lock.unlock();
     std::this_thread::sleep_for(kNap);
     lock.lock();

@@ -27,7 +27,7 @@ class Pump {
   void remove(const void* owner);
 
  private:
-  struct Entry {
+  struct OwnedWork {
     const void* owner;
     comm::Work work;
   };
@@ -35,7 +35,7 @@ class Pump {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;
+  std::list<OwnedWork> works_;
   bool is_closing_ = false;
   std::thread thread_;  // started by the first add()
 };

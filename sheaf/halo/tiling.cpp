@@ -47,7 +47,7 @@ std::ostream& operator<<(std::ostream& out, const Box& box) {
   return out << box[0] << 'x' << box[1] << 'x' << box[2];
 }
 
-Layout::Layout(const Grid& grid, std::vector<Cuts> cuts)
+Tiling::Tiling(const Grid& grid, std::vector<Cuts> cuts)
     : grid_(grid), cuts_(std::move(cuts)) {
   SHEAF_CHECK(static_cast<int>(cuts_.size()) == grid.axes(), "the grid ", grid,
               " has ", grid.axes(), " axes, cuts are given for ", cuts_.size());
@@ -58,7 +58,7 @@ Layout::Layout(const Grid& grid, std::vector<Cuts> cuts)
                 this->cuts(axis).parts(), " parts");
 }
 
-Layout Layout::balanced(const Grid& grid,
+Tiling Tiling::balanced(const Grid& grid,
                         const std::vector<std::int64_t>& shape) {
   SHEAF_CHECK(static_cast<int>(shape.size()) == grid.axes(), "the grid ", grid,
               " cuts ", grid.axes(), " axes, the image has ", shape.size(),
@@ -67,22 +67,22 @@ Layout Layout::balanced(const Grid& grid,
   for (int axis = 0; axis < grid.axes(); ++axis)
     cuts.push_back(
         Cuts::balanced(shape[static_cast<std::size_t>(axis)], grid.size(axis)));
-  return Layout(grid, std::move(cuts));
+  return Tiling(grid, std::move(cuts));
 }
 
-std::vector<std::int64_t> Layout::shape() const {
+std::vector<std::int64_t> Tiling::shape() const {
   std::vector<std::int64_t> shape;
   for (const Cuts& cuts : cuts_) shape.push_back(cuts.size());
   return shape;
 }
 
-Box Layout::whole() const {
+Box Tiling::whole() const {
   Box box;
   for (int axis = 0; axis < axes(); ++axis) box[axis] = {0, cuts(axis).size()};
   return box;
 }
 
-Box Layout::box_of(int rank) const {
+Box Tiling::box_of(int rank) const {
   const Coordinates at = grid_.coordinates(rank);
   Box box;
   for (int axis = 0; axis < axes(); ++axis)

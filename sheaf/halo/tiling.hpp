@@ -37,14 +37,14 @@ std::vector<Box> boxes_around(const Box& whole, const Box& part);
 Box relative_to(const Box& box, const Box& origin);
 std::ostream& operator<<(std::ostream& out, const Box& box);
 
-class Layout {
+class Tiling {
  public:
-  Layout() = default;  // one rank that owns nothing
+  Tiling() = default;  // one rank that owns nothing
   // Cuts for each axis of the grid, with as many parts as the grid has ranks
   // along that axis; throws UsageError otherwise.
-  Layout(const Grid& grid, std::vector<Cuts> cuts);
+  Tiling(const Grid& grid, std::vector<Cuts> cuts);
   // Each axis is cut into parts of equal size, up to one position.
-  static Layout balanced(const Grid& grid,
+  static Tiling balanced(const Grid& grid,
                          const std::vector<std::int64_t>& shape);
 
   const Grid& grid() const { return grid_; }
@@ -57,7 +57,7 @@ class Layout {
   Box whole() const;
   Box box_of(int rank) const;
 
-  bool operator==(const Layout&) const = default;
+  bool operator==(const Tiling&) const = default;
 
  private:
   Grid grid_;

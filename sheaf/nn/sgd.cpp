@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sheaf/nn/optimizer_key.hpp"
-
 namespace sheaf::nn {
 namespace {
 

@@ -3,7 +3,13 @@
 // all parameters instead of a few per parameter. Results, state and options are
 // those of torch::optim::SGD.
 
+#include <torch/optim/optimizer.h>
 #include <torch/optim/sgd.h>
+
+#include <string>
+#include <type_traits>
+
+#include "sheaf/base/error.hpp"
 
 namespace sheaf::nn {
 
@@ -20,5 +26,19 @@ class Sgd final : public torch::optim::SGD {
   void step_together(torch::optim::OptimizerParamGroup& group);
   at::Tensor momentum_of(const at::Tensor& parameter);
 };
+
+// The key of a parameter in Optimizer::state(): its address, which old versions
+// of libtorch store as text.
+using OptimizerKey = std::decay_t<
+    decltype(std::declval<const torch::optim::Optimizer&>().state())>::key_type;
+
+template <class Key = OptimizerKey>
+Key optimizer_key(const at::Tensor& parameter) {
+  auto* const address = parameter.unsafeGetTensorImpl();
+  if constexpr (std::is_same_v<Key, std::string>)
+    return concat(address);
+  else
+    return address;
+}
 
 }  // namespace sheaf::nn

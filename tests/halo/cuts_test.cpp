@@ -74,7 +74,7 @@ TEST(GridTest, ThatIsNoneSaysWhatIsAllowed) {
 }
 
 TEST(LayoutTest, GivesEachRankItsBox) {
-  const Layout layout = Layout::balanced(Grid::parse("2x3"), {9, 10});
+  const Tiling layout = Tiling::balanced(Grid::parse("2x3"), {9, 10});
   EXPECT_EQ(layout.whole().volume(), 90);
   EXPECT_EQ(layout.shape(), (std::vector<std::int64_t>{9, 10}));
   const Box box = layout.box_of(5);
@@ -87,14 +87,14 @@ TEST(LayoutTest, GivesEachRankItsBox) {
 
 TEST(LayoutTest, NeedsCutsThatFitTheGrid) {
   expect_throws<UsageError>(
-      [] { Layout(Grid::parse("2x2"), {Cuts::balanced(4, 2)}); },
+      [] { Tiling(Grid::parse("2x2"), {Cuts::balanced(4, 2)}); },
       {"2 axes", "for 1"});
   expect_throws<UsageError>(
       [] {
-        Layout(Grid::parse("2x2"), {Cuts::balanced(4, 2), Cuts({0, 1, 2, 4})});
+        Tiling(Grid::parse("2x2"), {Cuts::balanced(4, 2), Cuts({0, 1, 2, 4})});
       },
       {"axis 1", "0|1|2|4", "3 parts"});
-  expect_throws<UsageError>([] { Layout::balanced(Grid::parse("2x2"), {4}); },
+  expect_throws<UsageError>([] { Tiling::balanced(Grid::parse("2x2"), {4}); },
                             {"image has 1"});
 }
 

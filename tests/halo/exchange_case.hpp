@@ -11,7 +11,7 @@
 namespace sheaf::halo {
 
 struct ExchangeCase {
-  Layout layout{};
+  Tiling layout{};
   std::vector<Box> needs{};
   std::array<std::int64_t, 2> outer{1, 1};
   Order tile_order = Order::kPlain;
@@ -122,7 +122,7 @@ inline std::int64_t volume_in_host(const comm::Group& group,
                                    const std::vector<HaloMessage>& messages) {
   std::int64_t volume = 0;
   for (const HaloMessage& message : messages)
-    if (group.core().layout().is_local(message.peer))
+    if (group.core().host_map().is_local(message.peer))
       volume += message.box.volume();
   return volume;
 }

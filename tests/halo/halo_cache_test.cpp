@@ -15,7 +15,7 @@ using comm::run_threads;
 TEST(HaloCacheTest, MakesEachExchangeOnce) {
   run_threads(2, [](const Group& group) {
     HaloCache cache(group);
-    const Layout layout = Layout::balanced(Grid::parse("2"), {8});
+    const Tiling layout = Tiling::balanced(Grid::parse("2"), {8});
     const std::vector<Box> all(2, layout.whole());
     HaloExchange& first = cache.get(layout, all, DType::kF32);
     EXPECT_EQ(&cache.get(layout, all, DType::kF32), &first);
@@ -33,7 +33,7 @@ TEST(HaloCacheTest, MakesEachExchangeOnce) {
 TEST(HaloCacheTest, RefusesAnotherNumberOfRanks) {
   run_threads(1, [](const Group& group) {
     HaloCache cache(group);
-    const Layout layout = Layout::balanced(Grid::parse("2x2"), {8, 8});
+    const Tiling layout = Tiling::balanced(Grid::parse("2x2"), {8, 8});
     const std::vector<Box> all(4, layout.whole());
     expect_throws<UsageError>([&] { cache.get(layout, all, DType::kF32); },
                               {"2x2", "4 ranks", "has 1"});

@@ -35,7 +35,7 @@ TEST(HaloRanks, BringTheWantedBoxAndSumGradients) {
 TEST(HaloRanks, ExchangeLargeHalosAgainAndAgain) {
   const comm::Group& world = test::world();
   ExchangeCase test;
-  test.layout = Layout::balanced(Grid::parse(concat("1x", world.size())),
+  test.layout = Tiling::balanced(Grid::parse(concat("1x", world.size())),
                                  {200, 64 * world.size()});
   for (int rank = 0; rank < world.size(); ++rank) {
     Box box = test.layout.box_of(rank);

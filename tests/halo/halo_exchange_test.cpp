@@ -205,7 +205,7 @@ TEST(HaloExchange, WorksInGroupsOfSomeRanks) {
 // A rank that is ahead continues: it waits neither for its receivers nor for
 // any other rank.
 TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
-  const Layout layout = Layout::balanced(Grid::parse("3"), {9});
+  const Tiling layout = Tiling::balanced(Grid::parse("3"), {9});
   std::vector<Box> needs{layout.box_of(0), layout.whole(), layout.box_of(2)};
   std::latch done(1);
   run_threads(3, [&](const Group& group) {
@@ -223,7 +223,7 @@ TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
 // With Reads::kLater a rank continues before its tile has been read.
 TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
   ExchangeCase test;
-  test.layout = Layout::balanced(Grid::parse("2"), {10});
+  test.layout = Tiling::balanced(Grid::parse("2"), {10});
   test.needs.assign(2, test.layout.whole());
   test.is_in_arena = true;
   std::latch is_finished(1);
@@ -249,7 +249,7 @@ TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
 
 // The summation order is fixed, so rounding is the same every time.
 TEST(HaloExchange, AddsInTheOrderOfRanks) {
-  const Layout layout(Grid::parse("4"), {Cuts({0, 0, 1, 1, 1})});
+  const Tiling layout(Grid::parse("4"), {Cuts({0, 0, 1, 1, 1})});
   const std::vector<Box> needs(4, layout.whole());
   const float big = 1 << 24;
   // Rank 1's own value first, then ranks 0, 2, 3: (1 + big) + 1 - big.
@@ -270,7 +270,7 @@ TEST(HaloExchange, AddsInTheOrderOfRanks) {
 
 TEST(HaloExchange, RefusesWhatDoesNotFitThePlan) {
   run_threads(1, [](const Group& group) {
-    const Layout layout = Layout::balanced(Grid::parse("1"), {8});
+    const Tiling layout = Tiling::balanced(Grid::parse("1"), {8});
     const std::vector<Box> needs{layout.whole()};
     const HaloPlan plan = make_plan(layout, needs, 0);
     HaloExchange exchange(group, plan, DType::kI32);
@@ -300,7 +300,7 @@ class HaloFailures : public testing::TestWithParam<Hosts> {};
 
 ExchangeCase neighbors(int ranks) {
   ExchangeCase test;
-  test.layout = Layout::balanced(Grid::parse(std::to_string(ranks)), {12});
+  test.layout = Tiling::balanced(Grid::parse(std::to_string(ranks)), {12});
   test.needs.assign(static_cast<std::size_t>(ranks), test.layout.whole());
   return test;
 }
@@ -361,7 +361,7 @@ TEST(HaloExchange, GivesItsMemoryBack) {
   setenv("SHEAF_ARENA_BYTES", "100000000", /*overwrite=*/1);
   run_threads(3, [](const Group& group) {
     ExchangeCase test;
-    test.layout = Layout::balanced(Grid::parse("3"), {3 << 16});
+    test.layout = Tiling::balanced(Grid::parse("3"), {3 << 16});
     test.needs.assign(3, test.layout.whole());
     for (int i = 0; i < 40; ++i) {
       test.outer = {1, 8};

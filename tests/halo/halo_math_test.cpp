@@ -110,7 +110,7 @@ struct Seen {
 };
 
 void check_forward_and_adjoint(const Problem& p, Seen& seen) {
-  const Layout layout(Grid::parse(std::to_string(p.owners.parts())),
+  const Tiling layout(Grid::parse(std::to_string(p.owners.parts())),
                       {p.owners});
   const auto needs = needs_of(p);
   Row sum(p.dx.size(), 0.0);

@@ -11,7 +11,7 @@
 namespace sheaf::halo {
 namespace {
 
-std::vector<HaloPlan> plans_of(const Layout& layout,
+std::vector<HaloPlan> plans_of(const Tiling& layout,
                                const std::vector<Box>& needs) {
   std::vector<HaloPlan> plans;
   for (int rank = 0; rank < layout.ranks(); ++rank)
@@ -35,7 +35,7 @@ std::vector<int> times_brought(const HaloPlan& plan) {
   return times;
 }
 
-void check_plans(const Layout& layout, const std::vector<Box>& needs) {
+void check_plans(const Tiling& layout, const std::vector<Box>& needs) {
   const auto plans = plans_of(layout, needs);
   std::size_t sends = 0;
   std::size_t receives = 0;
@@ -68,13 +68,13 @@ TEST(HaloPlanTest, BringsEachPositionOnceFromItsOwner) {
   for (const char* grid : {"1", "2", "5", "16", "1x2", "2x2", "3x3", "4x4",
                            "2x3", "2x2x2", "1x3x2", "2x2x4"})
     for (int i = 0; i < 200; ++i) {
-      const Layout layout = random_layout(random, Grid::parse(grid), 1, 12);
+      const Tiling layout = random_layout(random, Grid::parse(grid), 1, 12);
       check_plans(layout, random_needs(random, layout));
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << grid << " case " << i;
     }
 }
 
-std::vector<Box> needs_of(const Layout& layout, const Window& window) {
+std::vector<Box> needs_of(const Tiling& layout, const Window& window) {
   std::vector<Cuts> outputs;
   for (int axis = 0; axis < layout.axes(); ++axis)
     outputs.push_back(
@@ -97,7 +97,7 @@ std::vector<Box> needs_of(const Layout& layout, const Window& window) {
 
 // The width of each rank's halo on the low side; negative: the part of its tile
 // that it does not need.
-std::vector<std::int64_t> low_halos(const Layout& layout,
+std::vector<std::int64_t> low_halos(const Tiling& layout,
                                     const std::vector<Box>& needs) {
   std::vector<std::int64_t> halos;
   for (int rank = 0; rank < layout.ranks(); ++rank)
@@ -107,7 +107,7 @@ std::vector<std::int64_t> low_halos(const Layout& layout,
 }
 
 TEST(HaloPlanTest, CropsWhatAnotherRankNeeds) {
-  const Layout layout = Layout::balanced(Grid::parse("5"), {55});
+  const Tiling layout = Tiling::balanced(Grid::parse("5"), {55});
   const auto needs = needs_of(layout, {.kernel = 3, .stride = 2});
   EXPECT_EQ(low_halos(layout, needs),
             (std::vector<std::int64_t>{0, -1, -2, -1, 0}));
@@ -116,7 +116,7 @@ TEST(HaloPlanTest, CropsWhatAnotherRankNeeds) {
 
 TEST(HaloPlanTest, GivesOverlappingStridesAllTheirOutputs) {
   const Window window{.kernel = 5, .stride = 2};
-  const Layout layout = Layout::balanced(Grid::parse("2"), {28});
+  const Tiling layout = Tiling::balanced(Grid::parse("2"), {28});
   EXPECT_EQ(output_size(window, 28), 12);  // six on each rank
   const auto needs = needs_of(layout, window);
   EXPECT_EQ(needs[0][0], (Interval{0, 15}));
@@ -128,7 +128,7 @@ TEST(HaloPlanTest, GivesOverlappingStridesAllTheirOutputs) {
 }
 
 TEST(HaloPlanTest, ReachesBeyondTheNearestNeighbor) {
-  const Layout layout = Layout::balanced(Grid::parse("16"), {16});
+  const Tiling layout = Tiling::balanced(Grid::parse("16"), {16});
   const Window window{.kernel = 7, .pad_low = 3, .pad_high = 3};
   const auto plan = make_plan(layout, needs_of(layout, window), 8);
   ASSERT_EQ(plan.receives.size(), 6u);
@@ -137,7 +137,7 @@ TEST(HaloPlanTest, ReachesBeyondTheNearestNeighbor) {
 }
 
 TEST(HaloPlanTest, BytesAreThoseOfTheFormula) {
-  const Layout layout = Layout::balanced(Grid::parse("2x2"), {28, 28});
+  const Tiling layout = Tiling::balanced(Grid::parse("2x2"), {28, 28});
   const auto plan =
       make_plan(layout, needs_of(layout, {.kernel = 5}), /*rank=*/0);
   // 12 balanced outputs per axis: two columns, two rows and a corner.
@@ -147,7 +147,7 @@ TEST(HaloPlanTest, BytesAreThoseOfTheFormula) {
 }
 
 TEST(HaloPlanTest, RefusesNeedsOutsideOfTheImage) {
-  const Layout layout = Layout::balanced(Grid::parse("2"), {8});
+  const Tiling layout = Tiling::balanced(Grid::parse("2"), {8});
   std::vector<Box> needs(2, layout.whole());
   needs[1][0] = {-1, 4};
   expect_throws<UsageError>([&] { make_plan(layout, needs, 0); },

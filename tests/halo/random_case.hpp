@@ -24,7 +24,7 @@ inline Cuts random_cuts(std::mt19937& random, std::int64_t size, int parts) {
   return Cuts(std::move(positions));
 }
 
-inline Layout random_layout(std::mt19937& random, const Grid& grid,
+inline Tiling random_layout(std::mt19937& random, const Grid& grid,
                             std::int64_t least, std::int64_t most) {
   std::vector<Cuts> cuts;
   for (int axis = 0; axis < grid.axes(); ++axis) {
@@ -33,12 +33,12 @@ inline Layout random_layout(std::mt19937& random, const Grid& grid,
                        ? random_cuts(random, size, grid.size(axis))
                        : Cuts::balanced(size, grid.size(axis)));
   }
-  return Layout(grid, std::move(cuts));
+  return Tiling(grid, std::move(cuts));
 }
 
 // A box for each rank: around its tile, inside of it, or anywhere.
 inline std::vector<Box> random_needs(std::mt19937& random,
-                                     const Layout& layout) {
+                                     const Tiling& layout) {
   std::vector<Box> needs;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     Box box = layout.box_of(rank);

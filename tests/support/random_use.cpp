@@ -15,7 +15,7 @@ using comm::Operation;
 using comm::ReduceOp;
 
 // Around the limits of an arrival slot, a cache line, the small path and a
-// piece.
+// segment.
 constexpr std::size_t kCounts[] = {0,  1,   2,   3,   7,    8,    9,    15,
                                    16, 17,  31,  33,  63,   64,   65,   100,
                                    0,  127, 300, 511, 1000, 1023, 1025, 2047};

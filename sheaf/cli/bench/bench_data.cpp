@@ -20,7 +20,7 @@ constexpr int kPoison = 0x5a;
 // Small integers, so that results are exact: bf16 represents integers up to
 // 256, which sums over 192 ranks do not exceed, and products stay below the
 // limit of f16.
-unsigned small_number(const comm::BaselineCall& call, int rank,
+unsigned small_number(const comm::RivalCall& call, int rank,
                       std::size_t index) {
   const std::uint64_t mixed =
       (index + 1) * 0x9E3779B97F4A7C15u +
@@ -42,7 +42,7 @@ T element_of(unsigned number) {
 }
 
 template <class T>
-void fill(const comm::BaselineCall& call, int rank, std::size_t first,
+void fill(const comm::RivalCall& call, int rank, std::size_t first,
           std::size_t count, void* elements) {
   auto* to = static_cast<T*>(elements);
   for (std::size_t i = 0; i < count; ++i)
@@ -173,10 +173,10 @@ std::shared_ptr<std::byte> allocate_plain(std::size_t bytes) {
 
 }  // namespace
 
-void fill_exact(const comm::BaselineCall& call, int rank, std::size_t first,
+void fill_exact(const comm::RivalCall& call, int rank, std::size_t first,
                 std::size_t count, void* elements) {
   using Fill =
-      void (*)(const comm::BaselineCall&, int, std::size_t, std::size_t, void*);
+      void (*)(const comm::RivalCall&, int, std::size_t, std::size_t, void*);
   constexpr Fill kFills[kDTypeCount] = {// in the order of DType
                                         fill<double>,       fill<float>,
                                         fill<Half>,         fill<BFloat16>,

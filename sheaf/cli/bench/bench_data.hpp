@@ -12,7 +12,7 @@
 namespace sheaf::cli {
 
 // Writes `count` elements of the input of `rank`, starting at element `first`.
-void fill_exact(const comm::BaselineCall& call, int rank, std::size_t first,
+void fill_exact(const comm::RivalCall& call, int rank, std::size_t first,
                 std::size_t count, void* elements);
 
 // Fills `slot` with the input of a call whose result count_wrong() checks.

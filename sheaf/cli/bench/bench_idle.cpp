@@ -69,7 +69,7 @@ Ending run_idle(const comm::Group& group, const BenchJob& job) {
   add_rows(table, "sheaf",
            measure(group, [&] { comm::barrier(group).wait(); }));
   for (const std::string& name : job.plan.versus) {
-    const auto library = join_baseline(group, name, job.args.interface);
+    const auto library = join_rival(group, name, job.args.interface);
     const auto run = library->prepare({.operation = comm::Operation::kBarrier});
     add_rows(table, name, measure(group, [&] { run(nullptr, nullptr); }));
     comm::barrier(group).wait();

@@ -58,15 +58,15 @@ const Named& find_subject(const std::string& word) {
 }
 
 std::vector<std::string> parse_versus(const std::string& text,
-                                      const comm::BaselineCall& largest) {
+                                      const comm::RivalCall& largest) {
   std::vector<std::string> names;
   if (text.empty()) return names;
   for (const std::string_view part : split(text, ',')) {
     const std::string name(trim(part));
     SHEAF_CHECK(name == "mpi" || name == "gloo", "--versus is '", name,
                 "'; use mpi, gloo, or mpi,gloo");
-    name == "mpi" ? comm::check_mpi_baseline(largest)
-                  : comm::check_gloo_baseline(largest);
+    name == "mpi" ? comm::check_mpi_rival(largest)
+                  : comm::check_gloo_rival(largest);
     SHEAF_CHECK(std::find(names.begin(), names.end(), name) == names.end(),
                 "--versus names ", name, " twice");
     names.push_back(name);

@@ -1,5 +1,3 @@
-#include "sheaf/cli/bench/bench_record.hpp"
-
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/cli/bench/bench_rows.hpp"
 #include "sheaf/cli/launch/process.hpp"
 #include "sheaf/topo/host.hpp"
 

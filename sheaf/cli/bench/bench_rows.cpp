@@ -4,8 +4,6 @@
 
 #include <iostream>
 
-#include "sheaf/cli/bench/bench_record.hpp"
-
 namespace sheaf::cli {
 namespace {
 
@@ -37,7 +35,7 @@ void print_title(const RowContext& context) {
 }
 
 void add_call(Fields& fields, const BenchRow& row, const RowContext& context) {
-  const comm::BaselineCall& call = row.shape.call;
+  const comm::RivalCall& call = row.shape.call;
   const BenchPlan& plan = context.plan;
   fields.add("collective", plan.name);
   fields.add("size_bytes", row.shape.size_bytes);
@@ -112,7 +110,7 @@ void RowPrinter::print_text(const BenchRow& row) {
     table_.emplace(text_columns(context_.plan));
     table_->stream_to(std::cout, TableFormat::kText);
   }
-  const comm::BaselineCall& call = row.shape.call;
+  const comm::RivalCall& call = row.shape.call;
   const double bound = 100 * row.bound_us / row.timing.us.median;
   std::vector<Cell> cells;
   cells.emplace_back(row.shape.size_bytes);
@@ -169,12 +167,12 @@ Cell bound_cell(const BenchRow& row) {
   return row.bound_us / row.timing.us.median;
 }
 
-Cell op_cell(const comm::BaselineCall& call) {
+Cell op_cell(const comm::RivalCall& call) {
   if (!is_reducing(call.operation)) return {};
   return name_of(call.op);
 }
 
-Cell root_cell(const comm::BaselineCall& call) {
+Cell root_cell(const comm::RivalCall& call) {
   if (!has_root(call.operation)) return {};
   return call.root;
 }

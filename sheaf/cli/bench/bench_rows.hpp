@@ -1,10 +1,12 @@
 #pragma once
-// The rows that a sweep prints and records.
+// The rows that a sweep prints, and appends to files under results/ with
+// machine, command and date.
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sheaf/base/table.hpp"
 #include "sheaf/cli/bench/bench_plan.hpp"
 #include "sheaf/cli/bench/bench_race.hpp"
 #include "sheaf/cli/bench/bench_shape.hpp"
@@ -76,8 +78,22 @@ Fields fields_of(const BenchRow& row, const RowContext& context,
 Cell algbw_cell(const BenchRow& row);  // GB/s
 Cell busbw_cell(const BenchRow& row);  // GB/s
 Cell bound_cell(const BenchRow& row);  // fraction of the bound
-Cell op_cell(const comm::BaselineCall& call);
-Cell root_cell(const comm::BaselineCall& call);
+Cell op_cell(const comm::RivalCall& call);
+Cell root_cell(const comm::RivalCall& call);
 Cell count_cell(const std::optional<std::int64_t>& count);
+
+// Appends the rows to `path` as JSON lines, each with the processor, its
+// cores, the command, the commit and the date. Throws IoError with the file's
+// name.
+void append_record(const std::string& path, const Table& rows,
+                   const std::string& command_line);
+
+// Creates `path` and its folder; throws IoError if rows cannot be appended.
+void check_appendable(const std::string& path);
+
+// The commit, such as "1a2b3c4d5e6f", with "-dirty" if there are changes; empty
+// if there is no git or no repository. The first call starts a process, so make
+// it before MPI is initialized.
+const std::string& current_commit();
 
 }  // namespace sheaf::cli

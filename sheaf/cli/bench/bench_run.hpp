@@ -33,9 +33,9 @@ Ending run_fit(const comm::Group& group, const BenchJob& job);
 
 // Initializes the library `name` ("mpi" or "gloo"). All ranks of the world must
 // call it.
-std::unique_ptr<comm::BaselineLibrary> join_baseline(
-    const comm::Group& group, const std::string& name,
-    const std::string& interface);
+std::unique_ptr<comm::RivalLibrary> join_rival(const comm::Group& group,
+                                               const std::string& name,
+                                               const std::string& interface);
 
 topo::Placement placement_of(const comm::Group& group);
 

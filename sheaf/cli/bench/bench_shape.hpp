@@ -27,7 +27,7 @@ struct ShapeRequest {
 // A slot is the memory of one call: separate input and output, or one buffer
 // for both.
 struct Shape {
-  comm::BaselineCall call;
+  comm::RivalCall call;
   int rank = 0;
   int ranks = 1;
   std::size_t size_bytes = 0;  // after rounding to whole blocks

@@ -13,7 +13,7 @@
 namespace sheaf::cli {
 namespace {
 
-using Libraries = std::vector<std::unique_ptr<comm::BaselineLibrary>>;
+using Libraries = std::vector<std::unique_ptr<comm::RivalLibrary>>;
 
 class Sweep {
  public:
@@ -23,7 +23,7 @@ class Sweep {
     options_.root = job.args.root;
     options_.algorithm = job.plan.algorithm;
     for (const std::string& name : job.plan.versus)
-      libraries_.push_back(join_baseline(group, name, job.args.interface));
+      libraries_.push_back(join_rival(group, name, job.args.interface));
     for (const std::uint64_t size : job.plan.sizes)
       shapes_.push_back(shape_of(size));
     allocate();
@@ -121,7 +121,7 @@ class Sweep {
             .warmup = job_.plan.in_arena ? std::max(warmup, slots) : warmup};
   }
 
-  Contestant rival(comm::BaselineLibrary& library, const Shape& shape,
+  Contestant rival(comm::RivalLibrary& library, const Shape& shape,
                    std::size_t slots) {
     return {.run =
                 [this, shape, slots,
@@ -141,7 +141,7 @@ class Sweep {
                              count_wrong(shape, shape.output(slot))));
   }
 
-  std::optional<std::int64_t> check_theirs(comm::BaselineLibrary& library,
+  std::optional<std::int64_t> check_theirs(comm::RivalLibrary& library,
                                            const Shape& shape) {
     if (!job_.args.check) return std::nullopt;
     std::byte* slot = theirs_->at(shape, 0);
@@ -168,7 +168,7 @@ class Sweep {
 topo::Placement placement_of(const comm::Group& group) {
   return {.ranks = group.size(),
           .hosts = group.host_count(),
-          .ranks_per_host = group.core().layout().widest_host(),
+          .ranks_per_host = group.core().host_map().widest_host(),
           .dims = std::nullopt};
 }
 

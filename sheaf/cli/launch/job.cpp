@@ -12,7 +12,6 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/launch/job_output.hpp"
-#include "sheaf/cli/launch/mpirun_process.hpp"
 #include "sheaf/cli/launch/process.hpp"
 
 namespace sheaf::cli {

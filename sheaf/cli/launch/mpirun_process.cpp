@@ -1,5 +1,3 @@
-#include "sheaf/cli/launch/mpirun_process.hpp"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,6 +11,7 @@
 #include <string>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/cli/launch/job.hpp"
 
 namespace sheaf::cli {
 namespace {

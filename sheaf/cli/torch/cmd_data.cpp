@@ -8,7 +8,6 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
-#include "sheaf/data/catalog/fetch.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -26,7 +26,7 @@ struct ReduceJob {
 
 // The data of all ranks was passed on arrival: each rank reduces it itself, in
 // rank order.
-void reduce_small(Call& call, const ReduceJob& job) {
+void reduce_small(CollectiveCall& call, const ReduceJob& job) {
   const int size = call.local().size();
   std::array<const void*, 64> few;
   std::vector<const void*> many;
@@ -42,7 +42,7 @@ void reduce_small(Call& call, const ReduceJob& job) {
          job.count);
 }
 
-void run_mpi(Call& call, const ReduceJob& job) {
+void run_mpi(CollectiveCall& call, const ReduceJob& job) {
   GroupCore& group = call.group();
   Transport& transport = group.runtime().transport();
   SHEAF_CHECK(group.size() == transport.size(),
@@ -74,7 +74,7 @@ void run_mpi(Call& call, const ReduceJob& job) {
     reduce(job.reduction, sources, outputs, job.count);
 }
 
-PipelineTimes run_pipeline(Call& call, const ReduceJob& job,
+PipelineTimes run_pipeline(CollectiveCall& call, const ReduceJob& job,
                            const PipelinePlan& plan) {
   const PipelineJob piped{.flow = Flow::kAllReduce,
                           .root = 0,
@@ -86,19 +86,19 @@ PipelineTimes run_pipeline(Call& call, const ReduceJob& job,
 }
 
 // Only the pipeline measures its stages.
-PipelineTimes run_choice(Call& call, const ReduceJob& job,
+PipelineTimes run_choice(CollectiveCall& call, const ReduceJob& job,
                          const Choice& choice) {
-  switch (choice.route) {
-    case Route::kSmall:
+  switch (choice.path) {
+    case DataPath::kSmall:
       reduce_small(call, job);
       break;
-    case Route::kOrdered:
+    case DataPath::kOrdered:
       ordered_all_reduce(call, job.input, job.output, job.count, job.reduction);
       break;
-    case Route::kMpi:
+    case DataPath::kMpi:
       run_mpi(call, job);
       break;
-    case Route::kPipeline:
+    case DataPath::kPipeline:
       return run_pipeline(call, job, choice.plan);
   }
   return {};
@@ -114,7 +114,7 @@ class Measurement {
     if (is_on_) times_.start_ns = now_ns();
   }
 
-  void note_arrival(const Call& call) {
+  void note_arrival(const CollectiveCall& call) {
     stats_.set_sequence(call.sequence());
     times_.waited_ns = call.waited_ns();
   }
@@ -141,11 +141,11 @@ void perform_choice(GroupCore& group, const ReduceJob& job,
   Measurement measurement(group);
   const SharedBuffers shared =
       group.runtime().memory().shared(job.input, job.output, job.bytes());
-  const bool is_small = choice.route == Route::kSmall;
+  const bool is_small = choice.path == DataPath::kSmall;
   const void* payload = &shared;
   if (is_small) payload = job.input;
   perform(group, fingerprint, timeout, payload,
-          is_small ? job.bytes() : sizeof shared, [&](Call& call) {
+          is_small ? job.bytes() : sizeof shared, [&](CollectiveCall& call) {
             measurement.note_arrival(call);
             measurement.note_pipeline(run_choice(call, job, choice));
           });

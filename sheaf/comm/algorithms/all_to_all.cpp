@@ -34,11 +34,11 @@ struct Shipment {
 
 // With unequal counts the members exchange their tables; otherwise all tables
 // are equal.
-std::vector<Shipment> shipments(Call& call, const AllToAllJob& job,
+std::vector<Shipment> shipments(CollectiveCall& call, const AllToAllJob& job,
                                 bool is_unequal) {
-  const Layout& layout = call.layout();
-  const auto me = static_cast<std::size_t>(layout.rank);
-  const auto members = static_cast<std::size_t>(layout.local_count());
+  const HostMap& host_map = call.host_map();
+  const auto me = static_cast<std::size_t>(host_map.rank);
+  const auto members = static_cast<std::size_t>(host_map.local_count());
   if (!is_unequal)
     return std::vector<Shipment>(
         members,
@@ -64,18 +64,18 @@ std::vector<Shipment> shipments(Call& call, const AllToAllJob& job,
   return result;
 }
 
-void share(Call& call, const AllToAllJob& job, bool is_unequal) {
-  const Layout& layout = call.layout();
+void share(CollectiveCall& call, const AllToAllJob& job, bool is_unequal) {
+  const HostMap& host_map = call.host_map();
   const auto sent = shipments(call, job, is_unequal);
   Streams streams{.mine = job.input, .bytes = {}, .in_place = {}};
   for (std::size_t i = 0; i < sent.size(); ++i) {
     streams.bytes.push_back(sent[i].stream_bytes);
-    const int rank = layout.local_ranks()[i];
+    const int rank = host_map.local_ranks()[i];
     const std::size_t expected =
         job.receive_bytes[static_cast<std::size_t>(rank)];
     if (sent[i].bytes != expected)
       call.disagree(concat("all_to_all: rank ", rank, " sends ", sent[i].bytes,
-                           " bytes to rank ", layout.rank, ", which expects ",
+                           " bytes to rank ", host_map.rank, ", which expects ",
                            expected));
   }
   find_in_place(call, streams);
@@ -83,7 +83,7 @@ void share(Call& call, const AllToAllJob& job, bool is_unequal) {
       call, streams, [&](Range window, std::span<const std::byte* const> at) {
         for (std::size_t i = 0; i < sent.size(); ++i) {
           const Range part = overlap(window, sent[i].start, sent[i].bytes);
-          const auto rank = static_cast<std::size_t>(layout.local_ranks()[i]);
+          const auto rank = static_cast<std::size_t>(host_map.local_ranks()[i]);
           if (part.count)
             std::memcpy(job.output + job.receive_starts[rank] +
                             (part.begin - sent[i].start),
@@ -92,18 +92,18 @@ void share(Call& call, const AllToAllJob& job, bool is_unequal) {
       });
 }
 
-void run(Call& call, const AllToAllJob& job, bool is_unequal) {
-  const Layout& layout = call.layout();
+void run(CollectiveCall& call, const AllToAllJob& job, bool is_unequal) {
+  const HostMap& host_map = call.host_map();
   Messages messages(call);
-  for (int rank = 0; rank < layout.size(); ++rank) {
+  for (int rank = 0; rank < host_map.size(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    if (!layout.is_local(rank))
+    if (!host_map.is_local(rank))
       messages.receive(rank, job.output + job.receive_starts[r],
                        job.receive_bytes[r]);
   }
-  for (int rank = 0; rank < layout.size(); ++rank) {
+  for (int rank = 0; rank < host_map.size(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    if (!layout.is_local(rank))
+    if (!host_map.is_local(rank))
       messages.send(rank, job.input + job.send_starts[r], job.send_bytes[r]);
   }
   share(call, job, is_unequal);
@@ -155,7 +155,7 @@ Work all_to_all(const Group& group, ConstBuffer input, Buffer output,
     const SharedBuffers mine = core.runtime().memory().shared(
         job.input, /*output=*/nullptr, input.bytes());
     perform(core, fingerprint, options.timeout, &mine, sizeof mine,
-            [&](Call& call) { run(call, job, is_unequal); });
+            [&](CollectiveCall& call) { run(call, job, is_unequal); });
   });
 }
 

@@ -49,7 +49,7 @@ struct SharedBlock {
 
 // Copies one block per member of the host to `output`: the block of rank
 // `ranks[member]`, or none if that is -1.
-void share_blocks(Call& call, const Blocks& blocks,
+void share_blocks(CollectiveCall& call, const Blocks& blocks,
                   const std::vector<int>& ranks, const std::byte* mine,
                   std::byte* output, bool in_place) {
   Streams streams{.mine = mine, .bytes = {}, .in_place = {}};
@@ -68,41 +68,42 @@ void share_blocks(Call& call, const Blocks& blocks,
            });
 }
 
-int delegate(const Layout& layout, int host, int rank) {
-  const auto& members = layout.hosts[static_cast<std::size_t>(host)];
-  const int index = layout.local_of[static_cast<std::size_t>(rank)];
+int delegate(const HostMap& host_map, int host, int rank) {
+  const auto& members = host_map.hosts[static_cast<std::size_t>(host)];
+  const int index = host_map.local_of[static_cast<std::size_t>(rank)];
   return members[static_cast<std::size_t>(index) % members.size()];
 }
 
-void all_gather_remote(Call& call, const Blocks& blocks, const std::byte* input,
-                       std::byte* output) {
-  const Layout& layout = call.layout();
+void all_gather_remote(CollectiveCall& call, const Blocks& blocks,
+                       const std::byte* input, std::byte* output) {
+  const HostMap& host_map = call.host_map();
   Messages messages(call);
-  for (int rank = 0; rank < layout.size(); ++rank)
-    if (!layout.is_local(rank) &&
-        delegate(layout, layout.host, rank) == layout.rank)
+  for (int rank = 0; rank < host_map.size(); ++rank)
+    if (!host_map.is_local(rank) &&
+        delegate(host_map, host_map.host, rank) == host_map.rank)
       messages.receive(rank, output + blocks.start(rank), blocks.size(rank));
-  for (int host = 0; host < layout.host_count(); ++host)
-    if (host != layout.host)
-      messages.send(delegate(layout, host, layout.rank), input,
-                    blocks.size(layout.rank));
+  for (int host = 0; host < host_map.host_count(); ++host)
+    if (host != host_map.host)
+      messages.send(delegate(host_map, host, host_map.rank), input,
+                    blocks.size(host_map.rank));
   messages.wait();
 }
 
 // Shares the blocks of other hosts, which the delegates on this host have
 // received.
-void share_remote(Call& call, const Blocks& blocks, std::byte* output) {
-  const Layout& layout = call.layout();
-  const int here = layout.local_count();
-  for (int host = 0; host < layout.host_count(); ++host) {
-    if (host == layout.host) continue;
-    const auto& members = layout.hosts[static_cast<std::size_t>(host)];
+void share_remote(CollectiveCall& call, const Blocks& blocks,
+                  std::byte* output) {
+  const HostMap& host_map = call.host_map();
+  const int here = host_map.local_count();
+  for (int host = 0; host < host_map.host_count(); ++host) {
+    if (host == host_map.host) continue;
+    const auto& members = host_map.hosts[static_cast<std::size_t>(host)];
     for (std::size_t first = 0; first < members.size();
          first += static_cast<std::size_t>(here)) {
       std::vector<int> ranks(static_cast<std::size_t>(here), -1);
       for (std::size_t i = 0; i < ranks.size(); ++i)
         if (first + i < members.size()) ranks[i] = members[first + i];
-      const int mine = ranks[static_cast<std::size_t>(layout.local)];
+      const int mine = ranks[static_cast<std::size_t>(host_map.local)];
       share_blocks(call, blocks, ranks,
                    mine < 0 ? output : output + blocks.start(mine), output,
                    /*in_place=*/false);
@@ -132,13 +133,13 @@ void run(GroupCore& group, const Move& move, std::size_t offered, Body body) {
 
 void run_all_gather(GroupCore& group, const Move& move) {
   const Blocks& blocks = move.blocks;
-  run(group, move, blocks.size(group.rank()), [&](Call& call) {
-    const Layout& layout = call.layout();
-    if (layout.host_count() > 1)
+  run(group, move, blocks.size(group.rank()), [&](CollectiveCall& call) {
+    const HostMap& host_map = call.host_map();
+    if (host_map.host_count() > 1)
       all_gather_remote(call, blocks, move.input, move.output);
-    share_blocks(call, blocks, layout.local_ranks(), move.input, move.output,
+    share_blocks(call, blocks, host_map.local_ranks(), move.input, move.output,
                  /*in_place=*/true);
-    if (layout.host_count() > 1) share_remote(call, blocks, move.output);
+    if (host_map.host_count() > 1) share_remote(call, blocks, move.output);
   });
 }
 
@@ -146,15 +147,15 @@ void run_gather(GroupCore& group, const Move& move) {
   const Blocks& blocks = move.blocks;
   const int me = group.rank();
   const bool is_root = me == move.root;
-  run(group, move, blocks.size(me), [&](Call& call) {
-    const Layout& layout = call.layout();
+  run(group, move, blocks.size(me), [&](CollectiveCall& call) {
+    const HostMap& host_map = call.host_map();
     Messages messages(call);
-    for (int rank = 0; is_root && rank < layout.size(); ++rank)
-      if (!layout.is_local(rank))
+    for (int rank = 0; is_root && rank < host_map.size(); ++rank)
+      if (!host_map.is_local(rank))
         messages.receive(rank, move.output + blocks.start(rank),
                          blocks.size(rank));
-    if (layout.is_local(move.root))
-      share_blocks(call, blocks, layout.local_ranks(), move.input,
+    if (host_map.is_local(move.root))
+      share_blocks(call, blocks, host_map.local_ranks(), move.input,
                    is_root ? move.output : nullptr, /*in_place=*/true);
     else
       messages.send(move.root, move.input, blocks.size(me));
@@ -163,44 +164,48 @@ void run_gather(GroupCore& group, const Move& move) {
 }
 
 // Members of the root's host copy their blocks from the root's buffer.
-void scatter_local(Call& call, const Move& move) {
-  const Layout& layout = call.layout();
-  const std::size_t mine = move.blocks.start(layout.rank);
+void scatter_local(CollectiveCall& call, const Move& move) {
+  const HostMap& host_map = call.host_map();
+  const std::size_t mine = move.blocks.start(host_map.rank);
   const auto root = static_cast<std::size_t>(
-      layout.local_of[static_cast<std::size_t>(move.root)]);
+      host_map.local_of[static_cast<std::size_t>(move.root)]);
   Streams streams{.mine = move.input, .bytes = {}, .in_place = {}};
-  streams.bytes.resize(static_cast<std::size_t>(layout.local_count()));
+  streams.bytes.resize(static_cast<std::size_t>(host_map.local_count()));
   streams.bytes[root] = move.blocks.starts.back();
   find_in_place(call, streams);
-  exchange(
-      call, streams, [&](Range window, std::span<const std::byte* const> at) {
-        const Range part = overlap(window, mine, move.blocks.size(layout.rank));
-        copy(move.output + (part.begin - mine),
-             at[root] + (part.begin - window.begin), part.count);
-      });
+  exchange(call, streams,
+           [&](Range window, std::span<const std::byte* const> at) {
+             const Range part =
+                 overlap(window, mine, move.blocks.size(host_map.rank));
+             copy(move.output + (part.begin - mine),
+                  at[root] + (part.begin - window.begin), part.count);
+           });
 }
 
 void run_scatter(GroupCore& group, const Move& move) {
   const Blocks& blocks = move.blocks;
   const int me = group.rank();
   const bool is_root = me == move.root;
-  run(group, move, is_root ? blocks.starts.back() : 0, [&](Call& call) {
-    const Layout& layout = call.layout();
-    Messages messages(call);
-    if (!layout.is_local(move.root)) {
-      messages.receive(move.root, move.output, blocks.size(me));
-      return messages.wait();
-    }
-    for (int rank = 0; is_root && rank < layout.size(); ++rank)
-      if (!layout.is_local(rank))
-        messages.send(rank, move.input + blocks.start(rank), blocks.size(rank));
-    scatter_local(call, move);
-    messages.wait();
-  });
+  run(group, move, is_root ? blocks.starts.back() : 0,
+      [&](CollectiveCall& call) {
+        const HostMap& host_map = call.host_map();
+        Messages messages(call);
+        if (!host_map.is_local(move.root)) {
+          messages.receive(move.root, move.output, blocks.size(me));
+          return messages.wait();
+        }
+        for (int rank = 0; is_root && rank < host_map.size(); ++rank)
+          if (!host_map.is_local(rank))
+            messages.send(rank, move.input + blocks.start(rank),
+                          blocks.size(rank));
+        scatter_local(call, move);
+        messages.wait();
+      });
 }
 
-[[noreturn]] void disagree_about(Call& call, const char* operation, int rank,
-                                 std::size_t theirs, std::size_t at_root) {
+[[noreturn]] void disagree_about(CollectiveCall& call, const char* operation,
+                                 int rank, std::size_t theirs,
+                                 std::size_t at_root) {
   call.disagree(concat(operation, ": the block of ",
                        call.group().rank_text(rank), " has ", theirs,
                        " bytes, but the root has ", at_root,
@@ -210,30 +215,30 @@ void run_scatter(GroupCore& group, const Move& move) {
 
 // Stores the block sizes that the members of this host passed on arrival, by
 // rank.
-void take_local_sizes(Call& call, Blocks& blocks) {
+void take_local_sizes(CollectiveCall& call, Blocks& blocks) {
   for (int member = 0; member < call.local().size(); ++member) {
     SharedBlock theirs;
     std::memcpy(&theirs, call.payload(member, sizeof theirs), sizeof theirs);
     const int rank =
-        call.layout().local_ranks()[static_cast<std::size_t>(member)];
+        call.host_map().local_ranks()[static_cast<std::size_t>(member)];
     blocks.sizes[static_cast<std::size_t>(rank)] = theirs.bytes;
   }
 }
 
 // On the root: the block sizes of the ranks must match the root's counts.
-void compare_sizes(Call& call, const Move& move) {
+void compare_sizes(CollectiveCall& call, const Move& move) {
   Blocks given = move.blocks;
   take_local_sizes(call, given);
   Messages messages(call);
   std::vector<std::uint64_t> remote(given.sizes.size());
-  for (int rank = 0; rank < call.layout().size(); ++rank)
-    if (!call.layout().is_local(rank))
+  for (int rank = 0; rank < call.host_map().size(); ++rank)
+    if (!call.host_map().is_local(rank))
       messages.receive(rank, &remote[static_cast<std::size_t>(rank)],
                        sizeof remote.front());
   messages.wait();
-  for (int rank = 0; rank < call.layout().size(); ++rank) {
+  for (int rank = 0; rank < call.host_map().size(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    if (!call.layout().is_local(rank)) given.sizes[index] = remote[index];
+    if (!call.host_map().is_local(rank)) given.sizes[index] = remote[index];
     if (given.size(rank) != move.blocks.size(rank))
       disagree_about(call, "gather", rank, given.size(rank),
                      move.blocks.size(rank));
@@ -249,18 +254,18 @@ void run_gatherv(GroupCore& group, const Move& move) {
   const SharedBlock shared{
       group.runtime().memory().shared(move.input, /*output=*/nullptr, mine),
       mine};
-  const auto body = [&](Call& call) {
-    const Layout& layout = call.layout();
+  const auto body = [&](CollectiveCall& call) {
+    const HostMap& host_map = call.host_map();
     if (is_root) compare_sizes(call, move);
     Messages messages(call);
-    for (int rank = 0; is_root && rank < layout.size(); ++rank)
-      if (!layout.is_local(rank))
+    for (int rank = 0; is_root && rank < host_map.size(); ++rank)
+      if (!host_map.is_local(rank))
         messages.receive(rank, move.output + move.blocks.start(rank),
                          move.blocks.size(rank));
-    if (layout.is_local(move.root)) {
+    if (host_map.is_local(move.root)) {
       Blocks blocks = move.blocks;  // incomplete except on the root
       take_local_sizes(call, blocks);
-      share_blocks(call, blocks, layout.local_ranks(), move.input,
+      share_blocks(call, blocks, host_map.local_ranks(), move.input,
                    is_root ? move.output : nullptr, /*in_place=*/true);
     } else {
       messages.send(move.root, &mine, sizeof mine);
@@ -268,18 +273,18 @@ void run_gatherv(GroupCore& group, const Move& move) {
     }
     messages.wait();
   };
-  perform(group, move.fingerprint, move.timeout, &mine, sizeof mine, body);
+  perform(group, move.fingerprint, move.timeout, &shared, sizeof shared, body);
 }
 
 // Copies the root's table of start offsets to the members of its host.
-std::vector<std::size_t> share_starts(Call& call, const Move& move,
+std::vector<std::size_t> share_starts(CollectiveCall& call, const Move& move,
                                       std::size_t root) {
   std::vector<std::size_t> starts = move.blocks.starts;
   Streams table{
       .mine = reinterpret_cast<const std::byte*>(move.blocks.starts.data()),
       .bytes = {},
       .in_place = {}};
-  table.bytes.resize(static_cast<std::size_t>(call.layout().local_count()));
+  table.bytes.resize(static_cast<std::size_t>(call.host_map().local_count()));
   table.bytes[root] = starts.size() * sizeof(std::size_t);
   exchange(
       call, table, [&](Range window, std::span<const std::byte* const> at) {
@@ -293,9 +298,9 @@ void run_scatterv(GroupCore& group, const Move& move) {
   const int me = group.rank();
   const std::size_t mine = move.blocks.size(me);
   const bool is_root = me == move.root;
-  const auto body = [&](Call& call) {
-    const Layout& layout = call.layout();
-    if (!layout.is_local(move.root)) {
+  const auto body = [&](CollectiveCall& call) {
+    const HostMap& host_map = call.host_map();
+    if (!host_map.is_local(move.root)) {
       std::uint64_t bytes = 0;
       Messages size(call);
       size.receive(move.root, &bytes, sizeof bytes);
@@ -308,18 +313,18 @@ void run_scatterv(GroupCore& group, const Move& move) {
     const std::vector<std::uint64_t> sizes(move.blocks.sizes.begin(),
                                            move.blocks.sizes.end());
     Messages messages(call);
-    for (int rank = 0; is_root && rank < layout.size(); ++rank) {
-      if (layout.is_local(rank)) continue;
+    for (int rank = 0; is_root && rank < host_map.size(); ++rank) {
+      if (host_map.is_local(rank)) continue;
       messages.send(rank, &sizes[static_cast<std::size_t>(rank)],
                     sizeof sizes.front());
       messages.send(rank, move.input + move.blocks.start(rank),
                     move.blocks.size(rank));
     }
     Move here = move;
-    here.blocks.starts =
-        share_starts(call, move,
-                     static_cast<std::size_t>(
-                         layout.local_of[static_cast<std::size_t>(move.root)]));
+    here.blocks.starts = share_starts(
+        call, move,
+        static_cast<std::size_t>(
+            host_map.local_of[static_cast<std::size_t>(move.root)]));
     const auto index = static_cast<std::size_t>(me);
     const std::size_t given =
         here.blocks.starts[index + 1] - here.blocks.starts[index];

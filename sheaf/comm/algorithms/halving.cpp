@@ -1,10 +1,10 @@
 // Recursive halving and doubling (Rabenseifner). Halving: partners at distance
 // P/2, P/4 .. 1 exchange halves of their current range and add. Doubling: the
 // same exchanges in reverse order, with copies instead of additions.
-// Cost: 2 log2 P messages, 2(P-1)/P of the range sent per place.
-// If P is not a power of two, the places above the largest power of two first
-// send their whole range to a partner below it, and receive the result from it
-// at the end.
+// Cost: 2 log2 P messages, 2(P-1)/P of the range sent per participant.
+// If P is not a power of two, the participants above the largest power of two
+// first send their whole range to a partner below it, and receive the result
+// from it at the end.
 
 #include <bit>
 #include <numeric>
@@ -18,7 +18,7 @@ namespace {
 std::vector<Range> held_ranges(int size, int me, Range range) {
   std::vector<Range> held{range};
   for (int distance = size / 2; distance >= 1; distance /= 2)
-    held.push_back(part_of(held.back(), (me & distance) ? 1 : 0, 2));
+    held.push_back(chunk_of(held.back(), (me & distance) ? 1 : 0, 2));
   return held;
 }
 
@@ -34,7 +34,7 @@ Scattered halving_reduce_scatter(const std::vector<int>& members, int me,
     const int partner = members[static_cast<std::size_t>(me ^ distance)];
     const int mine = (me & distance) ? 1 : 0;
     result.steps.push_back({.send_to = partner,
-                            .sent = part_of(held[level], 1 - mine, 2),
+                            .sent = chunk_of(held[level], 1 - mine, 2),
                             .receive_from = partner,
                             .received = held[level + 1],
                             .adds = true,
@@ -56,7 +56,7 @@ Schedule doubling_all_gather(const std::vector<int>& members, int me,
     steps.push_back({.send_to = partner,
                      .sent = held[level],
                      .receive_from = partner,
-                     .received = part_of(held[level - 1], 1 - mine, 2)});
+                     .received = chunk_of(held[level - 1], 1 - mine, 2)});
   }
   return steps;
 }

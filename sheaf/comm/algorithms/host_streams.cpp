@@ -11,10 +11,10 @@ constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
 Counter& staged_counter(Progress& progress) { return progress.staged; }
 Counter& taken(Progress& progress) { return progress.taken; }
 
-void exchange_in_place(Call& call, const Streams& streams, std::size_t longest,
-                       const Consume& consume) {
+void exchange_in_place(CollectiveCall& call, const Streams& streams,
+                       std::size_t longest, const Consume& consume) {
   LocalGroup& local = call.local();
-  const std::uint32_t target = call.group().pieces() + 1;
+  const std::uint32_t target = call.group().segments() + 1;
   consume({0, longest}, streams.in_place);
   Progress& mine = local.progress(local.me());
   publish(mine.taken, mine.sleepers, target);
@@ -23,11 +23,11 @@ void exchange_in_place(Call& call, const Streams& streams, std::size_t longest,
 
 class Staged {
  public:
-  Staged(Call& call, const Streams& streams)
+  Staged(CollectiveCall& call, const Streams& streams)
       : call_(call),
         local_(call.local()),
         streams_(streams),
-        base_(call.group().pieces()) {}
+        base_(call.group().segments()) {}
 
   void offer(std::size_t window, Range range) {
     // The count continues over the lifetime of the group: a member may still be
@@ -36,7 +36,7 @@ class Staged {
     const auto me = static_cast<std::size_t>(local_.me());
     const Range part = overlap(range, 0, streams_.bytes[me]);
     if (part.count)
-      std::memcpy(local_.place(local_.me(), count_at(window)),
+      std::memcpy(local_.staging(local_.me(), count_at(window)),
                   streams_.mine + part.begin, part.count);
     Progress& mine = local_.progress(local_.me());
     publish(mine.staged, mine.sleepers, count_at(window + 1));
@@ -48,7 +48,7 @@ class Staged {
     for (int member = 0; member < local_.size(); ++member)
       at.push_back(member == local_.me()
                        ? streams_.mine + range.begin
-                       : local_.place(member, count_at(window)));
+                       : local_.staging(member, count_at(window)));
     consume(range, at);
     Progress& mine = local_.progress(local_.me());
     publish(mine.taken, mine.sleepers, count_at(window + 1));
@@ -59,7 +59,7 @@ class Staged {
     return base_ + static_cast<std::uint32_t>(windows);
   }
 
-  Call& call_;
+  CollectiveCall& call_;
   LocalGroup& local_;
   const Streams& streams_;
   const std::uint32_t base_;
@@ -67,7 +67,7 @@ class Staged {
 
 }  // namespace
 
-void find_in_place(Call& call, Streams& streams) {
+void find_in_place(CollectiveCall& call, Streams& streams) {
   for (int member = 0; member < call.local().size(); ++member) {
     SharedBuffers theirs;
     std::memcpy(&theirs, call.payload(member, sizeof theirs), sizeof theirs);
@@ -87,7 +87,8 @@ Range overlap(Range window, std::size_t begin, std::size_t bytes) {
   return {from, to > from ? to - from : 0};
 }
 
-void exchange(Call& call, const Streams& streams, const Consume& consume) {
+void exchange(CollectiveCall& call, const Streams& streams,
+              const Consume& consume) {
   const std::size_t longest =
       *std::max_element(streams.bytes.begin(), streams.bytes.end());
   if (longest == 0) return;
@@ -113,10 +114,10 @@ void exchange(Call& call, const Streams& streams, const Consume& consume) {
     }
   }
   // Unused counters must advance, too, since they are compared by distance.
-  call.group().add_pieces(static_cast<std::uint32_t>(windows));
+  call.group().add_segments(static_cast<std::uint32_t>(windows));
   Progress& mine = local.progress(local.me());
   for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})
-    counter->value.store(call.group().pieces(), std::memory_order_release);
+    counter->value.store(call.group().segments(), std::memory_order_release);
 }
 
 }  // namespace sheaf::comm

@@ -20,7 +20,7 @@ struct Streams {
 
 // All ranks must have arrived with their SharedBuffers first in the payload.
 // Sets `in_place` if all streams that are not empty are in the arena.
-void find_in_place(Call& call, Streams& streams);
+void find_in_place(CollectiveCall& call, Streams& streams);
 
 // `window` is a range of bytes of the streams; `at[member]` points to the start
 // of the window in that member's stream. A stream may end inside or before the
@@ -31,7 +31,8 @@ using Consume =
 // Every member of the host must call it with the same sizes. Returns when this
 // member has consumed all streams and, for streams in place, when all members
 // have.
-void exchange(Call& call, const Streams& streams, const Consume& consume);
+void exchange(CollectiveCall& call, const Streams& streams,
+              const Consume& consume);
 
 // The part of a window within [begin, begin + bytes).
 Range overlap(Range window, std::size_t begin, std::size_t bytes);

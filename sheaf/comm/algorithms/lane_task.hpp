@@ -12,8 +12,8 @@ namespace sheaf::comm {
 
 class LaneTask {
  public:
-  // `peers[place]` is a rank of the transport. `data` points to element 0 of
-  // the schedule's ranges and must stay alive until the task has ended. If
+  // `peers[participant]` is a rank of the transport. `data` points to element 0
+  // of the schedule's ranges and must stay alive until the task has ended. If
   // `partials` is given, it holds the input, and unfinished sums are kept and
   // sent in f32; otherwise `data` holds the input.
   LaneTask(Transport& transport, const std::vector<int>& peers, Tag tag,

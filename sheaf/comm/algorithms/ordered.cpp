@@ -1,11 +1,11 @@
 // Reproducible reductions across hosts. The buffer is processed in segments,
-// each divided into one part per rank, its owner. Every rank sends each part to
-// its owner, which sums the parts in rank order; then the owners send the sums
-// to all ranks or to the root. In a reduce-scatter, the owner of a block is the
-// rank that receives it.
-// Cost per rank and segment: P-1 messages and (P-1)/P of the segment for the
-// sums, and the same again to distribute them (to a root: 1 message, 1/P).
-// Hosts with p ranks send p times as many bytes as the tiered algorithms.
+// each divided into one chunk per rank, its owner. Every rank sends each chunk
+// to its owner, which sums the chunks in rank order; then the owners send the
+// sums to all ranks or to the root. In a reduce-scatter, the owner of a block
+// is the rank that receives it. Cost per rank and segment: P-1 messages and
+// (P-1)/P of the segment for the sums, and the same again to distribute them
+// (to a root: 1 message, 1/P). Hosts with p ranks send p times as many bytes as
+// the tiered algorithms.
 
 #include "sheaf/comm/algorithms/ordered.hpp"
 
@@ -20,33 +20,32 @@ namespace {
 
 constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;
 
-// Sums the part of this rank; parts[r] is the part owned by rank r.
-class PartSum {
+// Sums the chunk of this rank; chunks[r] is the chunk owned by rank r.
+class ChunkSum {
  public:
-  PartSum(Call& call, const Reduction& reduction)
+  ChunkSum(CollectiveCall& call, const Reduction& reduction)
       : call_(call),
         reduction_(reduction),
-        ranks_(call.layout().size()),
-        me_(call.layout().rank),
+        ranks_(call.host_map().size()),
+        me_(call.host_map().rank),
         element_(size_of(reduction.dtype)) {}
 
   // On return all messages of this rank have been sent, so the input may be
   // overwritten.
-  void sum(const std::byte* input, const std::vector<Range>& parts,
+  void sum(const std::byte* input, const std::vector<Range>& chunks,
            std::byte* output) {
-    const Range mine = parts[static_cast<std::size_t>(me_)];
+    const Range mine = chunks[static_cast<std::size_t>(me_)];
     const std::size_t bytes = mine.count * element_;
     incoming_.resize(bytes * static_cast<std::size_t>(ranks_));
     std::vector<const void*> sources;
     Messages messages(call_);
     for (int rank = 0; rank < ranks_; ++rank) {
-      std::byte* place =
-          incoming_.data() + static_cast<std::size_t>(rank) * bytes;
-      sources.push_back(rank == me_ ? input + mine.begin * element_ : place);
-      if (rank != me_) messages.receive(rank, place, bytes);
+      std::byte* to = incoming_.data() + static_cast<std::size_t>(rank) * bytes;
+      sources.push_back(rank == me_ ? input + mine.begin * element_ : to);
+      if (rank != me_) messages.receive(rank, to, bytes);
     }
     for (int rank = 0; rank < ranks_; ++rank) {
-      const Range theirs = parts[static_cast<std::size_t>(rank)];
+      const Range theirs = chunks[static_cast<std::size_t>(rank)];
       if (rank != me_)
         messages.send(rank, input + theirs.begin * element_,
                       theirs.count * element_);
@@ -57,7 +56,7 @@ class PartSum {
   }
 
  private:
-  Call& call_;
+  CollectiveCall& call_;
   const Reduction& reduction_;
   const int ranks_;
   const int me_;
@@ -65,38 +64,39 @@ class PartSum {
   std::vector<std::byte> incoming_;
 };
 
-std::vector<Range> parts_of(Range whole, int ranks) {
-  std::vector<Range> parts;
+std::vector<Range> chunks_of(Range whole, int ranks) {
+  std::vector<Range> chunks;
   for (int rank = 0; rank < ranks; ++rank)
-    parts.push_back(part_of(whole, rank, ranks));
-  return parts;
+    chunks.push_back(chunk_of(whole, rank, ranks));
+  return chunks;
 }
 
-// Calls fn(parts) for each segment.
+// Calls fn(chunks) for each segment.
 template <class Fn>
-void for_each_segment(Call& call, std::size_t count, std::size_t element,
-                      Fn fn) {
+void for_each_segment(CollectiveCall& call, std::size_t count,
+                      std::size_t element, Fn fn) {
   const std::size_t segment = kSegmentBytes / element;
   for (std::size_t begin = 0; begin < count; begin += segment)
-    fn(parts_of({begin, std::min(segment, count - begin)},
-                call.layout().size()));
+    fn(chunks_of({begin, std::min(segment, count - begin)},
+                 call.host_map().size()));
 }
 
 }  // namespace
 
-void ordered_all_reduce(Call& call, const std::byte* input, std::byte* output,
-                        std::size_t count, const Reduction& reduction) {
-  const int me = call.layout().rank;
+void ordered_all_reduce(CollectiveCall& call, const std::byte* input,
+                        std::byte* output, std::size_t count,
+                        const Reduction& reduction) {
+  const int me = call.host_map().rank;
   const std::size_t element = size_of(reduction.dtype);
-  PartSum part_sum(call, reduction);
-  for_each_segment(call, count, element, [&](const auto& parts) {
-    const Range mine = parts[static_cast<std::size_t>(me)];
+  ChunkSum chunk_sum(call, reduction);
+  for_each_segment(call, count, element, [&](const auto& chunks) {
+    const Range mine = chunks[static_cast<std::size_t>(me)];
     std::byte* sum = output + mine.begin * element;
-    part_sum.sum(input, parts, sum);
+    chunk_sum.sum(input, chunks, sum);
     Messages messages(call);
-    for (int rank = 0; rank < call.layout().size(); ++rank) {
+    for (int rank = 0; rank < call.host_map().size(); ++rank) {
       if (rank == me) continue;
-      const Range theirs = parts[static_cast<std::size_t>(rank)];
+      const Range theirs = chunks[static_cast<std::size_t>(rank)];
       messages.receive(rank, output + theirs.begin * element,
                        theirs.count * element);
       messages.send(rank, sum, mine.count * element);
@@ -105,21 +105,22 @@ void ordered_all_reduce(Call& call, const std::byte* input, std::byte* output,
   });
 }
 
-void ordered_reduce(Call& call, const std::byte* input, std::byte* output,
-                    std::size_t count, const Reduction& reduction, int root) {
-  const int me = call.layout().rank;
+void ordered_reduce(CollectiveCall& call, const std::byte* input,
+                    std::byte* output, std::size_t count,
+                    const Reduction& reduction, int root) {
+  const int me = call.host_map().rank;
   const std::size_t element = size_of(reduction.dtype);
-  PartSum part_sum(call, reduction);
+  ChunkSum chunk_sum(call, reduction);
   std::vector<std::byte> kept;
-  for_each_segment(call, count, element, [&](const auto& parts) {
-    const Range mine = parts[static_cast<std::size_t>(me)];
+  for_each_segment(call, count, element, [&](const auto& chunks) {
+    const Range mine = chunks[static_cast<std::size_t>(me)];
     kept.resize(mine.count * element);
     std::byte* sum = me == root ? output + mine.begin * element : kept.data();
-    part_sum.sum(input, parts, sum);
+    chunk_sum.sum(input, chunks, sum);
     Messages messages(call);
     if (me != root) messages.send(root, sum, mine.count * element);
-    for (int rank = 0; me == root && rank < call.layout().size(); ++rank) {
-      const Range theirs = parts[static_cast<std::size_t>(rank)];
+    for (int rank = 0; me == root && rank < call.host_map().size(); ++rank) {
+      const Range theirs = chunks[static_cast<std::size_t>(rank)];
       if (rank != me)
         messages.receive(rank, output + theirs.begin * element,
                          theirs.count * element);
@@ -130,24 +131,24 @@ void ordered_reduce(Call& call, const std::byte* input, std::byte* output,
 
 // Each segment takes an equal share of every block. The sums are kept until the
 // whole input has been read, since the output may overlap it.
-void ordered_reduce_scatter(Call& call, const std::byte* input,
+void ordered_reduce_scatter(CollectiveCall& call, const std::byte* input,
                             std::byte* output, const std::vector<Range>& blocks,
                             const Reduction& reduction) {
   const std::size_t element = size_of(reduction.dtype);
-  const auto me = static_cast<std::size_t>(call.layout().rank);
+  const auto me = static_cast<std::size_t>(call.host_map().rank);
   std::size_t total = 0;
   for (const Range& block : blocks) total += block.count;
   const auto segments = static_cast<int>(total * element / kSegmentBytes) + 1;
-  PartSum part_sum(call, reduction);
+  ChunkSum chunk_sum(call, reduction);
   const std::size_t bytes = blocks[me].count * element;
   const auto sums = std::make_unique_for_overwrite<std::byte[]>(bytes);
   std::byte* to = sums.get();
   for (int segment = 0; segment < segments; ++segment) {
-    std::vector<Range> parts;
+    std::vector<Range> chunks;
     for (const Range& block : blocks)
-      parts.push_back(part_of(block, segment, segments));
-    part_sum.sum(input, parts, to);
-    to += parts[me].count * element;
+      chunks.push_back(chunk_of(block, segment, segments));
+    chunk_sum.sum(input, chunks, to);
+    to += chunks[me].count * element;
   }
   if (bytes) std::memcpy(output, sums.get(), bytes);
 }

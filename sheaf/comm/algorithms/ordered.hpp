@@ -9,15 +9,17 @@
 
 namespace sheaf::comm {
 
-void ordered_all_reduce(Call& call, const std::byte* input, std::byte* output,
-                        std::size_t count, const Reduction& reduction);
+void ordered_all_reduce(CollectiveCall& call, const std::byte* input,
+                        std::byte* output, std::size_t count,
+                        const Reduction& reduction);
 
 // `output` is used on the root only.
-void ordered_reduce(Call& call, const std::byte* input, std::byte* output,
-                    std::size_t count, const Reduction& reduction, int root);
+void ordered_reduce(CollectiveCall& call, const std::byte* input,
+                    std::byte* output, std::size_t count,
+                    const Reduction& reduction, int root);
 
 // Rank r gets the elements blocks[r] of the reduction.
-void ordered_reduce_scatter(Call& call, const std::byte* input,
+void ordered_reduce_scatter(CollectiveCall& call, const std::byte* input,
                             std::byte* output, const std::vector<Range>& blocks,
                             const Reduction& reduction);
 

@@ -1,20 +1,22 @@
-// Terms. A *lane* is a share of a host's traffic with other hosts. There are as
-// many lanes as the largest host has ranks (or one), and lane l belongs to
-// member l modulo the host's size. The buffer is divided into *pieces*, and a
-// piece into one range per lane.
+// Terms. The buffer is divided into *segments*; one round of the pipeline
+// carries one segment. A *lane* is a share of a host's traffic with other
+// hosts. There are as many lanes as the largest host has ranks (or one), and
+// lane l belongs to member l modulo the host's size, its owner. A segment is
+// divided into *chunks*, one per lane. A *staging buffer* is a member's memory
+// for one segment, which all members of the host can access.
 //
-// Each piece passes through five stages. Several pieces are in progress at
+// Each segment passes through five stages. Several segments are in progress at
 // once, so that hosts compute while data is in transit:
-//   stage    copy the input to this rank's place in shared memory
-//   collect  the owner of a lane reduces its range over the host's members
+//   stage    copy the input to this rank's staging buffer
+//   collect  the owner of a lane reduces its chunk over the host's members
 //   exchange the owners of the lane on all hosts run a schedule
-//   deliver  the owner writes the range to the place of every member
-//   take     members copy their place to their output
-// Buffers in the arena serve as places: nothing is staged or taken.
+//   deliver  the owner writes the chunk to the staging buffer of every member
+//   take     members copy their staging buffer to their output
+// Buffers in the arena need no staging buffers: nothing is staged or taken.
 //
 // The result overwrites the input, because those cache lines have just been
-// loaded by the owner. Separate places for the result would first have to be
-// evicted from the caches of their readers, which was half as fast in
+// loaded by the owner. Separate buffers for the result would first have to
+// be evicted from the caches of their readers, which was half as fast in
 // measurements.
 //
 // Sums, averages and products of 16-bit floats stay in f32 from collect until
@@ -25,7 +27,8 @@
 // reduction; a reduce has one target.
 //
 // Bytes inside a host, per rank and S bytes of buffer: in the arena S read and
-// S written; otherwise 2(1 - 1/p) S more, through places that stay in cache.
+// S written; otherwise 2(1 - 1/p) S more, through staging buffers that stay in
+// cache.
 
 #include "sheaf/comm/algorithms/pipeline.hpp"
 
@@ -40,42 +43,44 @@ Counter& staged(Progress& progress) { return progress.staged; }
 
 }  // namespace
 
-Pipeline::Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan)
+Pipeline::Pipeline(CollectiveCall& call, const PipelineJob& job,
+                   const PipelinePlan& plan)
     : call_(call),
       job_(job),
       plan_(plan),
-      flat_(plan.is_flat ? flat_layout(call.layout()) : Layout{}),
-      layout_(plan.is_flat ? flat_ : call.layout()),
+      flat_(plan.is_flat ? flat_host_map(call.host_map()) : HostMap{}),
+      host_map_(plan.is_flat ? flat_ : call.host_map()),
       local_(call.local()),
-      size_(layout_.local_count()),
-      me_(layout_.local),
+      size_(host_map_.local_count()),
+      me_(host_map_.local),
       element_(size_of(job.reduction.dtype)),
-      base_(call.group().pieces()) {
+      base_(call.group().segments()) {
   const auto root = static_cast<std::size_t>(job.root);
-  if (layout_.host_of[root] == layout_.host)
-    root_member_ = layout_.local_of[root];
+  if (host_map_.host_of[root] == host_map_.host)
+    root_member_ = host_map_.local_of[root];
   find_buffers();
   is_staged_ = needs_staging();
   is_wide_ = has_network() && job.flow != Flow::kBroadcast &&
              has_wide_partials(job.reduction);
-  const bool is_one_piece = !is_staged_ && !has_network();
+  const bool is_one_segment = !is_staged_ && !has_network();
   // The same on all hosts, whether they stage or not.
-  const std::size_t piece_bytes = std::min(plan.piece_bytes, kMaxPieceBytes);
-  piece_elements_ = is_one_piece
-                        ? job.count
-                        : std::max<std::size_t>(1, piece_bytes / element_);
-  pieces_ = job.count == 0 ? 0
-            : is_one_piece
-                ? 1
-                : (job.count + piece_elements_ - 1) / piece_elements_;
+  const std::size_t segment_bytes =
+      std::min(plan.segment_bytes, kMaxSegmentBytes);
+  segment_elements_ = is_one_segment
+                          ? job.count
+                          : std::max<std::size_t>(1, segment_bytes / element_);
+  segments_ = job.count == 0 ? 0
+              : is_one_segment
+                  ? 1
+                  : (job.count + segment_elements_ - 1) / segment_elements_;
   for (int lane = 0; has_network() && lane < plan.lanes; ++lane) {
     auto& peers = lane_peers_.emplace_back();
-    for (const auto& members : layout_.hosts)
+    for (const auto& members : host_map_.hosts)
       peers.push_back(call.group().world_rank(
           members[static_cast<std::size_t>(lane) % members.size()]));
   }
   if (has_network() && owns_lanes(me_) && !job.output)
-    scratch_.resize(kWindow * piece_elements_ * element_);
+    scratch_.resize(kWindow * segment_elements_ * element_);
   under_way_.resize(kWindow);
 }
 
@@ -122,7 +127,7 @@ bool Pipeline::needs_staging() const {
 }
 
 PipelineTimes Pipeline::run() {
-  while (next_deliver_ < pieces_ || next_take_ < pieces_) {
+  while (next_deliver_ < segments_ || next_take_ < segments_) {
     if (step()) {
       call_.progress();
     } else if (next_collect_ > next_deliver_) {
@@ -132,12 +137,12 @@ PipelineTimes Pipeline::run() {
     }
   }
   // A buffer in the arena must not be accessed before all members are done.
-  if (!is_staged_ && size_ > 1) wait_for_others(ready, count_at(pieces_));
+  if (!is_staged_ && size_ > 1) wait_for_others(ready, count_at(segments_));
   // Unused counters must advance, too, since they are compared by distance.
   Progress& mine = progress(me_);
   for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})
-    counter->value.store(count_at(pieces_), std::memory_order_release);
-  call_.group().add_pieces(static_cast<std::uint32_t>(pieces_));
+    counter->value.store(count_at(segments_), std::memory_order_release);
+  call_.group().add_segments(static_cast<std::uint32_t>(segments_));
   return times_;
 }
 
@@ -172,10 +177,10 @@ void Pipeline::wait_for_local() {
     wait_for_others(ready, count_at(next_take_ + 1));
 }
 
-// A place is free when its last result was taken. Then all owners are ready, so
-// no member reads the last input any more.
+// A staging buffer is free when its last result was taken. Then all owners are
+// ready, so no member reads the last input any more.
 bool Pipeline::can_stage() const {
-  return next_stage_ < pieces_ &&
+  return next_stage_ < segments_ &&
          (!is_staged_ || next_stage_ < next_take_ + kWindow);
 }
 

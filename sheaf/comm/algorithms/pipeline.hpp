@@ -26,13 +26,14 @@ struct PipelineJob {
 class Pipeline {
  public:
   // All ranks must have arrived with their SharedBuffers.
-  Pipeline(Call& call, const PipelineJob& job, const PipelinePlan& plan);
+  Pipeline(CollectiveCall& call, const PipelineJob& job,
+           const PipelinePlan& plan);
   PipelineTimes run();
 
  private:
-  static constexpr std::size_t kWindow = kStageSlots;  // pieces in progress
+  static constexpr std::size_t kWindow = kStageSlots;  // segments in progress
 
-  struct Piece {
+  struct ActiveSegment {
     std::vector<LaneTask> tasks;
   };
 
@@ -44,43 +45,43 @@ class Pipeline {
   bool can_stage() const;
   bool can_collect() const;
   bool can_take() const;
-  void stage(std::size_t piece);
-  void collect(std::size_t piece);
-  void collect_lane(std::size_t piece, int lane, float* partials);
-  void start_task(std::size_t piece, int lane,
+  void stage(std::size_t segment);
+  void collect(std::size_t segment);
+  void collect_lane(std::size_t segment, int lane, float* partials);
+  void start_task(std::size_t segment, int lane,
                   std::unique_ptr<float[]> partials);
   bool advance_tasks();
   void note_tiers();
-  bool is_exchanged(std::size_t piece) const;
-  void deliver(std::size_t piece);
-  void take(std::size_t piece);
+  bool is_exchanged(std::size_t segment) const;
+  void deliver(std::size_t segment);
+  void take(std::size_t segment);
 
-  Range piece_range(std::size_t piece) const;
-  Range lane_range(std::size_t piece, int lane) const;
+  Range segment_range(std::size_t segment) const;
+  Range chunk_of(std::size_t segment, int lane) const;
   int owner(int lane) const { return lane % size_; }
   bool owns_lanes(int member) const { return member < plan_.lanes; }
-  bool has_network() const { return layout_.host_count() > 1; }
+  bool has_network() const { return host_map_.host_count() > 1; }
   bool is_source(int member) const;
   bool is_target(int member) const;
   bool is_mine(int lane) const { return owner(lane) == me_; }
-  std::byte* work(std::size_t piece, Range range);
-  std::byte* place_for(int member, std::size_t piece, Range range) const;
+  std::byte* work(std::size_t segment, Range range);
+  std::byte* buffer_for(int member, std::size_t segment, Range range) const;
   Schedule schedule(Range range) const;
   Progress& progress(int member) const;
   template <class Pick>
   bool others_reached(Pick pick, std::uint32_t target) const;
   template <class Pick>
   void wait_for_others(Pick pick, std::uint32_t target);
-  std::uint32_t count_at(std::size_t pieces) const {
-    return base_ + static_cast<std::uint32_t>(pieces);
+  std::uint32_t count_at(std::size_t segments) const {
+    return base_ + static_cast<std::uint32_t>(segments);
   }
   std::size_t bytes(Range range) const { return range.count * element_; }
 
-  Call& call_;
+  CollectiveCall& call_;
   const PipelineJob& job_;
   const PipelinePlan& plan_;
-  const Layout flat_;
-  const Layout& layout_;
+  const HostMap flat_;
+  const HostMap& host_map_;
   LocalGroup& local_;
   const int size_;  // members of this host
   const int me_;
@@ -89,8 +90,8 @@ class Pipeline {
   bool is_staged_ = false;
   bool is_wide_ = false;  // sums between hosts are in f32 until finished
   int root_member_ = -1;  // -1 if the root is on another host
-  std::size_t pieces_ = 0;
-  std::size_t piece_elements_ = 0;
+  std::size_t segments_ = 0;
+  std::size_t segment_elements_ = 0;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::vector<std::vector<int>> lane_peers_;
@@ -100,7 +101,7 @@ class Pipeline {
   std::size_t next_collect_ = 0;
   std::size_t next_deliver_ = 0;
   std::size_t next_take_ = 0;
-  std::vector<Piece> under_way_;  // by piece, modulo the window
+  std::vector<ActiveSegment> under_way_;  // by segment, modulo the window
   PipelineTimes times_;
   std::bitset<topo::kMaxDims> busy_tiers_;  // since noted_ns_
   std::int64_t noted_ns_ = 0;

@@ -1,4 +1,4 @@
-// The stages of a piece; see pipeline.cpp for the terms.
+// The stages of a segment; see pipeline.cpp for the terms.
 
 #include <algorithm>
 #include <cstring>
@@ -25,33 +25,33 @@ class AddTime {
 
 }  // namespace
 
-void Pipeline::stage(std::size_t piece) {
+void Pipeline::stage(std::size_t segment) {
   if (!is_staged_) return;
   const AddTime watch(times_.local_ns);
   for (int lane = 0; is_source(me_) && lane < plan_.lanes; ++lane) {
     if (is_mine(lane)) continue;
-    const Range range = lane_range(piece, lane);
-    std::memcpy(place_for(me_, piece, range),
+    const Range range = chunk_of(segment, lane);
+    std::memcpy(buffer_for(me_, segment, range),
                 job_.input + range.begin * element_, bytes(range));
   }
   Progress& mine = progress(me_);
-  publish(mine.staged, mine.sleepers, count_at(piece + 1));
+  publish(mine.staged, mine.sleepers, count_at(segment + 1));
 }
 
-void Pipeline::collect(std::size_t piece) {
+void Pipeline::collect(std::size_t segment) {
   const AddTime watch(times_.local_ns);
   for (int lane = me_; lane < plan_.lanes; lane += size_) {
     std::unique_ptr<float[]> partials;
     if (is_wide_)
       partials = std::make_unique_for_overwrite<float[]>(
-          lane_range(piece, lane).count);
-    collect_lane(piece, lane, partials.get());
-    if (has_network()) start_task(piece, lane, std::move(partials));
+          chunk_of(segment, lane).count);
+    collect_lane(segment, lane, partials.get());
+    if (has_network()) start_task(segment, lane, std::move(partials));
   }
 }
 
-void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
-  const Range range = lane_range(piece, lane);
+void Pipeline::collect_lane(std::size_t segment, int lane, float* partials) {
+  const Range range = chunk_of(segment, lane);
   if (range.count == 0) return;
   std::vector<const void*> sources;
   for (int member = 0; member < size_; ++member) {
@@ -59,16 +59,16 @@ void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
     const bool is_in_place = member == me_ || !is_staged_;
     sources.push_back(is_in_place ? inputs_[static_cast<std::size_t>(member)] +
                                         range.begin * element_
-                                  : place_for(member, piece, range));
+                                  : buffer_for(member, segment, range));
   }
   if (sources.empty()) return;  // the data arrives in the exchange
   if (partials)
     return reduce_to_partials(job_.reduction, sources, partials, range.count);
   std::vector<void*> outputs;
-  if (has_network() || is_target(me_)) outputs.push_back(work(piece, range));
+  if (has_network() || is_target(me_)) outputs.push_back(work(segment, range));
   for (int member = 0; !has_network() && member < size_; ++member)
     if (member != me_ && is_target(member))
-      outputs.push_back(place_for(member, piece, range));
+      outputs.push_back(buffer_for(member, segment, range));
   if (sources.size() == 1 && outputs.size() == 1 && sources[0] == outputs[0])
     return;  // the root of a broadcast
   Reduction how = job_.reduction;
@@ -76,40 +76,40 @@ void Pipeline::collect_lane(std::size_t piece, int lane, float* partials) {
   reduce(how, sources, outputs, range.count);
 }
 
-void Pipeline::start_task(std::size_t piece, int lane,
+void Pipeline::start_task(std::size_t segment, int lane,
                           std::unique_ptr<float[]> partials) {
-  const Range range = lane_range(piece, lane);
+  const Range range = chunk_of(segment, lane);
   if (range.count == 0) return;
-  const Tag place = static_cast<Tag>((piece & 63) << 9 |
-                                     (static_cast<std::size_t>(lane) & 511));
-  under_way_[piece % kWindow].tasks.emplace_back(
+  const Tag position = static_cast<Tag>((segment & 63) << 9 |
+                                        (static_cast<std::size_t>(lane) & 511));
+  under_way_[segment % kWindow].tasks.emplace_back(
       call_.group().runtime().transport(),
       lane_peers_[static_cast<std::size_t>(lane)],
       make_tag(call_.is_end() ? TagKind::kEnd : TagKind::kData,
-               call_.group().id(), place),
-      schedule({0, range.count}), work(piece, range), job_.reduction,
+               call_.group().id(), position),
+      schedule({0, range.count}), work(segment, range), job_.reduction,
       std::move(partials));
 }
 
 Schedule Pipeline::schedule(Range range) const {
-  const int hosts = layout_.host_count();
-  const int root_host = layout_.host_of[static_cast<std::size_t>(job_.root)];
+  const int hosts = host_map_.host_count();
+  const int root_host = host_map_.host_of[static_cast<std::size_t>(job_.root)];
   switch (job_.flow) {
     case Flow::kReduce:
-      return reduce_schedule(hosts, layout_.host, root_host, range);
+      return reduce_schedule(hosts, host_map_.host, root_host, range);
     case Flow::kBroadcast:
-      return broadcast_schedule(hosts, layout_.host, root_host, range);
+      return broadcast_schedule(hosts, host_map_.host, root_host, range);
     default:
       return tiers_schedule(plan_.outer_dims, plan_.tier_algorithms,
-                            layout_.host, range);
+                            host_map_.host, range);
   }
 }
 
 bool Pipeline::advance_tasks() {
   if (!has_network() || next_collect_ == next_deliver_) return false;
   bool has_moved = false;
-  for (std::size_t piece = next_deliver_; piece < next_collect_; ++piece)
-    for (LaneTask& task : under_way_[piece % kWindow].tasks)
+  for (std::size_t segment = next_deliver_; segment < next_collect_; ++segment)
+    for (LaneTask& task : under_way_[segment % kWindow].tasks)
       if (!task.has_ended() && task.advance()) has_moved = true;
   note_tiers();
   return has_moved;
@@ -128,52 +128,52 @@ void Pipeline::note_tiers() {
   }
   noted_ns_ = now;
   busy_tiers_.reset();
-  for (const Piece& piece : under_way_)
-    for (const LaneTask& task : piece.tasks)
+  for (const ActiveSegment& segment : under_way_)
+    for (const LaneTask& task : segment.tasks)
       if (!task.has_ended())
         busy_tiers_.set(static_cast<std::size_t>(task.tier()));
 }
 
-bool Pipeline::is_exchanged(std::size_t piece) const {
-  const auto& tasks = under_way_[piece % kWindow].tasks;
+bool Pipeline::is_exchanged(std::size_t segment) const {
+  const auto& tasks = under_way_[segment % kWindow].tasks;
   return std::all_of(tasks.begin(), tasks.end(),
                      [](const LaneTask& task) { return task.has_ended(); });
 }
 
-void Pipeline::deliver(std::size_t piece) {
+void Pipeline::deliver(std::size_t segment) {
   const AddTime watch(times_.local_ns);
-  under_way_[piece % kWindow].tasks.clear();
+  under_way_[segment % kWindow].tasks.clear();
   for (int lane = me_; has_network() && lane < plan_.lanes; lane += size_) {
-    const Range range = lane_range(piece, lane);
+    const Range range = chunk_of(segment, lane);
     for (int member = 0; member < size_; ++member)
       if (member != me_ && is_target(member))
-        std::memcpy(place_for(member, piece, range), work(piece, range),
+        std::memcpy(buffer_for(member, segment, range), work(segment, range),
                     bytes(range));
   }
   if (size_ == 1) return;
   Progress& mine = progress(me_);
-  publish(mine.ready, mine.sleepers, count_at(piece + 1));
+  publish(mine.ready, mine.sleepers, count_at(segment + 1));
 }
 
-void Pipeline::take(std::size_t piece) {
+void Pipeline::take(std::size_t segment) {
   if (!is_staged_) return;
   const AddTime watch(times_.local_ns);
   for (int lane = 0; is_target(me_) && lane < plan_.lanes; ++lane) {
     if (is_mine(lane)) continue;
-    const Range range = lane_range(piece, lane);
+    const Range range = chunk_of(segment, lane);
     std::memcpy(job_.output + range.begin * element_,
-                place_for(me_, piece, range), bytes(range));
+                buffer_for(me_, segment, range), bytes(range));
   }
 }
 
-Range Pipeline::piece_range(std::size_t piece) const {
-  const std::size_t begin = piece * piece_elements_;
-  return {begin, std::min(piece_elements_, job_.count - begin)};
+Range Pipeline::segment_range(std::size_t segment) const {
+  const std::size_t begin = segment * segment_elements_;
+  return {begin, std::min(segment_elements_, job_.count - begin)};
 }
 
 // Ranges consist of whole cache lines, so that no line has two writers.
-Range Pipeline::lane_range(std::size_t piece, int lane) const {
-  const Range whole = piece_range(piece);
+Range Pipeline::chunk_of(std::size_t segment, int lane) const {
+  const Range whole = segment_range(segment);
   const std::size_t unit = kLine / element_;
   const std::size_t units = (whole.count + unit - 1) / unit;
   const auto cut = [&](int index) {
@@ -185,12 +185,12 @@ Range Pipeline::lane_range(std::size_t piece, int lane) const {
 }
 
 // The address to which an owner writes a range of the result for a member.
-std::byte* Pipeline::place_for(int member, std::size_t piece,
-                               Range range) const {
+std::byte* Pipeline::buffer_for(int member, std::size_t segment,
+                                Range range) const {
   if (!is_staged_)
     return outputs_[static_cast<std::size_t>(member)] + range.begin * element_;
-  return local_.place(member, piece) +
-         (range.begin - piece_range(piece).begin) * element_;
+  return local_.staging(member, segment) +
+         (range.begin - segment_range(segment).begin) * element_;
 }
 
 bool Pipeline::is_source(int member) const {
@@ -208,10 +208,10 @@ bool Pipeline::is_target(int member) const {
   }
 }
 
-std::byte* Pipeline::work(std::size_t piece, Range range) {
+std::byte* Pipeline::work(std::size_t segment, Range range) {
   if (job_.output) return job_.output + range.begin * element_;
-  return scratch_.data() + (piece % kWindow * piece_elements_ +
-                            (range.begin - piece_range(piece).begin)) *
+  return scratch_.data() + (segment % kWindow * segment_elements_ +
+                            (range.begin - segment_range(segment).begin)) *
                                element_;
 }
 

@@ -18,14 +18,14 @@ void run(GroupCore& group, const PipelineJob& job,
   const Choice choice = select_rooted(group, job.flow, bytes, options);
   const SharedBuffers mine =
       group.runtime().memory().shared(job.input, job.output, bytes);
-  const bool is_small = choice.route == Route::kSmall;
+  const bool is_small = choice.path == DataPath::kSmall;
   const bool gives = job.flow == Flow::kReduce || group.rank() == job.root;
   const void* payload = is_small ? static_cast<const void*>(job.input) : &mine;
   const std::size_t payload_bytes =
       is_small ? (gives ? bytes : 0) : sizeof mine;
   perform(group, fingerprint, options.timeout, payload, payload_bytes,
-          [&](Call& call) {
-            if (choice.route == Route::kOrdered) {
+          [&](CollectiveCall& call) {
+            if (choice.path == DataPath::kOrdered) {
               ordered_reduce(call, job.input, job.output, job.count,
                              job.reduction, job.root);
             } else if (!is_small) {
@@ -55,11 +55,11 @@ Work barrier(const Group& group, const CollectiveOptions& options) {
     std::byte token[1] = {};
     const SharedBuffers none;
     perform(core, fingerprint, options.timeout, &none, sizeof none,
-            [&](Call& call) {
-              if (core.layout().host_count() == 1) return;
+            [&](CollectiveCall& call) {
+              if (core.host_map().host_count() == 1) return;
               PipelinePlan plan;
-              plan.piece_bytes = 1;
-              plan.outer_dims = {core.layout().host_count()};
+              plan.segment_bytes = 1;
+              plan.outer_dims = {core.host_map().host_count()};
               plan.tier_algorithms = {TierAlgorithm::kTree};
               const PipelineJob job{
                   .flow = Flow::kAllReduce,

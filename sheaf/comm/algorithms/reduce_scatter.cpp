@@ -42,23 +42,23 @@ struct Job {
 };
 
 // The member of this host that reduces the block of `rank`.
-int worker(const Layout& layout, int rank) {
-  const int place = layout.is_local(rank)
-                        ? layout.local_of[static_cast<std::size_t>(rank)]
-                        : rank % layout.local_count();
-  return layout.local_ranks()[static_cast<std::size_t>(place)];
+int worker(const HostMap& host_map, int rank) {
+  const int member = host_map.is_local(rank)
+                         ? host_map.local_of[static_cast<std::size_t>(rank)]
+                         : rank % host_map.local_count();
+  return host_map.local_ranks()[static_cast<std::size_t>(member)];
 }
 
 class ReduceScatter {
  public:
-  ReduceScatter(Call& call, const Job& job)
+  ReduceScatter(CollectiveCall& call, const Job& job)
       : call_(call),
-        layout_(call.layout()),
+        host_map_(call.host_map()),
         job_(job),
-        is_one_host_(layout_.host_count() == 1),
+        is_one_host_(host_map_.host_count() == 1),
         is_wide_(!is_one_host_ && has_wide_partials(job.reduction)) {
-    for (int rank = 0; rank < layout_.size(); ++rank)
-      if (worker(layout_, rank) == layout_.rank)
+    for (int rank = 0; rank < host_map_.size(); ++rank)
+      if (worker(host_map_, rank) == host_map_.rank)
         sums_.push_back({rank, std::vector<std::byte>(sum_bytes(rank))});
   }
 
@@ -88,7 +88,7 @@ class ReduceScatter {
     Reduction how = job_.reduction;
     if (!is_one_host_) how.divisor = 1;
     Streams streams{.mine = job_.input, .bytes = {}, .in_place = {}};
-    streams.bytes.assign(static_cast<std::size_t>(layout_.local_count()),
+    streams.bytes.assign(static_cast<std::size_t>(host_map_.local_count()),
                          job_.starts.back() * job_.element());
     find_in_place(call_, streams);
     exchange(call_, streams,
@@ -123,21 +123,20 @@ class ReduceScatter {
   }
 
   void reduce_hosts() {
-    const std::size_t mine = sum_bytes(layout_.rank);
-    const auto hosts = static_cast<std::size_t>(layout_.host_count());
+    const std::size_t mine = sum_bytes(host_map_.rank);
+    const auto hosts = static_cast<std::size_t>(host_map_.host_count());
     std::vector<std::byte> incoming(mine * hosts);
     std::vector<const void*> sources;
     Messages messages(call_);
-    for (int host = 0; host < layout_.host_count(); ++host) {
-      std::byte* place =
-          incoming.data() + static_cast<std::size_t>(host) * mine;
-      sources.push_back(place);
-      if (host != layout_.host)
-        messages.receive(worker_elsewhere(host), place, mine);
+    for (int host = 0; host < host_map_.host_count(); ++host) {
+      std::byte* to = incoming.data() + static_cast<std::size_t>(host) * mine;
+      sources.push_back(to);
+      if (host != host_map_.host)
+        messages.receive(worker_elsewhere(host), to, mine);
     }
     for (const Sum& sum : sums_) {
-      if (sum.rank == layout_.rank)
-        sources[static_cast<std::size_t>(layout_.host)] = sum.bytes.data();
+      if (sum.rank == host_map_.rank)
+        sources[static_cast<std::size_t>(host_map_.host)] = sum.bytes.data();
       else
         messages.send(sum.rank, sum.bytes.data(), sum.bytes.size());
     }
@@ -150,12 +149,12 @@ class ReduceScatter {
   }
 
   int worker_elsewhere(int host) const {
-    const auto& members = layout_.hosts[static_cast<std::size_t>(host)];
-    return members[static_cast<std::size_t>(layout_.rank) % members.size()];
+    const auto& members = host_map_.hosts[static_cast<std::size_t>(host)];
+    return members[static_cast<std::size_t>(host_map_.rank) % members.size()];
   }
 
-  Call& call_;
-  const Layout& layout_;
+  CollectiveCall& call_;
+  const HostMap& host_map_;
   const Job& job_;
   const bool is_one_host_;
   const bool is_wide_;
@@ -193,15 +192,15 @@ Work reduce_scatter(const Group& group, ConstBuffer input, Buffer output,
     }
     const SharedBuffers mine = core.runtime().memory().shared(
         job.input, /*output=*/nullptr, input.bytes());
-    perform(
-        core, fingerprint, options.timeout, &mine, sizeof mine,
-        [&](Call& call) {
-          if (is_reproducible(core, options) && core.layout().host_count() > 1)
-            ordered_reduce_scatter(call, job.input, job.output, job.blocks(),
-                                   job.reduction);
-          else
-            ReduceScatter(call, job).run();
-        });
+    perform(core, fingerprint, options.timeout, &mine, sizeof mine,
+            [&](CollectiveCall& call) {
+              if (is_reproducible(core, options) &&
+                  core.host_map().host_count() > 1)
+                ordered_reduce_scatter(call, job.input, job.output,
+                                       job.blocks(), job.reduction);
+              else
+                ReduceScatter(call, job).run();
+            });
   });
 }
 

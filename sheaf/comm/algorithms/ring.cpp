@@ -1,7 +1,9 @@
-// Ring all-reduce. The range is divided into one part per place. Each part
-// travels around the ring twice: P-1 steps with additions, then P-1 steps with
-// copies. Part i starts at place i+1 and is finished at place i.
-// Cost: 2(P-1) messages, 2(P-1)/P of the range sent per place.
+// Ring all-reduce. The range is divided into one chunk per participant. Each
+// chunk travels around the ring twice: P-1 steps with additions, then P-1 steps
+// with copies. Chunk i starts at participant i+1 and is finished at participant
+// i.
+//
+// Cost: 2(P-1) messages, 2(P-1)/P of the range sent per participant.
 
 #include <numeric>
 
@@ -9,9 +11,9 @@
 
 namespace sheaf::comm {
 
-Range part_of(Range range, int index, int parts) {
+Range chunk_of(Range range, int index, int chunks) {
   const auto i = static_cast<std::size_t>(index);
-  const auto n = static_cast<std::size_t>(parts);
+  const auto n = static_cast<std::size_t>(chunks);
   const std::size_t begin = range.count * i / n;
   const std::size_t end = range.count * (i + 1) / n;
   return {range.begin + begin, end - begin};
@@ -20,18 +22,18 @@ Range part_of(Range range, int index, int parts) {
 Scattered ring_reduce_scatter(const std::vector<int>& members, int me,
                               Range range, bool finishes) {
   const int size = static_cast<int>(members.size());
-  const auto part = [&](int index) {
-    return part_of(range, (index % size + size) % size, size);
+  const auto chunk = [&](int index) {
+    return chunk_of(range, (index % size + size) % size, size);
   };
-  Scattered result{{}, part(me)};
+  Scattered result{{}, chunk(me)};
   const int next = members[static_cast<std::size_t>((me + 1) % size)];
   const int previous =
       members[static_cast<std::size_t>((me + size - 1) % size)];
   for (int step = 0; step < size - 1; ++step)
     result.steps.push_back({.send_to = next,
-                            .sent = part(me - 1 - step),
+                            .sent = chunk(me - 1 - step),
                             .receive_from = previous,
-                            .received = part(me - 2 - step),
+                            .received = chunk(me - 2 - step),
                             .adds = true,
                             .finishes = finishes && step == size - 2,
                             .is_partial = true});
@@ -40,8 +42,8 @@ Scattered ring_reduce_scatter(const std::vector<int>& members, int me,
 
 Schedule ring_all_gather(const std::vector<int>& members, int me, Range range) {
   const int size = static_cast<int>(members.size());
-  const auto part = [&](int index) {
-    return part_of(range, (index % size + size) % size, size);
+  const auto chunk = [&](int index) {
+    return chunk_of(range, (index % size + size) % size, size);
   };
   Schedule steps;
   const int next = members[static_cast<std::size_t>((me + 1) % size)];
@@ -49,9 +51,9 @@ Schedule ring_all_gather(const std::vector<int>& members, int me, Range range) {
       members[static_cast<std::size_t>((me + size - 1) % size)];
   for (int step = 0; step < size - 1; ++step)
     steps.push_back({.send_to = next,
-                     .sent = part(me - step),
+                     .sent = chunk(me - step),
                      .receive_from = previous,
-                     .received = part(me - 1 - step)});
+                     .received = chunk(me - 1 - step)});
   return steps;
 }
 

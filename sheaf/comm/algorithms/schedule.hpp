@@ -3,9 +3,9 @@
 // buffer and receives another; the next step begins when both are done. The
 // list is made by one file per algorithm and executed by LaneTask.
 //
-// Places are the participants 0 .. size-1; `me` is one of them; ranges are in
+// Participants are numbered 0 .. size-1; `me` is one of them; ranges are in
 // elements. Every element is finished (reduced for the last time) at exactly
-// one place, so that all places end with the same bits.
+// one participant, so that all participants end with the same bits.
 
 #include <cstddef>
 #include <vector>
@@ -33,9 +33,9 @@ struct Step {
 
 using Schedule = std::vector<Step>;
 
-// Part `index` of a range divided into `parts` parts, which differ by at most
-// one element.
-Range part_of(Range range, int index, int parts);
+// Chunk `index` of a range divided into `chunks` chunks, which differ by at
+// most one element.
+Range chunk_of(Range range, int index, int chunks);
 
 // All-reduce.
 Schedule ring_schedule(int size, int me, Range range);
@@ -43,8 +43,8 @@ Schedule halving_schedule(int size, int me, Range range);
 Schedule tree_schedule(int size, int me, Range range);
 
 // All-reduce tier by tier: reduce-scatter from the first tier to the last, then
-// all-gather in reverse order. place = i0 + d0 * (i1 + d1 * ...). One algorithm
-// per tier; a tree is possible in the last tier only.
+// all-gather in reverse order. participant = i0 + d0 * (i1 + d1 * ...). One
+// algorithm per tier; a tree is possible in the last tier only.
 Schedule tiers_schedule(const std::vector<int>& dims,
                         const std::vector<TierAlgorithm>& algorithms, int me,
                         Range range);
@@ -53,9 +53,9 @@ Schedule tiers_schedule(const std::vector<int>& dims,
 Schedule reduce_schedule(int size, int me, int root, Range range);
 Schedule broadcast_schedule(int size, int me, int root, Range range);
 
-// The two halves of an all-reduce over `members`, a list of places; `me` is the
-// index of this place in it. After the reduce-scatter, this place holds the
-// result of the range `owned`.
+// The two halves of an all-reduce over `members`, a list of participants; `me`
+// is the index of this participant in it. After the reduce-scatter, this
+// participant holds the result of the range `owned`.
 struct Scattered {
   Schedule steps;
   Range owned;

@@ -1,10 +1,9 @@
 // All-reduce over declared tiers (DDL's multi-ring, BlueConnect): tier by tier,
 // a reduce-scatter within the groups of the tier; then all-gathers in reverse
-// order. In tier i each place holds only 1/(d0 .. d(i-1)) of the range, and the
-// groups of a tier work in parallel.
-// Cost with rings: sum over tiers of 2(d_i - 1) messages; the bytes sum to
-// 2(P-1)/P of the range per place, as for one ring, but the outer, slower tier
-// carries the smallest share.
+// order. In tier i each participant holds only 1/(d0 .. d(i-1)) of the range,
+// and the groups of a tier work in parallel. Cost with rings: sum over tiers of
+// 2(d_i - 1) messages; the bytes sum to 2(P-1)/P of the range per participant,
+// as for one ring, but the outer, slower tier carries the smallest share.
 
 #include <bit>
 
@@ -14,7 +13,7 @@
 namespace sheaf::comm {
 namespace {
 
-// The places that differ from `me` in one dimension only.
+// The participants that differ from `me` in one dimension only.
 std::vector<int> members_of(const std::vector<int>& dims, std::size_t tier,
                             int me) {
   int stride = 1;

@@ -1,7 +1,10 @@
 // Binomial tree, for small messages: additions up to the root, copies down.
-// With places counted from the root, the parent of place p is p without its
-// lowest set bit; its children are p + 1, p + 2, p + 4 .. below that bit.
-// Cost: 2 log2 P messages on the longest path, the whole range in each.
+// With participants counted from the root, the parent of participant p is p
+// without its lowest set bit; its children are p + 1, p + 2, p + 4 .. below
+// that bit.
+//
+// Cost: 2 log2 P messages on the longest path, the whole range in
+// each.
 
 #include "sheaf/comm/algorithms/schedule.hpp"
 
@@ -14,17 +17,17 @@ int lowest_bit(int position) { return position & -position; }
 
 Schedule reduce_schedule(int size, int me, int root, Range range) {
   const int position = (me - root + size) % size;
-  const auto place = [&](int at) { return (at + root) % size; };
+  const auto participant = [&](int at) { return (at + root) % size; };
   Schedule steps;
   for (int bit = 1;
        position + bit < size && (position == 0 || bit < lowest_bit(position));
        bit *= 2)
-    steps.push_back({.receive_from = place(position + bit),
+    steps.push_back({.receive_from = participant(position + bit),
                      .received = range,
                      .adds = true,
                      .finishes = position == 0 && 2 * bit >= size});
   if (position != 0)
-    steps.push_back({.send_to = place(position - lowest_bit(position)),
+    steps.push_back({.send_to = participant(position - lowest_bit(position)),
                      .sent = range,
                      .is_partial = true});
   return steps;
@@ -32,16 +35,17 @@ Schedule reduce_schedule(int size, int me, int root, Range range) {
 
 Schedule broadcast_schedule(int size, int me, int root, Range range) {
   const int position = (me - root + size) % size;
-  const auto place = [&](int at) { return (at + root) % size; };
+  const auto participant = [&](int at) { return (at + root) % size; };
   Schedule steps;
   if (position != 0)
-    steps.push_back({.receive_from = place(position - lowest_bit(position)),
-                     .received = range});
+    steps.push_back(
+        {.receive_from = participant(position - lowest_bit(position)),
+         .received = range});
   int bit = 1;
   while (position + bit < size && (position == 0 || bit < lowest_bit(position)))
     bit *= 2;
   for (bit /= 2; bit >= 1; bit /= 2)
-    steps.push_back({.send_to = place(position + bit), .sent = range});
+    steps.push_back({.send_to = participant(position + bit), .sent = range});
   return steps;
 }
 

@@ -7,17 +7,18 @@
 namespace sheaf::comm {
 namespace {
 
-constexpr std::size_t kSmallestPiece = std::size_t{64} << 10;
+constexpr std::size_t kSmallestSegment = std::size_t{64} << 10;
 // Piece sizes per lane between hosts.
-constexpr std::array kLanePieces{std::size_t{1} << 20, std::size_t{256} << 10};
+constexpr std::array kLaneSegments{std::size_t{1} << 20,
+                                   std::size_t{256} << 10};
 // A tree sends the whole buffer at each level, so it suits small messages only.
 constexpr std::size_t kLargestTreeBytes = std::size_t{1} << 20;
 
 class List {
  public:
-  explicit List(const Layout& layout) : layout_(layout) {}
+  explicit List(const HostMap& host_map) : host_map_(host_map) {}
   void add(const Choice& choice) {
-    std::string text = text_of(choice, layout_);
+    std::string text = text_of(choice, host_map_);
     if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return;
     texts_.push_back(std::move(text));
     choices_.push_back(choice);
@@ -25,21 +26,21 @@ class List {
   std::vector<Choice> take() { return std::move(choices_); }
 
  private:
-  const Layout& layout_;
+  const HostMap& host_map_;
   std::vector<std::string> texts_;
   std::vector<Choice> choices_;
 };
 
-void add_pieces(List& list, const Layout& layout, std::size_t bytes) {
+void add_segments(List& list, const HostMap& host_map, std::size_t bytes) {
   Choice choice;
-  choice.plan.lanes = layout.local_count();
+  choice.plan.lanes = host_map.local_count();
   choice.plan.outer_dims = {1};
   choice.plan.tier_algorithms = {TierAlgorithm::kRing};
-  for (std::size_t piece = kSmallestPiece; piece <= kMaxPieceBytes;
-       piece *= 2) {
-    choice.plan.piece_bytes = piece;
+  for (std::size_t segment = kSmallestSegment; segment <= kMaxSegmentBytes;
+       segment *= 2) {
+    choice.plan.segment_bytes = segment;
     list.add(choice);
-    if (piece >= bytes) break;  // larger pieces are equivalent
+    if (segment >= bytes) break;  // larger segments are equivalent
   }
 }
 
@@ -67,21 +68,21 @@ void add_tiers(List& list, Choice choice, std::size_t bytes) {
   }
 }
 
-void add_hierarchies(List& list, const Layout& layout, const Choice& usual,
+void add_hierarchies(List& list, const HostMap& host_map, const Choice& usual,
                      std::size_t bytes) {
-  for (const int lanes : {layout.widest_host(), 1})
-    for (const std::size_t piece : kLanePieces) {
+  for (const int lanes : {host_map.widest_host(), 1})
+    for (const std::size_t segment : kLaneSegments) {
       Choice choice;
       choice.plan.lanes = lanes;
-      choice.plan.piece_bytes = piece * static_cast<std::size_t>(lanes);
-      choice.plan.outer_dims = {layout.host_count()};
+      choice.plan.segment_bytes = segment * static_cast<std::size_t>(lanes);
+      choice.plan.outer_dims = {host_map.host_count()};
       if (!usual.plan.is_flat && !usual.plan.outer_dims.empty())
         choice.plan.outer_dims = usual.plan.outer_dims;
-      // If the buffer fits into the smallest piece, all piece sizes are
+      // If the buffer fits into the smallest segment, all segment sizes are
       // equivalent.
       const bool is_same =
-          bytes <= kLanePieces.back() * static_cast<std::size_t>(lanes);
-      if (!is_same || piece == kLanePieces.front())
+          bytes <= kLaneSegments.back() * static_cast<std::size_t>(lanes);
+      if (!is_same || segment == kLaneSegments.front())
         add_tiers(list, choice, bytes);
     }
 }
@@ -89,7 +90,7 @@ void add_hierarchies(List& list, const Layout& layout, const Choice& usual,
 void add_flat(List& list, std::vector<int> dims) {
   Choice choice;
   choice.plan.is_flat = true;
-  choice.plan.piece_bytes = kMaxPieceBytes;
+  choice.plan.segment_bytes = kMaxSegmentBytes;
   choice.plan.tier_algorithms.assign(dims.size(), TierAlgorithm::kRing);
   choice.plan.outer_dims = std::move(dims);
   list.add(choice);
@@ -97,16 +98,16 @@ void add_flat(List& list, std::vector<int> dims) {
 
 }  // namespace
 
-std::vector<Choice> candidates(const Layout& layout, const Choice& usual,
+std::vector<Choice> candidates(const HostMap& host_map, const Choice& usual,
                                std::size_t bytes) {
-  List list(layout);
-  if (layout.host_count() > 1) {
-    add_hierarchies(list, layout, usual, bytes);
+  List list(host_map);
+  if (host_map.host_count() > 1) {
+    add_hierarchies(list, host_map, usual, bytes);
   } else {
-    if (bytes <= kSmallBytes) list.add({Route::kSmall, {}});
-    add_pieces(list, layout, bytes);
+    if (bytes <= kSmallBytes) list.add({DataPath::kSmall, {}});
+    add_segments(list, host_map, bytes);
   }
-  add_flat(list, {layout.size()});
+  add_flat(list, {host_map.size()});
   list.add(usual);
   return list.take();
 }

@@ -26,9 +26,9 @@ std::string tier_texts(const PipelinePlan& plan) {
 // Bound of tier `index` of a flat plan. The tiers before it have combined
 // `inside` ranks.
 double flat_bound(const PipelinePlan& plan, std::size_t index, int inside,
-                  const Layout& layout, const topo::Machine& machine) {
+                  const HostMap& host_map, const topo::Machine& machine) {
   const int size = plan.outer_dims[index];
-  const int local = layout.widest_host();
+  const int local = host_map.widest_host();
   if (inside * size <= local)
     return exchange_us_per_byte(size, machine.shm.bandwidth_gbs) / inside;
   const double egress = machine.network.bandwidth_gbs;
@@ -36,36 +36,37 @@ double flat_bound(const PipelinePlan& plan, std::size_t index, int inside,
     return exchange_us_per_byte(size, egress) * local / inside;
   // The tier crosses host boundaries: each host must at least receive the data
   // of the others.
-  return exchange_us_per_byte(layout.host_count(), egress);
+  return exchange_us_per_byte(host_map.host_count(), egress);
 }
 
 }  // namespace
 
-std::string text_of(const Choice& choice, const Layout& layout) {
-  switch (choice.route) {
-    case Route::kSmall:
+std::string text_of(const Choice& choice, const HostMap& host_map) {
+  switch (choice.path) {
+    case DataPath::kSmall:
       return "small";
-    case Route::kOrdered:
+    case DataPath::kOrdered:
       return "ordered";
-    case Route::kMpi:
+    case DataPath::kMpi:
       return "mpi";
     default:
       break;
   }
   const PipelinePlan& plan = choice.plan;
-  const std::string piece = " piece=" + format_bytes_exactly(plan.piece_bytes);
-  if (plan.is_flat) return "flat tiers=" + tier_texts(plan) + piece;
-  if (layout.host_count() == 1) return "shared" + piece;
-  return concat("lanes=", plan.lanes, " tiers=", tier_texts(plan), piece);
+  const std::string segment =
+      " segment=" + format_bytes_exactly(plan.segment_bytes);
+  if (plan.is_flat) return "flat tiers=" + tier_texts(plan) + segment;
+  if (host_map.host_count() == 1) return "shared" + segment;
+  return concat("lanes=", plan.lanes, " tiers=", tier_texts(plan), segment);
 }
 
-std::vector<ChosenTier> tiers_of(const Choice& choice, const Layout& layout,
+std::vector<ChosenTier> tiers_of(const Choice& choice, const HostMap& host_map,
                                  const topo::Machine& machine) {
   std::vector<ChosenTier> tiers;
-  if (choice.route == Route::kMpi || choice.route == Route::kOrdered)
+  if (choice.path == DataPath::kMpi || choice.path == DataPath::kOrdered)
     return tiers;
   const PipelinePlan& plan = choice.plan;
-  const int local = layout.widest_host();
+  const int local = host_map.widest_host();
   if (!plan.is_flat && local > 1)
     tiers.push_back({.name = "host",
                      .outer = kHostTier,
@@ -80,7 +81,7 @@ std::vector<ChosenTier> tiers_of(const Choice& choice, const Layout& layout,
     if (size == 1) continue;
     const double bound =
         plan.is_flat
-            ? flat_bound(plan, i, inside, layout, machine)
+            ? flat_bound(plan, i, inside, host_map, machine)
             : exchange_us_per_byte(size, machine.network.bandwidth_gbs) /
                   inside;
     tiers.push_back({.name = concat("tier ", plan.is_flat ? i : i + 1),
@@ -92,11 +93,12 @@ std::vector<ChosenTier> tiers_of(const Choice& choice, const Layout& layout,
   return tiers;
 }
 
-double bound_us_per_byte(const Layout& layout, const topo::Machine& machine) {
+double bound_us_per_byte(const HostMap& host_map,
+                         const topo::Machine& machine) {
   return topo::all_reduce_bound_us(machine,
-                                   {.ranks = layout.size(),
-                                    .hosts = layout.host_count(),
-                                    .ranks_per_host = layout.widest_host(),
+                                   {.ranks = host_map.size(),
+                                    .hosts = host_map.host_count(),
+                                    .ranks_per_host = host_map.widest_host(),
                                     .dims = std::nullopt},
                                    /*bytes=*/1);
 }

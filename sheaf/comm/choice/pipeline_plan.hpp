@@ -17,10 +17,10 @@ enum class Flow { kAllReduce, kReduce, kBroadcast };
 enum class TierAlgorithm { kRing, kHalving, kTree };
 
 struct PipelinePlan {
-  bool is_flat = false;         // without shared memory: a host is one rank
-  int lanes = 1;                // ranks that share a host's network traffic
-  std::size_t piece_bytes = 0;  // bytes per round of the pipeline
-  std::vector<int> outer_dims;  // tiers over the hosts; product = hosts
+  bool is_flat = false;           // without shared memory: a host is one rank
+  int lanes = 1;                  // ranks that share a host's network traffic
+  std::size_t segment_bytes = 0;  // bytes per round of the pipeline
+  std::vector<int> outer_dims;    // tiers over the hosts; product = hosts
   std::vector<TierAlgorithm> tier_algorithms;
 };
 

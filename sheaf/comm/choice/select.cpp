@@ -12,7 +12,7 @@ namespace {
 // Up to this size a host's traffic goes through one rank: fewer messages matter
 // more than sharing the work.
 constexpr std::size_t kOneLaneBytes = std::size_t{64} << 10;
-constexpr std::size_t kHostPieceBytes = std::size_t{256} << 10;
+constexpr std::size_t kHostSegmentBytes = std::size_t{256} << 10;
 
 // Every rank reads the slots of all ranks, so the limit decreases with the
 // number of ranks.
@@ -27,10 +27,10 @@ std::size_t small_limit(int ranks) {
 // ranks on every host.
 std::optional<std::vector<int>> outer_dims(const GroupCore& group,
                                            const topo::Dims& dims) {
-  if (!group.layout().is_uniform()) return std::nullopt;
+  if (!group.host_map().is_uniform()) return std::nullopt;
   int product = 1;
   for (std::size_t i = 0; i <= dims.sizes.size(); ++i) {
-    if (product == group.layout().local_count())
+    if (product == group.host_map().local_count())
       return std::vector<int>(dims.sizes.begin() + static_cast<long>(i),
                               dims.sizes.end());
     if (i < dims.sizes.size()) product *= dims.sizes[i];
@@ -67,23 +67,23 @@ std::vector<TierAlgorithm> best_tiers(const topo::Machine& machine,
 }
 
 PipelinePlan shared_plan(GroupCore& group, std::size_t bytes) {
-  const Layout& layout = group.layout();
+  const HostMap& host_map = group.host_map();
   PipelinePlan plan;
-  if (layout.host_count() == 1) {
-    plan.lanes = layout.local_count();
-    plan.piece_bytes = kHostPieceBytes;
+  if (host_map.host_count() == 1) {
+    plan.lanes = host_map.local_count();
+    plan.segment_bytes = kHostSegmentBytes;
   } else {
-    plan.lanes = bytes <= kOneLaneBytes ? 1 : layout.widest_host();
-    plan.piece_bytes = kMaxPieceBytes;  // the same on all hosts
+    plan.lanes = bytes <= kOneLaneBytes ? 1 : host_map.widest_host();
+    plan.segment_bytes = kMaxSegmentBytes;  // the same on all hosts
   }
-  plan.outer_dims = {layout.host_count()};
+  plan.outer_dims = {host_map.host_count()};
   return plan;
 }
 
 PipelinePlan flat_plan(std::vector<int> dims, TierAlgorithm algorithm) {
   PipelinePlan plan;
   plan.is_flat = true;
-  plan.piece_bytes = kMaxPieceBytes;
+  plan.segment_bytes = kMaxSegmentBytes;
   plan.tier_algorithms.assign(dims.size(), algorithm);
   plan.outer_dims = std::move(dims);
   return plan;
@@ -97,24 +97,24 @@ std::optional<topo::Dims> declared(GroupCore& group) {
 }
 
 Choice forced(GroupCore& group, Algorithm algorithm, std::size_t bytes) {
-  const bool is_one_host = group.layout().host_count() == 1;
+  const bool is_one_host = group.host_map().host_count() == 1;
   const std::vector<int> all{group.size()};
   switch (algorithm) {
     case Algorithm::kRing:
-      return {Route::kPipeline, flat_plan(all, TierAlgorithm::kRing)};
+      return {DataPath::kPipeline, flat_plan(all, TierAlgorithm::kRing)};
     case Algorithm::kHalving:
-      return {Route::kPipeline, flat_plan(all, TierAlgorithm::kHalving)};
+      return {DataPath::kPipeline, flat_plan(all, TierAlgorithm::kHalving)};
     case Algorithm::kTree:
-      return {Route::kPipeline, flat_plan(all, TierAlgorithm::kTree)};
+      return {DataPath::kPipeline, flat_plan(all, TierAlgorithm::kTree)};
     case Algorithm::kMpi:
-      return {Route::kMpi, {}};
+      return {DataPath::kMpi, {}};
     case Algorithm::kShared:
       SHEAF_CHECK(is_one_host, "algorithm shm needs all ranks on one host, ",
-                  "group ", group.id(), " has ", group.layout().host_count(),
+                  "group ", group.id(), " has ", group.host_map().host_count(),
                   "; use hierarchical");
       [[fallthrough]];
     default: {
-      Choice choice{Route::kPipeline, shared_plan(group, bytes)};
+      Choice choice{DataPath::kPipeline, shared_plan(group, bytes)};
       choice.plan.tier_algorithms =
           best_tiers(group.runtime().machine(), choice.plan, bytes);
       return choice;
@@ -125,13 +125,13 @@ Choice forced(GroupCore& group, Algorithm algorithm, std::size_t bytes) {
 // Mode r, and mode n on CPUs: a ring in every declared dimension.
 Choice rings(GroupCore& group) {
   const auto dims = declared(group);
-  return {Route::kPipeline,
+  return {DataPath::kPipeline,
           flat_plan(dims ? dims->sizes : std::vector<int>{group.size()},
                     TierAlgorithm::kRing)};
 }
 
 Choice best(GroupCore& group, std::size_t bytes) {
-  Choice choice{Route::kPipeline, shared_plan(group, bytes)};
+  Choice choice{DataPath::kPipeline, shared_plan(group, bytes)};
   if (const auto dims = declared(group)) {
     const auto outer = outer_dims(group, *dims);
     if (!outer) {
@@ -146,14 +146,15 @@ Choice best(GroupCore& group, std::size_t bytes) {
 }
 
 bool fits_slot(GroupCore& group, std::size_t bytes) {
-  return group.layout().host_count() == 1 && bytes <= small_limit(group.size());
+  return group.host_map().host_count() == 1 &&
+         bytes <= small_limit(group.size());
 }
 
 // Within a host, shared memory adds in rank order. None of the algorithms that
 // exchange messages do.
 Choice in_order(GroupCore& group, std::size_t bytes) {
-  if (group.layout().host_count() > 1) return {Route::kOrdered, {}};
-  if (fits_slot(group, bytes)) return {Route::kSmall, {}};
+  if (group.host_map().host_count() > 1) return {DataPath::kOrdered, {}};
+  if (fits_slot(group, bytes)) return {DataPath::kSmall, {}};
   return forced(group, Algorithm::kShared, bytes);
 }
 
@@ -186,11 +187,11 @@ Choice select_all_reduce(GroupCore& group, DType dtype, std::size_t bytes,
   const Algorithm algorithm = forced_algorithm(group, options);
   if (algorithm != Algorithm::kAuto) return forced(group, algorithm, bytes);
   const auto& settings = group.runtime().options();
-  if (settings.mode == topo::Mode::kMpi) return {Route::kMpi, {}};
+  if (settings.mode == topo::Mode::kMpi) return {DataPath::kMpi, {}};
   if (settings.mode == topo::Mode::kRing || settings.mode == topo::Mode::kNccl)
     return rings(group);
-  const Choice usual =
-      fits_slot(group, bytes) ? Choice{Route::kSmall, {}} : best(group, bytes);
+  const Choice usual = fits_slot(group, bytes) ? Choice{DataPath::kSmall, {}}
+                                               : best(group, bytes);
   return settings.mode == topo::Mode::kExplore
              ? Tuner::of(group).choose(dtype, bytes, usual)
              : usual;
@@ -202,8 +203,8 @@ Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
     return in_order(group, bytes);
   const Algorithm algorithm = forced_algorithm(group, options);
   if (algorithm == Algorithm::kTree) return forced(group, algorithm, bytes);
-  if (fits_slot(group, bytes)) return {Route::kSmall, {}};
-  return {Route::kPipeline, shared_plan(group, bytes)};
+  if (fits_slot(group, bytes)) return {DataPath::kSmall, {}};
+  return {DataPath::kPipeline, shared_plan(group, bytes)};
 }
 
 }  // namespace sheaf::comm

@@ -12,7 +12,7 @@
 
 namespace sheaf::comm {
 
-enum class Route {
+enum class DataPath {
   kSmall,     // in the arrival slot
   kPipeline,  // collect, exchange, deliver; shared memory, tiers, or flat
   kOrdered,   // ranks added in order 0, 1, 2 .. across hosts: see ordered.hpp
@@ -20,7 +20,7 @@ enum class Route {
 };
 
 struct Choice {
-  Route route = Route::kPipeline;
+  DataPath path = DataPath::kPipeline;
   PipelinePlan plan;
 };
 
@@ -42,10 +42,10 @@ Choice select_rooted(GroupCore& group, Flow flow, std::size_t bytes,
 std::string_view name_of(TierAlgorithm algorithm) noexcept;
 
 // The text of a choice, for reports, and as the key under which the tuner
-// stores it: "small", "ordered", "mpi", "shared piece=256K" on one host,
-// "lanes=2 tiers=ring:4,tree:2 piece=512K" on several, and
-// "flat tiers=ring:8 piece=1M" without shared memory.
-std::string text_of(const Choice& choice, const Layout& layout);
+// stores it: "small", "ordered", "mpi", "shared segment=256K" on one host,
+// "lanes=2 tiers=ring:4,tree:2 segment=512K" on several, and
+// "flat tiers=ring:8 segment=1M" without shared memory.
+std::string text_of(const Choice& choice, const HostMap& host_map);
 
 inline constexpr int kHostTier = -1;
 
@@ -59,10 +59,10 @@ struct ChosenTier {
 };
 
 // The tiers with more than one participant, from the innermost outward.
-std::vector<ChosenTier> tiers_of(const Choice& choice, const Layout& layout,
+std::vector<ChosenTier> tiers_of(const Choice& choice, const HostMap& host_map,
                                  const topo::Machine& machine);
 
 // Lower bound for any all-reduce of the group, per byte of the buffer.
-double bound_us_per_byte(const Layout& layout, const topo::Machine& machine);
+double bound_us_per_byte(const HostMap& host_map, const topo::Machine& machine);
 
 }  // namespace sheaf::comm

@@ -10,7 +10,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/comm/choice/select.hpp"
-#include "sheaf/comm/group/all_gather_small.hpp"
+#include "sheaf/comm/group/messages.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -23,10 +23,11 @@ std::uint64_t hash_hosts(GroupCore& group) {
       hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   };
   const Runtime& runtime = group.runtime();
-  for (const auto& members : group.layout().hosts) {
+  for (const auto& members : group.host_map().hosts) {
     const auto first =
         static_cast<std::size_t>(group.world_rank(members.front()));
-    const auto host = static_cast<std::size_t>(runtime.layout().host_of[first]);
+    const auto host =
+        static_cast<std::size_t>(runtime.host_map().host_of[first]);
     add(concat(runtime.host_names()[host], ":", members.size(), ";"));
   }
   return hash;
@@ -35,11 +36,11 @@ std::uint64_t hash_hosts(GroupCore& group) {
 }  // namespace
 
 std::string topology_key(GroupCore& group) {
-  const Layout& layout = group.layout();
+  const HostMap& host_map = group.host_map();
   const auto& dims = group.runtime().options().dims;
   const bool is_declared = dims && dims->product() == group.size();
   return fmt::format("{} {}x{} {:016x} {}", group.runtime().transport().name(),
-                     layout.widest_host(), layout.host_count(),
+                     host_map.widest_host(), host_map.host_count(),
                      hash_hosts(group), is_declared ? dims->text() : "-");
 }
 
@@ -62,7 +63,7 @@ Choice Tuner::choose(DType dtype, std::size_t bytes, const Choice& usual) {
 }
 
 void Tuner::open(Class& entry, const Choice& usual) {
-  entry.candidates = candidates(group_.layout(), usual, entry.bytes);
+  entry.candidates = candidates(group_.host_map(), usual, entry.bytes);
   if (entry.candidates.size() == 1) {
     entry.best = 0;
     return;
@@ -115,7 +116,7 @@ void Tuner::decide(Class& entry) {
 
 std::string Tuner::text(const Class& entry, int candidate) const {
   return text_of(entry.candidates[static_cast<std::size_t>(candidate)],
-                 group_.layout());
+                 group_.host_map());
 }
 
 }  // namespace sheaf::comm

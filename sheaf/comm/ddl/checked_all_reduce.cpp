@@ -121,11 +121,11 @@ Dump describe_call(const Group& group, std::span<const Buffer> buffers,
                 dump.call.sequence = IterationStats::of(core).sequence();
               })
       .wait();
-  for (const auto& members : core.layout().hosts) {
+  for (const auto& members : core.host_map().hosts) {
     const auto world_rank =
         static_cast<std::size_t>(core.world_rank(members.front()));
     const auto host =
-        static_cast<std::size_t>(runtime.layout().host_of[world_rank]);
+        static_cast<std::size_t>(runtime.host_map().host_of[world_rank]);
     dump.hosts.push_back({runtime.host_names()[host], members});
   }
   dump.options = topo::text_of(runtime.options());

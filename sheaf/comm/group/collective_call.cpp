@@ -23,9 +23,9 @@ Fingerprint numbered(GroupCore& group, Fingerprint fingerprint) {
 
 }  // namespace
 
-Call::Call(GroupCore& group, const Fingerprint& fingerprint,
-           std::chrono::milliseconds timeout)
-    : Watch(group, numbered(group, fingerprint), timeout) {
+CollectiveCall::CollectiveCall(GroupCore& group, const Fingerprint& fingerprint,
+                               std::chrono::milliseconds timeout)
+    : PeerWait(group, numbered(group, fingerprint), timeout) {
   Runtime& runtime = group.runtime();
   runtime.add_calls(1);
   if (is_end())
@@ -34,15 +34,15 @@ Call::Call(GroupCore& group, const Fingerprint& fingerprint,
     runtime.my_end().note_call(group.number_of(sequence()));
 }
 
-Call::~Call() {
+CollectiveCall::~CollectiveCall() {
   Transport& transport = group_.runtime().transport();
   transport.abandon(guard_send_);
   transport.abandon(guard_receive_);
   group_.runtime().add_calls(-1);
 }
 
-void Call::arrive(const void* data, std::size_t bytes) {
-  if (layout().host_count() > 1) start_guard();
+void CollectiveCall::arrive(const void* data, std::size_t bytes) {
+  if (host_map().host_count() > 1) start_guard();
   local().arrive(fingerprint_, data, bytes);
   if (local().size() == 1) return;
   // Reading the clock is a significant part of the cost of a small operation.
@@ -59,19 +59,20 @@ void Call::arrive(const void* data, std::size_t bytes) {
   for (int i = 0; i < local().size(); ++i) {
     const Fingerprint& theirs = local().slot(i, sequence()).call;
     if (std::bit_cast<Words>(theirs) != mine) [[unlikely]]
-      compare_with(layout().local_ranks()[static_cast<std::size_t>(i)], theirs);
+      compare_with(host_map().local_ranks()[static_cast<std::size_t>(i)],
+                   theirs);
   }
 }
 
-void Call::compare_with(int rank, const Fingerprint& theirs) {
+void CollectiveCall::compare_with(int rank, const Fingerprint& theirs) {
   if (theirs == fingerprint_) [[likely]]
     return;
   if (is_end_of_program(theirs)) throw_ended(rank);
   if (is_end()) wait_for_failure();
   // Both ranks detect the mismatch and must produce the same text: the lower
   // rank comes first.
-  const bool mine_first = layout().rank < rank;
-  const std::string mine = concat(group_.rank_text(layout().rank), " calls ",
+  const bool mine_first = host_map().rank < rank;
+  const std::string mine = concat(group_.rank_text(host_map().rank), " calls ",
                                   describe(fingerprint_));
   const std::string other =
       concat(group_.rank_text(rank), " calls ", describe(theirs));
@@ -85,31 +86,31 @@ void Call::compare_with(int rank, const Fingerprint& theirs) {
 
 // This rank's program has ended, but another rank is still waiting for it. That
 // rank reports the error; until then this one keeps processing messages.
-void Call::wait_for_failure() {
+void CollectiveCall::wait_for_failure() {
   for (;;) {
     check();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-void Call::disagree(const std::string& text) {
+void CollectiveCall::disagree(const std::string& text) {
   tell(AlarmKind::kMismatch, text);
   throw MismatchError(text);
 }
 
-void Call::tell(AlarmKind kind, const std::string& text) {
-  group_.runtime().raise(kind, group_.world_rank(layout().rank),
+void CollectiveCall::tell(AlarmKind kind, const std::string& text) {
+  group_.runtime().raise(kind, group_.world_rank(host_map().rank),
                          group_.alarm_key(), text);
 }
 
-void Call::explain(const TransportError& error) {
+void CollectiveCall::explain(const TransportError& error) {
   look_for_cause();
   tell(AlarmKind::kGroupFailed, concat(who(), " failed: ", error.what()));
 }
 
-bool Call::has_arrived(int rank) const {
-  const int member = layout().local_of[static_cast<std::size_t>(rank)];
-  if (layout().is_local(rank))
+bool CollectiveCall::has_arrived(int rank) const {
+  const int member = host_map().local_of[static_cast<std::size_t>(rank)];
+  if (host_map().is_local(rank))
     return group_.local()
         .slot(member, sequence())
         .sequence.has_reached(sequence());
@@ -118,49 +119,49 @@ bool Call::has_arrived(int rank) const {
          static_cast<std::int32_t>(last->call.sequence - sequence()) >= 0;
 }
 
-bool Call::is_owed_by(int rank) {
+bool CollectiveCall::is_owed_by(int rank) {
   return !group_.runtime()
               .end_of(group_.world_rank(rank))
               .has_made(group_.number_of(sequence()));
 }
 
-void Call::start_guard() {
-  if (layout().local != 0 || !group_.runtime().has_guard()) return;
-  const int hosts = layout().host_count();
+void CollectiveCall::start_guard() {
+  if (host_map().local != 0 || !group_.runtime().has_guard()) return;
+  const int hosts = host_map().host_count();
   const auto first_of = [&](int host) {
     return group_.world_rank(
-        layout().hosts[static_cast<std::size_t>(host)].front());
+        host_map().hosts[static_cast<std::size_t>(host)].front());
   };
   const Tag tag = make_tag(TagKind::kGuard, group_.id());
   Transport& transport = group_.runtime().transport();
   guard_receive_ =
-      transport.receive(first_of((layout().host + hosts - 1) % hosts), tag,
+      transport.receive(first_of((host_map().host + hosts - 1) % hosts), tag,
                         &guard_theirs_, sizeof guard_theirs_);
-  guard_send_ = transport.send(first_of((layout().host + 1) % hosts), tag,
+  guard_send_ = transport.send(first_of((host_map().host + 1) % hosts), tag,
                                &fingerprint_, sizeof fingerprint_);
 }
 
-bool Call::poll_guard() {
+bool CollectiveCall::poll_guard() {
   Transport& transport = group_.runtime().transport();
   if (guard_receive_ && transport.test(guard_receive_)) {
-    const int hosts = layout().host_count();
-    const int previous = (layout().host + hosts - 1) % hosts;
-    compare_with(layout().hosts[static_cast<std::size_t>(previous)].front(),
+    const int hosts = host_map().host_count();
+    const int previous = (host_map().host + hosts - 1) % hosts;
+    compare_with(host_map().hosts[static_cast<std::size_t>(previous)].front(),
                  guard_theirs_);
   }
   return !guard_receive_ && transport.test(guard_send_);
 }
 
-void Call::finish() {
+void CollectiveCall::finish() {
   while (!poll_guard()) idle();
   note_end();
 }
 
-std::byte* Call::heap_of(int member) {
-  const int rank = layout().local_ranks()[static_cast<std::size_t>(member)];
+std::byte* CollectiveCall::heap_of(int member) {
+  const int rank = host_map().local_ranks()[static_cast<std::size_t>(member)];
   const auto world_rank = static_cast<std::size_t>(group_.world_rank(rank));
   Runtime& runtime = group_.runtime();
-  return runtime.memory().base(runtime.layout().local_of[world_rank]);
+  return runtime.memory().base(runtime.host_map().local_of[world_rank]);
 }
 
 }  // namespace sheaf::comm

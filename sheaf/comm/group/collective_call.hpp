@@ -6,12 +6,12 @@
 
 namespace sheaf::comm {
 
-class Call : public Watch {
+class CollectiveCall : public PeerWait {
  public:
   // Takes the group's next sequence number. Throws if the group has failed.
-  Call(GroupCore& group, const Fingerprint& fingerprint,
-       std::chrono::milliseconds timeout);
-  ~Call() override;
+  CollectiveCall(GroupCore& group, const Fingerprint& fingerprint,
+                 std::chrono::milliseconds timeout);
+  ~CollectiveCall() override;
 
   LocalGroup& local() { return group_.local(); }
   std::uint32_t sequence() const { return fingerprint_.sequence; }

@@ -66,15 +66,16 @@ GroupCore& Group::core() const {
 int Group::rank() const { return core().rank(); }
 int Group::size() const { return core().size(); }
 int Group::id() const { return core().id(); }
-int Group::local_rank() const { return core().layout().local; }
-int Group::local_size() const { return core().layout().local_count(); }
-int Group::host_index() const { return core().layout().host; }
-int Group::host_count() const { return core().layout().host_count(); }
+int Group::local_rank() const { return core().host_map().local; }
+int Group::local_size() const { return core().host_map().local_count(); }
+int Group::host_index() const { return core().host_map().host; }
+int Group::host_count() const { return core().host_map().host_count(); }
 int Group::world_rank(int rank) const { return core().world_rank(rank); }
 
 std::string Group::host_name() const {
   Runtime& runtime = core().runtime();
-  return runtime.host_names()[static_cast<std::size_t>(runtime.layout().host)];
+  return runtime
+      .host_names()[static_cast<std::size_t>(runtime.host_map().host)];
 }
 
 Group Group::split(int color, int key) const {
@@ -94,7 +95,7 @@ Group Group::split(int color, int key) const {
   });
   // The first member of each host allocates the shared region; all ranks learn
   // its offset.
-  const GroupDraft draft(parent.shared_runtime(), parent.layout(), members,
+  const GroupDraft draft(parent.shared_runtime(), parent.host_map(), members,
                          parent.rank());
   const auto offsets = gather_values(*this, draft.region_offset());
   if (members.empty()) return {};
@@ -167,7 +168,7 @@ std::string Group::recent_operations() const {
   std::string text;
   const std::int64_t now = now_ns();
   for (const FlightRecord& record :
-       runtime.memory().header(runtime.layout().local).flight.all())
+       runtime.memory().header(runtime.host_map().local).flight.all())
     text += describe(record, now) + "\n";
   return text;
 }

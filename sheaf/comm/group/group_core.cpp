@@ -6,14 +6,14 @@
 namespace sheaf::comm {
 
 GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
-                     std::vector<int> world_ranks, Layout layout,
+                     std::vector<int> world_ranks, HostMap host_map,
                      std::byte* region, std::uint64_t region_offset)
     : runtime_(std::move(runtime)),
       id_(name.id),
       serial_(name.serial),
       world_ranks_(std::move(world_ranks)),
-      layout_(std::move(layout)),
-      local_(region, layout_.local_count(), layout_.local),
+      host_map_(std::move(host_map)),
+      local_(region, host_map_.local_count(), host_map_.local),
       region_offset_(region_offset) {
   runtime_->mailroom().open_group(serial_);
   runtime_->my_end().note_call(number_of(0));
@@ -30,8 +30,8 @@ GroupCore::~GroupCore() {
   // The alarms of a failed group remain, so its id must not be reused.
   if (!failure_) runtime_->release_id(id_);
   if (local_.leave()) {
-    const int first = world_rank(layout_.local_ranks().front());
-    const auto& world = runtime_->layout();
+    const int first = world_rank(host_map_.local_ranks().front());
+    const auto& world = runtime_->host_map();
     runtime_->memory()
         .header(world.local_of[static_cast<std::size_t>(first)])
         .returned.put(region_offset_);

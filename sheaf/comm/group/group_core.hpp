@@ -33,7 +33,7 @@ class GroupCore {
   // `region` is this host's LocalGroup memory, at `region_offset` of the heap
   // of the host's first member.
   GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
-            std::vector<int> world_ranks, Layout layout, std::byte* region,
+            std::vector<int> world_ranks, HostMap host_map, std::byte* region,
             std::uint64_t region_offset);
   ~GroupCore();
   GroupCore(const GroupCore&) = delete;
@@ -47,9 +47,9 @@ class GroupCore {
   }
   // Like the id, but never reused; 0 for the world group.
   std::uint32_t serial() const { return serial_; }
-  int rank() const { return layout_.rank; }
-  int size() const { return layout_.size(); }
-  const Layout& layout() const { return layout_; }
+  int rank() const { return host_map_.rank; }
+  int size() const { return host_map_.size(); }
+  const HostMap& host_map() const { return host_map_; }
   LocalGroup& local() { return local_; }
   int world_rank(int rank) const {
     return world_ranks_[static_cast<std::size_t>(rank)];
@@ -78,10 +78,10 @@ class GroupCore {
   void set_patient(bool is_patient) { is_patient_ = is_patient; }
 
   std::uint32_t next_sequence() { return ++sequence_; }
-  // Number of pieces counted by the progress counters so far; the same on all
+  // Number of segments counted by the progress counters so far; the same on all
   // ranks.
-  std::uint32_t pieces() const { return pieces_; }
-  void add_pieces(std::uint32_t count) { pieces_ += count; }
+  std::uint32_t segments() const { return segments_; }
+  void add_segments(std::uint32_t count) { segments_ += count; }
 
   // A group that failed stays failed: every later call throws the same error.
   void throw_if_failed() const;
@@ -102,13 +102,13 @@ class GroupCore {
   const int id_;
   const std::uint32_t serial_;
   const std::vector<int> world_ranks_;
-  const Layout layout_;
+  const HostMap host_map_;
   LocalGroup local_;
   const std::uint64_t region_offset_;
   Attachments attachments_;
 
   std::uint32_t sequence_ = 0;
-  std::uint32_t pieces_ = 0;
+  std::uint32_t segments_ = 0;
   std::atomic<std::uint32_t> channels_{0};
   mutable std::mutex failure_mutex_;
   std::exception_ptr failure_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/group/all_gather_small.hpp"
 #include "sheaf/comm/group/argument_checks.hpp"
 #include "sheaf/comm/group/perform.hpp"
 #include "sheaf/comm/transport/transport.hpp"
@@ -13,8 +12,8 @@ namespace {
 
 constexpr Tag kPosition = kPositionMask;  // not used by any pipeline
 
-void gather_host(Call& call, std::byte* all, std::size_t bytes) {
-  const auto& ranks = call.layout().local_ranks();
+void gather_host(CollectiveCall& call, std::byte* all, std::size_t bytes) {
+  const auto& ranks = call.host_map().local_ranks();
   for (int member = 0; member < call.local().size(); ++member)
     std::memcpy(all + static_cast<std::size_t>(
                           ranks[static_cast<std::size_t>(member)]) *
@@ -22,11 +21,11 @@ void gather_host(Call& call, std::byte* all, std::size_t bytes) {
                 call.payload(member, bytes), bytes);
 }
 
-void gather_other_hosts(Call& call, const void* mine, std::byte* all,
+void gather_other_hosts(CollectiveCall& call, const void* mine, std::byte* all,
                         std::size_t bytes) {
   Messages messages(call);
-  for (int rank = 0; rank < call.layout().size(); ++rank) {
-    if (call.layout().is_local(rank)) continue;
+  for (int rank = 0; rank < call.host_map().size(); ++rank) {
+    if (call.host_map().is_local(rank)) continue;
     messages.receive(rank, all + static_cast<std::size_t>(rank) * bytes, bytes);
     messages.send(rank, mine, bytes);
   }
@@ -80,9 +79,9 @@ std::vector<std::byte> all_gather_small(GroupCore& group, std::string_view name,
   const Fingerprint fingerprint = make_fingerprint(
       Operation::kAllGather, DType::kU8, all.size(), {.name = name});
   perform(group, fingerprint, std::chrono::milliseconds(0), mine, bytes,
-          [&](Call& call) {
+          [&](CollectiveCall& call) {
             gather_host(call, all.data(), bytes);
-            if (call.layout().host_count() > 1)
+            if (call.host_map().host_count() > 1)
               gather_other_hosts(call, mine, all.data(), bytes);
           });
   return all;

@@ -13,7 +13,7 @@ namespace sheaf::comm {
 // A batch of messages.
 class Messages {
  public:
-  explicit Messages(Call& call) : call_(call) {}
+  explicit Messages(CollectiveCall& call) : call_(call) {}
   ~Messages();
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
@@ -26,7 +26,7 @@ class Messages {
   void wait();
 
  private:
-  Call& call_;
+  CollectiveCall& call_;
   std::vector<Request> requests_;
 };
 

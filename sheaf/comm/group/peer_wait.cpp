@@ -33,31 +33,31 @@ std::chrono::microseconds nap(int round, bool is_patient) {
 
 RankHeader& my_header(GroupCore& group) {
   Runtime& runtime = group.runtime();
-  return runtime.memory().header(runtime.layout().local);
+  return runtime.memory().header(runtime.host_map().local);
 }
 
 }  // namespace
 
-Watch::Watch(GroupCore& group, const Fingerprint& fingerprint,
-             std::chrono::milliseconds timeout)
+PeerWait::PeerWait(GroupCore& group, const Fingerprint& fingerprint,
+                   std::chrono::milliseconds timeout)
     : group_(group),
       fingerprint_(fingerprint),
       timeout_(timeout.count() > 0 ? timeout : group.runtime().timeout()) {
   flight_ticket_ = my_header(group).flight.begin(fingerprint_, group.id());
 }
 
-void Watch::note_end() { my_header(group_).flight.end(flight_ticket_); }
+void PeerWait::note_end() { my_header(group_).flight.end(flight_ticket_); }
 
-void Watch::wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
-                 std::uint32_t target) {
+void PeerWait::wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,
+                    std::uint32_t target) {
   if (counter.has_reached(target)) [[likely]]
     return;
   spin_or_sleep(counter, sleepers, target);
 }
 
-void Watch::spin_or_sleep(Counter& counter,
-                          std::atomic<std::uint32_t>& sleepers,
-                          std::uint32_t target) {
+void PeerWait::spin_or_sleep(Counter& counter,
+                             std::atomic<std::uint32_t>& sleepers,
+                             std::uint32_t target) {
   const bool is_crowded =
       group_.runtime().is_oversubscribed() || group_.is_patient();
   const int spins = is_crowded ? kSpinsOversubscribed : kSpins;
@@ -83,7 +83,7 @@ void Watch::spin_or_sleep(Counter& counter,
   }
 }
 
-bool Watch::help_messages() {
+bool PeerWait::help_messages() {
   Mailroom& mailroom = group_.runtime().mailroom();
   // At the end of a program, other ranks may still request its last messages.
   const bool is_busy = mailroom.is_busy() || is_end_of_program(fingerprint_);
@@ -91,14 +91,14 @@ bool Watch::help_messages() {
   return group_.runtime().transport().progress() || is_busy;
 }
 
-bool Watch::is_check_due() {
+bool PeerWait::is_check_due() {
   const std::int64_t now = now_ns();
   if (now - last_check_ns_ < kCheckPeriodNs) return false;
   last_check_ns_ = now;
   return true;
 }
 
-void Watch::idle() {
+void PeerWait::idle() {
   ++idle_rounds_;
   const bool is_patient = group_.is_patient();
   if (idle_rounds_ < kBusyRounds && !is_patient &&
@@ -115,7 +115,7 @@ void Watch::idle() {
   if (is_check_due()) check();
 }
 
-void Watch::check() {
+void PeerWait::check() {
   poll();
   help_messages();
   check_ends();
@@ -128,7 +128,7 @@ void Watch::check() {
   if (now > deadline_ns_) throw_timeout();
 }
 
-void Watch::look_for_cause() {
+void PeerWait::look_for_cause() {
   for (int i = 0; i < kCauseRounds; ++i) {
     poll();
     check_alarms();
@@ -138,13 +138,13 @@ void Watch::look_for_cause() {
   }
 }
 
-void Watch::check_alarms() {
+void PeerWait::check_alarms() {
   const Alarm& alarm = group_.runtime().memory().alarm();
   for (const std::uint32_t count = alarm.count(); alarms_seen_ < count;
        ++alarms_seen_) {
     const AlarmRecord& record = alarm.record(alarms_seen_);
     if (record.kind == AlarmKind::kRankDied) {
-      for (int rank = 0; rank < layout().size(); ++rank)
+      for (int rank = 0; rank < host_map().size(); ++rank)
         if (group_.world_rank(rank) == record.rank) throw_death(rank);
     } else if (record.group == group_.alarm_key()) {
       bool is_member = false;
@@ -157,35 +157,35 @@ void Watch::check_alarms() {
   }
 }
 
-void Watch::check_lives() {
+void PeerWait::check_lives() {
   Runtime& runtime = group_.runtime();
-  for (const int rank : layout().local_ranks()) {
-    if (rank == layout().rank) continue;
+  for (const int rank : host_map().local_ranks()) {
+    if (rank == host_map().rank) continue;
     const int world = group_.world_rank(rank);
     const auto life = runtime.memory().life_of(
-        runtime.layout().local_of[static_cast<std::size_t>(world)]);
+        runtime.host_map().local_of[static_cast<std::size_t>(world)]);
     if (life != HostMemory::Life::kDead) continue;
     runtime.raise(AlarmKind::kRankDied, world, -1, "");
     throw_death(rank);
   }
 }
 
-void Watch::check_ends() {
+void PeerWait::check_ends() {
   if (is_end_of_program(fingerprint_)) return;
   const Runtime& runtime = group_.runtime();
-  for (int rank = 0; rank < layout().size(); ++rank) {
-    if (rank == layout().rank) continue;
+  for (int rank = 0; rank < host_map().size(); ++rank) {
+    if (rank == host_map().rank) continue;
     if (runtime.end_of(group_.world_rank(rank)).has_ended() && is_owed_by(rank))
       throw_ended(rank);
   }
 }
 
-std::string Watch::who() const {
+std::string PeerWait::who() const {
   return concat(group_.rank_text(group_.rank()), ": ", describe(fingerprint_),
                 " of group ", group_.id());
 }
 
-void Watch::throw_ended(int rank) {
+void PeerWait::throw_ended(int rank) {
   const auto text = [&](const std::string& waiting) {
     return concat(group_.rank_text(rank),
                   " has ended its program normally while ", waiting,
@@ -198,7 +198,7 @@ void Watch::throw_ended(int rank) {
 }
 
 // A rank that ended normally may have caused the failure of another rank.
-void Watch::look_for_ends() {
+void PeerWait::look_for_ends() {
   const auto has_ended = [this](int rank) {
     return group_.runtime().end_of(rank).has_ended();
   };
@@ -214,7 +214,7 @@ void Watch::look_for_ends() {
   }
 }
 
-void Watch::throw_death(int rank) {
+void PeerWait::throw_death(int rank) {
   look_for_ends();
   std::string text =
       concat(who(), " cannot end: ", group_.rank_text(rank), " has died");
@@ -223,13 +223,13 @@ void Watch::throw_death(int rank) {
   throw CommError(text);
 }
 
-void Watch::throw_timeout() {
+void PeerWait::throw_timeout() {
   group_.runtime().refresh_remote();
   std::string missing;
   std::string places;
   const std::int64_t now = now_ns();
-  for (int rank = 0; rank < layout().size(); ++rank) {
-    if (rank == layout().rank) continue;
+  for (int rank = 0; rank < host_map().size(); ++rank) {
+    if (rank == host_map().rank) continue;
     const auto last = group_.runtime().latest(group_.world_rank(rank));
     if (!has_arrived(rank))
       missing += concat(missing.empty() ? "" : ", ", rank);

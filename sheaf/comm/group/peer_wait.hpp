@@ -8,17 +8,17 @@
 
 namespace sheaf::comm {
 
-class Watch {
+class PeerWait {
  public:
   // Records the start of the operation. A zero timeout selects the default.
-  Watch(GroupCore& group, const Fingerprint& fingerprint,
-        std::chrono::milliseconds timeout);
-  virtual ~Watch() = default;
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  PeerWait(GroupCore& group, const Fingerprint& fingerprint,
+           std::chrono::milliseconds timeout);
+  virtual ~PeerWait() = default;
+  PeerWait(const PeerWait&) = delete;
+  PeerWait& operator=(const PeerWait&) = delete;
 
   GroupCore& group() { return group_; }
-  const Layout& layout() const { return group_.layout(); }
+  const HostMap& host_map() const { return group_.host_map(); }
 
   // Blocks until the counter reaches `target`.
   void wait(Counter& counter, std::atomic<std::uint32_t>& sleepers,

@@ -23,7 +23,7 @@ void write_recent(Runtime& runtime) {
   std::ofstream file(path);
   const std::int64_t now = now_ns();
   for (const FlightRecord& record :
-       runtime.memory().header(runtime.layout().local).flight.all())
+       runtime.memory().header(runtime.host_map().local).flight.all())
     file << describe(record, now) << '\n';
   if (file)
     log_error("rank {}: the last operations were written to {}", runtime.rank(),

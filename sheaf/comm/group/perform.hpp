@@ -48,7 +48,7 @@ void perform(GroupCore& group, const Fingerprint& fingerprint,
              std::size_t payload_bytes, Body body) {
   const Observed observed(fingerprint, group.size());
   try {
-    Call call(group, fingerprint, timeout);
+    CollectiveCall call(group, fingerprint, timeout);
     try {
       call.arrive(payload, payload_bytes);
       body(call);

@@ -10,14 +10,14 @@ namespace sheaf::comm {
 namespace {
 
 // Waits for one peer, or for any peer.
-class MessageWatch final : public Watch {
+class MessageWatch final : public PeerWait {
  public:
   // `is_owed`: whether a message from a rank that has ended can no longer
   // arrive.
   MessageWatch(GroupCore& group, const Fingerprint& fingerprint,
                std::chrono::milliseconds timeout,
                std::function<bool(int)> is_owed)
-      : Watch(group, fingerprint, timeout), is_owed_(std::move(is_owed)) {}
+      : PeerWait(group, fingerprint, timeout), is_owed_(std::move(is_owed)) {}
   void end() { note_end(); }
 
  protected:

@@ -28,7 +28,7 @@ std::string describe(const FlightRecord& record, std::int64_t now) {
 std::uint64_t FlightRing::begin(const Fingerprint& call,
                                 std::int32_t group) noexcept {
   const std::uint64_t ticket = count_.fetch_add(1, kRelaxed);
-  Entry& entry = entries_[ticket % kCapacity];
+  VersionedRecord& entry = records_[ticket % kCapacity];
   entry.version.store(2 * ticket + 1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   const auto words = std::bit_cast<CallWords>(call);
@@ -42,7 +42,7 @@ std::uint64_t FlightRing::begin(const Fingerprint& call,
 }
 
 void FlightRing::end(std::uint64_t ticket) noexcept {
-  Entry& entry = entries_[ticket % kCapacity];
+  VersionedRecord& entry = records_[ticket % kCapacity];
   // If a later call has overwritten the entry, there is nothing to record.
   if (entry.version.load(kRelaxed) == 2 * ticket + 2)
     entry.words[5].store(static_cast<std::uint64_t>(now_ns()),
@@ -51,14 +51,14 @@ void FlightRing::end(std::uint64_t ticket) noexcept {
 
 void FlightRing::mirror(const FlightRecord& record) noexcept {
   const std::uint64_t ticket = begin(record.call, record.group);
-  Entry& entry = entries_[ticket % kCapacity];
+  VersionedRecord& entry = records_[ticket % kCapacity];
   entry.words[4].store(static_cast<std::uint64_t>(record.start_ns), kRelaxed);
   if (record.has_ended)
     entry.words[5].store(static_cast<std::uint64_t>(record.end_ns), kRelaxed);
 }
 
 std::optional<FlightRecord> FlightRing::read(std::uint64_t index) const {
-  const Entry& entry = entries_[index % kCapacity];
+  const VersionedRecord& entry = records_[index % kCapacity];
   if (entry.version.load(std::memory_order_acquire) != 2 * index + 2)
     return std::nullopt;
   CallWords words{};

@@ -44,14 +44,14 @@ class FlightRing {
  private:
   // Words: fingerprint (3), group, start, end. `version` is odd while they are
   // written.
-  struct Entry {
+  struct VersionedRecord {
     std::atomic<std::uint64_t> version{0};
     std::array<std::atomic<std::uint64_t>, 6> words{};
   };
   std::optional<FlightRecord> read(std::uint64_t index) const;
 
   std::atomic<std::uint64_t> count_{0};
-  std::array<Entry, kCapacity> entries_{};
+  std::array<VersionedRecord, kCapacity> records_{};
 };
 
 }  // namespace sheaf::comm

@@ -18,7 +18,7 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 }  // namespace
 
 Heap::Heap(std::size_t bytes, std::size_t reserved)
-    : segment_(Segment::create(bytes)) {
+    : file_(MemoryFile::create(bytes)) {
   SHEAF_ASSERT(reserved < bytes, "heap of ", bytes, " bytes");
   free_[reserved] = bytes - reserved;
 }
@@ -26,10 +26,10 @@ Heap::Heap(std::size_t bytes, std::size_t reserved)
 std::byte* Heap::allocate(std::size_t bytes, bool commit) {
   const auto offset = take(bytes, /*spare=*/0);
   if (!offset)
-    throw UsageError(concat("the arena of this rank (", segment_.size(),
+    throw UsageError(concat("the arena of this rank (", file_.size(),
                             " bytes) has no room for ", bytes,
                             " more bytes; increase SHEAF_ARENA_BYTES"));
-  std::byte* block = segment_.data() + *offset;
+  std::byte* block = file_.data() + *offset;
   if (commit && !this->commit(*offset, bytes)) {
     free(block);
     throw UsageError(concat("the host has no ", bytes,
@@ -41,7 +41,7 @@ std::byte* Heap::allocate(std::size_t bytes, bool commit) {
 
 std::byte* Heap::try_allocate(std::size_t bytes, std::size_t spare) {
   const auto offset = take(bytes, spare);
-  return offset ? segment_.data() + *offset : nullptr;
+  return offset ? file_.data() + *offset : nullptr;
 }
 
 std::optional<std::size_t> Heap::take(std::size_t wanted, std::size_t spare) {
@@ -95,7 +95,7 @@ bool Heap::commit(std::size_t offset, std::size_t bytes) {
   const auto parts = bare_parts(offset, offset + bytes);
   lock.unlock();
   for (const auto& [begin, end] : parts)
-    if (!segment_.commit(begin, end - begin)) return false;
+    if (!file_.commit(begin, end - begin)) return false;
   if (parts.empty()) return true;
   lock.lock();
   note_committed(offset, offset + bytes);
@@ -133,8 +133,7 @@ void Heap::note_committed(std::size_t begin, std::size_t end) {
 
 void Heap::free(std::byte* block) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto used =
-      used_.find(static_cast<std::size_t>(block - segment_.data()));
+  const auto used = used_.find(static_cast<std::size_t>(block - file_.data()));
   if (used == used_.end()) return;
   auto [begin, length] = *used;
   used_.erase(used);
@@ -156,7 +155,7 @@ void Heap::free(std::byte* block) noexcept {
 void Heap::trim() noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& [begin, length] : free_) {
-    segment_.release(begin, length);
+    file_.release(begin, length);
     forget_committed(begin, begin + length);
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The memory that a rank shares with the other ranks of its host: one segment
-// per rank, divided into blocks. Only the owner allocates. Thread-safe.
+// The memory that a rank shares with the other ranks of its host: one memory
+// file per rank, divided into blocks. Only the owner allocates. Thread-safe.
 
 #include <cstddef>
 #include <map>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sheaf/comm/host/segment.hpp"
+#include "sheaf/comm/host/memory_file.hpp"
 
 namespace sheaf::comm {
 
@@ -18,8 +18,8 @@ class Heap {
   // The first `reserved` bytes hold the rank's header; blocks follow.
   Heap(std::size_t bytes, std::size_t reserved);
 
-  Segment& segment() { return segment_; }
-  const Segment& segment() const { return segment_; }
+  MemoryFile& file() { return file_; }
+  const MemoryFile& file() const { return file_; }
 
   // Allocates at least `bytes`, aligned to cache lines (large blocks to huge
   // pages). With `commit`, physical memory is reserved immediately; otherwise
@@ -48,7 +48,7 @@ class Heap {
   void forget_committed(std::size_t begin, std::size_t end);
 
   mutable std::mutex mutex_;
-  Segment segment_;
+  MemoryFile file_;
   std::map<std::size_t, std::size_t> free_;  // offset -> bytes, never adjacent
   std::map<std::size_t, std::size_t> used_;
   std::size_t largest_ = 0;                       // in try_allocate() so far

@@ -6,7 +6,7 @@
 
 namespace sheaf::comm {
 
-struct Layout {
+struct HostMap {
   // The group's ranks on each host, in ascending order; hosts are ordered by
   // their first rank.
   std::vector<std::vector<int>> hosts;
@@ -34,12 +34,12 @@ struct Layout {
 };
 
 // `host_keys[r]` names the host of rank r.
-Layout make_layout(const std::vector<std::string>& host_keys, int rank);
-// The layout of a group whose rank i is `ranks[i]` of `parent`.
-Layout sub_layout(const Layout& parent, const std::vector<int>& ranks,
-                  int rank);
-// A layout in which every rank is a host, ordered host by host. Used by
+HostMap make_host_map(const std::vector<std::string>& host_keys, int rank);
+// The host_map of a group whose rank i is `ranks[i]` of `parent`.
+HostMap sub_host_map(const HostMap& parent, const std::vector<int>& ranks,
+                     int rank);
+// A host_map in which every rank is a host, ordered host by host. Used by
 // algorithms without shared memory.
-Layout flat_layout(const Layout& layout);
+HostMap flat_host_map(const HostMap& host_map);
 
 }  // namespace sheaf::comm

@@ -27,13 +27,13 @@ std::uint64_t ReturnedBlocks::take() noexcept {
 
 HostMemory::HostMemory(std::size_t heap_bytes)
     : heap_(heap_bytes, kHeaderBytes) {
-  heap_.segment().commit(0, kHeaderBytes);
-  new (heap_.segment().data()) RankHeader;
-  heap_.segment().lock_as_owner();
+  heap_.file().commit(0, kHeaderBytes);
+  new (heap_.file().data()) RankHeader;
+  heap_.file().lock_as_owner();
 }
 
 HeapName HostMemory::name() const {
-  return {getpid(), heap_.segment().fd(), heap_.segment().size()};
+  return {getpid(), heap_.file().fd(), heap_.file().size()};
 }
 
 void HostMemory::connect(const std::vector<HeapName>& names, int mine) {
@@ -41,11 +41,11 @@ void HostMemory::connect(const std::vector<HeapName>& names, int mine) {
   peers_.resize(names.size());
   for (std::size_t i = 0; i < names.size(); ++i)
     if (static_cast<int>(i) != mine)
-      peers_[i] = Segment::open(names[i].pid, names[i].fd, names[i].bytes);
+      peers_[i] = MemoryFile::open(names[i].pid, names[i].fd, names[i].bytes);
 }
 
 std::byte* HostMemory::base(int local) const {
-  return local == mine_ ? heap_.segment().data()
+  return local == mine_ ? heap_.file().data()
                         : peers_[static_cast<std::size_t>(local)].data();
 }
 
@@ -85,7 +85,7 @@ void HostMemory::make_board(int ranks) {
 void HostMemory::collect_returned() {
   auto& returned = header(mine_).returned;
   while (const std::uint64_t offset = returned.take())
-    heap_.free(heap_.segment().data() + offset);
+    heap_.free(heap_.file().data() + offset);
 }
 
 SharedBuffers HostMemory::shared(const void* input, const void* output,

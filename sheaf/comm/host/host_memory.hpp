@@ -70,11 +70,11 @@ class HostMemory {
 
   std::byte* base(int local) const;
   bool is_mine(const void* data, std::size_t bytes) const {
-    return heap_.segment().contains(data, bytes);
+    return heap_.file().contains(data, bytes);
   }
   std::uint64_t offset(const void* data) const {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) -
-                                      heap_.segment().data());
+                                      heap_.file().data());
   }
   // Buffers that are null or outside of this rank's heap are not shared.
   SharedBuffers shared(const void* input, const void* output,
@@ -88,12 +88,12 @@ class HostMemory {
   // Frees the blocks that other ranks have returned.
   void collect_returned();
   // Makes this rank appear dead to its peers: for tests with ranks as threads.
-  void play_dead() { heap_.segment().unlock(); }
+  void play_dead() { heap_.file().unlock(); }
 
  private:
   Heap heap_;
   int mine_ = 0;
-  std::vector<Segment> peers_;  // empty segment at mine_
+  std::vector<MemoryFile> peers_;  // empty memory file at mine_
 };
 
 }  // namespace sheaf::comm

@@ -46,10 +46,10 @@ void LocalGroup::arrive(const Fingerprint& call, const void* data,
   mine.call = call;
   if (bytes) {
     SHEAF_ASSERT(bytes <= kSmallBytes, "payload of ", bytes, " bytes");
-    std::byte* place = bytes <= kInlineBytes
-                           ? mine.data.data()
-                           : block(me_).small[call.sequence & 1].data();
-    std::memcpy(place, data, bytes);
+    std::byte* to = bytes <= kInlineBytes
+                        ? mine.data.data()
+                        : block(me_).small[call.sequence & 1].data();
+    std::memcpy(to, data, bytes);
   }
   publish(mine.sequence, mine.sleepers, call.sequence);
 }

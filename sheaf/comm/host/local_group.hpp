@@ -18,9 +18,9 @@ namespace sheaf::comm {
 // stored in the arrival slot itself.
 inline constexpr std::size_t kSmallBytes = 16384;
 inline constexpr std::size_t kInlineBytes = 32;
-// Staging space: the number of pieces and the maximum size of each.
+// Staging buffers of a member: their number and size.
 inline constexpr int kStageSlots = 4;
-inline constexpr std::size_t kMaxPieceBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 20;
 
 // Published by a rank when it enters an operation. One cache line.
 struct alignas(64) Slot {
@@ -31,12 +31,12 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// Numbers of pieces over the lifetime of the group. Written only by the rank
+// Numbers of segments over the lifetime of the group. Written only by the rank
 // itself.
 struct alignas(64) Progress {
-  Counter staged;  // its place holds its input and may be written by others
-  Counter ready;   // its share of the result is in the places of all members
-  Counter taken;   // it has finished reading the places of other members
+  Counter staged;  // its staging buffer holds its input; others may write
+  Counter ready;   // its chunks of the result are in all staging buffers
+  Counter taken;   // it has finished reading the other staging buffers
   std::atomic<std::uint32_t> sleepers{0};
 };
 
@@ -44,7 +44,7 @@ struct alignas(4096) MemberBlock {
   std::array<Slot, 2> slots;
   Progress progress;
   alignas(64) std::array<std::array<std::byte, kSmallBytes>, 2> small;
-  alignas(4096) std::byte places[kStageSlots][kMaxPieceBytes];
+  alignas(4096) std::byte staging[kStageSlots][kMaxSegmentBytes];
 };
 
 class LocalGroup {
@@ -64,9 +64,9 @@ class LocalGroup {
     return block(member).slots[sequence & 1];
   }
   Progress& progress(int member) const { return block(member).progress; }
-  // The place where a member stages a piece and reads its result.
-  std::byte* place(int member, std::size_t piece) const {
-    return block(member).places[piece % kStageSlots];
+  // The staging buffer in which a member puts a segment and reads its result.
+  std::byte* staging(int member, std::size_t segment) const {
+    return block(member).staging[segment % kStageSlots];
   }
 
   // Publishes this rank's arrival at a call, with `bytes` bytes for all

@@ -28,7 +28,7 @@ constexpr auto kConnectTimeout = milliseconds(2000);
 
 enum Kind : std::uint32_t { kAlarm, kAsk, kStatus, kBye, kEnd };
 
-struct Frame {
+struct MessageHead {
   std::uint32_t kind;
   std::uint32_t bytes;
 };
@@ -129,7 +129,7 @@ int listen_for_peers(MonitorAddress& address) {
   return fd;
 }
 
-Monitor::Monitor(HostMemory& memory, const Layout& world,
+Monitor::Monitor(HostMemory& memory, const HostMap& world,
                  const MonitorAddress& address, int listening_fd)
     : memory_(memory),
       world_(world),
@@ -259,7 +259,7 @@ void Monitor::read_from(Peer& peer) {
   peer.unread.insert(peer.unread.end(), bytes, bytes + got);
   std::size_t at = 0;
   for (;;) {
-    Frame frame{};
+    MessageHead frame{};
     const std::size_t left = peer.unread.size() - at;
     if (left < sizeof frame) break;
     std::memcpy(&frame, peer.unread.data() + at, sizeof frame);
@@ -328,7 +328,7 @@ void Monitor::send_status_to(Peer& peer) {
 void Monitor::send_to(Peer& peer, std::uint32_t kind, const void* payload,
                       std::size_t bytes) {
   if (peer.fd < 0) return;
-  const Frame frame{kind, static_cast<std::uint32_t>(bytes)};
+  const MessageHead frame{kind, static_cast<std::uint32_t>(bytes)};
   if (!send_all(peer.fd, &frame, sizeof frame) ||
       !send_all(peer.fd, payload, bytes))
     lose(peer);

@@ -35,7 +35,7 @@ class Monitor {
  public:
   // Rank 0 passes its listening socket, whose ownership is taken; others pass
   // -1. Throws CommError if the hosts cannot connect.
-  Monitor(HostMemory& memory, const Layout& world,
+  Monitor(HostMemory& memory, const HostMap& world,
           const MonitorAddress& address, int listening_fd);
   ~Monitor();
   Monitor(const Monitor&) = delete;
@@ -72,7 +72,7 @@ class Monitor {
   void lose(Peer& peer);
 
   HostMemory& memory_;
-  const Layout& world_;
+  const HostMap& world_;
   std::vector<Peer> peers_;
   std::uint32_t alarms_sent_ = 0;
   std::uint32_t refreshes_sent_ = 0;

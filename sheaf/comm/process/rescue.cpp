@@ -48,7 +48,7 @@ std::string Rescue::death() const {
   for (std::uint32_t i = 0; i < alarm.count(); ++i)
     if (alarm.record(i).kind == AlarmKind::kRankDied)
       return concat("rank ", alarm.record(i).rank, " has died");
-  const Layout& world = runtime_.layout();
+  const HostMap& world = runtime_.host_map();
   for (const int rank : world.local_ranks()) {
     const int local = world.local_of[static_cast<std::size_t>(rank)];
     if (memory.life_of(local) != HostMemory::Life::kDead) continue;

@@ -94,52 +94,53 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
   std::memcpy(static_cast<void*>(cards.data()), bytes.data(), bytes.size());
   std::vector<std::string> keys;
   for (const Card& card : cards) keys.emplace_back(card.host);
-  layout_ = make_layout(keys, me);
-  for (const auto& members : layout_.hosts) {
+  host_map_ = make_host_map(keys, me);
+  for (const auto& members : host_map_.hosts) {
     const auto& first = keys[static_cast<std::size_t>(members.front())];
     host_names_.push_back(first.substr(0, first.find('/')));
   }
   std::vector<HeapName> heaps;
-  for (const int rank : layout_.local_ranks())
+  for (const int rank : host_map_.local_ranks())
     heaps.push_back(cards[static_cast<std::size_t>(rank)].heap);
-  memory_->connect(heaps, layout_.local);
+  memory_->connect(heaps, host_map_.local);
   is_oversubscribed_ =
-      layout_.local_count() > static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+      host_map_.local_count() > static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 
-  if (layout_.host_count() == 1) {
+  if (host_map_.host_count() == 1) {
     if (listening_fd >= 0) close(listening_fd);
     return;
   }
-  if (layout_.local != 0) return;
+  if (host_map_.local != 0) return;
   memory_->make_board(ranks);
-  monitor_ = std::make_unique<Monitor>(*memory_, layout_, cards[0].monitor,
+  monitor_ = std::make_unique<Monitor>(*memory_, host_map_, cards[0].monitor,
                                        listening_fd);
 }
 
 std::optional<FlightRecord> Runtime::latest(int rank) const {
-  if (layout_.is_local(rank))
-    return memory_->header(layout_.local_of[static_cast<std::size_t>(rank)])
+  if (host_map_.is_local(rank))
+    return memory_->header(host_map_.local_of[static_cast<std::size_t>(rank)])
         .flight.latest();
   return memory_->board(rank).latest();
 }
 
 const RankEnd& Runtime::end_of(int rank) const {
-  if (!layout_.is_local(rank)) return memory_->remote_end(rank);
-  return memory_->header(layout_.local_of[static_cast<std::size_t>(rank)]).end;
+  if (!host_map_.is_local(rank)) return memory_->remote_end(rank);
+  return memory_->header(host_map_.local_of[static_cast<std::size_t>(rank)])
+      .end;
 }
 
 std::uint64_t Runtime::news_of(int rank) const {
-  return layout_.is_local(rank) ? 0 : memory_->board(rank).count();
+  return host_map_.is_local(rank) ? 0 : memory_->board(rank).count();
 }
 
 void Runtime::refresh_remote() const {
-  if (layout_.host_count() == 1) return;
+  if (host_map_.host_count() == 1) return;
   std::vector<std::uint64_t> before;
   for (int rank = 0; rank < size(); ++rank) before.push_back(news_of(rank));
   memory_->header(0).refreshes_wanted.fetch_add(1);
   // A rank that has not started any operation does not answer.
   const auto has_news = [&](int rank) {
-    return layout_.is_local(rank) ||
+    return host_map_.is_local(rank) ||
            news_of(rank) > before[static_cast<std::size_t>(rank)];
   };
   for (int i = 0; i < 30; ++i) {

@@ -43,9 +43,9 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  int rank() const { return layout_.rank; }
-  int size() const { return layout_.size(); }
-  const Layout& layout() const { return layout_; }
+  int rank() const { return host_map_.rank; }
+  int size() const { return host_map_.size(); }
+  const HostMap& host_map() const { return host_map_; }
   const std::vector<std::string>& host_names() const { return host_names_; }
   const topo::Options& options() const { return options_; }
   const topo::Machine& machine() const { return machine_; }
@@ -67,7 +67,7 @@ class Runtime {
   // The calls and the end of a rank of the world. Ends on other hosts are known
   // with a short delay.
   const RankEnd& end_of(int rank) const;
-  RankEnd& my_end() { return memory_->header(layout_.local).end; }
+  RankEnd& my_end() { return memory_->header(host_map_.local).end; }
   // Requests the latest operations from other hosts; waits up to 0.3 s for the
   // answers.
   void refresh_remote() const;
@@ -104,7 +104,7 @@ class Runtime {
   topo::Options options_;
   topo::Machine machine_;
   std::shared_ptr<HostMemory> memory_;
-  Layout layout_;
+  HostMap host_map_;
   std::vector<std::string> host_names_;
   std::unique_ptr<Mailroom> mailroom_;
   std::unique_ptr<Monitor> monitor_;  // with several hosts, on first ranks only

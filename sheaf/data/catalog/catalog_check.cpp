@@ -3,7 +3,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
-#include "sheaf/data/catalog/catalog_files.hpp"
 #include "sheaf/data/formats/file.hpp"
 
 namespace sheaf::data {

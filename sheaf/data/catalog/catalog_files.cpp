@@ -1,7 +1,6 @@
-#include "sheaf/data/catalog/catalog_files.hpp"
-
 #include "sheaf/base/error.hpp"
-#include "sheaf/data/formats/cifar.hpp"
+#include "sheaf/data/catalog/catalog.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 
 namespace sheaf::data {
 namespace {

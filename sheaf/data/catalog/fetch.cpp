@@ -1,5 +1,3 @@
-#include "sheaf/data/catalog/fetch.hpp"
-
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -15,7 +13,6 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
-#include "sheaf/data/catalog/catalog_files.hpp"
 #include "sheaf/data/formats/file.hpp"
 
 extern char** environ;

@@ -1,6 +1,5 @@
-#include "sheaf/data/formats/cifar.hpp"
-
 #include "sheaf/base/error.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
 
 namespace sheaf::data {
@@ -9,7 +8,7 @@ namespace {
 constexpr std::int64_t kImageBytes = 3 * 32 * 32;
 
 // The layout of a record: labels of one byte each, then the image.
-struct Layout {
+struct RecordLayout {
   std::vector<std::int64_t> label_classes;  // number of classes per label
   std::int64_t target = 0;                  // index of the target label
 
@@ -22,7 +21,7 @@ struct Layout {
   }
 };
 
-Layout layout_of(CifarKind kind) {
+RecordLayout layout_of(CifarKind kind) {
   switch (kind) {
     case CifarKind::kCifar10:
       return {{10}, 0};
@@ -40,7 +39,7 @@ std::vector<std::string> names_of(CifarKind kind) {
           "dog",      "frog",       "horse", "ship", "truck"};
 }
 
-void check_record_count(const FileContent& file, const Layout& layout) {
+void check_record_count(const FileContent& file, const RecordLayout& layout) {
   const std::int64_t rest = file.size() % layout.record_bytes();
   if (rest != 0)
     file.fail(file.size() - rest, concat("the last record has ", rest,
@@ -48,7 +47,7 @@ void check_record_count(const FileContent& file, const Layout& layout) {
   if (file.size() == 0) file.fail(0, "the file is empty");
 }
 
-void check_labels(const FileContent& file, const Layout& layout) {
+void check_labels(const FileContent& file, const RecordLayout& layout) {
   for (std::int64_t at = 0; at < file.size(); at += layout.record_bytes())
     for (std::int64_t i = 0; i < layout.labels(); ++i) {
       const std::int64_t classes =
@@ -60,7 +59,7 @@ void check_labels(const FileContent& file, const Layout& layout) {
     }
 }
 
-at::Tensor records_of(const FileContent& file, const Layout& layout) {
+at::Tensor records_of(const FileContent& file, const RecordLayout& layout) {
   check_record_count(file, layout);
   check_labels(file, layout);
   return file.bytes.view({-1, layout.record_bytes()});
@@ -71,7 +70,7 @@ at::Tensor records_of(const FileContent& file, const Layout& layout) {
 std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
                                           CifarKind kind) {
   SHEAF_CHECK(!files.empty(), "no CIFAR files were given");
-  const Layout layout = layout_of(kind);
+  const RecordLayout layout = layout_of(kind);
   std::vector<at::Tensor> images, targets;
   std::string source;
   for (const std::string& path : files) {

@@ -1,14 +1,13 @@
 // An IDX file: two zero bytes, one byte for the element type, one byte for the
 // number of dimensions, 4 bytes for each dimension, then the elements. All
 // numbers are big-endian.
-#include "sheaf/data/formats/idx.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
 
 namespace sheaf::data {

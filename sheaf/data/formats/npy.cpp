@@ -1,10 +1,9 @@
-#include "sheaf/data/formats/npy.hpp"
-
 #include "sheaf/base/error.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
-#include "sheaf/tensor/files/npy_header.hpp"
+#include "sheaf/tensor/files/npy_format.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
+#include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::data {
 namespace {

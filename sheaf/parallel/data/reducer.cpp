@@ -8,7 +8,7 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/parallel/data/sparse.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
-#include "sheaf/tensor/groups/nccl_backend.hpp"
+#include "sheaf/tensor/groups/nccl.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 
 namespace sheaf::parallel {

@@ -19,7 +19,7 @@ halo::Cuts adaptive_cuts(const AdaptiveAxis& axis, const halo::Cuts& inputs) {
 // The inputs that each rank needs for its outputs.
 Needs adaptive_needs(const AdaptivePlan& plan, std::size_t first) {
   Needs needs;
-  const halo::Layout& layout = plan.output.layout;
+  const halo::Tiling& layout = plan.output.layout;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     auto& of_rank = needs.emplace_back();
     const halo::Box box = layout.box_of(rank);
@@ -63,7 +63,7 @@ AdaptivePlan plan_adaptive(const Split& input,
                 : adaptive_cuts(axes[static_cast<std::size_t>(cut) - first],
                                 before));
   }
-  plan.output.layout = halo::Layout(input.layout.grid(), cuts);
+  plan.output.layout = halo::Tiling(input.layout.grid(), cuts);
   for (std::size_t i = 0; i < axes.size(); ++i)
     plan.output.sizes[first + i] = axes[i].outputs;
   plan.needs = adaptive_needs(plan, first);

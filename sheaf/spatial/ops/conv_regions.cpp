@@ -60,7 +60,7 @@ halo::Box interior_of(const ConvolutionTask& task) {
 
 Needs needs_of_gradient(const ConvolutionTask& task) {
   Needs needs;
-  const halo::Layout& outputs = task.plan.output.layout;
+  const halo::Tiling& outputs = task.plan.output.layout;
   for (int rank = 0; rank < outputs.ranks(); ++rank) {
     auto& of_rank = needs.emplace_back();
     const halo::Box own = task.input.layout.box_of(rank);

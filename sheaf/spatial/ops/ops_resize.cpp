@@ -45,7 +45,7 @@ void resize(Call& call, const std::vector<Resampling>& rules) {
     cuts.push_back(
         cuts_after(split.layout.cuts(static_cast<int>(i)), rules[at]));
   }
-  output.layout = halo::Layout(split.layout.grid(), cuts);
+  output.layout = halo::Tiling(split.layout.grid(), cuts);
   Needs needs;
   for (int r = 0; r < split.layout.ranks(); ++r) {
     auto& of_rank = needs.emplace_back();

@@ -228,7 +228,7 @@ void slice(Call& call) {
         at = std::clamp(at, begin, end) - begin;
     cuts.emplace_back(std::move(positions));
   }
-  result.layout = halo::Layout(split.layout.grid(), std::move(cuts));
+  result.layout = halo::Tiling(split.layout.grid(), std::move(cuts));
   result.sizes[static_cast<std::size_t>(axis)] = end - begin;
   const halo::Interval own = split.interval(axis);
   const halo::Interval wanted = intersect(own, {begin, end});
@@ -292,7 +292,7 @@ void pad(Call& call) {
     if (place > 0) local[2 * i] = 0;
     if (place + 1 < split.layout.grid().size(cut)) local[2 * i + 1] = 0;
   }
-  result.layout = halo::Layout(split.layout.grid(), std::move(cuts));
+  result.layout = halo::Tiling(split.layout.grid(), std::move(cuts));
   call.give(
       make_split(padded(local_of(given), local, call[2].toScalar()), result));
 }

@@ -4,7 +4,7 @@
 
 #include "sheaf/parallel/common/keep.hpp"
 #include "sheaf/spatial/split/notes.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
+#include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::spatial {
 namespace {

@@ -86,7 +86,7 @@ Ownership ownership_of(const std::int64_t*& numbers, const halo::Grid& grid) {
     cuts.emplace_back(std::vector<std::int64_t>(numbers, end));
     numbers = end;
   }
-  owned.layout = halo::Layout(grid, std::move(cuts));
+  owned.layout = halo::Tiling(grid, std::move(cuts));
   return owned;
 }
 

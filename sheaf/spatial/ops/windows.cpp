@@ -26,7 +26,7 @@ WindowPlan plan_windows(const Split& input,
     by_cut.push_back(&windows[static_cast<std::size_t>(axis) - first]);
     cuts.push_back(halo::following_cuts(*by_cut.back(), before));
   }
-  plan.output.layout = halo::Layout(input.layout.grid(), cuts);
+  plan.output.layout = halo::Tiling(input.layout.grid(), cuts);
   for (std::size_t i = windows.size(); i-- > 0;) {
     const std::size_t axis = first + i;
     const std::int64_t size = input.sizes[axis];
@@ -85,7 +85,7 @@ TransposedPlan plan_transposed(const Split& input,
     cuts.push_back(halo::transposed_following_cuts(
         windows[at], input.layout.cuts(static_cast<int>(i)), more[at]));
   }
-  plan.output.layout = halo::Layout(input.layout.grid(), cuts);
+  plan.output.layout = halo::Tiling(input.layout.grid(), cuts);
   for (int rank = 0; rank < input.layout.ranks(); ++rank) {
     auto& of_rank = plan.needs.emplace_back();
     const halo::Box box = plan.output.layout.box_of(rank);

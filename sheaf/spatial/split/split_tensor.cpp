@@ -280,7 +280,7 @@ Split even_split(const std::shared_ptr<Tiles>& tiles,
     split.cut_axes.push_back(first_axis + i);
     shape.push_back(split.sizes[static_cast<std::size_t>(first_axis + i)]);
   }
-  split.layout = halo::Layout::balanced(grid, shape);
+  split.layout = halo::Tiling::balanced(grid, shape);
   return split;
 }
 

@@ -25,7 +25,7 @@ struct Split {
   std::vector<std::int64_t> sizes;  // of the whole tensor
   // By axis of the grid: the tensor axis that it cuts; -1: none.
   std::vector<int> cut_axes;
-  halo::Layout layout;
+  halo::Tiling layout;
   // Whether the tensor might have a memory order other than that of its axes in
   // a single process, such as channels_last, because a tensor that it was
   // computed from may have had one. The parts do not show it.

@@ -30,8 +30,7 @@ class TileMemory::Source final : public tensor::MemorySource {
   Memory take(std::size_t bytes) override {
     if (bytes < smallest_tile.load()) return {};
     comm::Heap& heap = host_->heap();
-    std::byte* const block =
-        heap.try_allocate(bytes, heap.segment().size() / 4);
+    std::byte* const block = heap.try_allocate(bytes, heap.file().size() / 4);
     if (!block) return {};
     return {block, [host = host_](std::byte* at) { host->heap().free(at); }};
   }

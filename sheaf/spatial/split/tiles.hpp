@@ -46,7 +46,7 @@ struct ExchangeNote {
 struct Ownership {
   bool is_known = false;
   std::vector<int> cut_axes;  // of the parameter, by axis of the grid
-  halo::Layout layout;
+  halo::Tiling layout;
 };
 
 class Tiles {
@@ -65,7 +65,7 @@ class Tiles {
   // The exchange that gives each rank the box that it needs of a tensor with
   // that layout. Created at the first call; all ranks must call it in the same
   // order.
-  halo::HaloExchange& exchange(const halo::Layout& layout,
+  halo::HaloExchange& exchange(const halo::Tiling& layout,
                                const std::vector<halo::Box>& needs,
                                DType dtype) {
     return exchanges_.get(layout, needs, dtype);

@@ -11,7 +11,7 @@
 #include "sheaf/tensor/files/state_dict.hpp"
 #include "sheaf/tensor/files/storage_types.hpp"
 #include "sheaf/tensor/files/zip.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
+#include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::tensor {
 namespace {

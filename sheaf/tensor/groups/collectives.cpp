@@ -14,11 +14,11 @@ using comm::Buffer;
 // Adds the tensor shapes to the operation's name, since the fingerprint that
 // ranks compare has element counts only. An undefined tensor is passed if ranks
 // may use different shapes.
-class Call {
+class ShapedCall {
  public:
-  Call(const CollectiveOptions& options, const at::Tensor& shaped)
-      : Call(options, Tensors{shaped}) {}
-  Call(const CollectiveOptions& options, const Tensors& shaped)
+  ShapedCall(const CollectiveOptions& options, const at::Tensor& shaped)
+      : ShapedCall(options, Tensors{shaped}) {}
+  ShapedCall(const CollectiveOptions& options, const Tensors& shaped)
       : options_(options) {
     for (const at::Tensor& one : shaped) shape_ += signature(one);
     shape_ += options.name;
@@ -110,7 +110,7 @@ Work broadcast(const Group& group, const at::Tensor& data,
                const CollectiveOptions& options) {
   if (nccl::broadcast(group, data, options)) return {};
   const at::Tensor memory = staged(data, group.rank() == options.root);
-  return Call(options, data)
+  return ShapedCall(options, data)
       .run(
           [&](const auto& o) {
             return comm::broadcast(group, buffer_of(memory), o);
@@ -124,7 +124,7 @@ Work reduce(const Group& group, const at::Tensor& data,
   const at::Tensor memory = staged(data);
   const bool is_root = group.rank() == options.root;
   const Buffer buffer = buffer_of(memory);
-  return Call(options, data)
+  return ShapedCall(options, data)
       .run(
           [&](const auto& o) {
             return comm::reduce(group, buffer, is_root ? buffer : Buffer{}, o);
@@ -138,7 +138,7 @@ Work all_reduce(const Group& group, const at::Tensor& data,
                 const CollectiveOptions& options) {
   if (nccl::all_reduce(group, data, options)) return {};
   const at::Tensor memory = staged(data);
-  return Call(options, data)
+  return ShapedCall(options, data)
       .run(
           [&](const auto& o) {
             return comm::all_reduce(group, buffer_of(memory), o);
@@ -154,7 +154,7 @@ Work all_reduce_n(const Group& group, const Tensors& data,
     memory.push_back(staged(tensor));
     buffers.push_back(buffer_of(memory.back()));
   }
-  return Call(options, data)
+  return ShapedCall(options, data)
       .run([&](const auto& o) { return comm::all_reduce_n(group, buffers, o); },
            [memory, data] {
              for (std::size_t i = 0; i < data.size(); ++i)
@@ -167,7 +167,7 @@ Work all_gather(const Group& group, const at::Tensor& input,
   check_one_each(group, outputs, "all_gather");
   const at::Tensor memory = staged(input);
   const Joined all(outputs, input, /*with_content=*/false);
-  return Call(options, at::Tensor())
+  return ShapedCall(options, at::Tensor())
       .run(
           [&](const auto& o) {
             return comm::all_gather(group, buffer_of(memory), all.buffer(), o,
@@ -181,7 +181,7 @@ Work gather(const Group& group, const at::Tensor& input, const Tensors& outputs,
   check_only_root(group, outputs, options.root, "gather");
   const at::Tensor memory = staged(input);
   const Joined all(outputs, input, /*with_content=*/false);
-  return Call(options, at::Tensor())
+  return ShapedCall(options, at::Tensor())
       .run(
           [&](const auto& o) {
             return comm::gatherv(group, buffer_of(memory), all.buffer(), o,
@@ -195,7 +195,7 @@ Work all_gather(const Group& group, const at::Tensor& input,
   if (nccl::all_gather(group, input, output, options)) return {};
   const at::Tensor from = staged(input);
   const at::Tensor to = staged(output, /*with_content=*/false);
-  return Call(options, input)
+  return ShapedCall(options, input)
       .run(
           [&](const auto& o) {
             return comm::all_gather(group, buffer_of(from), buffer_of(to), o);
@@ -208,7 +208,7 @@ Work scatter(const Group& group, const Tensors& inputs,
   check_only_root(group, inputs, options.root, "scatter");
   const Joined all(inputs, output, /*with_content=*/true);
   const at::Tensor memory = staged(output, /*with_content=*/false);
-  return Call(options, at::Tensor())
+  return ShapedCall(options, at::Tensor())
       .run(
           [&](const auto& o) {
             return comm::scatterv(group, all.buffer(), buffer_of(memory), o,
@@ -223,7 +223,7 @@ Work reduce_scatter(const Group& group, const Tensors& inputs,
   check_one_each(group, inputs, "reduce_scatter");
   const Joined all(inputs, output, /*with_content=*/true);
   const at::Tensor memory = staged(output, /*with_content=*/false);
-  return Call(options, at::Tensor())
+  return ShapedCall(options, at::Tensor())
       .run(
           [&](const auto& o) {
             return comm::reduce_scatter(group, all.buffer(), buffer_of(memory),
@@ -238,7 +238,7 @@ Work reduce_scatter(const Group& group, const at::Tensor& input,
   if (nccl::reduce_scatter(group, input, output, options)) return {};
   const at::Tensor from = staged(input);
   const at::Tensor to = staged(output, /*with_content=*/false);
-  return Call(options, output)
+  return ShapedCall(options, output)
       .run(
           [&](const auto& o) {
             return comm::reduce_scatter(group, buffer_of(from), buffer_of(to),
@@ -253,7 +253,7 @@ Work all_to_all(const Group& group, const Tensors& inputs,
   check_one_each(group, outputs, "all_to_all");
   const Joined from(inputs, inputs[0], /*with_content=*/true);
   const Joined to(outputs, inputs[0], /*with_content=*/false);
-  return Call(options, at::Tensor())
+  return ShapedCall(options, at::Tensor())
       .run(
           [&](const auto& o) {
             return comm::all_to_all(group, from.buffer(), to.buffer(), o,

@@ -1,14 +1,19 @@
 #pragma once
-// Access to the memory of tensors for communication.
+// Access to the memory and element types of tensors for communication.
 
 #include <torch/types.h>
 
 #include <vector>
 
+#include "sheaf/base/dtype.hpp"
 #include "sheaf/comm/group/buffer.hpp"
 #include "sheaf/comm/group/group.hpp"
 
 namespace sheaf::tensor {
+
+// Throws UsageError for types that groups cannot exchange: complex, quantized.
+DType dtype_of(at::ScalarType type);
+at::ScalarType scalar_type_of(DType dtype);
 
 // An uninitialized CPU tensor in memory that all ranks of this host can read,
 // like Group::allocate(): operations use it without a copy. The tensor may

@@ -11,7 +11,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/group_core.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::tensor::nccl {

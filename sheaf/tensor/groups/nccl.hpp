@@ -12,9 +12,19 @@
 #include <torch/types.h>
 
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/tensor/groups/nccl_backend.hpp"
+#include "sheaf/comm/group/group.hpp"
 
 namespace sheaf::tensor::nccl {
+
+// Selects NCCL for a world.
+
+// Throws UsageError if this build has no NCCL or this process no GPU.
+void check_available();
+// Applies to the world and all its groups; all ranks must pass the same value.
+void enable(const comm::Group& world, bool is_on = true);
+bool is_enabled(const comm::Group& group);
+
+// The operations.
 
 bool broadcast(const comm::Group& group, const at::Tensor& data,
                const comm::CollectiveOptions& options);

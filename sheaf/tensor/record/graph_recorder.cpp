@@ -13,7 +13,7 @@
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
+#include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -104,18 +104,19 @@ struct GraphRecorder::State {
   std::vector<GraphNode> nodes;
 
   // The open scopes and operators of this thread, outermost first.
-  struct Frame {
+  struct OpenScope {
     bool is_operator = false;
     bool is_forward = false;  // a phase whose operators are recorded
     std::string layer;
     std::int32_t node = -1;  // node of this operator or of the enclosing one
     bool is_outermost = false;
-    bool is_told = true;   // its inputs, or the enclosing operator's, are known
+    bool has_known_inputs =
+        true;              // its inputs, or the enclosing operator's, are known
     bool is_part = false;  // part of an operator with unknown inputs
     std::vector<at::Tensor> written;
     std::optional<Product> product;
   };
-  std::vector<Frame> open;
+  std::vector<OpenScope> open;
 
   std::unordered_map<const void*, std::int32_t> maker;   // by tensor
   std::unordered_map<const void*, std::int32_t> writer;  // by storage
@@ -131,15 +132,15 @@ struct GraphRecorder::State {
 
  private:
   void begin_operator(const at::RecordFunction& call);
-  void begin_node(const at::RecordFunction& call, Frame& frame);
-  void find_written(const at::RecordFunction& call, Frame& frame);
-  void find_product(const at::RecordFunction& call, Frame& frame);
-  void end_operator(const at::RecordFunction& call, Frame& frame);
+  void begin_node(const at::RecordFunction& call, OpenScope& frame);
+  void find_written(const at::RecordFunction& call, OpenScope& frame);
+  void find_product(const at::RecordFunction& call, OpenScope& frame);
+  void end_operator(const at::RecordFunction& call, OpenScope& frame);
   void listen_to(const at::Tensor& output, const std::string& layer);
 
   bool is_in_forward() const {
     return std::any_of(open.begin(), open.end(),
-                       [](const Frame& one) { return one.is_forward; });
+                       [](const OpenScope& one) { return one.is_forward; });
   }
   std::string layer_around() const {
     for (auto one = open.rbegin(); one != open.rend(); ++one)
@@ -175,13 +176,13 @@ struct GraphRecorder::State {
 
 void GraphRecorder::State::begin(const at::RecordFunction& call) {
   if (call.scope() != at::RecordScope::USER_SCOPE) return begin_operator(call);
-  Frame& frame = open.emplace_back();
+  OpenScope& frame = open.emplace_back();
   const std::string_view name = call.name();
   if (name.starts_with(kPhaseScope)) frame.is_forward = is_forward_phase(name);
   if (!name.starts_with(kLayerScope)) return;
   frame.layer = layer_in(name);
   // An operator composed of layers gets the name of the first one.
-  for (const Frame& around : open)
+  for (const OpenScope& around : open)
     if (around.is_operator && around.node >= 0) {
       GraphNode& node = nodes[static_cast<std::size_t>(around.node)];
       if (node.layer.empty()) node.layer = frame.layer;
@@ -189,18 +190,19 @@ void GraphRecorder::State::begin(const at::RecordFunction& call) {
 }
 
 void GraphRecorder::State::begin_operator(const at::RecordFunction& call) {
-  Frame frame;
+  OpenScope frame;
   frame.is_operator = true;
-  const auto around = std::find_if(
-      open.rbegin(), open.rend(), [](const Frame& f) { return f.is_operator; });
+  const auto around =
+      std::find_if(open.rbegin(), open.rend(),
+                   [](const OpenScope& f) { return f.is_operator; });
   if (around != open.rend()) {
     frame.node = around->node;
-    frame.is_part = frame.node >= 0 && !around->is_told;
-    frame.is_told = around->is_told || !call.inputs().empty();
+    frame.is_part = frame.node >= 0 && !around->has_known_inputs;
+    frame.has_known_inputs = around->has_known_inputs || !call.inputs().empty();
     if (frame.is_part) begin_node(call, frame);
   } else if (is_in_forward()) {
     frame.is_outermost = true;
-    frame.is_told = !call.inputs().empty();
+    frame.has_known_inputs = !call.inputs().empty();
     frame.node = static_cast<std::int32_t>(nodes.size());
     GraphNode& node = nodes.emplace_back();
     node.op = call.name();
@@ -216,7 +218,7 @@ void GraphRecorder::State::begin_operator(const at::RecordFunction& call) {
 // Also called for the parts of an operator that does not report its inputs: its
 // inputs are the parts' inputs from other operators.
 void GraphRecorder::State::begin_node(const at::RecordFunction& call,
-                                      Frame& frame) {
+                                      OpenScope& frame) {
   GraphNode& node = nodes[static_cast<std::size_t>(frame.node)];
   for (const c10::IValue& input : call.inputs())
     for_each_tensor(input, [&](const at::Tensor& tensor) {
@@ -229,7 +231,7 @@ void GraphRecorder::State::begin_node(const at::RecordFunction& call,
 }
 
 void GraphRecorder::State::find_written(const at::RecordFunction& call,
-                                        Frame& frame) {
+                                        OpenScope& frame) {
   const auto schema = call.operator_schema();
   if (!schema) return;
   const auto& arguments = schema->arguments();
@@ -245,7 +247,7 @@ void GraphRecorder::State::find_written(const at::RecordFunction& call,
 
 // In addmm and similar operators the added tensor precedes the factors.
 void GraphRecorder::State::find_product(const at::RecordFunction& call,
-                                        Frame& frame) {
+                                        OpenScope& frame) {
   const std::string op = call.name();
   if (is_cast(op)) return;
   std::vector<at::Tensor> taken;
@@ -260,13 +262,13 @@ void GraphRecorder::State::find_product(const at::RecordFunction& call,
 
 void GraphRecorder::State::end(const at::RecordFunction& call) {
   if (open.empty()) return;  // it began before the recording
-  Frame frame = std::move(open.back());
+  OpenScope frame = std::move(open.back());
   open.pop_back();
   if (frame.is_operator && frame.node >= 0) end_operator(call, frame);
 }
 
 void GraphRecorder::State::end_operator(const at::RecordFunction& call,
-                                        Frame& frame) {
+                                        OpenScope& frame) {
   GraphNode& node = nodes[static_cast<std::size_t>(frame.node)];
   const bool is_made_here = frame.is_outermost || frame.is_part;
   bool is_first = true;

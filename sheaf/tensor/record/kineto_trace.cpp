@@ -1,5 +1,3 @@
-#include "sheaf/tensor/record/kineto_trace.hpp"
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/tensor/record/kineto.hpp"
 #include "sheaf/tensor/record/trace_text.hpp"
 
 namespace sheaf::tensor {

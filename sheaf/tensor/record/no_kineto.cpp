@@ -1,6 +1,6 @@
 // Stub for a libtorch built without Kineto.
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/record/recorder_kineto.hpp"
+#include "sheaf/tensor/record/kineto.hpp"
 
 namespace sheaf::tensor {
 

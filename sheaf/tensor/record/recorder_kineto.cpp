@@ -1,11 +1,10 @@
-#include "sheaf/tensor/record/recorder_kineto.hpp"
-
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/cuda.h>
 
 #include <set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/tensor/record/kineto.hpp"
 
 namespace sheaf::tensor {
 namespace {

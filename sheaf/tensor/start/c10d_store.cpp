@@ -16,7 +16,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/transport/tcp_socket.hpp"
-#include "sheaf/tensor/start/store.hpp"
+#include "sheaf/tensor/start/rendezvous.hpp"
 
 namespace sheaf::tensor {
 namespace {

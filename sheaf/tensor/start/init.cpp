@@ -13,7 +13,7 @@
 #include "sheaf/comm/transport/launch_environment.hpp"
 #include "sheaf/comm/transport/tcp_transport.hpp"
 #include "sheaf/comm/transport/transport.hpp"
-#include "sheaf/tensor/groups/nccl_backend.hpp"
+#include "sheaf/tensor/groups/nccl.hpp"
 #include "sheaf/tensor/start/rendezvous.hpp"
 
 namespace sheaf::tensor {

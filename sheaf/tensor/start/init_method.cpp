@@ -1,5 +1,3 @@
-#include "sheaf/tensor/start/init_method.hpp"
-
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
+#include "sheaf/tensor/start/rendezvous.hpp"
 
 namespace sheaf::tensor {
 namespace {

@@ -1,5 +1,5 @@
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/start/store.hpp"
+#include "sheaf/tensor/start/rendezvous.hpp"
 
 namespace sheaf::tensor {
 

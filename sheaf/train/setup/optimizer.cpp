@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/nn/optimizer_key.hpp"
 #include "sheaf/nn/sgd.hpp"
 
 namespace sheaf::train {

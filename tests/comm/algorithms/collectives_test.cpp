@@ -47,7 +47,7 @@ TEST_P(OneHost, EveryTypeAndReduction) {
   run_threads(GetParam(), check_types_and_reductions);
 }
 
-// Around the limits of the small path, of a piece and of the staging space.
+// Around the limits of the small path, of a segment and of the staging space.
 TEST_P(OneHost, EverySize) {
   run_threads(GetParam(), [](const Group& group) {
     for (const auto memory : {Memory::kPlain, Memory::kArena})
@@ -56,7 +56,7 @@ TEST_P(OneHost, EverySize) {
   });
 }
 
-// More pieces than places to stage them in.
+// More segments than places to stage them in.
 TEST_P(OneHost, LargeBuffers) {
   run_threads(GetParam(), [](const Group& group) {
     for (const auto memory : {Memory::kPlain, Memory::kArena})

@@ -1,5 +1,5 @@
 // With `reproducible` every reduction gives the same bits as on one host, for
-// every operation, algorithm, mode, layout and type.
+// every operation, algorithm, mode, host_map and type.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using test::ordered_sum;
 using test::rough_data;
 using test::same_bits;
 
-// One count that fits into a slot, and one that needs several pieces.
+// One count that fits into a slot, and one that needs several segments.
 constexpr std::size_t kCounts[] = {300, 70001};
 
 template <class T>

@@ -1,5 +1,5 @@
-// The algorithms between hosts, executed in memory forevery number of places:
-// each ends with the sum over all places, finished once.
+// The algorithms between hosts, executed in memory forevery number of
+// participants: each ends with the sum over all participants, finished once.
 
 #include "sheaf/comm/algorithms/schedule.hpp"
 
@@ -17,21 +17,22 @@ namespace {
 constexpr int kMostPlaces = 17;
 constexpr std::size_t kBegin = 5;  // ranges need not begin at 0
 
-// An element records the places whose values it contains, and how often it was
-// finished.
+// An element records the participants whose values it contains, and how often
+// it was finished.
 struct Element {
   std::multiset<int> parts;
   int finished = 0;
 };
 
-class Places {
+class Participants {
  public:
-  Places(std::vector<Schedule> schedules, std::size_t count)
+  Participants(std::vector<Schedule> schedules, std::size_t count)
       : schedules_(std::move(schedules)), next_(schedules_.size()) {
-    for (std::size_t place = 0; place < schedules_.size(); ++place) {
+    for (std::size_t participant = 0; participant < schedules_.size();
+         ++participant) {
       data_.emplace_back(kBegin + count);
       for (Element& element : data_.back())
-        element.parts = {static_cast<int>(place)};
+        element.parts = {static_cast<int>(participant)};
     }
   }
 
@@ -39,51 +40,56 @@ class Places {
   bool run() {
     for (bool has_moved = true; has_moved;) {
       has_moved = false;
-      for (std::size_t place = 0; place < schedules_.size(); ++place)
-        while (step(place)) has_moved = true;
+      for (std::size_t participant = 0; participant < schedules_.size();
+           ++participant)
+        while (step(participant)) has_moved = true;
     }
     bool has_ended = true;
-    for (std::size_t place = 0; place < schedules_.size(); ++place)
-      has_ended = has_ended && next_[place] == schedules_[place].size();
+    for (std::size_t participant = 0; participant < schedules_.size();
+         ++participant)
+      has_ended =
+          has_ended && next_[participant] == schedules_[participant].size();
     return has_ended && std::all_of(wires_.begin(), wires_.end(),
                                     [](auto& w) { return w.second.empty(); });
   }
 
-  const std::vector<Element>& at(int place) const {
-    return data_[static_cast<std::size_t>(place)];
+  const std::vector<Element>& at(int participant) const {
+    return data_[static_cast<std::size_t>(participant)];
   }
 
  private:
   using Message = std::vector<Element>;
 
-  bool step(std::size_t place) {
-    if (next_[place] == schedules_[place].size()) return false;
-    const Step& step = schedules_[place][next_[place]];
-    if (!is_sent_.contains(place)) send(place, step);
-    if (!receive(place, step)) return false;
-    is_sent_.erase(place);
-    ++next_[place];
+  bool step(std::size_t participant) {
+    if (next_[participant] == schedules_[participant].size()) return false;
+    const Step& step = schedules_[participant][next_[participant]];
+    if (!is_sent_.contains(participant)) send(participant, step);
+    if (!receive(participant, step)) return false;
+    is_sent_.erase(participant);
+    ++next_[participant];
     return true;
   }
 
-  void send(std::size_t place, const Step& step) {
-    is_sent_.insert(place);
+  void send(std::size_t participant, const Step& step) {
+    is_sent_.insert(participant);
     if (step.send_to < 0 || step.sent.count == 0) return;
-    const auto from = data_[place].begin() + static_cast<long>(step.sent.begin);
-    wires_[{place, step.send_to}].emplace_back(
+    const auto from =
+        data_[participant].begin() + static_cast<long>(step.sent.begin);
+    wires_[{participant, step.send_to}].emplace_back(
         from, from + static_cast<long>(step.sent.count));
   }
 
-  bool receive(std::size_t place, const Step& step) {
+  bool receive(std::size_t participant, const Step& step) {
     if (step.receive_from < 0 || step.received.count == 0) return true;
     auto& wire = wires_[{static_cast<std::size_t>(step.receive_from),
-                         static_cast<int>(place)}];
+                         static_cast<int>(participant)}];
     if (wire.empty()) return false;
     const Message message = std::move(wire.front());
     wire.pop_front();
-    EXPECT_EQ(message.size(), step.received.count) << "at place " << place;
+    EXPECT_EQ(message.size(), step.received.count)
+        << "at participant " << participant;
     for (std::size_t i = 0; i < message.size(); ++i)
-      accept(data_[place][step.received.begin + i], message[i], step);
+      accept(data_[participant][step.received.begin + i], message[i], step);
     return true;
   }
 
@@ -104,13 +110,14 @@ class Places {
 };
 
 template <class Make>
-Places carry_out(int size, std::size_t count, Make make) {
+Participants carry_out(int size, std::size_t count, Make make) {
   std::vector<Schedule> schedules;
   for (int me = 0; me < size; ++me)
     schedules.push_back(make(me, Range{kBegin, count}));
-  Places places(std::move(schedules), count);
-  EXPECT_TRUE(places.run()) << "a place waits forever, or a message is left";
-  return places;
+  Participants participants(std::move(schedules), count);
+  EXPECT_TRUE(participants.run())
+      << "a participant waits forever, or a message is left";
+  return participants;
 }
 
 std::multiset<int> everybody(int size) {
@@ -119,15 +126,15 @@ std::multiset<int> everybody(int size) {
   return {all.begin(), all.end()};
 }
 
-void expect_sum(const Places& places, int place, int size) {
-  const auto& data = places.at(place);
+void expect_sum(const Participants& participants, int participant, int size) {
+  const auto& data = participants.at(participant);
   for (std::size_t i = 0; i < data.size(); ++i) {
     const bool is_outside = i < kBegin;
     EXPECT_EQ(data[i].parts,
-              is_outside ? std::multiset<int>{place} : everybody(size))
-        << "element " << i << " at place " << place;
+              is_outside ? std::multiset<int>{participant} : everybody(size))
+        << "element " << i << " at participant " << participant;
     EXPECT_EQ(data[i].finished, is_outside || size == 1 ? 0 : 1)
-        << "element " << i << " at place " << place;
+        << "element " << i << " at participant " << participant;
   }
 }
 
@@ -135,9 +142,10 @@ template <class Make>
 void expect_all_reduce(int size, Make make) {
   for (const std::size_t count : {0, 1, 2, 16, 17, 41}) {
     SCOPED_TRACE(testing::Message()
-                 << size << " places, " << count << " elements");
-    const Places places = carry_out(size, count, make);
-    for (int place = 0; place < size; ++place) expect_sum(places, place, size);
+                 << size << " participants, " << count << " elements");
+    const Participants participants = carry_out(size, count, make);
+    for (int participant = 0; participant < size; ++participant)
+      expect_sum(participants, participant, size);
   }
 }
 
@@ -146,7 +154,7 @@ TEST(Schedule, PartsCoverARangeAndDifferByOne) {
     for (const std::size_t count : {0, 1, 5, 16, 100}) {
       std::size_t at = 7;
       for (int i = 0; i < parts; ++i) {
-        const Range part = part_of({7, count}, i, parts);
+        const Range part = chunk_of({7, count}, i, parts);
         EXPECT_EQ(part.begin, at);
         EXPECT_LE(part.count, count / static_cast<std::size_t>(parts) + 1);
         at += part.count;
@@ -193,22 +201,26 @@ TEST(Schedule, TiersSumEverywhere) {
 TEST(Schedule, ReduceSumsAtItsRoot) {
   for (int size = 1; size <= kMostPlaces; ++size)
     for (int root = 0; root < size; ++root) {
-      const Places places = carry_out(size, 3, [=](int me, Range range) {
-        return reduce_schedule(size, me, root, range);
-      });
-      expect_sum(places, root, size);
+      const Participants participants =
+          carry_out(size, 3, [=](int me, Range range) {
+            return reduce_schedule(size, me, root, range);
+          });
+      expect_sum(participants, root, size);
     }
 }
 
 TEST(Schedule, BroadcastCopiesFromItsRoot) {
   for (int size = 1; size <= kMostPlaces; ++size)
     for (int root = 0; root < size; ++root) {
-      const Places places = carry_out(size, 3, [=](int me, Range range) {
-        return broadcast_schedule(size, me, root, range);
-      });
-      for (int place = 0; place < size; ++place)
-        for (std::size_t i = kBegin; i < places.at(place).size(); ++i)
-          EXPECT_EQ(places.at(place)[i].parts, std::multiset<int>{root});
+      const Participants participants =
+          carry_out(size, 3, [=](int me, Range range) {
+            return broadcast_schedule(size, me, root, range);
+          });
+      for (int participant = 0; participant < size; ++participant)
+        for (std::size_t i = kBegin; i < participants.at(participant).size();
+             ++i)
+          EXPECT_EQ(participants.at(participant)[i].parts,
+                    std::multiset<int>{root});
     }
 }
 
@@ -219,19 +231,21 @@ std::size_t sent_by(const Schedule& schedule) {
   return count;
 }
 
-// The costs stated in the files: number of steps, elements sent per place.
+// The costs stated in the files: number of steps, elements sent per
+// participant.
 TEST(Schedule, CostsWhatItsFileSays) {
   const Range range{0, 1600};
   for (const int size : {2, 4, 8, 16}) {
-    const auto places = static_cast<std::size_t>(size);
-    const auto levels = static_cast<std::size_t>(std::countr_zero(places));
+    const auto participants = static_cast<std::size_t>(size);
+    const auto levels =
+        static_cast<std::size_t>(std::countr_zero(participants));
     for (int me = 0; me < size; ++me) {
       const Schedule ring = ring_schedule(size, me, range);
-      EXPECT_EQ(ring.size(), 2 * (places - 1));
-      EXPECT_EQ(sent_by(ring), 2 * (places - 1) * 1600 / places);
+      EXPECT_EQ(ring.size(), 2 * (participants - 1));
+      EXPECT_EQ(sent_by(ring), 2 * (participants - 1) * 1600 / participants);
       const Schedule halving = halving_schedule(size, me, range);
       EXPECT_EQ(halving.size(), 2 * levels);
-      EXPECT_EQ(sent_by(halving), 2 * (places - 1) * 1600 / places);
+      EXPECT_EQ(sent_by(halving), 2 * (participants - 1) * 1600 / participants);
       EXPECT_LE(tree_schedule(size, me, range).size(), 2 * levels);
     }
   }

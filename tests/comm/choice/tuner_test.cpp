@@ -27,59 +27,60 @@ class TunerTest : public testing::Test {
 };
 
 std::vector<std::string> texts(const std::vector<Choice>& choices,
-                               const Layout& layout) {
+                               const HostMap& host_map) {
   std::vector<std::string> texts;
-  for (const Choice& choice : choices) texts.push_back(text_of(choice, layout));
+  for (const Choice& choice : choices)
+    texts.push_back(text_of(choice, host_map));
   return texts;
 }
 
-Layout layout_of(const std::vector<std::string>& hosts) {
-  return make_layout(hosts, 0);
+HostMap layout_of(const std::vector<std::string>& hosts) {
+  return make_host_map(hosts, 0);
 }
 
-const Choice kSmall{Route::kSmall, {}};
+const Choice kSmall{DataPath::kSmall, {}};
 
 Choice over(std::vector<int> hosts) {
   Choice choice;
   choice.plan.outer_dims = std::move(hosts);
   choice.plan.tier_algorithms.assign(choice.plan.outer_dims.size(),
                                      TierAlgorithm::kRing);
-  choice.plan.piece_bytes = std::size_t{1} << 20;
+  choice.plan.segment_bytes = std::size_t{1} << 20;
   return choice;
 }
 
 TEST(Candidates, OfOneHost) {
-  const Layout layout = layout_of({"a", "a"});
-  EXPECT_EQ(texts(candidates(layout, kSmall, 8192), layout),
-            (std::vector<std::string>{"small", "shared piece=64K",
-                                      "flat tiers=ring:2 piece=1M"}));
+  const HostMap host_map = layout_of({"a", "a"});
+  EXPECT_EQ(texts(candidates(host_map, kSmall, 8192), host_map),
+            (std::vector<std::string>{"small", "shared segment=64K",
+                                      "flat tiers=ring:2 segment=1M"}));
   const auto large =
-      texts(candidates(layout, over({1}), std::size_t{1} << 26), layout);
-  EXPECT_EQ(large.front(), "shared piece=64K");
+      texts(candidates(host_map, over({1}), std::size_t{1} << 26), host_map);
+  EXPECT_EQ(large.front(), "shared segment=64K");
   EXPECT_EQ(large.size(), 6u);  // 64K .. 1M, and the ring
 }
 
 TEST(Candidates, OfSeveralHosts) {
-  const Layout layout = layout_of({"a", "a", "b", "b", "c", "c"});
-  const auto small = texts(candidates(layout, over({3}), 8192), layout);
+  const HostMap host_map = layout_of({"a", "a", "b", "b", "c", "c"});
+  const auto small = texts(candidates(host_map, over({3}), 8192), host_map);
   // Three algorithms through two lanes or one, and the flat ring.
   EXPECT_EQ(small.size(), 7u);
-  EXPECT_EQ(small[0], "lanes=2 tiers=ring:3 piece=2M");
-  EXPECT_EQ(small[2], "lanes=2 tiers=tree:3 piece=2M");
-  EXPECT_EQ(small[5], "lanes=1 tiers=tree:3 piece=1M");
-  // No trees, but two sizes of pieces.
+  EXPECT_EQ(small[0], "lanes=2 tiers=ring:3 segment=2M");
+  EXPECT_EQ(small[2], "lanes=2 tiers=tree:3 segment=2M");
+  EXPECT_EQ(small[5], "lanes=1 tiers=tree:3 segment=1M");
+  // No trees, but two sizes of segments.
   const auto large =
-      texts(candidates(layout, over({3}), std::size_t{1} << 26), layout);
+      texts(candidates(host_map, over({3}), std::size_t{1} << 26), host_map);
   EXPECT_EQ(large.size(), 9u);
 }
 
 TEST(Candidates, CombineDeclaredTiers) {
-  const Layout layout =
+  const HostMap host_map =
       layout_of({"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"});
   const auto found =
-      texts(candidates(layout, over({4, 3}), std::size_t{4} << 10), layout);
+      texts(candidates(host_map, over({4, 3}), std::size_t{4} << 10), host_map);
   EXPECT_NE(std::find(found.begin(), found.end(),
-                      "lanes=1 tiers=halving:4,tree:3 piece=1M"),
+                      "lanes=1 tiers=halving:4,tree:3 segment=1M"),
             found.end());
   // 2 x 3 algorithms and the flat ring
   EXPECT_EQ(found.size(), 7u);
@@ -89,9 +90,9 @@ TEST(Candidates, HaveNoRepetitions) {
   for (const auto& hosts :
        {std::vector<std::string>{"a", "a", "a"}, {"a", "b"}, {"a", "a", "b"}})
     for (std::size_t bytes = 1; bytes <= std::size_t{1} << 28; bytes *= 2) {
-      const Layout layout = layout_of(hosts);
-      const auto found =
-          texts(candidates(layout, over({layout.host_count()}), bytes), layout);
+      const HostMap host_map = layout_of(hosts);
+      const auto found = texts(
+          candidates(host_map, over({host_map.host_count()}), bytes), host_map);
       EXPECT_EQ(std::set(found.begin(), found.end()).size(), found.size());
     }
 }
@@ -117,12 +118,12 @@ void explore(const std::vector<std::string>& hosts, std::size_t count,
 }
 
 int trials(const std::vector<std::string>& hosts, std::size_t bytes) {
-  const Layout layout = layout_of(hosts);
-  const auto usual = layout.host_count() == 1 && bytes <= 8192
+  const HostMap host_map = layout_of(hosts);
+  const auto usual = host_map.host_count() == 1 && bytes <= 8192
                          ? kSmall
-                         : over({layout.host_count()});
+                         : over({host_map.host_count()});
   return kTuningRounds *
-         static_cast<int>(candidates(layout, usual, bytes).size());
+         static_cast<int>(candidates(host_map, usual, bytes).size());
 }
 
 TEST_F(TunerTest, ResultsStayRightAndTheBestIsRemembered) {
@@ -150,7 +151,7 @@ TEST_F(TunerTest, LaterRunsBeginWithTheBest) {
   explore(hosts, 1024, trials(hosts, 4096));
   json changed = tuned();
   json& entry = *changed["topologies"].begin();
-  entry["f32"]["4K"]["choice"] = "lanes=1 tiers=tree:3 piece=1M";
+  entry["f32"]["4K"]["choice"] = "lanes=1 tiers=tree:3 segment=1M";
   std::ofstream(file()) << changed;
   std::mutex mutex;
   std::set<std::string> taken;
@@ -163,11 +164,11 @@ TEST_F(TunerTest, LaterRunsBeginWithTheBest) {
               Tuner::of(core).choose(DType::kF32, 4096, over({3}));
           EXPECT_FALSE(Tuner::of(core).is_measuring());
           const std::lock_guard lock(mutex);
-          taken.insert(text_of(choice, core.layout()));
+          taken.insert(text_of(choice, core.host_map()));
         }
       },
       topo::parse_options("-mode p"));
-  EXPECT_EQ(taken, std::set<std::string>{"lanes=1 tiers=tree:3 piece=1M"});
+  EXPECT_EQ(taken, std::set<std::string>{"lanes=1 tiers=tree:3 segment=1M"});
 }
 
 // By the time of the slowest rank, and by the best of the rounds.
@@ -176,15 +177,15 @@ TEST_F(TunerTest, AgreesOnTheLeastTimeOfTheSlowestRank) {
       {"a", "b", "c"},
       [&](const Group& group) {
         GroupCore& core = group.core();
-        const auto list = candidates(core.layout(), over({3}), 1024);
+        const auto list = candidates(core.host_map(), over({3}), 1024);
         const auto count = static_cast<int>(list.size());
         for (int i = 0; i < kTuningRounds * count; ++i) {
           const Choice choice =
               Tuner::of(core).choose(DType::kF32, 1024, over({3}));
           ASSERT_TRUE(Tuner::of(core).is_measuring());
-          EXPECT_EQ(text_of(choice, core.layout()),
+          EXPECT_EQ(text_of(choice, core.host_map()),
                     text_of(list[static_cast<std::size_t>(i % count)],
-                            core.layout()));
+                            core.host_map()));
           // Candidate 0 is the fastest on two ranks, candidate 2 on all
           // together, in its second round.
           std::int64_t ns = 1000;
@@ -195,8 +196,8 @@ TEST_F(TunerTest, AgreesOnTheLeastTimeOfTheSlowestRank) {
         const Choice best =
             Tuner::of(core).choose(DType::kF32, 1000, over({3}));
         EXPECT_FALSE(Tuner::of(core).is_measuring());
-        EXPECT_EQ(text_of(best, core.layout()),
-                  text_of(list[2], core.layout()));
+        EXPECT_EQ(text_of(best, core.host_map()),
+                  text_of(list[2], core.host_map()));
         // Another type and another size are explored separately.
         Tuner::of(core).choose(DType::kF64, 1024, over({3}));
         EXPECT_TRUE(Tuner::of(core).is_measuring());

@@ -170,7 +170,7 @@ TEST_P(Groups, GiveTheirMemoryBack) {
     Heap& heap = world.core().runtime().memory().heap();
     const std::size_t free = 64 * LocalGroup::region_bytes(2);
     std::byte* rest =
-        heap.allocate(heap.segment().size() - free, /*commit=*/false);
+        heap.allocate(heap.file().size() - free, /*commit=*/false);
     const int rounds = 128;
     for (int i = 0; i < rounds; ++i) {
       const Group group = world.split(world.rank() % 2);

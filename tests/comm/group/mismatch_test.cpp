@@ -56,7 +56,7 @@ auto in_turn(std::function<void(const Group&)> a,
 }
 
 std::vector<Difference> differences() {
-  constexpr std::size_t kMany = 100000;  // needs several pieces
+  constexpr std::size_t kMany = 100000;  // needs several segments
   const std::string two = "all_reduce #2 ";
   return {{"type", sum_of<float>(100), sum_of<std::int32_t>(100), two + "(f32",
            two + "(i32"},

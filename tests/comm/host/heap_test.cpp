@@ -18,7 +18,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kReserved = 4096;
 
 std::size_t place(const Heap& heap, const std::byte* block) {
-  return static_cast<std::size_t>(block - heap.segment().data());
+  return static_cast<std::size_t>(block - heap.file().data());
 }
 
 TEST(Heap, LeavesTheHeaderAlone) {
@@ -112,7 +112,7 @@ TEST(Heap, KeepsPlacesForBlocksOfTheirSize) {
 // Physical memory of the heap, in bytes.
 std::size_t held_by(const Heap& heap) {
   struct stat status {};
-  EXPECT_EQ(fstat(heap.segment().fd(), &status), 0);
+  EXPECT_EQ(fstat(heap.file().fd(), &status), 0);
   return static_cast<std::size_t>(status.st_blocks) * 512;
 }
 

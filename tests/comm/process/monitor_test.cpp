@@ -23,12 +23,12 @@ struct Host {
   Host(int rank, int hosts) : memory(kArena) {
     std::vector<std::string> names;
     for (int i = 0; i < hosts; ++i) names.push_back(std::to_string(i));
-    world = make_layout(names, rank);
+    world = make_host_map(names, rank);
     memory.connect({memory.name()}, 0);
     memory.make_board(hosts);
   }
   HostMemory memory;
-  Layout world;
+  HostMap world;
   std::optional<Monitor> monitor;
 };
 

@@ -118,7 +118,7 @@ TEST(IterationStats, TellsKindsOfCallsApart) {
   const json kinds = reports(folder).at(0)["algorithms"];
   ASSERT_EQ(kinds.size(), 2u);
   EXPECT_EQ(kinds[0]["algorithm"], "small");
-  EXPECT_TRUE(says(kinds[1]["algorithm"], "shared piece="));
+  EXPECT_TRUE(says(kinds[1]["algorithm"], "shared segment="));
 }
 
 // Rank 1 arrives late, while the others wait for it.
@@ -252,23 +252,23 @@ TEST(ChoiceTiers, BoundsAreThoseOfTheTiers) {
   topo::Machine machine;
   machine.network.bandwidth_gbs = 1;
   machine.shm_memory_gbs = 10;
-  const Layout layout = make_layout({"a", "a", "b", "b", "c", "c"}, 0);
+  const HostMap host_map = make_host_map({"a", "a", "b", "b", "c", "c"}, 0);
   Choice choice;
   choice.plan.lanes = 2;
   choice.plan.outer_dims = {3};
-  choice.plan.piece_bytes = 1 << 20;
+  choice.plan.segment_bytes = 1 << 20;
   choice.plan.tier_algorithms = {TierAlgorithm::kHalving};
-  EXPECT_EQ(text_of(choice, layout), "lanes=2 tiers=halving:3 piece=1M");
-  const auto tiers = tiers_of(choice, layout, machine);
+  EXPECT_EQ(text_of(choice, host_map), "lanes=2 tiers=halving:3 segment=1M");
+  const auto tiers = tiers_of(choice, host_map, machine);
   ASSERT_EQ(tiers.size(), 2u);
   EXPECT_DOUBLE_EQ(tiers[0].bound_us_per_byte, 2.0 * 2 / 1e4);  // 2pS/M
   EXPECT_DOUBLE_EQ(tiers[1].bound_us_per_byte, 2.0 * 2 / 3 / 1e3);
-  EXPECT_DOUBLE_EQ(bound_us_per_byte(layout, machine), 2.0 * 2 / 3 / 1e3);
+  EXPECT_DOUBLE_EQ(bound_us_per_byte(host_map, machine), 2.0 * 2 / 3 / 1e3);
 
   choice.plan.is_flat = true;
   choice.plan.outer_dims = {2, 3};
   choice.plan.tier_algorithms.assign(2, TierAlgorithm::kRing);
-  const auto flat = tiers_of(choice, layout, machine);
+  const auto flat = tiers_of(choice, host_map, machine);
   ASSERT_EQ(flat.size(), 2u);
   EXPECT_DOUBLE_EQ(flat[0].bound_us_per_byte,
                    2.0 * 1 / 2 / (1e3 * machine.shm.bandwidth_gbs));

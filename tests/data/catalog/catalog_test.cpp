@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "sheaf/base/files.hpp"
-#include "sheaf/data/catalog/fetch.hpp"
 #include "sheaf/data/formats/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_images.hpp"

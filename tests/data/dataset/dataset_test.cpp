@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/data/dataset/synthetic.hpp"
-#include "sheaf/data/formats/npy.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 

@@ -1,7 +1,6 @@
-#include "sheaf/data/formats/cifar.hpp"
-
 #include <gtest/gtest.h>
 
+#include "sheaf/data/formats/array_files.hpp"
 #include "tests/data/made_files.hpp"
 
 namespace sheaf::data {

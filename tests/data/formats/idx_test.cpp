@@ -1,9 +1,8 @@
-#include "sheaf/data/formats/idx.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "sheaf/data/formats/array_files.hpp"
 #include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"
 

@@ -4,9 +4,7 @@
 #include <sys/mman.h>
 
 #include "sheaf/data/dataset/synthetic.hpp"
-#include "sheaf/data/formats/cifar.hpp"
-#include "sheaf/data/formats/idx.hpp"
-#include "sheaf/data/formats/npy.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/load/loader.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"

@@ -7,7 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
-#include "sheaf/tensor/groups/nccl_backend.hpp"
+#include "sheaf/tensor/groups/nccl.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/world.hpp"
 

@@ -132,7 +132,7 @@ TEST_F(TileMemoryTest, BetweenHostsHalosArePacked) {
 
 // Allocates all of the arena that tiles may use.
 std::byte* fill(comm::Heap& heap) {
-  const std::size_t quarter = heap.segment().size() / 4;
+  const std::size_t quarter = heap.file().size() / 4;
   return heap.try_allocate(3 * quarter, quarter);
 }
 

@@ -4,7 +4,7 @@
 
 #include "damage.hpp"
 #include "sheaf/tensor/files/zip.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
+#include "sheaf/tensor/groups/memory.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"

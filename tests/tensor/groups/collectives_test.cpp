@@ -9,7 +9,6 @@
 #include "sheaf/comm/group/make_group.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/process/mailroom.hpp"
-#include "sheaf/tensor/groups/dtype.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/tcp_ranks.hpp"

@@ -12,7 +12,7 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
-#include "sheaf/tensor/record/kineto_trace.hpp"
+#include "sheaf/tensor/record/kineto.hpp"
 #include "sheaf/tensor/record/memory_watch.hpp"
 #include "sheaf/tensor/record/trace_text.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -59,8 +59,8 @@ int run(const std::string& way, std::ostream& out, int argc, char** argv) {
     check_collectives(world);
     auto& runtime = world.group().core().runtime();
     out << world.rank() << " of " << world.size() << " over "
-        << runtime.transport().name() << " on " << runtime.layout().host_count()
-        << " hosts\n"
+        << runtime.transport().name() << " on "
+        << runtime.host_map().host_count() << " hosts\n"
         << std::flush;
     if (const char* how = std::getenv("START_LEAVE")) leave(world, how);
     return testing::Test::HasFailure() ? 1 : 0;

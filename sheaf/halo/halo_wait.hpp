@@ -7,14 +7,14 @@
 
 namespace sheaf::halo {
 
-class HaloWatch final : public comm::Watch {
+class HaloWait final : public comm::PeerWait {
  public:
-  HaloWatch(comm::GroupCore& group, DType dtype, std::uint32_t round)
-      : Watch(group,
-              {.operation = comm::Operation::kHalo,
-               .dtype = dtype,
-               .sequence = round},
-              std::chrono::milliseconds(0)) {}
+  HaloWait(comm::GroupCore& group, DType dtype, std::uint32_t round)
+      : PeerWait(group,
+                 {.operation = comm::Operation::kHalo,
+                  .dtype = dtype,
+                  .sequence = round},
+                 std::chrono::milliseconds(0)) {}
 
   // The rank that is waited for, for error messages.
   void set_awaited(int rank) { awaited_ = rank; }
@@ -34,7 +34,7 @@ void watch_halo(comm::GroupCore& group, DType dtype, std::uint32_t round,
                 Body body) {
   group.throw_if_failed();
   try {
-    HaloWatch watch(group, dtype, round);
+    HaloWait watch(group, dtype, round);
     body(watch);
     watch.end();
   } catch (...) {

@@ -1,4 +1,4 @@
-#include "sheaf/comm/host/segment.hpp"
+#include "sheaf/comm/host/memory_file.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -90,7 +90,7 @@ struct flock whole_file(short type) {
 
 }  // namespace
 
-Segment::Segment(int fd, std::size_t bytes) : fd_(fd), size_(bytes) {
+MemoryFile::MemoryFile(int fd, std::size_t bytes) : fd_(fd), size_(bytes) {
   try {
     mapping_ = map_once(fd, bytes);
   } catch (...) {
@@ -100,7 +100,7 @@ Segment::Segment(int fd, std::size_t bytes) : fd_(fd), size_(bytes) {
   data_ = static_cast<std::byte*>(mapping_.get());
 }
 
-Segment Segment::create(std::size_t bytes) {
+MemoryFile MemoryFile::create(std::size_t bytes) {
   const int fd = memfd_create("sheaf", MFD_CLOEXEC);
   if (fd < 0)
     throw CommError(concat("cannot create shared memory: ", strerror(errno)));
@@ -110,10 +110,10 @@ Segment Segment::create(std::size_t bytes) {
     throw CommError(concat("cannot size shared memory to ", bytes,
                            " bytes: ", strerror(code)));
   }
-  return Segment(fd, bytes);
+  return MemoryFile(fd, bytes);
 }
 
-Segment Segment::open(pid_t pid, int fd, std::size_t bytes) {
+MemoryFile MemoryFile::open(pid_t pid, int fd, std::size_t bytes) {
   const std::string path = concat("/proc/", pid, "/fd/", fd);
   const int mine = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (mine < 0)
@@ -122,12 +122,14 @@ Segment Segment::open(pid_t pid, int fd, std::size_t bytes) {
         "): ", strerror(errno),
         "; ranks of one host must run as the same user and share one /proc, or "
         "set SHEAF_HOSTS to the number of ranks to disable shared memory"));
-  return Segment(mine, bytes);
+  return MemoryFile(mine, bytes);
 }
 
-Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
+MemoryFile::MemoryFile(MemoryFile&& other) noexcept {
+  *this = std::move(other);
+}
 
-Segment& Segment::operator=(Segment&& other) noexcept {
+MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
   std::swap(data_, other.data_);
@@ -135,7 +137,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   return *this;
 }
 
-Segment::~Segment() {
+MemoryFile::~MemoryFile() {
   if (fd_ < 0) return;
   // Explicit, because another rank in this process (a thread) may share the
   // mapping, which keeps the file open and the lock held.
@@ -143,7 +145,7 @@ Segment::~Segment() {
   close(fd_);
 }
 
-bool Segment::commit(std::size_t offset, std::size_t bytes) {
+bool MemoryFile::commit(std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return true;
   if (bytes >= kLargeRequest && !has_memory_for(bytes)) return false;
   if (fallocate(fd_, 0, static_cast<off_t>(offset),
@@ -161,24 +163,24 @@ bool Segment::commit(std::size_t offset, std::size_t bytes) {
   return true;
 }
 
-void Segment::release(std::size_t offset, std::size_t bytes) noexcept {
+void MemoryFile::release(std::size_t offset, std::size_t bytes) noexcept {
   // If the kernel does not support this, the memory remains allocated.
   fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
             static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
 
-void Segment::lock_as_owner() {
+void MemoryFile::lock_as_owner() {
   auto lock = whole_file(F_WRLCK);
   if (fcntl(fd_, F_OFD_SETLK, &lock) != 0)
     throw CommError(concat("cannot lock shared memory: ", strerror(errno)));
 }
 
-void Segment::unlock() {
+void MemoryFile::unlock() {
   auto lock = whole_file(F_UNLCK);
   fcntl(fd_, F_OFD_SETLK, &lock);
 }
 
-bool Segment::is_owner_alive() const {
+bool MemoryFile::is_owner_alive() const {
   auto lock = whole_file(F_WRLCK);
   if (fcntl(fd_, F_OFD_GETLK, &lock) != 0) return true;  // unknown
   return lock.l_type != F_UNLCK;

@@ -1,7 +1,7 @@
 #pragma once
-// Shared memory of one host. A segment is an anonymous file in memory. It has
-// no name, so a killed run leaves nothing behind, and it is not limited by the
-// size of /dev/shm. Peers open it through the process id of its owner.
+// Shared memory of one host. A memory file is an anonymous file in memory. It
+// has no name, so a killed run leaves nothing behind, and it is not limited by
+// the size of /dev/shm. Peers open it through the process id of its owner.
 
 #include <sys/types.h>
 
@@ -11,19 +11,19 @@
 
 namespace sheaf::comm {
 
-class Segment {
+class MemoryFile {
  public:
   // Reserves `bytes` of address space; memory is allocated by commit() or on
   // first access. Throws CommError, as does open().
-  static Segment create(std::size_t bytes);
-  // Opens the segment that process `pid` of this host holds as `fd`. A segment
-  // that is opened twice in one process is mapped once.
-  static Segment open(pid_t pid, int fd, std::size_t bytes);
+  static MemoryFile create(std::size_t bytes);
+  // Opens the memory file that process `pid` of this host holds as `fd`. A
+  // memory file that is opened twice in one process is mapped once.
+  static MemoryFile open(pid_t pid, int fd, std::size_t bytes);
 
-  Segment() = default;
-  Segment(Segment&&) noexcept;
-  Segment& operator=(Segment&&) noexcept;
-  ~Segment();
+  MemoryFile() = default;
+  MemoryFile(MemoryFile&&) noexcept;
+  MemoryFile& operator=(MemoryFile&&) noexcept;
+  ~MemoryFile();
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
@@ -48,7 +48,7 @@ class Segment {
   bool is_owner_alive() const;
 
  private:
-  Segment(int fd, std::size_t bytes);
+  MemoryFile(int fd, std::size_t bytes);
 
   int fd_ = -1;
   std::size_t size_ = 0;

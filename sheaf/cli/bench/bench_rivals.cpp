@@ -45,28 +45,28 @@ class MeetingPlace {
   std::string path_;
 };
 
-std::unique_ptr<comm::BaselineLibrary> join_gloo(const comm::Group& group,
-                                                 const std::string& interface) {
+std::unique_ptr<comm::RivalLibrary> join_gloo(const comm::Group& group,
+                                              const std::string& interface) {
   const bool is_one_host = group.host_count() == 1;
   SHEAF_CHECK(is_one_host || !interface.empty(), "--versus gloo on ",
               group.host_count(),
               " hosts needs --interface, the network interface between them");
   const MeetingPlace place(group);
   auto library =
-      comm::make_gloo_baseline({.rank = group.rank(),
-                                .size = group.size(),
-                                .folder = place.path(),
-                                .interface = is_one_host ? "lo" : interface});
+      comm::make_gloo_rival({.rank = group.rank(),
+                             .size = group.size(),
+                             .folder = place.path(),
+                             .interface = is_one_host ? "lo" : interface});
   comm::barrier(group).wait();  // all have joined: the folder can be removed
   return library;
 }
 
 }  // namespace
 
-std::unique_ptr<comm::BaselineLibrary> join_baseline(
-    const comm::Group& group, const std::string& name,
-    const std::string& interface) {
-  if (name == "mpi") return comm::make_mpi_baseline();
+std::unique_ptr<comm::RivalLibrary> join_rival(const comm::Group& group,
+                                               const std::string& name,
+                                               const std::string& interface) {
+  if (name == "mpi") return comm::make_mpi_rival();
   return join_gloo(group, interface);
 }
 
