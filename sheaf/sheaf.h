@@ -66,7 +66,7 @@ enum {
 
 /* Zero-initialize for the defaults. */
 typedef struct sheaf_reduce_options {
-  int mpi;      /* not 0: plain MPI_Allreduce as a baseline; sum and avg only */
+  int mpi;      /* not 0: plain MPI_Allreduce, to compare; sum and avg only */
   double check; /* above 0: compare with a reference; sum and avg only */
 } sheaf_reduce_options;
 

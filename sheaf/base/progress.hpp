@@ -66,6 +66,8 @@ class RankProgress {
 
   void update(double fraction, std::string_view text);
   void clear();
+  // Null if the place is empty.
+  Progress* get() { return progress_ ? &*progress_ : nullptr; }
 
  private:
   std::optional<Progress> progress_;

@@ -4,7 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/progress.hpp"
-#include "sheaf/cli/bench/bench_options.hpp"
+#include "sheaf/cli/bench/bench_plan.hpp"
 #include "sheaf/cli/bench/bench_rows.hpp"
 #include "sheaf/cli/bench/bench_run.hpp"
 #include "sheaf/cli/command/commands.hpp"
@@ -42,7 +42,7 @@ bool has_placement(const LaunchOptions& launch) {
          !launch.hostfile.empty() || !launch.rankfile.empty();
 }
 
-int launch_ranks(const CLI::App& command, BenchArguments& arguments,
+int launch_ranks(const CLI::App& command, BenchCommand& arguments,
                  const BenchPlan& plan) {
   LaunchOptions& launch = arguments.launch;
   launch.interface = arguments.bench.interface;
@@ -90,7 +90,7 @@ void be_a_rank(const LaunchOptions& launch, const BenchJob& job) {
   if (ending) ending();
 }
 
-void run_bench(const CLI::App& command, BenchArguments& arguments) {
+void run_bench(const CLI::App& command, BenchCommand& arguments) {
   BenchJob job{arguments.bench, plan_bench(arguments.bench)};
   if (!job.args.record.empty()) check_appendable(job.args.record);
   if (!comm::is_under_mpi_launcher())
@@ -124,7 +124,7 @@ void add_cast_subcommand(CLI::App& bench) {
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  auto arguments = std::make_shared<BenchArguments>();
+  auto arguments = std::make_shared<BenchCommand>();
   CLI::App* command = app.add_subcommand(
       "bench", "Benchmark collectives, and compare with MPI and Gloo");
   add_bench_options(*command, *arguments);

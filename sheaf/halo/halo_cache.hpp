@@ -1,5 +1,5 @@
 #pragma once
-// Caches the halo exchanges of a group by layout, needs and element type.
+// Caches the halo exchanges of a group by tiling, needs and element type.
 
 #include <memory>
 #include <span>
@@ -17,7 +17,7 @@ class HaloCache {
   explicit HaloCache(const comm::Group& group);
 
   // All ranks of the group must make the same calls in the same order. The
-  // cache owns the exchange. Throws UsageError if the layout's grid does not
+  // cache owns the exchange. Throws UsageError if the tiling's grid does not
   // have as many ranks as the group.
   HaloExchange& get(const Tiling& owners, std::span<const Box> needs,
                     DType dtype);
@@ -26,7 +26,7 @@ class HaloCache {
   HaloCounters counters() const;
 
  private:
-  // Keyed by layout and needs rather than by plan, since plans that are equal
+  // Keyed by tiling and needs rather than by plan, since plans that are equal
   // on this rank may differ on others.
   struct CachedExchange {
     Tiling owners;

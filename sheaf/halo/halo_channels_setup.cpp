@@ -137,7 +137,7 @@ bool Lines::connect(Receiver& receiver) {
     throw MismatchError(concat(
         "rank ", group_.rank(), " expects halos of ", receiver.plane_bytes,
         " bytes per plane from rank ", receiver.peer, ", which sends ",
-        card.plane_bytes, "; all ranks must use the same layout and needs"));
+        card.plane_bytes, "; all ranks must use the same tiling and needs"));
   return true;
 }
 

@@ -44,7 +44,7 @@ enum class Reads { kAwaited, kLater };
 class HaloExchange {
  public:
   // `plan` is the plan of this rank. All ranks of the group construct their
-  // exchanges in the same order, with plans for the same layout and needs.
+  // exchanges in the same order, with plans for the same tiling and needs.
   // Sends nothing. With a pump, messages between hosts advance in the
   // background.
   HaloExchange(const comm::Group& group, HaloPlan plan, DType dtype,

@@ -15,7 +15,7 @@ std::int64_t volume_of(const std::vector<HaloMessage>& messages) {
 }
 
 void check_needs(const Tiling& owners, std::span<const Box> needs, int rank) {
-  SHEAF_CHECK(static_cast<int>(needs.size()) == owners.ranks(), "the layout ",
+  SHEAF_CHECK(static_cast<int>(needs.size()) == owners.ranks(), "the tiling ",
               owners.grid(), " has ", owners.ranks(),
               " ranks, but needs are given ", "for ", needs.size(),
               "; give one box for each rank");

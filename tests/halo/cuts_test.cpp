@@ -74,10 +74,10 @@ TEST(GridTest, ThatIsNoneSaysWhatIsAllowed) {
 }
 
 TEST(LayoutTest, GivesEachRankItsBox) {
-  const Tiling layout = Tiling::balanced(Grid::parse("2x3"), {9, 10});
-  EXPECT_EQ(layout.whole().volume(), 90);
-  EXPECT_EQ(layout.shape(), (std::vector<std::int64_t>{9, 10}));
-  const Box box = layout.box_of(5);
+  const Tiling tiling = Tiling::balanced(Grid::parse("2x3"), {9, 10});
+  EXPECT_EQ(tiling.whole().volume(), 90);
+  EXPECT_EQ(tiling.shape(), (std::vector<std::int64_t>{9, 10}));
+  const Box box = tiling.box_of(5);
   EXPECT_EQ(box[0], (Interval{5, 9}));
   EXPECT_EQ(box[1], (Interval{7, 10}));
   EXPECT_EQ(box[2], (Interval{0, 1}));

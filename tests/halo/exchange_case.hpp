@@ -1,5 +1,5 @@
 #pragma once
-// One exchange and its adjoint on random layouts, checked on each rank against
+// One exchange and its adjoint on random tilings, checked on each rank against
 // the whole image. Used for ranks as threads and as processes.
 
 #include "sheaf/comm/group/collectives.hpp"
@@ -11,7 +11,7 @@
 namespace sheaf::halo {
 
 struct ExchangeCase {
-  Tiling layout{};
+  Tiling tiling{};
   std::vector<Box> needs{};
   std::array<std::int64_t, 2> outer{1, 1};
   Order tile_order = Order::kPlain;
@@ -22,8 +22,8 @@ struct ExchangeCase {
 
 inline ExchangeCase random_case(std::mt19937& random, const Grid& grid) {
   ExchangeCase test;
-  test.layout = random_layout(random, grid, 1, 9);
-  test.needs = random_needs(random, test.layout);
+  test.tiling = random_tiling(random, grid, 1, 9);
+  test.needs = random_needs(random, test.tiling);
   test.outer = {pick(random, 1, 2), pick(random, 1, 3)};
   test.tile_order = kOrders[random() % 3];
   test.wanted_order = kOrders[random() % 3];
@@ -33,12 +33,12 @@ inline ExchangeCase random_case(std::mt19937& random, const Grid& grid) {
 }
 
 inline HaloPlan plan_of(const ExchangeCase& test, int rank) {
-  return make_plan(test.layout, test.needs, rank);
+  return make_plan(test.tiling, test.needs, rank);
 }
 
 template <class T>
 Tile<T> image_tile(const ExchangeCase& test, const comm::Group& group) {
-  Tile<T> tile(test.layout.box_of(group.rank()), test.outer, test.tile_order,
+  Tile<T> tile(test.tiling.box_of(group.rank()), test.outer, test.tile_order,
                test.is_in_arena ? &group : nullptr);
   tile.fill([&](const Place& place) { return exact_value(place, test.salt); });
   return tile;
@@ -52,7 +52,7 @@ inline double gradient(const Place& place, int rank, std::int64_t salt) {
 // The expected gradient at a place: the sum over all ranks that want it.
 inline double gradient_sum(const ExchangeCase& test, const Place& place) {
   double sum = 0;
-  for (int rank = 0; rank < test.layout.ranks(); ++rank)
+  for (int rank = 0; rank < test.tiling.ranks(); ++rank)
     if (test.needs[static_cast<std::size_t>(rank)].contains(place.box()))
       sum += gradient(place, rank, test.salt);
   return sum;

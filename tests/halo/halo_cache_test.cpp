@@ -15,27 +15,27 @@ using comm::run_threads;
 TEST(HaloCacheTest, MakesEachExchangeOnce) {
   run_threads(2, [](const Group& group) {
     HaloCache cache(group);
-    const Tiling layout = Tiling::balanced(Grid::parse("2"), {8});
-    const std::vector<Box> all(2, layout.whole());
-    HaloExchange& first = cache.get(layout, all, DType::kF32);
-    EXPECT_EQ(&cache.get(layout, all, DType::kF32), &first);
-    EXPECT_NE(&cache.get(layout, all, DType::kF64), &first);
-    std::vector<Box> own{layout.box_of(0), layout.box_of(1)};
-    EXPECT_NE(&cache.get(layout, own, DType::kF32), &first);
+    const Tiling tiling = Tiling::balanced(Grid::parse("2"), {8});
+    const std::vector<Box> all(2, tiling.whole());
+    HaloExchange& first = cache.get(tiling, all, DType::kF32);
+    EXPECT_EQ(&cache.get(tiling, all, DType::kF32), &first);
+    EXPECT_NE(&cache.get(tiling, all, DType::kF64), &first);
+    std::vector<Box> own{tiling.box_of(0), tiling.box_of(1)};
+    EXPECT_NE(&cache.get(tiling, own, DType::kF32), &first);
     // The plan is the same for this rank, but not for the other.
     std::vector<Box> half = all;
     const auto other = static_cast<std::size_t>(1 - group.rank());
     half[other] = own[other];
-    EXPECT_NE(&cache.get(layout, half, DType::kF32), &first);
+    EXPECT_NE(&cache.get(tiling, half, DType::kF32), &first);
   });
 }
 
 TEST(HaloCacheTest, RefusesAnotherNumberOfRanks) {
   run_threads(1, [](const Group& group) {
     HaloCache cache(group);
-    const Tiling layout = Tiling::balanced(Grid::parse("2x2"), {8, 8});
-    const std::vector<Box> all(4, layout.whole());
-    expect_throws<UsageError>([&] { cache.get(layout, all, DType::kF32); },
+    const Tiling tiling = Tiling::balanced(Grid::parse("2x2"), {8, 8});
+    const std::vector<Box> all(4, tiling.whole());
+    expect_throws<UsageError>([&] { cache.get(tiling, all, DType::kF32); },
                               {"2x2", "4 ranks", "has 1"});
   });
 }
@@ -48,7 +48,7 @@ TEST(HaloCacheTest, LetsMessagesBetweenHostsMoveOn) {
     for (int i = 0; i < 5; ++i) {
       ExchangeCase test = random_case(random, Grid::parse("2x2"));
       test.outer = {8, 100};
-      HaloExchange& exchange = cache.get(test.layout, test.needs, DType::kF32);
+      HaloExchange& exchange = cache.get(test.tiling, test.needs, DType::kF32);
       const auto tile = image_tile<float>(test, group);
       Tile<float> got(exchange.plan().wanted, test.outer, Order::kPlain);
       auto handle = exchange.start(tile.view());

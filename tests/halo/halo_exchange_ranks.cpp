@@ -35,12 +35,12 @@ TEST(HaloRanks, BringTheWantedBoxAndSumGradients) {
 TEST(HaloRanks, ExchangeLargeHalosAgainAndAgain) {
   const comm::Group& world = test::world();
   ExchangeCase test;
-  test.layout = Tiling::balanced(Grid::parse(concat("1x", world.size())),
+  test.tiling = Tiling::balanced(Grid::parse(concat("1x", world.size())),
                                  {200, 64 * world.size()});
   for (int rank = 0; rank < world.size(); ++rank) {
-    Box box = test.layout.box_of(rank);
+    Box box = test.tiling.box_of(rank);
     box[1] =
-        intersect({box[1].begin - 20, box[1].end + 20}, test.layout.whole()[1]);
+        intersect({box[1].begin - 20, box[1].end + 20}, test.tiling.whole()[1]);
     test.needs.push_back(box);
   }
   test.outer = {2, 16};

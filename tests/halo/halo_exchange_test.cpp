@@ -205,11 +205,11 @@ TEST(HaloExchange, WorksInGroupsOfSomeRanks) {
 // A rank that is ahead continues: it waits neither for its receivers nor for
 // any other rank.
 TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
-  const Tiling layout = Tiling::balanced(Grid::parse("3"), {9});
-  std::vector<Box> needs{layout.box_of(0), layout.whole(), layout.box_of(2)};
+  const Tiling tiling = Tiling::balanced(Grid::parse("3"), {9});
+  std::vector<Box> needs{tiling.box_of(0), tiling.whole(), tiling.box_of(2)};
   std::latch done(1);
   run_threads(3, [&](const Group& group) {
-    HaloExchange exchange(group, make_plan(layout, needs, group.rank()),
+    HaloExchange exchange(group, make_plan(tiling, needs, group.rank()),
                           DType::kF32);
     Tile<float> tile(exchange.plan().tile, {1, 1}, Order::kPlain);
     Tile<float> got(exchange.plan().wanted, {1, 1}, Order::kPlain);
@@ -223,8 +223,8 @@ TEST(HaloExchange, WaitsForNobodyItNeedsNothingOf) {
 // With Reads::kLater a rank continues before its tile has been read.
 TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
   ExchangeCase test;
-  test.layout = Tiling::balanced(Grid::parse("2"), {10});
-  test.needs.assign(2, test.layout.whole());
+  test.tiling = Tiling::balanced(Grid::parse("2"), {10});
+  test.needs.assign(2, test.tiling.whole());
   test.is_in_arena = true;
   std::latch is_finished(1);
   run_threads(2, [&](const Group& group) {
@@ -249,14 +249,14 @@ TEST(HaloExchange, GoesOnWhileItsTileIsRead) {
 
 // The summation order is fixed, so rounding is the same every time.
 TEST(HaloExchange, AddsInTheOrderOfRanks) {
-  const Tiling layout(Grid::parse("4"), {Cuts({0, 0, 1, 1, 1})});
-  const std::vector<Box> needs(4, layout.whole());
+  const Tiling tiling(Grid::parse("4"), {Cuts({0, 0, 1, 1, 1})});
+  const std::vector<Box> needs(4, tiling.whole());
   const float big = 1 << 24;
   // Rank 1's own value first, then ranks 0, 2, 3: (1 + big) + 1 - big.
   const float values[] = {big, 1, 1, -big};
   for (int i = 0; i < 20; ++i)
     run_threads(4, [&](const Group& group) {
-      HaloExchange exchange(group, make_plan(layout, needs, group.rank()),
+      HaloExchange exchange(group, make_plan(tiling, needs, group.rank()),
                             DType::kF32);
       Tile<float> wanted(exchange.plan().wanted, {1, 1}, Order::kPlain);
       wanted.fill([&](const Place&) { return values[group.rank()]; });
@@ -270,9 +270,9 @@ TEST(HaloExchange, AddsInTheOrderOfRanks) {
 
 TEST(HaloExchange, RefusesWhatDoesNotFitThePlan) {
   run_threads(1, [](const Group& group) {
-    const Tiling layout = Tiling::balanced(Grid::parse("1"), {8});
-    const std::vector<Box> needs{layout.whole()};
-    const HaloPlan plan = make_plan(layout, needs, 0);
+    const Tiling tiling = Tiling::balanced(Grid::parse("1"), {8});
+    const std::vector<Box> needs{tiling.whole()};
+    const HaloPlan plan = make_plan(tiling, needs, 0);
     HaloExchange exchange(group, plan, DType::kI32);
     Tile<int> tile(plan.tile, {1, 2}, Order::kPlain);
     Box small;
@@ -300,8 +300,8 @@ class HaloFailures : public testing::TestWithParam<Hosts> {};
 
 ExchangeCase neighbors(int ranks) {
   ExchangeCase test;
-  test.layout = Tiling::balanced(Grid::parse(std::to_string(ranks)), {12});
-  test.needs.assign(static_cast<std::size_t>(ranks), test.layout.whole());
+  test.tiling = Tiling::balanced(Grid::parse(std::to_string(ranks)), {12});
+  test.needs.assign(static_cast<std::size_t>(ranks), test.tiling.whole());
   return test;
 }
 
@@ -361,8 +361,8 @@ TEST(HaloExchange, GivesItsMemoryBack) {
   setenv("SHEAF_ARENA_BYTES", "100000000", /*overwrite=*/1);
   run_threads(3, [](const Group& group) {
     ExchangeCase test;
-    test.layout = Tiling::balanced(Grid::parse("3"), {3 << 16});
-    test.needs.assign(3, test.layout.whole());
+    test.tiling = Tiling::balanced(Grid::parse("3"), {3 << 16});
+    test.needs.assign(3, test.tiling.whole());
     for (int i = 0; i < 40; ++i) {
       test.outer = {1, 8};
       HaloExchange exchange(group, plan_of(test, group.rank()), DType::kF32);

@@ -110,13 +110,13 @@ struct Seen {
 };
 
 void check_forward_and_adjoint(const Problem& p, Seen& seen) {
-  const Tiling layout(Grid::parse(std::to_string(p.owners.parts())),
+  const Tiling tiling(Grid::parse(std::to_string(p.owners.parts())),
                       {p.owners});
   const auto needs = needs_of(p);
   Row sum(p.dx.size(), 0.0);
   for (int rank = 0; rank < p.owners.parts(); ++rank) {
     const Interval mine = p.outputs[rank];
-    const HaloPlan plan = make_plan(layout, needs, rank);
+    const HaloPlan plan = make_plan(tiling, needs, rank);
     const Padded padded = clamp(needed(p.window, mine), p.inputs);
     const Row x = assemble(p, plan, padded);
     ASSERT_EQ(convolve(x, p.w, p.window, mine.size()), slice(p.y, mine));

@@ -1,5 +1,5 @@
 #pragma once
-// Random layouts and needs, the same on all ranks with the same seed.
+// Random tilings and needs, the same on all ranks with the same seed.
 
 #include <algorithm>
 #include <random>
@@ -24,7 +24,7 @@ inline Cuts random_cuts(std::mt19937& random, std::int64_t size, int parts) {
   return Cuts(std::move(positions));
 }
 
-inline Tiling random_layout(std::mt19937& random, const Grid& grid,
+inline Tiling random_tiling(std::mt19937& random, const Grid& grid,
                             std::int64_t least, std::int64_t most) {
   std::vector<Cuts> cuts;
   for (int axis = 0; axis < grid.axes(); ++axis) {
@@ -38,13 +38,13 @@ inline Tiling random_layout(std::mt19937& random, const Grid& grid,
 
 // A box for each rank: around its tile, inside of it, or anywhere.
 inline std::vector<Box> random_needs(std::mt19937& random,
-                                     const Tiling& layout) {
+                                     const Tiling& tiling) {
   std::vector<Box> needs;
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    Box box = layout.box_of(rank);
+  for (int rank = 0; rank < tiling.ranks(); ++rank) {
+    Box box = tiling.box_of(rank);
     const bool is_anywhere = pick(random, 0, 7) == 0;
-    for (int axis = 0; axis < layout.axes(); ++axis) {
-      const std::int64_t size = layout.cuts(axis).size();
+    for (int axis = 0; axis < tiling.axes(); ++axis) {
+      const std::int64_t size = tiling.cuts(axis).size();
       if (is_anywhere) box[axis] = {pick(random, 0, size), size};
       const std::int64_t begin = box[axis].begin - pick(random, -2, 4);
       const std::int64_t end = box[axis].end + pick(random, -2, 4);

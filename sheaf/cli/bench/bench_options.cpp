@@ -1,5 +1,4 @@
-#include "sheaf/cli/bench/bench_options.hpp"
-
+#include "sheaf/cli/bench/bench_plan.hpp"
 #include "sheaf/cli/launch/launcher.hpp"
 
 namespace sheaf::cli {
@@ -83,7 +82,7 @@ void add_machine_and_output(CLI::App& command, BenchArgs& args) {
 
 }  // namespace
 
-void add_bench_options(CLI::App& command, BenchArguments& arguments) {
+void add_bench_options(CLI::App& command, BenchCommand& arguments) {
   command.footer(kBenchFooter);
   add_launch_options(command, arguments.launch, /*ranks=*/2);
   for (CLI::Option* option : command.get_options())

@@ -1,11 +1,13 @@
 #pragma once
 // The request to `sheaf bench`: the command-line options and their parsed form.
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "sheaf/base/table.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/host/fingerprint.hpp"
 #include "sheaf/topo/machine.hpp"
@@ -75,5 +77,18 @@ std::vector<std::uint64_t> sweep_sizes(std::uint64_t begin, std::uint64_t end,
 
 // Converts "1gbit", "10Gbit/s" or "800mbit" to GB/s.
 double parse_link_gbs(const std::string& text);
+
+struct BenchCommand {
+  LaunchOptions launch;
+  BenchArgs bench;
+};
+
+// `arguments` must outlive the command.
+void add_bench_options(CLI::App& command, BenchCommand& arguments);
+
+// The command-line arguments that reproduce the given options; the options that
+// only concern the launch of ranks are included on request.
+std::vector<std::string> bench_words(const CLI::App& command,
+                                     bool with_launch_options);
 
 }  // namespace sheaf::cli

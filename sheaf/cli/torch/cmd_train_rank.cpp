@@ -4,6 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/command/train_arguments.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/transport/transport.hpp"
@@ -15,19 +16,7 @@
 namespace sheaf::cli {
 namespace {
 
-struct TrainRankArguments {
-  std::string config;
-  std::vector<std::string> sets;
-  std::string output;
-  std::string plan;
-  bool is_resumed = false;
-  bool accepts_changes = false;
-  bool prints_config = false;
-  bool explains = false;
-  std::string progress_place;
-};
-
-train::RunConfig read(const TrainRankArguments& arguments) {
+train::RunConfig read(const TrainArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
   if (!arguments.plan.empty()) sets.push_back(plan_setting(arguments.plan));
   train::RunConfig config =
@@ -39,7 +28,7 @@ train::RunConfig read(const TrainRankArguments& arguments) {
 // Rank 0 reads the config and sends it, so that other hosts do not need the
 // file.
 train::RunConfig read_for_all(const comm::Group& group,
-                              const TrainRankArguments& arguments) {
+                              const TrainArguments& arguments) {
   train::RunConfig mine;
   const std::string text = train::from_root(group, [&] {
     mine = read(arguments);
@@ -48,19 +37,8 @@ train::RunConfig read_for_all(const comm::Group& group,
   return group.rank() == 0 ? mine : train::parse_config(text, "rank 0's text");
 }
 
-// `place` is "out:80" or "err:80": the stream that the launcher chose for the
-// progress line, and its width. Null if empty.
-std::unique_ptr<Progress> make_progress(const std::string& place) {
-  if (place.size() < 5) return nullptr;
-  ProgressOptions options;
-  options.is_terminal = true;
-  options.columns = std::strtoul(place.c_str() + 4, nullptr, 10);
-  return std::make_unique<Progress>(
-      place.rfind("out:", 0) == 0 ? std::cout : std::cerr, options);
-}
-
 train::Ending train_on(const comm::Group& group,
-                       const TrainRankArguments& arguments) {
+                       const TrainArguments& arguments) {
   const train::RunConfig config = read_for_all(group, arguments);
   if (arguments.explains) {
     train::explain(group, config, std::cout);
@@ -70,7 +48,7 @@ train::Ending train_on(const comm::Group& group,
   options.config_name = arguments.config;
   options.is_resumed = arguments.is_resumed;
   options.accepts_changes = arguments.accepts_changes;
-  const auto progress = make_progress(arguments.progress_place);
+  RankProgress progress(arguments.progress_place);
   if (group.rank() == 0) {
     options.out = &std::cout;
     options.progress = progress.get();
@@ -78,7 +56,7 @@ train::Ending train_on(const comm::Group& group,
   return train::run(group, config, options).ending;
 }
 
-void run_rank(const TrainRankArguments& arguments) {
+void run_rank(const TrainArguments& arguments) {
   if (arguments.prints_config) {
     std::cout << train::print_config(read(arguments));
     return;
@@ -97,21 +75,10 @@ void run_rank(const TrainRankArguments& arguments) {
 }  // namespace
 
 void add_train_rank_command(CLI::App& app) {
-  auto arguments = std::make_shared<TrainRankArguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command =
       app.add_subcommand("train", "Run one rank of sheaf train");
-  command->add_option("CONFIG", arguments->config)->required();
-  command->add_option("--set", arguments->sets)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  command->add_option("--output", arguments->output);
-  command->add_option("--plan", arguments->plan);
-  command->add_flag("--resume", arguments->is_resumed);
-  command->add_flag("--accept-changes", arguments->accepts_changes);
-  command->add_flag("--print-config", arguments->prints_config);
-  command->add_flag("--explain", arguments->explains);
-  command->add_option("--progress-place", arguments->progress_place);
+  add_train_rank_options(*command, *arguments);
   command->callback([arguments] { run_rank(*arguments); });
 }
 

@@ -47,7 +47,7 @@ void bcast(Buffer data);
 
 struct ReduceOptions {
   ReduceOp op = ReduceOp::kSum;  // or kAvg
-  // Use plain MPI_Allreduce, as a baseline for comparisons.
+  // Use plain MPI_Allreduce, for comparisons.
   bool mpi = false;
   // If above 0, compares the result with a reference in higher precision (see
   // reference.hpp), and throws CheckError on all ranks if it is wrong on any.
