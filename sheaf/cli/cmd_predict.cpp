@@ -68,10 +68,10 @@ void describe(const plan::Trace& trace, const std::string& file,
       trace.header.events, trace.steps.size(), step.label,
       step.operators.size(), step.kernels.size(), all - map.unmatched.size(),
       all);
-  const auto gradients = plan::gradient_bytes(step, trace.names);
+  const auto gradients = plan::ddp_gradient_bytes(step, trace.names);
   if (!gradients.empty()) {
     std::string buckets;
-    for (const std::int64_t bytes : plan::bucket_bytes(gradients))
+    for (const std::int64_t bytes : plan::ddp_bucket_bytes(gradients))
       buckets += (buckets.empty() ? "" : ", ") +
                  format_bytes(static_cast<std::uint64_t>(bytes));
     fmt::print("{} gradients, sizes of DDP's buckets: {}\n", gradients.size(),

@@ -42,7 +42,7 @@ ROOMS = {
     "cli": ["command", "launch", "bench", "sweep", "plan", "torch"],
 }
 MOST_FILES = 40
-# Of plan these may read the plain structs only.
+# Of plan these may read plain structs and shared rules only.
 PLAN_READERS = ("parallel", "train")
 PLAN_STRUCTS = "sheaf/plan/format/"
 WITH_TORCH = ("tensor", "nn", "parallel", "spatial", "data", "train", "cli")
@@ -147,7 +147,7 @@ def fault_of(name, quote, included):
         return f"unknown layer {target}; add it to tests/hygiene/layers.py"
     if target == "plan" and layer in PLAN_READERS:
         allowed = included.startswith(PLAN_STRUCTS)
-        return None if allowed else "only plan's plain structs may be read"
+        return None if allowed else "only plan/format may be included"
     if target == layer:
         return room_fault(layer, name, included)
     if target not in reachable(layer):

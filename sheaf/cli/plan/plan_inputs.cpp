@@ -196,8 +196,8 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
   topo::check_fits(dims, workers);
   cluster.placement = topo::placement_of(dims);
   if (!inputs.bucket.empty())
-    cluster.exchange.buckets.bytes =
-        static_cast<std::int64_t>(parse_bytes(inputs.bucket));
+    cluster.exchange.caps.bytes =
+        static_cast<std::size_t>(parse_bytes(inputs.bucket));
   if (!inputs.exchange.empty())
     use_ways(plan::parse_exchange(inputs.exchange), cluster);
   plan::share_host(cluster);

@@ -71,6 +71,7 @@ bool skips_zeros(const DadOptions& options, const LinkModel& link) {
 RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
   return {.mode = options.mode,
           .rank = options.rank,
+          .feedback_rows = options.feedback_rows,
           .allows_low_rank = options.allows_low_rank,
           .skips_zeros = skips_zeros,
           .first_layer_gradient = options.first_layer_gradient,

@@ -25,7 +25,7 @@ struct DadOptions {
   DadMode mode = DadMode::kDad;
   int rank = 4;          // rank-dad: maximum number of rows of the factors
   double tolerance = 0;  // rank-dad: uses fewer rows if the rest is small
-  int feedback_rows = 16;
+  int feedback_rows = plan::kFeedbackRows;
   int power_iterations = 0;      // rank-dad as in dad_torch; 0: exact factors
   bool allows_low_rank = false;  // auto may choose rank-dad
   Where where = Where::kAllGather;
@@ -52,7 +52,7 @@ struct DadOptions {
   bool find_unused_parameters = true;  // on the gradient route
   double bucket_mb = 25;
   // Factors of several layers share a message up to this size.
-  double parcel_bytes = kParcelBytes;
+  double parcel_bytes = plan::kParcelBytes;
   Overlap overlap = Overlap::kAuto;
   // Not owned; must outlive the model.
   TraceWriter* trace = nullptr;

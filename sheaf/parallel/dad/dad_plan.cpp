@@ -18,22 +18,6 @@ const std::string kSkipsZeros = "plan/skips_zeros";
 // Plans whose predicted time exceeds the best by this factor are not tried.
 constexpr double kWorthATrial = 1.6;
 
-std::vector<std::vector<std::size_t>> parcels(
-    const std::vector<std::size_t>& weights, const std::vector<double>& bytes,
-    double parcel_bytes) {
-  std::vector<std::vector<std::size_t>> list;
-  double filled = parcel_bytes;
-  for (const std::size_t weight : weights) {
-    if (filled >= parcel_bytes) {
-      list.emplace_back();
-      filled = 0;
-    }
-    list.back().push_back(weight);
-    filled += bytes[weight];
-  }
-  return list;
-}
-
 // The route of a weight for which auto has no choice.
 std::optional<RouteChoice> fixed_route(const ParameterUse& use,
                                        const RouteWishes& wishes) {
@@ -58,10 +42,6 @@ std::optional<RouteChoice> fixed_route(const ParameterUse& use,
   return RouteChoice{Route::kDad, "mode dad"};
 }
 
-bool has_deltas(Route route) {
-  return route == Route::kDad || route == Route::kEdad;
-}
-
 // Searches for the routes with the shortest predicted step time.
 class Search {
  public:
@@ -70,7 +50,8 @@ class Search {
       : uses_(uses),
         wishes_(wishes),
         link_(link),
-        model_(uses, link, wishes.rank, wishes.skips_zeros),
+        model_(uses, link, wishes.rank, wishes.skips_zeros,
+               wishes.feedback_rows),
         choices_(choices) {}
 
   // Improves each of the uniform assignments (one route for all weights), and
@@ -129,7 +110,10 @@ class Search {
     const ParameterUse& use = uses_[i];
     if (route == Route::kEdad)
       return use.above >= 0 &&
-             has_deltas(choices_[static_cast<std::size_t>(use.above)].route);
+             plan::derives_deltas(
+                 plan::Exchange::kEdad,
+                 exchange_of(
+                     choices_[static_cast<std::size_t>(use.above)].route));
     return route != Route::kRankDad ||
            (wishes_.allows_low_rank && !use.is_lookup);
   }
@@ -277,16 +261,13 @@ FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
                         double parcel_bytes) {
   FactorPlan plan;
   std::vector<std::size_t> order;
-  std::vector<double> in_bytes, out_bytes;
+  std::vector<plan::ParcelItem> items;
   plan.is_bias.resize(uses.size());
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const ParameterUse& use = uses[i];
     plan.routes.push_back(choices[i].route);
     plan.calls.push_back(use.calls);
-    const double unit =
-        static_cast<double>(use.rows) / ranks * static_cast<double>(use.width);
-    in_bytes.push_back(unit * static_cast<double>(use.is_lookup ? 2 : use.in));
-    out_bytes.push_back(unit * static_cast<double>(use.out));
+    items.push_back({exchange_of(choices[i].route), shape_of(use, ranks)});
     if (choices[i].route == Route::kGradient) continue;
     order.push_back(i);
     for (const std::size_t bias : use.biases) plan.is_bias[bias] = true;
@@ -297,12 +278,9 @@ FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::pair(uses[a].order, a) < std::pair(uses[b].order, b);
   });
-  std::vector<std::size_t> early;
-  for (const std::size_t i : order)
-    if (choices[i].route != Route::kRankDad) early.push_back(i);
-  plan.forward = parcels(early, in_bytes, parcel_bytes);
-  std::reverse(order.begin(), order.end());
-  plan.backward = parcels(order, out_bytes, parcel_bytes);
+  auto parcels = plan::plan_parcels(items, order, parcel_bytes);
+  plan.forward = std::move(parcels.forward);
+  plan.backward = std::move(parcels.backward);
   return plan;
 }
 

@@ -9,6 +9,7 @@
 #include "sheaf/parallel/dad/factor_reducer.hpp"
 #include "sheaf/parallel/dad/parameter_use.hpp"
 #include "sheaf/parallel/dad/step_model.hpp"
+#include "sheaf/plan/format/parcel_rules.hpp"
 
 namespace sheaf::parallel {
 
@@ -19,18 +20,16 @@ struct RouteChoice {
 
 enum class DadMode { kDad, kEdad, kRankDad, kAuto };
 
-// Messages below this size are combined, so that the latency is a small part.
-constexpr double kParcelBytes = 256 << 10;
-
 struct RouteWishes {
   DadMode mode = DadMode::kDad;
   int rank = 4;
+  int feedback_rows = plan::kFeedbackRows;
   bool allows_low_rank = false;  // in auto
   bool skips_zeros = false;
   bool first_layer_gradient = false;
   std::map<std::string, Route> by_name = {};  // overrides everything else
   std::map<std::string, Route> planned = {};  // overrides the mode
-  double parcel_bytes = kParcelBytes;
+  double parcel_bytes = plan::kParcelBytes;
 };
 
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
@@ -70,7 +69,7 @@ FixedRoutes routes_in(const NamedTensors& state);
 // all of them use factors.
 FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
                         const std::vector<RouteChoice>& choices, int ranks,
-                        double parcel_bytes = kParcelBytes);
+                        double parcel_bytes = plan::kParcelBytes);
 
 const char* name_of(Route route);
 

@@ -49,6 +49,20 @@ at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
+plan::Exchange exchange_of(Route route) {
+  switch (route) {
+    case Route::kDad:
+      return plan::Exchange::kDad;
+    case Route::kEdad:
+      return plan::Exchange::kEdad;
+    case Route::kRankDad:
+      return plan::Exchange::kRankDad;
+    case Route::kGradient:
+      break;
+  }
+  return plan::Exchange::kGradients;
+}
+
 FactorExchange::FactorExchange(const comm::Group& group,
                                std::vector<Route> routes,
                                FactorExchangeOptions options)

@@ -8,12 +8,13 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/plan/format/parcel_rules.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
 // Size of the first message, including the count in its first element.
-constexpr std::size_t kShortNumbers = 64;
+constexpr std::size_t kShortNumbers = plan::kFirstHeaderNumbers;
 
 void share(const comm::Group& group, Where where, comm::ConstBuffer mine,
            comm::Buffer all, const std::vector<std::size_t>& counts) {

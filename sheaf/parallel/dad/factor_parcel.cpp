@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/plan/format/parcel_rules.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -39,6 +40,7 @@ struct PartHeader {
   std::int64_t voids, void_bytes;
 };
 constexpr std::size_t kPartNumbers = sizeof(PartHeader) / sizeof(std::int64_t);
+static_assert(kPartNumbers == plan::kPartHeaderNumbers);
 using PartArray = std::array<std::int64_t, kPartNumbers>;
 
 std::int64_t bytes_of(const PartHeader& part) {
@@ -49,7 +51,7 @@ std::int64_t bytes_of(const PartHeader& part) {
 // The header begins with the identity, the parcel's place, the number of
 // remainders and the remainders; the parts follow.
 constexpr std::size_t kIdentityAt = 0, kPassAt = 1, kParcelAt = 2, kCountAt = 3,
-                      kRemaindersAt = 4;
+                      kRemaindersAt = plan::kParcelHeaderNumbers;
 
 std::vector<PartHeader> parts_of(const Numbers& header) {
   const std::size_t begin =

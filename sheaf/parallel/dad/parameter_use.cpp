@@ -75,6 +75,14 @@ void combine(ParameterUse& all, const std::int64_t* one) {
 
 }  // namespace
 
+plan::FactorShape shape_of(const ParameterUse& use, int ranks) {
+  return {.rows = static_cast<double>(use.rows) / ranks,
+          .in = static_cast<double>(use.in),
+          .out = static_cast<double>(use.out),
+          .width = static_cast<double>(use.width),
+          .is_lookup = use.is_lookup};
+}
+
 std::vector<ParameterUse> find_uses(
     const std::vector<TrainedParameter>& parameters,
     const std::vector<Product>& products,

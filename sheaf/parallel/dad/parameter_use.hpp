@@ -8,6 +8,7 @@
 
 #include "sheaf/parallel/dad/products.hpp"
 #include "sheaf/parallel/data/reducer.hpp"
+#include "sheaf/plan/format/parcel_rules.hpp"
 
 namespace sheaf::parallel {
 
@@ -31,6 +32,9 @@ struct ParameterUse {
   std::int64_t above = -1;
   std::vector<std::size_t> biases;  // added to its products
 };
+
+// The products of a weight on one of `ranks` ranks with equal numbers of rows.
+plan::FactorShape shape_of(const ParameterUse& use, int ranks);
 
 // The uses on this rank, by parameter.
 std::vector<ParameterUse> find_uses(

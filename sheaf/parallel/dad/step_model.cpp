@@ -6,17 +6,6 @@
 namespace sheaf::parallel {
 namespace {
 
-// The messages of a parcel: header and bytes.
-constexpr double kParcelMessages = 2;
-// Additional cost of a pass with both gradients and factors, in message
-// latencies: counting the users of parameters, ending the exchange, and one
-// more thread. With a value of 3, the chosen routes measured 10 to 20 % slower
-// than rank-dad for all weights.
-constexpr double kGradientMessages = 10;
-
-double width_in(const ParameterUse& use) {
-  return use.is_lookup ? 2. : static_cast<double>(use.in);
-}
 double width_out(const ParameterUse& use) {
   return static_cast<double>(use.out);
 }
@@ -60,7 +49,7 @@ class StepModel::Timeline {
 double StepModel::product_s(const ParameterUse& use, double rows) const {
   if (use.is_lookup) return 2 * rows * width_out(use) / link_.flops;
   // With few rows, the time to read the weight dominates.
-  const double elements = width_in(use) * width_out(use);
+  const double elements = static_cast<double>(use.in) * width_out(use);
   return 2 * rows * elements / link_.flops +
          elements * static_cast<double>(use.width) / link_.weight_bytes_per_s;
 }
@@ -70,20 +59,27 @@ double StepModel::sent_part(double density) const {
 }
 
 double StepModel::inputs_bytes(const ParameterUse& use) const {
-  return own_rows(use) * width_in(use) * static_cast<double>(use.width) *
-         sent_part(use.density);
+  return plan::input_bytes(own_shape(use)) * sent_part(use.density);
 }
 
 // Deltas are zero where the activation above has a zero output.
 double StepModel::deltas_bytes(const ParameterUse& use) const {
   const double density =
       use.above >= 0 ? uses_[static_cast<std::size_t>(use.above)].density : 1;
-  return own_rows(use) * width_out(use) * static_cast<double>(use.width) *
-         sent_part(density);
+  return plan::delta_bytes(own_shape(use)) * sent_part(density);
 }
 
-double StepModel::gather_s(double own_bytes) const {
-  return kParcelMessages * link_.latency_s +
+bool StepModel::derives_deltas(const FactorPlan& plan,
+                               std::size_t weight) const {
+  const std::int64_t above = uses_[weight].above;
+  if (above < 0) return false;
+  return plan::derives_deltas(
+      exchange_of(plan.routes[weight]),
+      exchange_of(plan.routes[static_cast<std::size_t>(above)]));
+}
+
+double StepModel::gather_s(std::size_t weights, double own_bytes) const {
+  return plan::parcel_messages(weights, own_bytes > 0) * link_.latency_s +
          (link_.ranks - 1) * own_bytes / link_.gather_bytes_per_s +
          (skips_zeros_ ? own_bytes / link_.skip_bytes_per_s : 0);
 }
@@ -94,10 +90,8 @@ double StepModel::reduce_s(const ParameterUse& use) const {
                                link_.reduce_bytes_per_s;
 }
 
-// Computes an n x n matrix from each factor, and their decomposition.
 double StepModel::low_rank_s(const ParameterUse& use) const {
-  const double n = own_rows(use);
-  return (2 * n * n * (width_in(use) + width_out(use)) + 3 * n * n * n) /
+  return plan::low_rank_operations(own_shape(use), feedback_rows_) /
          link_.flops;
 }
 
@@ -105,7 +99,7 @@ double StepModel::inputs_parcel_s(
     const std::vector<std::size_t>& weights) const {
   double bytes = 0;
   for (const std::size_t i : weights) bytes += inputs_bytes(uses_[i]);
-  return gather_s(bytes);
+  return gather_s(weights.size(), bytes);
 }
 
 double StepModel::deltas_parcel_s(
@@ -114,22 +108,23 @@ double StepModel::deltas_parcel_s(
   double reducing = 0;
   for (const std::size_t i : weights) {
     const ParameterUse& use = uses_[i];
-    if (plan.routes[i] == Route::kDad) bytes += deltas_bytes(use);
-    if (plan.routes[i] != Route::kRankDad) continue;
-    bytes += std::min<double>(rank_, own_rows(use)) *
-             (width_in(use) + width_out(use)) * static_cast<double>(use.width);
-    reducing += low_rank_s(use);
+    if (plan.routes[i] == Route::kRankDad) {
+      bytes += plan::low_rank_bytes(own_shape(use), rank_, !use.biases.empty());
+      reducing += low_rank_s(use);
+    } else if (!derives_deltas(plan, i)) {
+      bytes += deltas_bytes(use);
+    }
   }
-  return gather_s(bytes) + reducing;
+  return gather_s(weights.size(), bytes) + reducing;
 }
 
 // edad repeats the product of the layer above, with the rows of all ranks.
 double StepModel::gradient_s(const FactorPlan& plan, std::size_t weight) const {
   const ParameterUse& use = uses_[weight];
-  const auto rows = static_cast<double>(use.rows);
-  if (plan.routes[weight] == Route::kRankDad)
-    return product_s(use, link_.ranks * std::min<double>(rank_, own_rows(use)));
-  if (plan.routes[weight] != Route::kEdad) return product_s(use, rows);
+  const double rows =
+      plan::gradient_rows(exchange_of(plan.routes[weight]), own_shape(use),
+                          rank_, static_cast<double>(use.rows), link_.ranks);
+  if (!derives_deltas(plan, weight)) return product_s(use, rows);
   return product_s(use, rows) +
          product_s(uses_[static_cast<std::size_t>(use.above)], rows);
 }
@@ -167,7 +162,7 @@ double StepModel::step_ms(const FactorPlan& plan) const {
     if (!use.takes_data) time.compute(product_s(use, own_rows(use)));
   }
   while (arrivals.size() < plan.backward.size()) send_deltas();
-  if (has_gradients) time.send(kGradientMessages * link_.latency_s);
+  if (has_gradients) time.send(plan::kMixedPassMessages * link_.latency_s);
   for (std::size_t p = 0; p < arrivals.size(); ++p) {
     time.wait_for(arrivals[p]);
     for (const std::size_t weight : plan.backward[p])

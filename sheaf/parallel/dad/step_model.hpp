@@ -25,10 +25,15 @@ struct LinkModel {
 
 class StepModel {
  public:
-  // `uses` and `link` must outlive this object. `rank` is the rank of rank-dad.
+  // `uses` and `link` must outlive this object. `rank` is the rank of rank-dad,
+  // `feedback_rows` the number of rows that it keeps for the next pass.
   StepModel(const std::vector<ParameterUse>& uses, const LinkModel& link,
-            int rank, bool skips_zeros)
-      : uses_(uses), link_(link), rank_(rank), skips_zeros_(skips_zeros) {}
+            int rank, bool skips_zeros, int feedback_rows = plan::kFeedbackRows)
+      : uses_(uses),
+        link_(link),
+        rank_(rank),
+        skips_zeros_(skips_zeros),
+        feedback_rows_(feedback_rows) {}
 
   // The predicted time from the first product to the last gradient.
   double step_ms(const FactorPlan& plan) const;
@@ -36,7 +41,11 @@ class StepModel {
  private:
   class Timeline;
   double product_s(const ParameterUse& use, double rows) const;
-  double gather_s(double own_bytes) const;
+  plan::FactorShape own_shape(const ParameterUse& use) const {
+    return shape_of(use, link_.ranks);
+  }
+  bool derives_deltas(const FactorPlan& plan, std::size_t weight) const;
+  double gather_s(std::size_t weights, double own_bytes) const;
   double reduce_s(const ParameterUse& use) const;
   double low_rank_s(const ParameterUse& use) const;
   double gradient_s(const FactorPlan& plan, std::size_t weight) const;
@@ -54,6 +63,7 @@ class StepModel {
   const LinkModel& link_;
   const int rank_;
   const bool skips_zeros_;
+  const int feedback_rows_;
 };
 
 }  // namespace sheaf::parallel

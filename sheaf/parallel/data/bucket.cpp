@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::parallel {
 namespace {
-
-constexpr std::int64_t kAlign = 16;  // elements: a cache line of floats
-
-std::int64_t aligned(std::int64_t elements) {
-  return (elements + kAlign - 1) / kAlign * kAlign;
-}
 
 at::Tensor view_like(const at::Tensor& block, std::int64_t at,
                      const at::Tensor& parameter) {
@@ -44,19 +39,15 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
 }
 
 void Bucket::allocate() {
-  std::int64_t elements = 0;
+  std::vector<std::int64_t> sizes;
   for (const BucketMember& member : members_)
-    if (!member.is_exchanged_alone)
-      elements += aligned(member.parameter.numel());
-  // No padding, so that the size equals that on a rank that exchanges the
-  // gradient in place.
-  if (members_.size() == 1 && elements > 0)
-    elements = members_[0].parameter.numel();
+    if (!member.is_exchanged_alone) sizes.push_back(member.parameter.numel());
   // A block may have no elements, if its parameters have none.
   const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
   if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
   const at::Tensor& first = members_[0].parameter;
-  shared_ = tensor::empty_shared(group_, {elements}, first.scalar_type());
+  shared_ = tensor::empty_shared(group_, {plan::block_elements(sizes)},
+                                 first.scalar_type());
   shared_.zero_();
   block_ = shared_;
   if (is_staged_ || !first.device().is_cpu()) {
@@ -71,7 +62,7 @@ void Bucket::allocate() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (members_[i].is_exchanged_alone) continue;
     gradients_[i] = view_like(block_, at, members_[i].parameter);
-    at += aligned(members_[i].parameter.numel());
+    at += plan::aligned_elements(members_[i].parameter.numel());
   }
 }
 

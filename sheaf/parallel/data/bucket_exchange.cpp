@@ -3,6 +3,7 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
@@ -39,7 +40,7 @@ class HalfExchange : public BucketExchange {
     wire.copy_(bucket.shared());
     average_over(group, wire, divisor, bucket.name());
     bucket.shared().copy_(wire);
-    return static_cast<std::int64_t>(wire.nbytes());
+    return plan::half_exchange_bytes(wire.numel(), group.host_count());
   }
   void reset() override { wires_.clear(); }
 

@@ -32,7 +32,8 @@ class BucketExchange {
   // Replaces bucket.shared() with the average over the group. Called for the
   // buckets in the same order on all ranks, by one thread. `divisor` is the
   // number of ranks to divide by; with join() it may be smaller than the group.
-  // Returns the number of bytes that this rank sent.
+  // Returns the number of bytes that this rank sent, counted as for an
+  // all-reduce in one type: the size of the buffer.
   virtual std::int64_t average(const comm::Group& group, Bucket& bucket,
                                int divisor) = 0;
   // Each pass averages every bucket once, unless it is aborted: discard_pass()

@@ -14,10 +14,6 @@
 namespace sheaf::parallel {
 namespace {
 
-// Below this size, copying gradients into a block costs less than a separate
-// message.
-constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
-
 ReducerOptions with_exchange(ReducerOptions options) {
   if (!options.exchange) options.exchange = make_plain_exchange();
   return options;
@@ -85,9 +81,8 @@ bool Reducer::is_on_host(std::size_t index) const {
 // exchange it in place.
 bool Reducer::goes_alone(std::size_t index) const {
   const auto& [name, tensor, is_sparse] = parameters_[index];
-  return is_sparse ||
-         (options_.exchange->takes_outside() && !homes_[index].is_device &&
-          tensor.nbytes() >= kLargeBytes);
+  return is_sparse || plan::goes_alone(tensor.nbytes(), homes_[index].is_device,
+                                       options_.exchange->takes_outside());
 }
 
 bool Reducer::is_exchanged_in_place(std::size_t index) const {
@@ -105,14 +100,14 @@ std::vector<std::size_t> Reducer::sizes_in_place() const {
 }
 
 void Reducer::make_buckets(const std::vector<std::size_t>& order) {
-  std::vector<BucketItem> items;
+  std::vector<plan::BucketItem> items;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     items.push_back({parameters_[i].tensor.nbytes(),
-                     parameters_[i].tensor.scalar_type(), homes_[i].number,
-                     goes_alone(i)});
+                     static_cast<int>(parameters_[i].tensor.scalar_type()),
+                     homes_[i].number, goes_alone(i)});
   buckets_.clear();
   places_.resize(parameters_.size());
-  for (const auto& members : plan_buckets(items, order, options_.caps)) {
+  for (const auto& members : plan::plan_buckets(items, order, options_.caps)) {
     std::vector<BucketMember> list;
     for (const std::size_t index : members) {
       places_[index] = {buckets_.size(), list.size()};
@@ -334,7 +329,7 @@ void Reducer::average_sparse(Bucket& bucket) {
 }
 
 // Counts the ranks that used each parameter, in one message after all
-// gradients.
+// gradients: plan::kUserCountMessages.
 void Reducer::count_users() {
   users_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)

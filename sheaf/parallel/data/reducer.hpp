@@ -27,13 +27,13 @@
 #include "sheaf/parallel/common/trained_parameter.hpp"
 #include "sheaf/parallel/common/worker.hpp"
 #include "sheaf/parallel/data/bucket_exchange.hpp"
-#include "sheaf/parallel/data/bucket_plan.hpp"
 #include "sheaf/parallel/data/gradient_memory.hpp"
+#include "sheaf/plan/format/bucket_rules.hpp"
 
 namespace sheaf::parallel {
 
 struct ReducerOptions {
-  BucketCaps caps = {};
+  plan::BucketCaps caps = {};
   bool find_unused_parameters = false;
   bool static_graph = false;
   Overlap overlap = Overlap::kAuto;

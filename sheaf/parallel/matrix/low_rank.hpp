@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "sheaf/plan/format/parcel_rules.hpp"
+
 namespace sheaf::parallel {
 
 struct LowRankOptions {
@@ -15,7 +17,7 @@ struct LowRankOptions {
   double tolerance = 0;
   // The rest is added in the next call, with up to this number of rows; 0: it
   // is dropped.
-  int feedback_rows = 16;
+  int feedback_rows = plan::kFeedbackRows;
   // For comparisons: sequential power iteration with deflation, as in
   // dad_torch, with this number of iterations per row. 0: exact factors.
   int power_iterations = 0;

@@ -176,8 +176,8 @@ OperatorMap map_operators(const StepTrace& step, const Names& names,
 }
 
 // DDP records what it copies back after an all-reduce, bucket by bucket.
-std::vector<std::int64_t> gradient_bytes(const StepTrace& step,
-                                         const Names& names) {
+std::vector<std::int64_t> ddp_gradient_bytes(const StepTrace& step,
+                                             const Names& names) {
   std::unordered_map<std::int64_t, std::int64_t> copied;
   for (const TracedKernel& kernel : step.kernels)
     if (kernel.bytes >= 0) copied[kernel.correlation] = kernel.bytes;
@@ -198,13 +198,14 @@ std::vector<std::int64_t> gradient_bytes(const StepTrace& step,
   return list;
 }
 
-std::vector<std::int64_t> bucket_bytes(
-    const std::vector<std::int64_t>& gradients, const BucketRule& rule) {
+std::vector<std::int64_t> ddp_bucket_bytes(
+    const std::vector<std::int64_t>& gradients, const BucketCaps& caps) {
   std::vector<std::int64_t> buckets;
   std::int64_t filled = 0;
   for (const std::int64_t bytes : gradients) {
     filled += bytes;
-    if (filled < (buckets.empty() ? rule.first_bytes : rule.bytes)) continue;
+    const std::size_t cap = buckets.empty() ? caps.first_bytes : caps.bytes;
+    if (static_cast<std::size_t>(filled) < cap) continue;
     buckets.push_back(filled);
     filled = 0;
   }

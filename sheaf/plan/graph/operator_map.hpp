@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/plan/trace/step_trace.hpp"
 
 namespace sheaf::plan {
@@ -46,17 +47,13 @@ OperatorMap map_operators(const StepTrace& step, const Names& names,
 
 // Bytes of the gradients of a DDP step, in the order of its buckets, as far as
 // the trace records them; empty if DDP does not copy gradients.
-std::vector<std::int64_t> gradient_bytes(const StepTrace& step,
-                                         const Names& names);
+std::vector<std::int64_t> ddp_gradient_bytes(const StepTrace& step,
+                                             const Names& names);
 
-struct BucketRule {
-  std::int64_t first_bytes = std::int64_t{1} << 20;
-  std::int64_t bytes = std::int64_t{25} << 20;
-};
-
-// Bytes of DDP's buckets: a bucket is closed when it has reached its size; the
-// first one is small.
-std::vector<std::int64_t> bucket_bytes(
-    const std::vector<std::int64_t>& gradients, const BucketRule& rule = {});
+// Bytes of the buckets of PyTorch's DistributedDataParallel, for traces of
+// torch.profiler: a bucket is closed when it has reached its size. Sheaf fills
+// its buckets by plan_buckets().
+std::vector<std::int64_t> ddp_bucket_bytes(
+    const std::vector<std::int64_t>& gradients, const BucketCaps& caps = {});
 
 }  // namespace sheaf::plan

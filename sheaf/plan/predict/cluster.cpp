@@ -81,6 +81,11 @@ ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
   for (const WorkerKind& one : cluster.kinds) rows += one.count * rows_of(one);
   const WorkerKind& worker = cluster.kinds[kind];
   exchange.workers = cluster.workers();
+  exchange.hosts = cluster.placement.hosts;
+  exchange.is_on_devices = std::all_of(
+      cluster.kinds.begin(), cluster.kinds.end(), [](const WorkerKind& one) {
+        return one.recorded->model().device != "cpu";
+      });
   exchange.shares =
       rows_of(worker) > 0 ? rows / rows_of(worker) : exchange.workers;
   exchange.ways = ways_under(exchange.ways, worker.recorded->graph(), plans);

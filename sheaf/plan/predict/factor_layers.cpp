@@ -8,12 +8,6 @@ namespace {
 
 using At = std::size_t;
 
-// Same values as in a run: smaller messages are combined up to kParcelBytes,
-// and kFeedbackRows of the low-rank residual are kept.
-constexpr double kParcelBytes = 256 << 10;
-constexpr double kFeedbackRows = 16;
-constexpr double kWord = 4;
-
 bool has_factors_of(const Slot& slot) {
   const bool is_product = slot.op == "aten::linear" ||
                           slot.op == "aten::addmm" || slot.op == "aten::mm" ||
@@ -84,15 +78,15 @@ class FactorLayerFinder {
         return 0.5;
     return 1;
   }
-  // Sets `above` if the output goes through one function into one layer, each
-  // called once.
+  // Sets `above` if the output goes into one layer, directly or through one
+  // function, each called once.
   void find_above(FactorLayer& layer) const {
     if (layer.slots.size() != 1) return;
-    const auto& users = users_[layer.slots[0]];
-    if (users.size() != 1 || !keeps_deltas(slots_[users[0]])) return;
-    const auto& next = users_[users[0]];
-    if (next.size() != 1) return;
-    const auto found = number_.find(slots_[next[0]].layer);
+    const std::vector<At>* users = &users_[layer.slots[0]];
+    if (users->size() == 1 && keeps_deltas(slots_[users->front()]))
+      users = &users_[users->front()];
+    if (users->size() != 1) return;
+    const auto found = number_.find(slots_[users->front()].layer);
     if (found != number_.end() && layers_[found->second].slots.size() == 1)
       layer.above = static_cast<std::int32_t>(found->second);
   }
@@ -106,21 +100,6 @@ class FactorLayerFinder {
   std::map<At, int> parameters_;  // by layer
   std::vector<FactorLayer> layers_;
 };
-
-FactorCosts::Parcels parcels_of(const std::vector<At>& order,
-                                const std::vector<double>& bytes) {
-  FactorCosts::Parcels list;
-  double filled = kParcelBytes;
-  for (const At layer : order) {
-    if (filled >= kParcelBytes) {
-      list.emplace_back();
-      filled = 0;
-    }
-    list.back().push_back(layer);
-    filled += bytes[layer];
-  }
-  return list;
-}
 
 }  // namespace
 
@@ -144,74 +123,60 @@ FactorCosts::FactorCosts(std::vector<FactorLayer> layers,
   for (const FactorLayer& layer : layers_) ways_.push_back(plan.of(layer.name));
 }
 
-bool FactorCosts::follows(std::size_t layer) const {
-  const std::int32_t above = layers_[layer].above;
-  if (ways_[layer] != Exchange::kEdad || above < 0) return false;
-  const Exchange its = ways_[static_cast<At>(above)];
-  return its == Exchange::kDad || its == Exchange::kEdad;
+FactorShape FactorCosts::shape(std::size_t layer) const {
+  const FactorLayer& one = layers_[layer];
+  return {.rows = one.rows, .in = one.in, .out = one.out};
 }
 
-double FactorCosts::low_rank_rows(const FactorLayer& layer) const {
-  return std::min<double>(rank_, layer.rows);
+bool FactorCosts::follows(std::size_t layer) const {
+  const std::int32_t above = layers_[layer].above;
+  return above >= 0 &&
+         derives_deltas(ways_[layer], ways_[static_cast<At>(above)]);
 }
 
 double FactorCosts::forward_bytes(std::size_t layer) const {
-  const FactorLayer& one = layers_[layer];
-  if (ways_[layer] != Exchange::kDad && ways_[layer] != Exchange::kEdad)
+  if (!has_factors(ways_[layer]) || ways_[layer] == Exchange::kRankDad)
     return 0;
-  return kWord * scale_.shares * one.rows * one.in;
+  return scale_.shares * input_bytes(shape(layer));
 }
 
 double FactorCosts::backward_bytes(std::size_t layer) const {
-  const FactorLayer& one = layers_[layer];
   if (ways_[layer] == Exchange::kRankDad)
-    return kWord * scale_.workers *
-           (low_rank_rows(one) * (one.in + one.out) +
-            (one.has_bias ? one.out : 0));
+    return scale_.workers *
+           low_rank_bytes(shape(layer), rank_, layers_[layer].has_bias);
   if (!has_factors(ways_[layer]) || follows(layer)) return 0;
-  return kWord * scale_.shares * one.rows * one.out;
+  return scale_.shares * delta_bytes(shape(layer));
 }
 
 double FactorCosts::compression_ns(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
   if (ways_[layer] != Exchange::kRankDad) return 0;
-  const double n = one.rows + kFeedbackRows;
   const double done = 2 * one.rows * one.in * one.out;
-  const double work = 2 * n * n * (one.in + one.out) + 3 * n * n * n;
-  return one.gradient_ns * work / done;
+  return one.gradient_ns * low_rank_operations(shape(layer), kFeedbackRows) /
+         done;
 }
 
 double FactorCosts::gradient_ns(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
   if (!has_factors(ways_[layer])) return 0;
-  if (ways_[layer] == Exchange::kRankDad)
-    return one.gradient_ns * scale_.workers * low_rank_rows(one) / one.rows;
-  const double own = one.gradient_ns * scale_.shares;
+  const double rows = gradient_rows(ways_[layer], shape(layer), rank_,
+                                    scale_.shares * one.rows, scale_.workers);
+  const double own = one.gradient_ns * rows / one.rows;
   if (!follows(layer)) return own;
   return own + layers_[static_cast<At>(one.above)].gradient_ns * scale_.shares;
 }
 
-// Low-rank factors are sent in the backward pass only.
-FactorCosts::Parcels FactorCosts::forward_parcels() const {
+// All kinds of workers must send the same parcels, so the rows are the mean
+// over all workers.
+ParcelPlan FactorCosts::parcels() const {
+  std::vector<ParcelItem> items;
   std::vector<At> order;
-  std::vector<double> bytes(layers_.size());
   for (At i = 0; i < layers_.size(); ++i) {
-    if (!has_factors(ways_[i]) || ways_[i] == Exchange::kRankDad) continue;
-    order.push_back(i);
-    bytes[i] = kWord * layers_[i].rows * layers_[i].in;
+    if (has_factors(ways_[i])) order.push_back(i);
+    items.push_back({ways_[i], shape(i)});
+    items.back().shape.rows *= scale_.shares / scale_.workers;
   }
-  return parcels_of(order, bytes);
-}
-
-FactorCosts::Parcels FactorCosts::backward_parcels() const {
-  std::vector<At> order;
-  std::vector<double> bytes(layers_.size());
-  for (At i = layers_.size(); i-- > 0;) {
-    if (!has_factors(ways_[i])) continue;
-    order.push_back(i);
-    bytes[i] = kWord * layers_[i].rows * layers_[i].out;
-  }
-  return parcels_of(order, bytes);
+  return plan_parcels(items, order);
 }
 
 }  // namespace sheaf::plan

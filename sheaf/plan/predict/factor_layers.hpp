@@ -1,6 +1,7 @@
 #pragma once
 // What dAD and its variants send and compute for each layer, estimated from the
-// shapes in a trace and the measured times of its products.
+// shapes in a trace and the measured times of its products. Sizes and parcels
+// follow the rules of a run: parcel_rules.hpp.
 //
 // Let a worker have n rows and all workers N, and let g be the time of the
 // product for the gradient, 2 n in out operations. Costs:
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "sheaf/plan/format/exchange_plan.hpp"
+#include "sheaf/plan/format/parcel_rules.hpp"
 #include "sheaf/plan/graph/step_profile.hpp"
 
 namespace sheaf::plan {
@@ -65,14 +67,12 @@ class FactorCosts {
   double compression_ns(std::size_t layer) const;
   double gradient_ns(std::size_t layer) const;
 
-  // Layers whose data is sent in one message, in sending order.
-  using Parcels = std::vector<std::vector<std::size_t>>;
-  Parcels forward_parcels() const;
-  Parcels backward_parcels() const;
+  // The parcels that a run sends, as indices of layers.
+  ParcelPlan parcels() const;
 
  private:
+  FactorShape shape(std::size_t layer) const;
   bool follows(std::size_t layer) const;
-  double low_rank_rows(const FactorLayer& layer) const;
 
   std::vector<FactorLayer> layers_;
   std::vector<Exchange> ways_;

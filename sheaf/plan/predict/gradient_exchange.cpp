@@ -11,12 +11,6 @@ namespace {
 
 using At = std::size_t;
 
-// Additional small messages of a pass that averages some gradients besides
-// sending factors, as measured for sheaf/parallel/dad/step_model.cpp.
-constexpr int kGradientMessages = 10;
-// Size of a layer's entry in the header of a parcel.
-constexpr std::int64_t kHeaderWords = 16;
-
 FactorScale scale_of(const ExchangeOptions& options) {
   return {options.workers,
           options.shares > 0 ? options.shares : options.workers};
@@ -34,8 +28,8 @@ class ExchangeMaker {
       : step_(std::move(step)),
         options_(options),
         costs_(layers, options.ways, scale_of(options)),
-        forward_(costs_.forward_parcels(), 0),
-        backward_(costs_.backward_parcels(), 1),
+        forward_(costs_.parcels().forward, 0),
+        backward_(costs_.parcels().backward, 1),
         gradient_part_(profile.graph.slots.size(), 0) {
     gradients_.assign(2 * profile.graph.slots.size(), 0);
     for (const Part& part : profile.parts)
@@ -63,11 +57,11 @@ class ExchangeMaker {
  private:
   // Parcels are sent in order, each when the last of its layers is done.
   struct Leaving {
-    Leaving(FactorCosts::Parcels list, int direction)
+    Leaving(Parcels list, int direction)
         : parcels(std::move(list)),
           is_ready(parcels.size()),
           is_backward(direction) {}
-    FactorCosts::Parcels parcels;
+    Parcels parcels;
     std::vector<bool> is_ready;
     int is_backward;
     At next = 0;
@@ -92,14 +86,29 @@ class ExchangeMaker {
   // Gradients become available approximately from the last layer to the first.
   void find_buckets(const StepProfile& profile) {
     const auto& parameters = profile.model.parameters;
-    std::vector<std::int64_t> exchanged;
+    std::vector<BucketItem> items;
+    std::vector<std::int64_t> elements;
+    std::vector<At> order;
     for (auto one = parameters.rbegin(); one != parameters.rend(); ++one) {
-      const bool is_factor = is_factor_layer_.contains(one->layer);
-      bytes_.push_back(is_factor ? 0 : one->elements * 4);
-      if (!is_factor) exchanged.push_back(bytes_.back());
+      if (!is_factor_layer_.contains(one->layer)) order.push_back(items.size());
+      const auto bytes = static_cast<At>(4 * one->elements);
+      items.push_back({.bytes = bytes,
+                       .goes_alone = goes_alone(bytes, options_.is_on_devices,
+                                                !is_half())});
+      elements.push_back(one->elements);
     }
-    buckets_ = bucket_bytes(exchanged, options_.buckets);
+    bucket_of_.assign(items.size(), kNone);
+    for (const auto& members : plan_buckets(items, order, options_.caps)) {
+      std::vector<std::int64_t> sizes;
+      for (const At i : members) {
+        bucket_of_[i] = static_cast<std::int32_t>(buckets_.size());
+        sizes.push_back(elements[i]);
+      }
+      buckets_.push_back({block_elements(sizes), members.size()});
+    }
+    parameters_ = static_cast<std::int64_t>(order.size());
   }
+  bool is_half() const { return options_.ways.bulk() == Exchange::kHalf; }
 
   // Finds the last mark of each side and of all backward work.
   void find_last_marks() {
@@ -150,17 +159,25 @@ class ExchangeMaker {
 
   void take_gradients(std::int32_t side, std::vector<ThreadMark>& marks) {
     for (int k = 0; k < gradients_[static_cast<At>(side)]; ++k) {
-      if (taken_ == bytes_.size()) return;
-      filled_ += bytes_[taken_++];
-      while (next_ < buckets_.size() && filled_ >= buckets_[next_]) {
-        filled_ -= buckets_[next_];
+      if (taken_ == bucket_of_.size()) return;
+      const std::int32_t bucket = bucket_of_[taken_++];
+      if (bucket != kNone) --buckets_[static_cast<At>(bucket)].missing;
+      while (next_ < buckets_.size() && buckets_[next_].missing == 0)
         start_bucket(marks);
-      }
     }
   }
   void start_bucket(std::vector<ThreadMark>& marks) {
-    const int bytes = options_.ways.bulk() == Exchange::kHalf ? 8 : 4;
-    start({"all_reduce", buckets_[next_++] / bytes, {}}, marks);
+    const std::int64_t elements = buckets_[next_++].elements;
+    start({"all_reduce",
+           is_half() ? half_exchange_bytes(elements, options_.hosts) / 4
+                     : elements,
+           {}},
+          marks);
+  }
+  // A message that the exchange's own thread sends after others.
+  void start_small(std::int64_t elements, std::vector<ThreadMark>& marks) {
+    start({"all_reduce", elements, {}}, marks);
+    marks[marks.size() - (options_.is_inline ? 2 : 1)].call_ns = 0;
   }
   void start(Collective collective, std::vector<ThreadMark>& marks) {
     KernelTask task;
@@ -201,7 +218,7 @@ class ExchangeMaker {
            leaving.is_ready[leaving.next])
       start_parcel(leaving, marks);
   }
-  // Sends a header that describes the contents, then the contents.
+  // Sends a header that describes the contents, then the contents, if any.
   void start_parcel(Leaving& leaving, std::vector<ThreadMark>& marks) {
     const auto& layers = leaving.parcels[leaving.next++];
     double bytes = 0, compression_ns = 0;
@@ -215,14 +232,19 @@ class ExchangeMaker {
       task.ns = static_cast<std::int64_t>(compression_ns);
       launch(task, marks);
     }
-    const auto header = kHeaderWords * static_cast<std::int64_t>(layers.size());
-    start({"all_gather", header * options_.workers, {}}, marks);
+    for (const double header : header_bytes(layers.size()))
+      start_gather(header * options_.workers, marks);
+    if (bytes > 0) start_gather(bytes, marks);
+  }
+  void start_gather(double bytes, std::vector<ThreadMark>& marks) {
     start({"all_gather", static_cast<std::int64_t>(bytes / 4), {}}, marks);
   }
 
   // Sends the rest; then the optimizer waits for the averages.
   void finish(std::vector<ThreadMark>& marks) {
     while (next_ < buckets_.size()) start_bucket(marks);
+    for (int i = 0; i < kUserCountMessages && !buckets_.empty(); ++i)
+      start_small(parameters_, marks);
     for (Leaving* leaving : {&forward_, &backward_})
       while (leaving->next < leaving->parcels.size())
         start_parcel(*leaving, marks);
@@ -230,10 +252,8 @@ class ExchangeMaker {
     if (!is_device_) wait(marks);
   }
   void finish_factors(std::vector<ThreadMark>& marks) {
-    for (int i = 0; i < kGradientMessages && !buckets_.empty(); ++i) {
-      start({"all_reduce", 1, {}}, marks);
-      marks[marks.size() - (options_.is_inline ? 2 : 1)].call_ns = 0;
-    }
+    for (int i = kUserCountMessages; i < kMixedPassMessages; ++i)
+      if (!buckets_.empty()) start_small(1, marks);
     wait(marks);
     ThreadMark products;
     double ns = 0;
@@ -269,9 +289,14 @@ class ExchangeMaker {
   std::vector<double> gradient_part_;  // by slot, for layers that send factors
   std::map<At, At> parcel_of_;         // by side that completes it
   std::set<std::string> is_factor_layer_;
-  std::vector<int> gradients_;         // by side
-  std::vector<std::int64_t> bytes_;    // of gradients, in order; 0: factors
-  std::vector<std::int64_t> buckets_;  // bytes
+  std::vector<int> gradients_;  // by side
+  struct GradientBucket {
+    std::int64_t elements = 0;
+    At missing = 0;  // gradients that are not complete
+  };
+  std::vector<std::int32_t> bucket_of_;  // by gradient, in order of completion
+  std::vector<GradientBucket> buckets_;
+  std::int64_t parameters_ = 0;  // whose gradients are averaged
   bool is_device_ = false;
   std::uint32_t stream_ = 0;
   std::vector<std::int64_t> last_mark_;  // by side
@@ -280,7 +305,6 @@ class ExchangeMaker {
   std::vector<std::vector<std::int32_t>> new_mark_;
   std::size_t taken_ = 0;
   std::size_t next_ = 0;
-  std::int64_t filled_ = 0;
 };
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/plan/format/exchange_plan.hpp"
-#include "sheaf/plan/graph/operator_map.hpp"
 #include "sheaf/plan/graph/step_profile.hpp"
 #include "sheaf/plan/predict/factor_layers.hpp"
 
@@ -13,21 +13,25 @@ namespace sheaf::plan {
 struct ExchangeOptions {
   ExchangePlan ways;
   int workers = 2;
+  int hosts = 1;
+  bool is_on_devices = false;  // all workers have their gradients on GPUs
   // Rows of all workers divided by this worker's rows; 0: equal shares.
   double shares = 0;
-  BucketRule buckets;
+  BucketCaps caps;
   // The exchange uses the cores that compute, so nothing overlaps.
   bool is_inline = false;
   std::int64_t launch_ns = 10'000;
 };
 
-// Adds to a step of this profile's model (mixed or not) an all-reduce for each
-// bucket as soon as its last gradient is complete, and a wait for all of them
-// after backward. For layers that send factors, inputs are gathered after their
-// product and deltas as backward computes them, combined into parcels; the
-// products over the rows of all workers follow when everything is received. A
-// step that already has collectives is returned unchanged. Throws UsageError if
-// the trace does not record the model's parameters.
+// Adds to a step of this profile's model (mixed or not) the exchange of a run
+// with Sheaf, by the rules of bucket_rules.hpp and parcel_rules.hpp: an
+// all-reduce for each bucket as soon as it and the buckets before it are
+// complete, and a wait for all of them after backward. For layers that send
+// factors, inputs are gathered after their product and deltas as backward
+// computes them, combined into parcels; the products over the rows of all
+// workers follow when everything is received. A step that already has
+// collectives is returned unchanged. Throws UsageError if the trace does not
+// record the model's parameters.
 StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const ExchangeOptions& options);
 // For repeated calls: `layers` is the result of factor_layers().
@@ -44,8 +48,9 @@ ExchangePlan ways_under(const ExchangePlan& ways, const ModelGraph& graph,
 // a layer that is not a matrix product.
 void check_ways(const ExchangePlan& ways, const StepProfile& profile);
 
-// Bytes of each collective of the result: the buffer of an all-reduce, or the
-// blocks of all workers of an all-gather.
+// Bytes of each collective of the result: the buffer of an all-reduce (see
+// half_exchange_bytes() for 16 bits), or the blocks of all workers of an
+// all-gather.
 std::vector<double> collective_bytes(const StepGraph& step);
 
 }  // namespace sheaf::plan

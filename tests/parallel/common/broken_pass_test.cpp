@@ -64,7 +64,7 @@ TEST(BrokenPass, RanksMayThrowAtDifferentPoints) {
       expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
     }
   };
-  with_each_strategy(2, body, kParcelBytes, {Overlap::kOff});
+  with_each_strategy(2, body, plan::kParcelBytes, {Overlap::kOff});
 }
 
 // The next pass of the other rank receives what was sent, but fails.

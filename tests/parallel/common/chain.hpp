@@ -35,7 +35,7 @@ TORCH_MODULE(Chain);
 // Runs the same test for each strategy: `body` gets a model and its module.
 template <class Body>
 void with_each_strategy(int ranks, Body body,
-                        double parcel_bytes = kParcelBytes,
+                        double parcel_bytes = plan::kParcelBytes,
                         const std::vector<Overlap>& overlaps = {
                             Overlap::kOn, Overlap::kOff}) {
   for (const Overlap overlap : overlaps) {

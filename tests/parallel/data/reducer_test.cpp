@@ -474,15 +474,5 @@ TEST(Reducer, PowerSgdFeedsErrorsBack) {
   });
 }
 
-TEST(BucketPlan, KeepsCapsTypesAndOrder) {
-  const std::vector<BucketItem> items{
-      {4, at::kFloat},   {8, at::kDouble}, {4, at::kFloat},
-      {100, at::kFloat}, {4, at::kDouble}, {4, at::kFloat, 0, true}};
-  const auto plan = plan_buckets(items, {0, 1, 2, 3, 4, 5}, {8, 16});
-  const std::vector<std::vector<std::size_t>> expected{
-      {1}, {0, 2}, {3}, {5}, {4}};
-  EXPECT_EQ(plan, expected);
-}
-
 }  // namespace
 }  // namespace sheaf::parallel

@@ -41,12 +41,12 @@ TEST(OperatorMap, FindsForwardOperatorsByNumber) {
   EXPECT_NE(map.unmatched[0].reason.find("99"), std::string::npos);
 }
 
-TEST(BucketRule, ClosesWhatIsFull) {
-  EXPECT_EQ(bucket_bytes({1 << 20, 10, 25 << 20, 7, 8}),
+TEST(DdpBuckets, CloseWhenTheyAreFull) {
+  EXPECT_EQ(ddp_bucket_bytes({1 << 20, 10, 25 << 20, 7, 8}),
             (std::vector<std::int64_t>{1 << 20, (25 << 20) + 10, 15}));
-  EXPECT_EQ(bucket_bytes({5, 5, 5}, {.first_bytes = 5, .bytes = 10}),
+  EXPECT_EQ(ddp_bucket_bytes({5, 5, 5}, {.first_bytes = 5, .bytes = 10}),
             (std::vector<std::int64_t>{5, 10}));
-  EXPECT_EQ(bucket_bytes({}), std::vector<std::int64_t>{});
+  EXPECT_EQ(ddp_bucket_bytes({}), std::vector<std::int64_t>{});
 }
 
 // In old traces, the last forward operator of a name is matched first.

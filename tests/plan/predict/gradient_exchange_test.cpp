@@ -31,24 +31,66 @@ class GradientExchange : public testing::Test {
   StepGraph step_;
 };
 
+// The messages that count the users of the model's two parameters.
+std::vector<double> with_user_counts(std::vector<double> bytes) {
+  bytes.insert(bytes.end(), kUserCountMessages, 2 * 4);
+  return bytes;
+}
+
 // fc's gradient, 2 MB, is computed first; conv1's, 4 kB, last.
 TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
   const StepGraph with = with_exchange(step_, recorded_.base(), {});
-  ASSERT_EQ(with.collectives.size(), 2u);
+  ASSERT_EQ(with.collectives.size(), 2u + kUserCountMessages);
   EXPECT_EQ(with.collectives[0].elements, 500000);
   EXPECT_EQ(with.collectives[1].elements, 1000);
-  EXPECT_EQ(collective_bytes(with), (std::vector<double>{2e6, 4e3}));
+  EXPECT_EQ(collective_bytes(with), with_user_counts({2e6, 4e3}));
   // Backward after fc takes two milliseconds: the first bucket overlaps with
   // it.
   const double none = step_us(with, 0);
   const double some = step_us(with, 300'000);
-  EXPECT_LT(some - none, 400);
-  EXPECT_GT(some - none, 250);  // the second bucket is sent at the end
+  // The second bucket and the messages after it are sent at the end.
+  const double late = 300 * (1 + kUserCountMessages);
+  EXPECT_LT(some - none, late + 100);
+  EXPECT_GT(some - none, late - 50);
   ExchangeOptions alone;
   alone.is_inline = true;
   const double each =
       step_us(with_exchange(step_, recorded_.base(), alone), 300'000);
   EXPECT_GT(each, some);
+}
+
+// fc's gradient has more than 256 KiB. In host memory it has a bucket of its
+// own, and conv1's follows. On GPUs both share a bucket, where conv1's 1000
+// elements are padded to 1008, as they are if 16 bits are sent.
+TEST_F(GradientExchange, FillsBucketsAsSheafDoes) {
+  ExchangeOptions options;
+  options.caps.first_bytes = options.caps.bytes;
+  const auto bytes = [&] {
+    return collective_bytes(with_exchange(step_, recorded_.base(), options));
+  };
+  EXPECT_EQ(bytes(), with_user_counts({2e6, 4e3}));
+  options.is_on_devices = true;
+  EXPECT_EQ(bytes(), with_user_counts({4 * 501008.0}));
+  options.ways = parse_exchange("half");
+  EXPECT_EQ(bytes(), with_user_counts({2 * 501008.0}));
+  options.is_on_devices = false;
+  EXPECT_EQ(bytes(), with_user_counts({2 * 501008.0}));
+}
+
+// A worker on the CPU decides for all: its large gradients stay in place.
+TEST_F(GradientExchange, TakesHostsAndDevicesFromTheCluster) {
+  std::vector<StepProfile> list = profiles();
+  list[0].model.device = "cpu";
+  const Recorded on_cpu(std::move(list));
+  Cluster cluster;
+  cluster.kinds = {{&recorded_, {}, 2}};
+  cluster.placement = topo::placement_of(topo::Dims{{1, 2}});
+  const std::vector<PrecisionPlan> plans(2, uniform(Precision::kF32));
+  EXPECT_EQ(exchange_of(cluster, 0, plans).hosts, 2);
+  EXPECT_TRUE(exchange_of(cluster, 0, plans).is_on_devices);
+  cluster.kinds.push_back({&on_cpu, {}, 1});
+  for (const std::size_t kind : {0u, 1u})
+    EXPECT_FALSE(exchange_of(cluster, kind, plans).is_on_devices);
 }
 
 // Bytes of one type of collective, in order.
@@ -61,17 +103,17 @@ std::vector<double> bytes_of(const StepGraph& step, const char* name) {
 }
 
 // fc is 5 x 100,000 with one row: 5 inputs and 100,000 deltas per worker, each
-// with a header. Besides factors, conv1's gradient and ten small messages are
-// sent.
+// with a header of 64 numbers of 8 bytes. Besides factors, conv1's gradient and
+// small messages are sent.
 TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   ExchangeOptions options;
   options.ways = parse_exchange("dad");
   options.workers = 4;
   const StepGraph with = with_exchange(step_, recorded_.base(), options);
-  const double header = 4 * 4 * 16;
+  const double header = 4 * 8 * 64;
   EXPECT_EQ(bytes_of(with, "all_gather"),
             (std::vector<double>{header, 4 * 4 * 5, header, 4 * 4 * 1e5}));
-  std::vector<double> rest(11, 4);
+  std::vector<double> rest(1 + kMixedPassMessages, 4);
   rest[0] = 4000;
   EXPECT_EQ(bytes_of(with, "all_reduce"), rest);
   options.ways = parse_exchange("gradients,fc=dad");
@@ -79,7 +121,13 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
             collective_bytes(with));
   options.ways = parse_exchange("half");
   const StepGraph half = with_exchange(step_, recorded_.base(), options);
-  EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2e3}));
+  EXPECT_EQ(collective_bytes(half), with_user_counts({1e6, 2e3}));
+  // Between hosts, partial sums of 4 bytes and results of 2 bytes are sent, in
+  // place of 4 and 4.
+  options.hosts = 2;
+  EXPECT_EQ(collective_bytes(with_exchange(step_, recorded_.base(), options)),
+            with_user_counts({1.5e6, 3e3}));
+  options.hosts = 1;
   // Two more workers with twice as many rows each.
   options.ways = parse_exchange("half,fc=dad");
   options.shares = 5;
@@ -122,7 +170,7 @@ TEST_F(GradientExchange, LowRankIsEstimatedFromProducts) {
   const double work = 2 * 80 * 80 * 400.0 + 3 * 80 * 80 * 80.0;
   EXPECT_NEAR(costs.compression_ns(0), 1e6 * work / (2.0 * 64 * 300 * 100), 1);
   EXPECT_NEAR(costs.gradient_ns(0), 1e6 * 2 * 8 / 64, 1);
-  EXPECT_TRUE(costs.forward_parcels().empty());
+  EXPECT_TRUE(costs.parcels().forward.empty());
   // The rank is limited by the number of rows.
   layers[0].rows = 3;
   const FactorCosts few(layers, parse_exchange("low_rank:8"), {2, 2});
@@ -150,9 +198,26 @@ TEST_F(GradientExchange, DeltasThatFollowAreNotSent) {
   // Deltas cannot be derived from a layer that sends its gradient.
   EXPECT_EQ(costs("edad,top=gradients").backward_bytes(0), 4 * 2 * 10 * 100);
   EXPECT_EQ(costs("edad,top=gradients").gradient_ns(0), 2 * 1000);
-  EXPECT_EQ(costs("edad").forward_parcels(),
-            (FactorCosts::Parcels{{0, 1}}));  // 8 kB share a message
-  EXPECT_EQ(costs("edad").backward_parcels(), (FactorCosts::Parcels{{1, 0}}));
+  EXPECT_EQ(costs("edad").parcels().forward,
+            (Parcels{{0, 1}}));  // 8 kB share a message
+  EXPECT_EQ(costs("edad").parcels().backward, (Parcels{{1, 0}}));
+}
+
+// 700 rows of 100 columns have 280 kB, more than a parcel; a worker with a
+// third of them sends the same parcels.
+TEST_F(GradientExchange, WorkersWithFewerRowsSendTheSameParcels) {
+  std::vector<FactorLayer> layers(2);
+  for (FactorLayer& one : layers) {
+    one.rows = 1050;
+    one.in = one.out = 100;
+  }
+  const auto parcels = [&](double shares) {
+    return FactorCosts(layers, parse_exchange("dad"), {2, shares}).parcels();
+  };
+  EXPECT_EQ(parcels(1400 / 1050.0).forward, (Parcels{{0}, {1}}));
+  for (FactorLayer& one : layers) one.rows = 350;
+  EXPECT_EQ(parcels(1400 / 350.0).forward, (Parcels{{0}, {1}}));
+  EXPECT_EQ(parcels(2).forward, (Parcels{{0, 1}}));
 }
 
 TEST_F(GradientExchange, WeightsThatAreCastSendGradients) {

@@ -1,11 +1,12 @@
-#include "sheaf/parallel/data/bucket_plan.hpp"
+#include "sheaf/plan/format/bucket_rules.hpp"
 
-#include <algorithm>
-
-namespace sheaf::parallel {
+namespace sheaf::plan {
 namespace {
 
-struct Open {
+constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
+constexpr std::int64_t kBlockAlignment = 16;
+
+struct OpenBucket {
   std::vector<std::size_t> items;
   std::size_t bytes = 0;
 };
@@ -20,7 +21,7 @@ std::vector<std::vector<std::size_t>> plan_buckets(
     const std::vector<BucketItem>& items, const std::vector<std::size_t>& order,
     const BucketCaps& caps) {
   std::vector<std::vector<std::size_t>> done;
-  std::vector<Open> open;
+  std::vector<OpenBucket> open;
   const auto close = [&](std::size_t index) {
     done.push_back(std::move(open[index].items));
     open.erase(open.begin() + static_cast<long>(index));
@@ -46,4 +47,24 @@ std::vector<std::vector<std::size_t>> plan_buckets(
   return done;
 }
 
-}  // namespace sheaf::parallel
+bool goes_alone(std::size_t bytes, bool is_on_devices, bool allows_in_place) {
+  return allows_in_place && !is_on_devices && bytes >= kLargeBytes;
+}
+
+std::int64_t aligned_elements(std::int64_t elements) {
+  return (elements + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+std::int64_t block_elements(const std::vector<std::int64_t>& gradients) {
+  if (gradients.size() == 1) return gradients[0];
+  std::int64_t elements = 0;
+  for (const std::int64_t one : gradients) elements += aligned_elements(one);
+  return elements;
+}
+
+std::int64_t half_exchange_bytes(std::int64_t elements, int hosts) {
+  const std::int64_t sum_bytes = hosts > 1 ? 4 : 2, result_bytes = 2;
+  return elements * (sum_bytes + result_bytes) / 2;
+}
+
+}  // namespace sheaf::plan
