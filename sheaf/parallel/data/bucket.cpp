@@ -37,29 +37,44 @@ at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter,
 }  // namespace
 
 Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
-               bool is_staged)
-    : group_(group), is_staged_(is_staged), members_(std::move(members)) {
+               const BucketOptions& options)
+    : group_(group), options_(options), members_(std::move(members)) {
   gradients_.resize(members_.size());
   allocate();
 }
 
-void Bucket::allocate() {
+// Returns the number of elements of the block, and finds a place for the
+// status. A single member has no padding, so that the size equals that on a
+// rank that exchanges the gradient in place.
+std::int64_t Bucket::lay_out() {
+  using Status = BucketOptions::Status;
+  const bool is_padded = members_.size() > 1;
   std::int64_t elements = 0;
-  for (const BucketMember& member : members_)
-    if (!member.is_exchanged_alone)
-      elements += aligned(member.parameter.numel());
-  // No padding, so that the size equals that on a rank that exchanges the
-  // gradient in place.
-  if (members_.size() == 1 && elements > 0)
-    elements = members_[0].parameter.numel();
+  status_at_.reset();
+  for (const BucketMember& member : members_) {
+    if (member.is_exchanged_alone) continue;
+    const std::int64_t count = member.parameter.numel();
+    const std::int64_t size = is_padded ? aligned(count) : count;
+    if (options_.status != Status::kNone && count < size)
+      status_at_ = elements + count;
+    elements += size;
+  }
+  if (options_.status == Status::kAnywhere && !status_at_) {
+    status_at_ = elements;
+    elements += kAlign;
+  }
+  return elements;
+}
+
+void Bucket::allocate() {
   // A block may have no elements, if its parameters have none.
   const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
   if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
   const at::Tensor& first = members_[0].parameter;
-  shared_ = tensor::empty_shared(group_, {elements}, first.scalar_type());
+  shared_ = tensor::empty_shared(group_, {lay_out()}, first.scalar_type());
   shared_.zero_();
   block_ = shared_;
-  if (is_staged_ || !first.device().is_cpu()) {
+  if (options_.is_staged || !first.device().is_cpu()) {
     block_ = shared_.to(first.device(), shared_.scalar_type(),
                         /*non_blocking=*/false, /*copy=*/true);
     staging_ = std::make_unique<Staging>(block_, shared_);
@@ -120,6 +135,15 @@ void Bucket::put_nothing(std::size_t member, const at::Tensor& earlier) {
 void Bucket::clear() {
   for (std::size_t i = 0; i < size(); ++i)
     if (members_[i].is_exchanged_alone) gradients_[i].reset();
+}
+
+void Bucket::write_status(bool is_set) {
+  const at::NoGradGuard no_grad;
+  if (status_at_) shared_[*status_at_].fill_(is_set ? 1 : 0);
+}
+
+bool Bucket::is_status_set() const {
+  return shared_[*status_at_].item<double>() != 0;
 }
 
 std::vector<at::Tensor> Bucket::outside() const {
