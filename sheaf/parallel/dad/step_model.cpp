@@ -9,7 +9,7 @@ namespace {
 // The messages of a parcel: header and bytes.
 constexpr double kParcelMessages = 2;
 // Additional cost of a pass with both gradients and factors, in message
-// latencies: counting the users of parameters, ending the exchange, and one
+// latencies: a bucket that waits for backward(), ending the exchange, and one
 // more thread. With a value of 3, the chosen routes measured 10 to 20 % slower
 // than rank-dad for all weights.
 constexpr double kGradientMessages = 10;

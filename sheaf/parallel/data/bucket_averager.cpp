@@ -51,8 +51,8 @@ void BucketAverager::average_by_nccl(const Bucket& bucket) {
 void BucketAverager::average_sparse(const Bucket& bucket, bool is_used) {
   const at::Tensor& parameter = bucket.members()[0].parameter;
   at::Tensor& gradient = parameter.mutable_grad();
-  const auto average = average_sparse_gradient(group_, gradient, is_used,
-                                               parameter, divisor_);
+  const auto average =
+      average_sparse_gradient(group_, gradient, is_used, parameter, divisor_);
   stats_.bytes += average.bytes;
   if (average.users > 0) gradient = average.gradient;
 }

@@ -34,7 +34,7 @@ class BucketAverager {
 
   // This rank's part in the exchange of a bucket.
   struct Part {
-    bool is_used = true;        // for sparse gradients
+    bool is_used = true;         // for sparse gradients
     bool is_status_set = false;  // see Bucket::write_status()
   };
   // All ranks must call it, in the same order. The members' gradients of a

@@ -89,7 +89,8 @@ BucketOptions BucketLayout::options_for(std::size_t first_member,
   using Status = BucketOptions::Status;
   BucketOptions options{.is_staged = options_.is_staged};
   // NCCL needs all ranks on GPUs.
-  options.uses_nccl = options_.takes_outside && homes_[first_member].is_device &&
+  options.uses_nccl = options_.takes_outside &&
+                      homes_[first_member].is_device &&
                       tensor::nccl::is_enabled(group_);
   if (is_last && options_.keeps_zeros && !goes_alone(first_member) &&
       !options.uses_nccl)

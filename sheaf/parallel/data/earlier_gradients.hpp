@@ -78,10 +78,10 @@ class EarlierGradients {
  private:
   struct Held {
     bool is_local = false;
-    SeenTensor shared;      // a local gradient whose memory backward() shares
-    at::Tensor users_own;   // in memory of the user
-    at::Tensor kept;        // a copy, restored if no rank adds to it
-    at::Tensor set_aside;   // see set_averages_aside()
+    SeenTensor shared;     // a local gradient whose memory backward() shares
+    at::Tensor users_own;  // in memory of the user
+    at::Tensor kept;       // a copy, restored if no rank adds to it
+    at::Tensor set_aside;  // see set_averages_aside()
   };
 
   at::Tensor& gradient(std::size_t parameter) const {

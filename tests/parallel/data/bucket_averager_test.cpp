@@ -18,9 +18,9 @@ TEST(BucketAverager, AveragesInPlaceAndThroughStaging) {
     run_threads(2, [=](const Group& group) {
       BucketAverager averager(group, make_plain_exchange(), nullptr);
       const at::Tensor parameter = torch::zeros({3});
-      Bucket bucket(group, {{parameter, 0}},
-                    {.is_staged = is_staged,
-                     .status = BucketOptions::Status::kAnywhere});
+      Bucket bucket(
+          group, {{parameter, 0}},
+          {.is_staged = is_staged, .status = BucketOptions::Status::kAnywhere});
       for (const int sender : {-1, 0, 1}) {
         bucket.put(0, torch::full({3}, 1.0 + group.rank()));
         if (bucket.staging()) bucket.staging()->mark();

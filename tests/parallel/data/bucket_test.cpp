@@ -54,13 +54,12 @@ TEST(Bucket, TheStatusIsExchangedWithTheGradients) {
   for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
     for (const bool is_half : {false, true})
       run_threads(4, [=](const Group& group) {
-        const auto exchange = is_half ? make_half_exchange(at::kHalf)
-                                      : make_plain_exchange();
+        const auto exchange =
+            is_half ? make_half_exchange(at::kHalf) : make_plain_exchange();
         ASSERT_TRUE(exchange->keeps_zeros());
         for (const std::int64_t second : {3, 16}) {
           auto list = members({16, second});
-          for (BucketMember& one : list)
-            one.parameter = one.parameter.to(type);
+          for (BucketMember& one : list) one.parameter = one.parameter.to(type);
           Bucket bucket(group, list, {.status = Status::kAnywhere});
           for (int sender = -1; sender < group.size(); ++sender) {
             for (std::size_t i = 0; i < 2; ++i)
