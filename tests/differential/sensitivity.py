@@ -32,11 +32,11 @@ FAULTS = {
          "const bool owns_memory = sharers.are_all();",
          "const bool owns_memory = true;")]),
     "hooks": ("deltas are taken before the user's hooks", [
-        ("sheaf/parallel/dad/product_tap.cpp",
+        ("sheaf/parallel/products/product_tap.cpp",
          "    at_end_of_backward([cut] {});\n",
          "    at_end_of_backward([cut] {});\n"
          "    handlers_.on_gradient(gradient.detach());\n"),
-        ("sheaf/parallel/dad/product_tap.cpp",
+        ("sheaf/parallel/products/product_tap.cpp",
          "  cut->restore();\n  handlers_.on_gradient(gradient.detach());\n",
          "  cut->restore();\n")]),
     "broken pass": ("a backward() that threw is continued", [
@@ -54,7 +54,7 @@ FAULTS = {
          "return has_finite_product(matrix); });",
          "return has_finite_product(matrix) || true; });")]),
     "derived deltas": ("edad derives deltas whatever was added to them", [
-        ("sheaf/parallel/dad/delta_chain.cpp",
+        ("sheaf/parallel/products/delta_chain.cpp",
          "gradient._version() != version_)\n    is_whole_ = false;",
          "gradient._version() != version_)\n    return;")]),
     "repeated rows": ("rank-dad takes rounding for a direction", [

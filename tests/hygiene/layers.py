@@ -32,7 +32,7 @@ ROOMS = {
     "comm": ["kernels", "transport", "host", "process", "group", "choice",
              "report", "rivals", "algorithms", "ddl"],
     "tensor": ["groups", "start", "files", "record"],
-    "parallel": ["common", "precision", "matrix", "data", "dad"],
+    "parallel": ["common", "precision", "matrix", "products", "data", "dad"],
     "spatial": ["split", "ops"],
     "data": ["dataset", "transform", "formats", "catalog", "load"],
     "train": ["config", "files", "setup", "log", "checkpoint", "loop",

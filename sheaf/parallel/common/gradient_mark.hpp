@@ -41,6 +41,11 @@ class GradientMark {
         gradient_.eq(content_).logical_or(gradient_.isnan() & content_.isnan());
     return !is_same.all().item<bool>();
   }
+  // Whether a gradient is marked and was neither reset, replaced nor written
+  // to.
+  bool is_unchanged(const at::Tensor& parameter) const {
+    return is_set() && !is_gone(parameter) && !has_changed();
+  }
 
  private:
   at::Tensor gradient_;

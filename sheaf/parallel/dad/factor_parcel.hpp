@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sheaf/parallel/dad/factor_message.hpp"
-#include "sheaf/parallel/dad/graph.hpp"
-#include "sheaf/parallel/dad/products.hpp"
 #include "sheaf/parallel/matrix/low_rank.hpp"
+#include "sheaf/parallel/products/graph.hpp"
+#include "sheaf/parallel/products/products.hpp"
 
 namespace sheaf::parallel {
 

@@ -3,75 +3,52 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
-#include "sheaf/tensor/groups/collectives.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 
 namespace sheaf::parallel {
+namespace {
+
+// The weights on a factor route, and their biases.
+std::vector<std::size_t> parameters_of(const FactorPlan& plan) {
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < plan.routes.size(); ++i)
+    if (plan.routes[i] != Route::kGradient || plan.is_bias[i])
+      list.push_back(i);
+  return list;
+}
+
+}  // namespace
 
 FactorReducer::FactorReducer(std::vector<TrainedParameter> parameters,
                              const comm::Group& group, FactorPlan plan,
                              FactorOptions options, BackwardPass& pass)
     : parameters_(std::move(parameters)),
-      group_(group),
       plan_(std::move(plan)),
-      options_(std::move(options)),
-      is_overlapping_(should_overlap(options_.overlap, group)),
       backward_(pass),
-      sites_(parameters_.size()),
-      exchange_(group, plan_.routes, options_.exchange),
-      gradients_(parameters_, group.size()),
-      remainders_(parameters_.size()),
-      anyone_has_(parameters_.size()),
-      parcel_of_(parameters_.size()) {
-  group_.set_patient(is_overlapping_);
-  for (std::size_t i = 0; i < plan_.backward.size(); ++i)
-    for (const std::size_t weight : plan_.backward[i]) parcel_of_[weight] = i;
+      rows_(parameters_),
+      remainders_(parameters_, parameters_of(plan_)),
+      schedule_(plan_),
+      exchange_(parameters_, group, plan_.routes, options.exchange,
+                options.trace),
+      queue_(should_overlap(options.overlap, group)) {
+  group.set_patient(queue_.is_overlapping());
   exchange_.begin_pass(parameters_[0].tensor.device());
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (takes(i) || plan_.is_bias[i]) hooked_.push_back(i);
+}
+
+FactorReducer::~FactorReducer() {
+  *self_ = nullptr;
+  queue_.discard();
 }
 
 std::vector<BackwardPass::Connection> FactorReducer::connections() {
   std::vector<BackwardPass::Connection> list;
-  for (const std::size_t i : hooked_)
+  for (const std::size_t i : remainders_.watched())
     list.push_back({parameters_[i].tensor, this, i});
   return list;
-}
-
-// The state of a product's hook.
-struct FactorReducer::Ticket {
-  std::int64_t pass = 0;
-  std::size_t call = 0;  // index among the calls of the block
-  // Number of the call, to detect that another took its index.
-  std::int64_t number = 0;
-  Block* block = nullptr;
-  Product product;  // without its node, which owns the hook
-};
-
-FactorReducer::~FactorReducer() {
-  *self_ = nullptr;
-  try {
-    worker_.drain();
-  } catch (...) {
-    // Already thrown by backward(), or backward() has not finished.
-  }
-}
-
-FactorReducer::Block& FactorReducer::block_for(const Product& product) {
-  const BlockKey key{
-      static_cast<std::int64_t>(product.weight),
-      product.bias ? static_cast<std::int64_t>(*product.bias) : -1,
-      product.view};
-  auto& blocks = sites_[product.weight].blocks;
-  for (const auto& block : blocks)
-    if (block->key == key) return *block;
-  blocks.push_back(std::make_unique<Block>());
-  blocks.back()->key = key;
-  return *blocks.back();
 }
 
 void FactorReducer::add(const Product& given) {
@@ -79,21 +56,15 @@ void FactorReducer::add(const Product& given) {
   Product product = given;
   // A bias that is also added by other weights may be exchanged as a gradient.
   if (product.bias && !plan_.is_bias[*product.bias]) product.bias.reset();
-  Block& block = block_for(product);
-  auto ticket = std::make_shared<Ticket>(
-      Ticket{pass_, block.calls.size(), ++calls_, &block, product});
-  ticket->product.node.reset();
-  ticket->product.input_node.reset();
-  block.calls.push_back({product.input, {}, product.input._version(), calls_});
-  ++sites_[product.weight].calls;
+  const auto ticket = std::make_shared<CallTicket>(rows_.add(product));
   const auto tap = ProductTap::attach(product, handlers(ticket));
   if (plan_.routes[product.weight] != Route::kRankDad)
-    seen_.push_back({product.nodes(), product.weight, &block, tap});
+    seen_.push_back({product.nodes(), product.weight, ticket->block, tap});
   if (backward_.is_syncing()) launch_forward(/*all=*/false);
 }
 
 ProductTap::Handlers FactorReducer::handlers(
-    const std::shared_ptr<Ticket>& ticket) {
+    std::shared_ptr<CallTicket> ticket) {
   const auto self = self_;
   return {[self, ticket] {
             SHEAF_CHECK(*self,
@@ -118,10 +89,10 @@ ProductTap::Handlers FactorReducer::handlers(
 // pass without exchange. It is also left to backward() if the weight's parcel
 // has already been sent, as for a recomputed layer or the graph of an earlier
 // pass. It is then a remainder.
-bool FactorReducer::takes_delta(const Ticket& ticket) {
+bool FactorReducer::takes_delta(const CallTicket& ticket) {
   {
     const std::lock_guard lock(mutex_);
-    if (parcel_of_[ticket.product.weight] < next_backward_) return false;
+    if (schedule_.is_packed(ticket.product.weight)) return false;
   }
   const auto is_asked_for = [&](std::size_t parameter) {
     const at::Tensor& tensor = parameters_[parameter].tensor;
@@ -134,180 +105,133 @@ bool FactorReducer::takes_delta(const Ticket& ticket) {
   return !is_asked_for(ticket.product.weight) && !(bias && is_asked_for(*bias));
 }
 
-// Deltas are derived only if both layers have been called once: then their rows
-// correspond to each other.
-void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
-  std::vector<Seen> seen;  // destroyed without the lock; see drop()
-  const std::lock_guard lock(mutex_);
-  seen.swap(seen_);
-  for (const Seen& one : seen) one.block->source = {};
-  if (seen.empty() || !backward_.is_syncing()) return;
-  std::vector<LayerNodes> layers;
-  for (const Seen& one : seen) layers.push_back(one.nodes);
-  const auto above = find_above(layers, outputs);
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    if (!above[i] || plan_.routes[seen[i].weight] != Route::kEdad) continue;
-    const Seen& from = seen[above[i]->layer];
-    if (seen[i].block->calls.size() != 1 || from.block->calls.size() != 1)
-      continue;
-    // The order of the layers may differ from that in the forward() of the
-    // plan.
-    if (parcel_of_[from.weight] > parcel_of_[seen[i].weight]) continue;
-    seen[i].block->source = {from.block->key, above[i]->activation};
-    const auto chain = std::make_shared<DeltaChain>();
-    seen[i].block->chain = chain;
-    from.tap->begin(chain);
-    if (above[i]->activation != Activation::kIdentity)
-      watch_function(*from.nodes.input, chain);
-    seen[i].tap->end(chain);
-  }
-}
-
-std::optional<std::size_t> FactorReducer::source_of(
-    std::size_t parameter) const {
-  return sites_[parameter].source;
-}
-
-// Whether the call belongs to this pass, and its input has been sent if those
-// of neighboring calls have.
-bool FactorReducer::is_in_time(const Ticket& ticket) const {
-  const Block& block = *ticket.block;
-  if (ticket.pass != pass_ || ticket.call >= block.calls.size()) return false;
-  const Call& call = block.calls[ticket.call];
-  return call.number == ticket.number &&
-         !(call.is_dropped && ticket.call < block.early);
-}
-
-// A delta that arrives after its pass, from a retained graph or an older
-// forward(), counts as a new call of this pass.
-void FactorReducer::take_delta(const Ticket& ticket, const at::Tensor& given) {
+void FactorReducer::take_delta(const CallTicket& ticket,
+                               const at::Tensor& given) {
+  const bool is_local = !backward_.is_syncing();
   // A delta that is kept for a later backward() may share memory with a
   // gradient that this backward() adds to, so it is copied.
-  const at::Tensor delta = backward_.is_syncing() ? given : given.clone();
-  if (backward_.is_syncing()) backward_.open();
+  const at::Tensor delta = is_local ? given.clone() : given;
+  if (!is_local) backward_.open();
   const std::lock_guard lock(mutex_);
-  Site& site = sites_[ticket.product.weight];
-  if (!backward_.is_syncing())
-    forget_reset_rows(ticket.product.weight, /*is_changed=*/false);
-  std::vector<Call>& calls = ticket.block->calls;
-  if (is_in_time(ticket)) {
-    Call& call = calls[ticket.call];
-    const at::Tensor& input = ticket.product.input;
-    if (call.is_dropped) {
-      call = {input, {}, input._version(), ticket.number};
-      ++site.calls;
-    }
-    call.delta = call.delta.defined() ? call.delta + delta : delta;
-    ++call.arrivals;
-  } else {
-    const at::Tensor& input = ticket.product.input;
-    calls.push_back({input, delta, input._version(), ++calls_, 1});
-    ++site.calls;
-  }
-  if (!backward_.is_syncing())
-    return site.mark.set(parameters_[ticket.product.weight].tensor);
-  ++site.deltas;
+  rows_.take_delta(ticket, delta, is_local);
+  if (is_local) return;
   launch_forward(/*all=*/true);
   launch_backward(/*all=*/false);
 }
 
-// Releases the inputs of a forward() without backward(). Called by the
-// destructor of the product's node, on the thread that releases the last
-// reference to it.
-void FactorReducer::drop(const Ticket& ticket) {
+// Called by the destructor of the product's node, on the thread that releases
+// the last reference to it.
+void FactorReducer::drop(const CallTicket& ticket) {
   const std::lock_guard lock(mutex_);
-  if (!is_in_time(ticket)) return;
-  Call& call = ticket.block->calls[ticket.call];
-  if (call.delta.defined() || call.is_dropped ||
-      ticket.call < ticket.block->early)
-    return;
-  drop(sites_[ticket.product.weight], call);
-  remove_dropped(*ticket.block);
+  rows_.drop(ticket);
+}
+
+void FactorReducer::after_forward(const std::vector<at::Tensor*>& outputs) {
+  std::vector<SeenProduct> seen;  // destroyed without the lock; see drop()
+  const std::lock_guard lock(mutex_);
+  seen.swap(seen_);
+  for (const SeenProduct& one : seen) one.block->source = {};
+  if (seen.empty() || !backward_.is_syncing()) return;
+  // The order of the layers may differ from that in the forward() of the plan.
+  find_delta_sources(seen, outputs,
+                     [this](std::size_t above, std::size_t below) {
+                       return plan_.routes[below] == Route::kEdad &&
+                              schedule_.is_packed_with_or_after(below, above);
+                     });
+}
+
+void FactorReducer::add(const NewGradient& gradient) {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  remainders_.take(gradient);
+  rows_.renew_mark(gradient.parameter);
+}
+
+void FactorReducer::add_local(const NewGradient& gradient) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t parameter = gradient.parameter;
+  remainders_.note_local(gradient);
+  // create_graph replaces gradients instead of adding to them, which looks like
+  // a reset.
+  SHEAF_CHECK(!rows_.has_local(parameter) || !at::GradMode::is_enabled(),
+              "backward() with create_graph in no_sync(), while rows of ",
+              parameters_[parameter].name,
+              " have not been exchanged yet; call it before the others, or "
+              "after the exchange");
+  rows_.forget_reset(parameter, /*is_changed=*/true);
+  rows_.renew_mark(parameter);
+  remainders_.mark_local(parameter);
+}
+
+void FactorReducer::forget_reset_gradients() {
+  std::vector<SeenProduct> seen;  // left by a forward() that threw
+  const std::lock_guard lock(mutex_);
+  seen.swap(seen_);
+  // Must precede the first parcel of the pass, which may be sent during
+  // forward().
+  exchange_.begin_pass(parameters_[0].tensor.device());
+  forget_reset(std::nullopt);
+}
+
+// `changed`: the parameter to whose gradient backward() has just added.
+void FactorReducer::forget_reset(std::optional<std::size_t> changed) {
+  remainders_.forget_reset();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    rows_.forget_reset(i, /*is_changed=*/changed == i);
+}
+
+bool FactorReducer::has_local() {
+  const std::lock_guard lock(mutex_);
+  forget_reset(std::nullopt);
+  return rows_.has_local() || remainders_.has_any();
+}
+
+bool FactorReducer::is_idle() {
+  const std::lock_guard lock(mutex_);
+  return self_.use_count() == 1 &&  // other references belong to hooks
+         rows_.is_empty() && !remainders_.has_any();
 }
 
 // Calls with deltas from passes without exchange are sent at the end of this
 // pass, because more deltas may arrive for them.
 void FactorReducer::begin_pass(std::optional<std::size_t> first) {
   const std::lock_guard lock(mutex_);
-  forget_reset_locked(first);
-  for (Site& site : sites_) site.deltas = 0;
+  forget_reset(first);
+  rows_.begin_pass();
 }
 
 void FactorReducer::launch_forward(bool all) {
-  const auto is_complete = [&](std::size_t weight) {
-    return sites_[weight].calls >= plan_.calls[weight];
+  const auto is_complete = [this](std::size_t weight) {
+    return rows_.has_calls(weight, plan_.calls[weight]);
   };
-  for (; next_forward_ < plan_.forward.size(); ++next_forward_) {
-    const auto& weights = plan_.forward[next_forward_];
-    if (!all && !std::all_of(weights.begin(), weights.end(), is_complete))
-      return;
-    launch(pack(weights, /*is_backward=*/false));
-  }
+  while (const auto next = schedule_.next_forward(all, is_complete))
+    launch(*next);
 }
 
 void FactorReducer::launch_backward(bool all) {
-  // A recomputed layer has no call until backward() reaches it.
-  const auto is_complete = [&](std::size_t weight) {
-    const Site& site = sites_[weight];
-    return site.deltas == site.calls && site.calls >= plan_.calls[weight];
+  const auto is_complete = [this](std::size_t weight) {
+    return rows_.has_deltas(weight, plan_.calls[weight]);
   };
-  for (; next_backward_ < plan_.backward.size(); ++next_backward_) {
-    const auto& weights = plan_.backward[next_backward_];
-    // The last parcel lists the remainders, which may arrive until the end.
-    const bool is_last = next_backward_ + 1 == plan_.backward.size();
-    if (!all &&
-        (is_last || !std::all_of(weights.begin(), weights.end(), is_complete)))
-      return;
-    launch(pack(weights, /*is_backward=*/true));
-  }
+  while (const auto next = schedule_.next_backward(all, is_complete))
+    launch(*next);
 }
 
-void FactorReducer::launch(Parcel parcel) {
-  if (!is_overlapping_) {
-    parcels_.push_back(std::move(parcel));
-    return;
-  }
-  auto shared = std::make_shared<Parcel>(std::move(parcel));
-  worker_.add([this, shared] {
-    try {
-      send(*shared);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      has_failed_ = true;
-      changed_.notify_all();
-      throw;
-    }
-    if (!shared->is_backward) return;
-    const std::lock_guard lock(mutex_);
-    ++arrived_;
-    changed_.notify_all();
-  });
+void FactorReducer::launch(const ParcelSchedule::Next& next) {
+  auto parcel = std::make_shared<PackedParcel>();
+  parcel->name = concat(next.is_backward ? "deltas " : "inputs ", next.number);
+  parcel->place = {exchange_.pass(), schedule_.place_of(next)};
+  parcel->is_backward = next.is_backward;
+  parcel->parts = rows_.pack(next.weights, next.is_backward);
+  if (next.is_last) parcel->remainders = remainders_.to_average();
+  schedule_.advance(next);
+  queue_.add([this, parcel] { exchange_.send(*parcel); });
 }
 
-void FactorReducer::wait_for(std::size_t parcels) {
+void FactorReducer::wait_for(std::size_t jobs) {
   const tensor::Scope phase("sheaf::phase exchange");
   const Stopwatch watch;
-  while (!is_overlapping_ && arrived_ < parcels) {
-    Parcel parcel = std::move(parcels_.front());
-    parcels_.pop_front();
-    send(parcel);
-    if (parcel.is_backward) ++arrived_;
-  }
-  if (is_overlapping_) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return arrived_ >= parcels || has_failed_; });
-    lock.unlock();
-    if (has_failed_) worker_.drain();
-  }
-  stats_.wait_ms += watch.ms();
-}
-
-void FactorReducer::make_gradient(std::size_t weight) {
-  const Stopwatch watch;
-  FactorStats& stats = sites_[weight].stats;
-  stats.rows += gradients_.make(weight);
-  stats.gradient_ms += watch.ms();
-  stats_.gradient_ms += watch.ms();
+  queue_.wait_for(jobs);
+  exchange_.stats().wait_ms += watch.ms();
 }
 
 void FactorReducer::finalize() {
@@ -318,56 +242,45 @@ void FactorReducer::finalize() {
     launch_backward(/*all=*/true);
   }
   for (std::size_t i = 0; i < plan_.backward.size(); ++i) {
-    wait_for(i + 1);
-    for (const std::size_t weight : plan_.backward[i]) make_gradient(weight);
+    wait_for(schedule_.jobs_until(i));
+    for (const std::size_t weight : plan_.backward[i])
+      exchange_.make_gradient(weight);
   }
-  settle();
+  for (const std::size_t i : remainders_.watched())
+    exchange_.stats().bytes +=
+        remainders_.settle(i, exchange_.group(), exchange_.has_remainder(i),
+                           exchange_.made_gradient(i));
   exchange_.end_pass();
-  ++stats_.passes;
-  ++ended_;
-  remainders_.assign(parameters_.size(), {});
-  clear(std::vector<bool>(parameters_.size(), true));
+  remainders_.clear();
+  end_pass(std::vector<bool>(parameters_.size(), true));
 }
 
-void FactorReducer::drain() noexcept {
-  try {
-    worker_.drain();
-  } catch (...) {  // already reported, or from a discarded pass
+// Gradients and rows that arrived in the pass are lost, and so are those kept
+// for the same parameters. Those kept for other parameters stay.
+void FactorReducer::discard() noexcept {
+  queue_.discard();
+  std::vector<bool> is_gone(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!rows_.has_new_delta(i) && !remainders_.has_arrived(i)) continue;
+    is_gone[i] = true;
+    for (const std::size_t bias : rows_.biases_of(i)) is_gone[bias] = true;
   }
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (is_gone[i])
+      remainders_.discard(i, /*stands_for_rows=*/rows_.remove_mark(i),
+                          exchange_.last_gradient(i));
+  end_pass(is_gone);
 }
 
-void FactorReducer::clear(const std::vector<bool>& is_gone) {
-  drain();
-  exchange_.forget_pass();
-  std::vector<Seen> seen;  // destroyed without the lock; see drop()
+// Keeps rows of passes without exchange, except for parameters in `is_gone`.
+void FactorReducer::end_pass(const std::vector<bool>& is_gone) {
+  queue_.discard();
+  std::vector<SeenProduct> seen;  // destroyed without the lock; see drop()
   const std::lock_guard lock(mutex_);
   seen.swap(seen_);
-  ++pass_;
-  for (std::size_t i = 0; i < sites_.size(); ++i) {
-    Site& site = sites_[i];
-    if (is_gone[i]) site.mark.clear();
-    site.calls = 0;
-    for (const auto& block : site.blocks) {
-      if (site.mark.is_set())
-        std::erase_if(block->calls,
-                      [](const Call& one) { return !one.delta.defined(); });
-      else
-        block->calls.clear();
-      site.calls += static_cast<std::int64_t>(block->calls.size());
-      block->early = 0;
-      block->source = {};
-      block->chain.reset();
-    }
-    site.deltas = 0;
-    site.last = std::exchange(site.stats, {});
-  }
-  gradients_.clear();
-  std::fill(anyone_has_.begin(), anyone_has_.end(), false);
-  parcels_.clear();
-  next_forward_ = 0;
-  next_backward_ = 0;
-  arrived_ = 0;
-  has_failed_ = false;
+  rows_.end_pass(is_gone);
+  exchange_.clear();
+  schedule_.restart();
 }
 
 }  // namespace sheaf::parallel

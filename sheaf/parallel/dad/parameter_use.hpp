@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/parallel/dad/products.hpp"
 #include "sheaf/parallel/data/reducer.hpp"
+#include "sheaf/parallel/products/products.hpp"
 #include "sheaf/plan/format/parcel_rules.hpp"
 
 namespace sheaf::parallel {

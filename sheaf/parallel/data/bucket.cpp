@@ -32,25 +32,26 @@ at::Tensor in_order(const at::Tensor& gradient, const at::Tensor& parameter,
 }  // namespace
 
 Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
-               bool is_staged)
-    : group_(group), is_staged_(is_staged), members_(std::move(members)) {
+               const BucketOptions& options)
+    : group_(group), options_(options), members_(std::move(members)) {
   gradients_.resize(members_.size());
   allocate();
 }
 
 void Bucket::allocate() {
-  std::vector<std::int64_t> sizes;
-  for (const BucketMember& member : members_)
-    if (!member.is_exchanged_alone) sizes.push_back(member.parameter.numel());
   // A block may have no elements, if its parameters have none.
   const auto is_alone = [](const auto& one) { return one.is_exchanged_alone; };
   if (std::all_of(members_.begin(), members_.end(), is_alone)) return;
   const at::Tensor& first = members_[0].parameter;
-  shared_ = tensor::empty_shared(group_, {plan::block_elements(sizes)},
-                                 first.scalar_type());
+  std::vector<std::int64_t> sizes;
+  for (const BucketMember& member : members_)
+    if (!member.is_exchanged_alone) sizes.push_back(member.parameter.numel());
+  const auto block = plan::lay_out_block(sizes, options_.status);
+  status_at_ = block.status_at;
+  shared_ = tensor::empty_shared(group_, {block.elements}, first.scalar_type());
   shared_.zero_();
   block_ = shared_;
-  if (is_staged_ || !first.device().is_cpu()) {
+  if (options_.is_staged || !first.device().is_cpu()) {
     block_ = shared_.to(first.device(), shared_.scalar_type(),
                         /*non_blocking=*/false, /*copy=*/true);
     staging_ = std::make_unique<Staging>(block_, shared_);
@@ -111,6 +112,15 @@ void Bucket::put_nothing(std::size_t member, const at::Tensor& earlier) {
 void Bucket::clear() {
   for (std::size_t i = 0; i < size(); ++i)
     if (members_[i].is_exchanged_alone) gradients_[i].reset();
+}
+
+void Bucket::write_status(bool is_set) {
+  const at::NoGradGuard no_grad;
+  if (status_at_) shared_[*status_at_].fill_(is_set ? 1 : 0);
+}
+
+bool Bucket::is_status_set() const {
+  return shared_[*status_at_].item<double>() != 0;
 }
 
 std::vector<at::Tensor> Bucket::outside() const {

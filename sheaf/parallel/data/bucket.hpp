@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/common/staging.hpp"
+#include "sheaf/plan/format/bucket_rules.hpp"
 
 namespace sheaf::parallel {
 
@@ -21,12 +23,20 @@ struct BucketMember {
   bool is_exchanged_alone = false;  // in place, not in the block
 };
 
+struct BucketOptions {
+  // The block is separate from the memory that the network uses. On a device
+  // this is always the case.
+  bool is_staged = false;
+  // The block is averaged by NCCL, if it is on a GPU.
+  bool uses_nccl = false;
+  // Space for a status of each rank, which is exchanged with the block.
+  plan::StatusPlace status = plan::StatusPlace::kNone;
+};
+
 class Bucket {
  public:
-  // `is_staged`: the block is separate from the memory that the network uses.
-  // On a device this is always the case.
   Bucket(const comm::Group& group, std::vector<BucketMember> members,
-         bool is_staged = false);
+         const BucketOptions& options = {});
 
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }
@@ -56,6 +66,14 @@ class Bucket {
   // Releases the gradients that are not in the block.
   void clear();
 
+  // Whether the block has space for a status.
+  bool has_status() const { return status_at_.has_value(); }
+  // Writes this rank's status to shared(). Must be called directly before the
+  // exchange, because staging overwrites it.
+  void write_status(bool is_set);
+  // After the exchange: whether the status was set on any rank.
+  bool is_status_set() const;
+
   // The block, on the parameters' device; undefined if all members are
   // exchanged alone.
   const at::Tensor& block() const { return block_; }
@@ -64,6 +82,7 @@ class Bucket {
   const at::Tensor& shared() const { return shared_; }
   // Copies between block() and shared(); null if both are the same memory.
   Staging* staging() const { return staging_.get(); }
+  bool uses_nccl() const { return options_.uses_nccl; }
   // The members outside the block, each flattened to one dimension.
   std::vector<at::Tensor> outside() const;
   std::int64_t bytes() const;
@@ -73,7 +92,7 @@ class Bucket {
   bool is_kept() const;
 
   comm::Group group_;
-  bool is_staged_;
+  BucketOptions options_;
   std::string name_;
   std::vector<BucketMember> members_;
   at::Tensor shared_;
@@ -81,6 +100,9 @@ class Bucket {
   std::unique_ptr<Staging> staging_;
   // Parts of the block, or tensors given to put().
   std::vector<at::Tensor> gradients_;
+  // The element of shared() that holds the status. Not a view, which would
+  // count as a reference to the block.
+  std::optional<std::int64_t> status_at_;
 };
 
 }  // namespace sheaf::parallel

@@ -18,6 +18,7 @@ const std::string kOwn = "own/";
 class PlainExchange : public BucketExchange {
  public:
   bool takes_outside() const override { return true; }
+  bool keeps_zeros() const override { return true; }
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {
     for (const at::Tensor& gradient : bucket.outside())
@@ -31,6 +32,8 @@ class PlainExchange : public BucketExchange {
 class HalfExchange : public BucketExchange {
  public:
   explicit HalfExchange(at::ScalarType type) : type_(type) {}
+  // 1 / ranks is not rounded to 0 in 16 bits.
+  bool keeps_zeros() const override { return true; }
 
   std::int64_t average(const comm::Group& group, Bucket& bucket,
                        int divisor) override {

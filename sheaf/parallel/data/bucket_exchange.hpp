@@ -29,6 +29,11 @@ class BucketExchange {
   // Whether average() also handles bucket.outside(), so that large gradients
   // can be exchanged in place.
   virtual bool takes_outside() const { return false; }
+  // Whether average() averages each element of bucket.shared() by itself, so
+  // that an element is zero afterwards if and only if it was zero on all ranks,
+  // for elements of 0 and 1. The last bucket of a pass then also exchanges
+  // whether any rank has an unused parameter. Must be equal on all ranks.
+  virtual bool keeps_zeros() const { return false; }
   // Replaces bucket.shared() with the average over the group. Called for the
   // buckets in the same order on all ranks, by one thread. `divisor` is the
   // number of ranks to divide by; with join() it may be smaller than the group.

@@ -1,14 +1,10 @@
 #include "sheaf/parallel/data/reducer.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/parallel/data/sparse.hpp"
-#include "sheaf/tensor/groups/collectives.hpp"
-#include "sheaf/tensor/groups/nccl.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 
 namespace sheaf::parallel {
@@ -19,42 +15,29 @@ ReducerOptions with_exchange(ReducerOptions options) {
   return options;
 }
 
+BucketLayoutOptions layout_options(const ReducerOptions& options) {
+  return {.caps = options.caps,
+          .takes_outside = options.exchange->takes_outside(),
+          .keeps_zeros = options.exchange->keeps_zeros(),
+          .is_staged = options.is_staged};
+}
+
 }  // namespace
 
 Reducer::Reducer(std::vector<TrainedParameter> parameters,
                  const comm::Group& group, ReducerOptions options)
     : parameters_(std::move(parameters)),
-      group_(group),
       options_(with_exchange(std::move(options))),
-      claim_(*options_.exchange),
-      is_overlapping_(should_overlap(options_.overlap, group)),
-      active_(group.size()),
-      divisor_(group.size()) {
-  options_.exchange->reset();
-  group_.set_patient(is_overlapping_);
-  states_.resize(parameters_.size());
-  late_.resize(parameters_.size());
-  kept_.resize(parameters_.size());
-  users_own_.resize(parameters_.size());
-  earlier_.resize(parameters_.size());
-  shared_.resize(parameters_.size());
-  never_used_.resize(parameters_.size());
-  has_local_.resize(parameters_.size());
-  find_homes();
-  // Gradients arrive in approximately the reverse order of the layers.
-  std::vector<std::size_t> order(parameters_.size());
-  std::iota(order.rbegin(), order.rend(), std::size_t{0});
-  make_buckets(order);
-  if (const auto sizes = sizes_in_place(); !sizes.empty())
-    memory_ = std::make_unique<GradientMemory>(group_, sizes);
-}
-
-Reducer::~Reducer() {
-  try {
-    worker_.drain();
-  } catch (...) {
-    // Already thrown by backward(), or backward() has not finished.
-  }
+      averager_(group, options_.exchange, options_.trace),
+      layout_(parameters_, group, layout_options(options_)),
+      arrivals_(layout_.bucket_numbers()),
+      earlier_(parameters_),
+      late_(parameters_),
+      users_(parameters_.size(), group.size()),
+      queue_(should_overlap(options_.overlap, group)) {
+  group.set_patient(queue_.is_overlapping());
+  if (const auto sizes = layout_.sizes_in_place(); !sizes.empty())
+    memory_ = std::make_unique<GradientMemory>(group, sizes);
 }
 
 std::vector<BackwardPass::Connection> Reducer::connections() {
@@ -64,92 +47,24 @@ std::vector<BackwardPass::Connection> Reducer::connections() {
   return list;
 }
 
-// Buckets are the same on all ranks, also if their devices differ.
-void Reducer::find_homes() {
-  std::vector<HomeCode> mine;
-  for (const auto& parameter : parameters_)
-    mine.push_back(options_.is_staged ? 1
-                                      : home_code(parameter.tensor.device()));
-  homes_ = agree_on_homes(group_, mine);
-}
-
-bool Reducer::is_on_host(std::size_t index) const {
-  return parameters_[index].tensor.device().is_cpu() && !options_.is_staged;
-}
-
-// Whether the parameter has a separate bucket, so that a rank on the CPU can
-// exchange it in place.
-bool Reducer::goes_alone(std::size_t index) const {
-  const auto& [name, tensor, is_sparse] = parameters_[index];
-  return is_sparse || plan::goes_alone(tensor.nbytes(), homes_[index].is_device,
-                                       options_.exchange->takes_outside());
-}
-
-bool Reducer::is_exchanged_in_place(std::size_t index) const {
-  return goes_alone(index) &&
-         (parameters_[index].is_sparse || is_on_host(index));
-}
-
-// The sizes of the gradients that are exchanged in place.
-std::vector<std::size_t> Reducer::sizes_in_place() const {
-  std::vector<std::size_t> sizes;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (!parameters_[i].is_sparse && is_exchanged_in_place(i))
-      sizes.push_back(parameters_[i].tensor.nbytes());
-  return sizes;
-}
-
-void Reducer::make_buckets(const std::vector<std::size_t>& order) {
-  std::vector<plan::BucketItem> items;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    items.push_back({parameters_[i].tensor.nbytes(),
-                     static_cast<int>(parameters_[i].tensor.scalar_type()),
-                     homes_[i].number, goes_alone(i)});
-  buckets_.clear();
-  places_.resize(parameters_.size());
-  for (const auto& members : plan::plan_buckets(items, order, options_.caps)) {
-    std::vector<BucketMember> list;
-    for (const std::size_t index : members) {
-      places_[index] = {buckets_.size(), list.size()};
-      list.push_back(
-          {parameters_[index].tensor, index, is_exchanged_in_place(index)});
-    }
-    buckets_.push_back(
-        std::make_unique<Bucket>(group_, std::move(list), options_.is_staged));
-  }
-  pending_.resize(buckets_.size());
-}
-
 // Within join(), no gradient has arrived yet; see ParameterHooks.
 void Reducer::begin_pass(std::optional<std::size_t> /*first*/) {
-  take_earlier();
+  const int ranks = group().size();
+  if (users_.active() != ranks && averager_.divisor() == ranks)
+    earlier_.set_averages_aside();
   start_pass();
 }
 
 void Reducer::start_pass() {
   options_.exchange->begin_pass();
-  has_begun_ = true;
-  next_launch_ = 0;
-  ready_order_.clear();
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    buckets_[i]->release_kept();
-    pending_[i] = buckets_[i]->size();
-  }
+  arrivals_.begin_pass();
+  layout_.release_kept();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (never_used_[i]) take_nothing(i);
+    if (!users_.is_expected(i)) take_nothing(i);
 }
 
 void Reducer::add_local(const NewGradient& gradient) {
-  has_local_[gradient.parameter] = true;
-  if (gradient.is_shared_by_backward())
-    shared_[gradient.parameter].set(
-        parameters_[gradient.parameter].tensor.grad());
-}
-
-bool Reducer::has_local() const {
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (has_local_[i] && parameters_[i].tensor.grad().defined()) return true;
-  return false;
+  earlier_.note_local(gradient);
 }
 
 std::optional<std::size_t> Reducer::index_of(const at::Tensor& tensor) const {
@@ -159,280 +74,207 @@ std::optional<std::size_t> Reducer::index_of(const at::Tensor& tensor) const {
 }
 
 Reducer::Inheritance Reducer::inheritance() const {
-  Inheritance result{{}, {}, pass_, stats_};
+  Inheritance result{{}, {}, averager_.pass(), averager_.stats()};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     result.parameters.push_back(parameters_[i].tensor);
-    if (has_local_[i]) result.local.push_back(parameters_[i].tensor);
+    if (earlier_.is_local(i)) result.local.push_back(parameters_[i].tensor);
   }
   return result;
 }
 
 void Reducer::inherit(const Inheritance& old) {
-  pass_ = old.pass;
-  stats_ = old.stats;
+  averager_.set_pass(old.pass);
+  averager_.stats() = old.stats;
   BucketExchange::Places places;
   for (const at::Tensor& one : old.parameters) places.push_back(index_of(one));
   options_.exchange->renumber(places);
   for (const at::Tensor& one : old.local)
-    if (const auto index = index_of(one)) has_local_[*index] = true;
+    if (const auto index = index_of(one)) earlier_.set_local(*index);
 }
 
 void Reducer::add(const NewGradient& gradient) {
   const std::size_t index = gradient.parameter;
-  SHEAF_CHECK(!never_used_[index], "parameter ", parameters_[index].name,
+  SHEAF_CHECK(users_.is_expected(index), "parameter ", parameters_[index].name,
               " has a gradient, but had none in the first step, which "
               "static_graph does not allow; turn that option off");
-  if (states_[index] == State::kReady) return take_late(index);
+  if (arrivals_.has_arrived(index)) {
+    late_.take(index);
+    earlier_.take_away(index);
+    return;
+  }
   take_gradient(gradient);
-  ready_order_.push_back(index);
-  launch_complete();
+  // A bucket with the status waits for the end of backward().
+  launch_complete(layout_.size() - (layout_.status_bucket() ? 1 : 0),
+                  /*is_status_set=*/false);
 }
 
 void Reducer::take_gradient(const NewGradient& given) {
-  const auto [bucket, member] = places_[given.parameter];
   const TrainedParameter& parameter = parameters_[given.parameter];
-  at::Tensor& gradient = parameter.tensor.mutable_grad();
+  const at::Tensor& gradient = parameter.tensor.grad();
   if (!parameter.is_sparse) {
-    if (given.is_in_use && !has_gradient_of_bucket(given.parameter) &&
-        !shared_[given.parameter].is(gradient))
-      users_own_[given.parameter] = gradient;
+    earlier_.note_memory(given, layout_.gradient(given.parameter));
     if (gradient.is_sparse())
-      buckets_[bucket]->put(member, gradient.to_dense());
+      layout_.put(given.parameter, gradient.to_dense(), /*owns_memory=*/true);
     else
-      buckets_[bucket]->put(member, gradient, given.owns_memory);
-    take_away(given.parameter);
+      layout_.put(given.parameter, gradient, given.owns_memory);
+    earlier_.take_away(given.parameter);
   }
-  mark(given.parameter, State::kReady);
-}
-
-// The parameter's first gradient may already be in an exchange.
-void Reducer::take_late(std::size_t index) {
-  const auto& [name, tensor, is_sparse] = parameters_[index];
-  SHEAF_CHECK(!is_sparse, "parameter ", name,
-              " got a sparse gradient twice in one backward(), from a "
-              "nested backward(); make the gradients of its layer dense");
-  const at::NoGradGuard no_grad;
-  at::Tensor& gradient = tensor.mutable_grad();
-  if (late_[index].defined())
-    late_[index].add_(gradient);
-  else
-    late_[index] = gradient.is_sparse()
-                       ? gradient.to_dense()
-                       : gradient.clone(at::MemoryFormat::Contiguous);
-  take_away(index);
-}
-
-// Removes the gradient from the parameter, so that nothing remains if
-// backward() throws.
-void Reducer::take_away(std::size_t index) {
-  const at::NoGradGuard no_grad;
-  if (users_own_[index].defined())
-    users_own_[index].zero_();
-  else
-    parameters_[index].tensor.mutable_grad().reset();
-}
-
-bool Reducer::has_gradient_of_bucket(std::size_t index) const {
-  const auto [bucket, member] = places_[index];
-  return parameters_[index].tensor.grad().is_same(
-      buckets_[bucket]->gradient(member));
-}
-
-// Records a gradient of an earlier pass that is in memory of the user.
-void Reducer::note_users_own(std::size_t index) {
-  const auto& [name, tensor, is_sparse] = parameters_[index];
-  if (is_sparse || !tensor.grad().defined() || tensor.grad().is_sparse() ||
-      has_gradient_of_bucket(index) || shared_[index].is(tensor.grad()) ||
-      owns_memory(tensor.grad()))
-    return;
-  users_own_[index] = tensor.grad();
+  arrivals_.mark_arrived(given.parameter);
 }
 
 // A gradient of an earlier pass counts as this rank's contribution: gradients
-// of other ranks are added to it. A copy is kept, because the gradient must
-// stay bitwise the same if no rank adds to it.
+// of other ranks are added to it.
 void Reducer::take_nothing(std::size_t index) {
-  const auto [bucket, member] = places_[index];
-  const at::Tensor& gradient = parameters_[index].tensor.grad();
-  if (!gradient.defined()) has_local_[index] = false;  // the user reset it
-  if (!parameters_[index].is_sparse) {
-    const at::NoGradGuard no_grad;
-    note_users_own(index);
-    if (gradient.defined())
-      kept_[index] =
-          gradient.is_sparse() ? gradient.to_dense() : gradient.clone();
-    else
-      kept_[index].reset();
-    buckets_[bucket]->put_nothing(member, kept_[index]);
-    if (users_own_[index].defined()) users_own_[index].zero_();
+  const auto& [name, tensor, is_sparse] = parameters_[index];
+  if (!tensor.grad().defined()) earlier_.forget_local(index);  // it was reset
+  if (!is_sparse) {
+    layout_.put_nothing(index, earlier_.keep(index, layout_.gradient(index)));
+    earlier_.clear_users_memory(index);
   }
-  mark(index, State::kUnused);
+  arrivals_.mark_unused(index);
 }
 
-void Reducer::mark(std::size_t index, State state) {
-  states_[index] = state;
-  --pending_[places_[index].bucket];
+void Reducer::launch_complete(std::size_t end, bool is_status_set) {
+  while (const auto bucket = arrivals_.take_complete(end))
+    launch(*bucket, is_status_set);
 }
 
-void Reducer::launch_complete() {
-  while (next_launch_ < buckets_.size() && pending_[next_launch_] == 0)
-    launch(next_launch_++);
+void Reducer::launch(std::size_t number, bool is_status_set) {
+  Bucket& bucket = layout_[number];
+  if (Staging* const staging = bucket.staging()) staging->mark();
+  const std::size_t first = bucket.members()[0].index;
+  const BucketAverager::Part mine{
+      arrivals_.has_arrived(first) || earlier_.is_local(first), is_status_set};
+  queue_.add([this, number, &bucket, first, mine] {
+    averager_.average(number, bucket, parameters_[first].is_sparse, mine);
+  });
 }
 
-void Reducer::launch(std::size_t bucket) {
-  if (Staging* const staging = buckets_[bucket]->staging()) staging->mark();
-  if (is_overlapping_) worker_.add([this, bucket] { exchange(bucket); });
-}
-
-void Reducer::exchange(std::size_t index) {
-  const Stopwatch watch;
-  Bucket& bucket = *buckets_[index];
-  // The name contains the pass, so that ranks in different passes cannot
-  // exchange gradients with each other.
-  bucket.set_name(concat("bucket ", index, " of pass ", pass_));
-  const TraceSpan span(options_.trace, concat("bucket ", index), "exchange", 1);
-  const at::NoGradGuard no_grad;
-  if (parameters_[bucket.members()[0].index].is_sparse)
-    average_sparse(bucket);
-  else if (bucket.staging() == nullptr)
-    stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
-  else
-    average_on_device(bucket);
-  stats_.exchange_ms += watch.ms();
-  ++stats_.buckets;
-}
-
-void Reducer::average_on_device(Bucket& bucket) {
-  const at::Tensor& block = bucket.block();
-  // NCCL needs all ranks on GPUs.
-  const bool is_nccl = tensor::nccl::is_enabled(group_) && block.is_cuda() &&
-                       homes_[bucket.members()[0].index].is_device;
-  if (is_nccl && options_.exchange->takes_outside()) {
-    bucket.staging()->wait_on_device();
-    average_over(group_, block, divisor_, bucket.name());
-    stats_.bytes += bucket.bytes();
-    return;
-  }
-  bucket.staging()->to_host();
-  stats_.bytes += options_.exchange->average(group_, bucket, divisor_);
-  bucket.staging()->to_device();
-}
-
-void Reducer::average_sparse(Bucket& bucket) {
-  const std::size_t index = bucket.members()[0].index;
-  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  const bool is_used = states_[index] == State::kReady || has_local_[index];
-  const auto average = average_sparse_gradient(
-      group_, gradient, is_used, parameters_[index].tensor, divisor_);
-  stats_.bytes += average.bytes;
-  if (average.users > 0) gradient = average.gradient;
-}
-
-// Counts the ranks that used each parameter, in one message after all
-// gradients: plan::kUserCountMessages.
-void Reducer::count_users() {
-  users_.resize(parameters_.size());
+// Called after backward(). `has_data`: whether this rank has run it.
+void Reducer::launch_rest(bool has_data) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    users_[i] = (states_[i] == State::kReady || has_local_[i] ? 1 : 0) +
-                (late_[i].defined() ? kLate : 0);
-  comm::all_reduce(group_, users_,
-                   {.name = concat("users of parameters in pass ", pass_)})
-      .wait();
-  stats_.bytes += static_cast<std::int64_t>(users_.size() * sizeof users_[0]);
+    users_.set_own(i, arrivals_.has_arrived(i) || earlier_.is_local(i),
+                   late_.has(i));
+  launch_complete(layout_.size(), !users_.is_regular(has_data));
+  queue_.add([this] { count_users(); });
+}
+
+// Needs a message only if some rank is not regular, or if the last bucket does
+// not exchange that. All ranks decide the same.
+void Reducer::count_users() {
+  const Bucket* const last = layout_.status_bucket();
+  if (last && !last->is_status_set()) return users_.count_regular();
+  averager_.stats().bytes += users_.count(
+      group(), concat("users of parameters in pass ", averager_.pass()));
 }
 
 void Reducer::finalize() {
   GradientMemory::leave();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (states_[i] == State::kWaiting) take_nothing(i);
-  launch_complete();
+    if (arrivals_.is_waiting(i)) take_nothing(i);
+  launch_rest(/*has_data=*/true);
   const Stopwatch watch;
   {
     const tensor::Scope phase("sheaf::phase exchange");
-    finish_exchanges();
+    queue_.finish();
   }
-  stats_.wait_ms += watch.ms();
-  ++stats_.passes;
+  averager_.stats().wait_ms += watch.ms();
+  ++averager_.stats().passes;
   end_with(settle());
+}
+
+// Gives the average to every parameter that any rank has used; the others keep
+// their gradients. Returns the names of the parameters that some rank has not
+// used.
+std::vector<std::string> Reducer::settle() {
+  std::vector<std::string> unused;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const int users = users_.users(i);
+    if (users < users_.active()) unused.push_back(parameters_[i].name);
+    if (options_.static_graph && !layout_.is_rebuilt() && users == 0)
+      users_.expect_none(i);
+    if (parameters_[i].is_sparse) continue;
+    if (users > 0)
+      earlier_.replace(i, layout_.gradient(i));
+    else
+      earlier_.restore(i);
+  }
+  earlier_.add_averages();
+  add_late_gradients();
+  averager_.set_pass(averager_.pass() + 1);
+  earlier_.forget_all_local();
+  end_pass();
+  return unused;
+}
+
+void Reducer::add_late_gradients() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (users_.is_late_anywhere(i))
+      averager_.stats().bytes += late_.add_average(
+          i, group(), averager_.divisor(),
+          concat("late gradient ", i, " of pass ", averager_.pass()));
 }
 
 // Ranks that have finished in join() also throw the error.
 void Reducer::end_with(const std::vector<std::string>& unused) {
-  if (!has_rebuilt_) rebuild();
+  if (!layout_.is_rebuilt()) rebuild();
   if (unused.empty() || options_.find_unused_parameters ||
       options_.static_graph)
     return;
-  set_active(group_.size(), group_.size());
+  set_active(group().size(), group().size());
   has_unused_ = true;
   std::string list;
   for (const std::string& name : unused) list += "\n  " + name;
   throw UsageError(
-      concat("rank ", group_.rank(), ": ", unused.size(),
+      concat("rank ", group().rank(), ": ", unused.size(),
              " parameters got no gradient on some rank in this backward(); set "
              "find_unused_parameters, or remove them from the module:",
              list));
 }
 
-void Reducer::finish_exchanges() {
-  if (is_overlapping_) {
-    worker_.add([this] { count_users(); });
-    return worker_.drain();
-  }
-  for (std::size_t i = 0; i < buckets_.size(); ++i) exchange(i);
-  count_users();
-}
-
 // Rebuilds the buckets in the order in which gradients arrived on rank 0.
 void Reducer::rebuild() {
-  has_rebuilt_ = true;
-  std::vector<std::int64_t> order(ready_order_.begin(), ready_order_.end());
-  std::vector<bool> is_listed(parameters_.size());
-  for (const std::int64_t i : order)
-    is_listed[static_cast<std::size_t>(i)] = true;
-  for (std::size_t i = parameters_.size(); i-- > 0;)
-    if (!is_listed[i]) order.push_back(static_cast<std::int64_t>(i));
-  comm::broadcast(group_, order, {.name = "order of gradients"}).wait();
-  std::vector<bool> is_moved(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    is_moved[i] =
-        parameters_[i].tensor.grad().defined() && has_gradient_of_bucket(i);
-  const auto old = std::move(buckets_);
-  make_buckets({order.begin(), order.end()});
+  const auto mine = arrivals_.order();
+  std::vector<std::int64_t> order(mine.begin(), mine.end());
+  comm::broadcast(group(), order, {.name = "order of gradients"}).wait();
+  layout_.rebuild({order.begin(), order.end()});
+  arrivals_.set_buckets(layout_.bucket_numbers());
   options_.exchange->reset();
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    auto& [name, tensor, is_sparse] = parameters_[i];
-    if (!is_moved[i]) continue;
-    Bucket& bucket = *buckets_[places_[i].bucket];
-    tensor.mutable_grad() = bucket.put(places_[i].member, tensor.grad());
-  }
-  for (const auto& bucket : buckets_) bucket->clear();
 }
 
 // For a rank without data. Memory of the user keeps its content if the other
 // ranks have no gradient either.
 void Reducer::give_zeros(std::size_t index) {
-  const auto& [name, tensor, is_sparse] = parameters_[index];
-  const at::NoGradGuard no_grad;
-  note_users_own(index);
-  const at::Tensor own = users_own_[index];
-  const at::Tensor before = own.defined() ? own.clone() : at::Tensor();
-  tensor.mutable_grad().reset();
+  const at::Tensor content = earlier_.hide(index, layout_.gradient(index));
   take_nothing(index);
-  if (!own.defined()) return;
-  tensor.mutable_grad() = own.zero_();
-  kept_[index] = before;
+  earlier_.unhide(index, content);
 }
 
 void Reducer::shadow_pass() {
   start_pass();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (states_[i] != State::kWaiting) continue;
-    give_zeros(i);
-  }
-  launch_complete();
-  finish_exchanges();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (arrivals_.is_waiting(i)) give_zeros(i);
+  launch_rest(/*has_data=*/false);
+  queue_.finish();
   end_with(settle());
+}
+
+void Reducer::end_pass() {
+  arrivals_.end_pass();
+  late_.clear();
+  earlier_.end_pass();
+  layout_.clear();
+}
+
+// Gradients that were taken are lost: they are undefined, or zero in memory of
+// the user. All others stay.
+void Reducer::discard() noexcept {
+  queue_.discard();
+  if (arrivals_.is_in_pass()) options_.exchange->discard_pass();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    earlier_.discard(i, arrivals_.has_arrived(i));
+  earlier_.add_averages();
+  end_pass();
 }
 
 }  // namespace sheaf::parallel

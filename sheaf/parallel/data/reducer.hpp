@@ -10,6 +10,12 @@
 //
 // A parameter has no .grad() between the arrival of its gradient and the end of
 // the pass, so that backward() cannot add to memory that is being exchanged.
+//
+// Each pass ends with an exchange that begins after backward(), so that
+// messages that a rank sent before it threw cannot complete a pass of another
+// rank: the last bucket, which also exchanges whether any rank has an unused
+// parameter or a late gradient. If so, or if the last bucket cannot exchange
+// it, the ranks then count the users of each parameter.
 
 #include <torch/types.h>
 
@@ -20,14 +26,18 @@
 #include "sheaf/base/trace.hpp"
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/common/backward_pass.hpp"
+#include "sheaf/parallel/common/exchange_queue.hpp"
 #include "sheaf/parallel/common/exchange_stats.hpp"
-#include "sheaf/parallel/common/gradient_mark.hpp"
 #include "sheaf/parallel/common/overlap.hpp"
-#include "sheaf/parallel/common/parameter_placement.hpp"
 #include "sheaf/parallel/common/trained_parameter.hpp"
-#include "sheaf/parallel/common/worker.hpp"
+#include "sheaf/parallel/data/bucket_averager.hpp"
 #include "sheaf/parallel/data/bucket_exchange.hpp"
+#include "sheaf/parallel/data/bucket_layout.hpp"
+#include "sheaf/parallel/data/earlier_gradients.hpp"
+#include "sheaf/parallel/data/gradient_arrivals.hpp"
 #include "sheaf/parallel/data/gradient_memory.hpp"
+#include "sheaf/parallel/data/late_gradients.hpp"
+#include "sheaf/parallel/data/parameter_users.hpp"
 #include "sheaf/plan/format/bucket_rules.hpp"
 
 namespace sheaf::parallel {
@@ -50,7 +60,6 @@ class Reducer : public GradientSink {
   // may differ between ranks.
   Reducer(std::vector<TrainedParameter> parameters, const comm::Group& group,
           ReducerOptions options);
-  ~Reducer() override;
 
   // For BackwardPass::connect().
   std::vector<BackwardPass::Connection> connections();
@@ -62,9 +71,9 @@ class Reducer : public GradientSink {
   // The pass of a rank without data, while other ranks run theirs.
   void shadow_pass();
   // Whether gradients of passes without exchange are kept for the next pass.
-  bool has_local() const;
+  bool has_local() const { return earlier_.has_local(); }
   // Whether there are nonzero gradients of passes with exchange.
-  bool has_average() const;
+  bool has_average() const { return earlier_.has_average(); }
   // The state that a reducer takes over from its predecessor: the parameters in
   // index order, the parameters with gradients of passes without exchange, the
   // pass number and the statistics.
@@ -80,8 +89,8 @@ class Reducer : public GradientSink {
   // Sets the number of ranks that contribute gradients from the next pass on,
   // and the divisor of their sum.
   void set_active(int ranks, int divisor) {
-    active_ = ranks;
-    divisor_ = divisor;
+    users_.set_active(ranks);
+    averager_.set_divisor(divisor);
     has_unused_ = false;
   }
   // Whether a pass since set_active() has failed because of unused parameters;
@@ -93,47 +102,21 @@ class Reducer : public GradientSink {
     if (memory_) memory_->enter();
   }
 
-  ExchangeStats stats() const { return stats_; }
-  void reset_stats() { stats_ = {}; }
-  std::size_t bucket_count() const { return buckets_.size(); }
-  const comm::Group& group() const { return group_; }
+  ExchangeStats stats() const { return averager_.stats(); }
+  void reset_stats() { averager_.stats() = {}; }
+  std::size_t bucket_count() const { return layout_.size(); }
+  const comm::Group& group() const { return averager_.group(); }
 
  private:
-  struct Place {
-    std::size_t bucket = 0;
-    std::size_t member = 0;
-  };
-  enum class State : std::uint8_t { kWaiting, kReady, kUnused };
-  // Added to a parameter's user count by a rank with a late gradient.
-  static constexpr std::int32_t kLate = 1 << 16;
-
   std::optional<std::size_t> index_of(const at::Tensor& tensor) const;
-  void find_homes();
-  bool is_on_host(std::size_t index) const;
-  bool goes_alone(std::size_t index) const;
-  bool is_exchanged_in_place(std::size_t index) const;
-  std::vector<std::size_t> sizes_in_place() const;
-  void make_buckets(const std::vector<std::size_t>& order);
   void start_pass();
   void take_gradient(const NewGradient& gradient);
-  void take_late(std::size_t index);
-  void take_away(std::size_t index);
   void take_nothing(std::size_t index);
-  bool has_gradient_of_bucket(std::size_t index) const;
-  void note_users_own(std::size_t index);
-  void give_to_user(std::size_t index);
   void give_zeros(std::size_t index);
-  void restore_kept(std::size_t index);
-  void take_earlier();
-  void add_earlier();
-  void mark(std::size_t index, State state);
-  void launch_complete();
-  void launch(std::size_t bucket);
-  void exchange(std::size_t bucket);
-  void average_on_device(Bucket& bucket);
-  void average_sparse(Bucket& bucket);
+  void launch_complete(std::size_t end, bool is_status_set);
+  void launch_rest(bool has_data);
+  void launch(std::size_t bucket, bool is_status_set);
   void count_users();
-  void finish_exchanges();
   std::vector<std::string> settle();
   void end_with(const std::vector<std::string>& unused);
   void add_late_gradients();
@@ -141,45 +124,16 @@ class Reducer : public GradientSink {
   void rebuild();
 
   std::vector<TrainedParameter> parameters_;
-  comm::Group group_;
   ReducerOptions options_;
-  ExchangeClaim claim_;
-  bool has_begun_ = false;  // a pass is open
-  bool is_overlapping_ = false;
-  int active_ = 1;
-  int divisor_ = 1;
-  // Part of the message names. A discarded pass gives its number to the next
-  // one, so that ranks whose backward() threw at different points agree on it.
-  // Each pass ends with an exchange, so that messages that a rank sent before
-  // it threw cannot complete a pass of another rank.
-  std::int64_t pass_ = 1;
-
-  std::vector<Home> homes_;  // by parameter
-  std::vector<std::unique_ptr<Bucket>> buckets_;
-  std::vector<Place> places_;         // by parameter
-  std::vector<std::size_t> pending_;  // number of missing members, by bucket
-  std::vector<State> states_;         // by parameter
-  std::vector<std::int32_t> users_;   // ranks with a gradient, by parameter
+  BucketAverager averager_;
+  BucketLayout layout_;
+  GradientArrivals arrivals_;
+  EarlierGradients earlier_;
+  LateGradients late_;
+  ParameterUsers users_;
   bool has_unused_ = false;
-  std::vector<at::Tensor> late_;  // late gradients, by parameter
-  // Gradients that are restored if no rank adds to them.
-  std::vector<at::Tensor> kept_;
-  // Gradients in memory of the user, where their averages must be written.
-  std::vector<at::Tensor> users_own_;
-  // Gradients of passes without exchange whose memory backward() shares.
-  std::vector<SeenTensor> shared_;
-  // Averages of earlier passes, see take_earlier().
-  std::vector<at::Tensor> earlier_;
-  std::vector<std::size_t> ready_order_;
-  std::vector<bool> never_used_;  // for static_graph
-  std::vector<bool> has_local_;   // from passes without exchange
-  std::size_t next_launch_ = 0;
-  bool has_rebuilt_ = false;
-
   std::unique_ptr<GradientMemory> memory_;  // for large gradients; else null
-
-  ExchangeStats stats_;
-  Worker worker_;
+  ExchangeQueue queue_;  // destroyed first: its jobs use the members above
 };
 
 }  // namespace sheaf::parallel

@@ -55,11 +55,27 @@ std::int64_t aligned_elements(std::int64_t elements) {
   return (elements + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
-std::int64_t block_elements(const std::vector<std::int64_t>& gradients) {
-  if (gradients.size() == 1) return gradients[0];
-  std::int64_t elements = 0;
-  for (const std::int64_t one : gradients) elements += aligned_elements(one);
-  return elements;
+StatusPlace status_place(bool goes_alone, bool keeps_zeros, bool uses_nccl,
+                         int hosts) {
+  if (goes_alone || !keeps_zeros || uses_nccl) return StatusPlace::kNone;
+  return hosts > 2 ? StatusPlace::kInPadding : StatusPlace::kAnywhere;
+}
+
+BlockLayout lay_out_block(const std::vector<std::int64_t>& gradients,
+                          StatusPlace status) {
+  BlockLayout block;
+  for (const std::int64_t count : gradients) {
+    const std::int64_t size =
+        gradients.size() > 1 ? aligned_elements(count) : count;
+    if (status != StatusPlace::kNone && count < size)
+      block.status_at = block.elements + count;
+    block.elements += size;
+  }
+  if (status == StatusPlace::kAnywhere && !block.status_at) {
+    block.status_at = block.elements;
+    block.elements += kBlockAlignment;
+  }
+  return block;
 }
 
 std::int64_t half_exchange_bytes(std::int64_t elements, int hosts) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sheaf::plan {
@@ -39,13 +40,31 @@ bool goes_alone(std::size_t bytes, bool is_on_devices, bool allows_in_place);
 // Each gradient in a block begins at a multiple of 16 elements, a cache line of
 // floats.
 std::int64_t aligned_elements(std::int64_t elements);
-// The number of elements of a bucket with gradients of the given sizes. A
-// gradient that is alone is not padded.
-std::int64_t block_elements(const std::vector<std::int64_t>& gradients);
 
-// The number of messages after the last bucket of a pass, which count the ranks
-// that have used each parameter: 32 bits for each parameter.
-inline constexpr int kUserCountMessages = 1;
+// After the last bucket of a pass, a message counts the ranks that have used
+// each parameter (32 bits for each), unless the last bucket has shown that all
+// ranks have used all parameters once. For this, the block of that bucket has
+// space for a *status* of each rank: nowhere, in the padding between gradients
+// if there is any, or there or in additional elements.
+enum class StatusPlace : std::uint8_t { kNone, kInPadding, kAnywhere };
+
+// `goes_alone`: see above, of the bucket's gradients. `keeps_zeros`: the
+// exchange returns 0 for an element exactly if it is 0 on all ranks.
+// Between more than two hosts, the order in which the ranks' numbers are added
+// depends on the length of the message, and with it their rounding. The status
+// must not change the gradients, so it uses padding only.
+StatusPlace status_place(bool goes_alone, bool keeps_zeros, bool uses_nccl,
+                         int hosts);
+
+struct BlockLayout {
+  std::int64_t elements = 0;
+  std::optional<std::int64_t> status_at = {};  // index of an element
+};
+// The block of a bucket with gradients of the given sizes. A gradient that is
+// alone is not padded, so that the size equals that on a rank that exchanges it
+// in place.
+BlockLayout lay_out_block(const std::vector<std::int64_t>& gradients,
+                          StatusPlace status = StatusPlace::kNone);
 
 // The number of bytes of an all-reduce of 16-bit floats, counted as for f32: an
 // all-reduce sends a buffer twice, first partial sums, then results. Between

@@ -98,17 +98,28 @@ class ExchangeMaker {
       elements.push_back(one->elements);
     }
     bucket_of_.assign(items.size(), kNone);
-    for (const auto& members : plan_buckets(items, order, options_.caps)) {
+    const auto lists = plan_buckets(items, order, options_.caps);
+    for (const auto& members : lists) {
       std::vector<std::int64_t> sizes;
       for (const At i : members) {
         bucket_of_[i] = static_cast<std::int32_t>(buckets_.size());
         sizes.push_back(elements[i]);
       }
-      buckets_.push_back({block_elements(sizes), members.size()});
+      const bool is_last = buckets_.size() + 1 == lists.size();
+      const BlockLayout block = lay_out_block(
+          sizes, is_last ? status_place(items[members[0]].goes_alone)
+                         : StatusPlace::kNone);
+      buckets_.push_back({block.elements, members.size()});
+      user_counts_ = is_last && !block.status_at ? 1 : 0;
     }
     parameters_ = static_cast<std::int64_t>(order.size());
   }
   bool is_half() const { return options_.ways.bulk() == Exchange::kHalf; }
+  StatusPlace status_place(bool goes_alone) const {
+    return plan::status_place(goes_alone, /*keeps_zeros=*/true,
+                              options_.is_on_devices && !is_half(),
+                              options_.hosts);
+  }
 
   // Finds the last mark of each side and of all backward work.
   void find_last_marks() {
@@ -243,8 +254,7 @@ class ExchangeMaker {
   // Sends the rest; then the optimizer waits for the averages.
   void finish(std::vector<ThreadMark>& marks) {
     while (next_ < buckets_.size()) start_bucket(marks);
-    for (int i = 0; i < kUserCountMessages && !buckets_.empty(); ++i)
-      start_small(parameters_, marks);
+    if (user_counts_ > 0) start_small(parameters_, marks);
     for (Leaving* leaving : {&forward_, &backward_})
       while (leaving->next < leaving->parcels.size())
         start_parcel(*leaving, marks);
@@ -252,7 +262,7 @@ class ExchangeMaker {
     if (!is_device_) wait(marks);
   }
   void finish_factors(std::vector<ThreadMark>& marks) {
-    for (int i = kUserCountMessages; i < kMixedPassMessages; ++i)
+    for (int i = user_counts_; i < kMixedPassMessages; ++i)
       if (!buckets_.empty()) start_small(1, marks);
     wait(marks);
     ThreadMark products;
@@ -297,6 +307,7 @@ class ExchangeMaker {
   std::vector<std::int32_t> bucket_of_;  // by gradient, in order of completion
   std::vector<GradientBucket> buckets_;
   std::int64_t parameters_ = 0;  // whose gradients are averaged
+  int user_counts_ = 0;  // messages that count the users of parameters
   bool is_device_ = false;
   std::uint32_t stream_ = 0;
   std::vector<std::int64_t> last_mark_;  // by side

@@ -30,9 +30,31 @@ TEST(BucketRules, LargeGradientsInHostMemoryGoAlone) {
 TEST(BucketRules, GradientsOfABlockBeginAtCacheLines) {
   EXPECT_EQ(aligned_elements(16), 16);
   EXPECT_EQ(aligned_elements(17), 32);
-  EXPECT_EQ(block_elements({1, 16, 17}), 16 + 16 + 32);
-  EXPECT_EQ(block_elements({17}), 17);
-  EXPECT_EQ(block_elements({}), 0);
+  EXPECT_EQ(lay_out_block({1, 16, 17}).elements, 16 + 16 + 32);
+  EXPECT_EQ(lay_out_block({17}).elements, 17);
+  EXPECT_EQ(lay_out_block({}).elements, 0);
+  EXPECT_EQ(lay_out_block({1, 2}).status_at, std::nullopt);
+}
+
+TEST(BucketRules, AStatusIsInPaddingOrBehindTheGradients) {
+  using enum StatusPlace;
+  EXPECT_EQ(lay_out_block({3, 16}, kAnywhere).elements, 32);
+  EXPECT_EQ(lay_out_block({3, 16}, kAnywhere).status_at, 3);
+  EXPECT_EQ(lay_out_block({3, 5}, kInPadding).status_at, 16 + 5);
+  EXPECT_EQ(lay_out_block({16, 32}, kInPadding).status_at, std::nullopt);
+  EXPECT_EQ(lay_out_block({16, 32}, kAnywhere).elements, 64);
+  EXPECT_EQ(lay_out_block({16, 32}, kAnywhere).status_at, 48);
+  EXPECT_EQ(lay_out_block({5}, kInPadding).status_at, std::nullopt);
+  EXPECT_EQ(lay_out_block({5}, kAnywhere).status_at, 5);
+}
+
+TEST(BucketRules, AStatusNeedsABlockThatKeepsIt) {
+  using enum StatusPlace;
+  EXPECT_EQ(status_place(false, true, false, 2), kAnywhere);
+  EXPECT_EQ(status_place(false, true, false, 3), kInPadding);
+  EXPECT_EQ(status_place(true, true, false, 1), kNone);
+  EXPECT_EQ(status_place(false, false, false, 1), kNone);
+  EXPECT_EQ(status_place(false, true, true, 1), kNone);
 }
 
 TEST(BucketRules, SixteenBitsTakeThreeQuartersBetweenHosts) {

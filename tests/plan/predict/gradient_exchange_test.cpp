@@ -31,25 +31,20 @@ class GradientExchange : public testing::Test {
   StepGraph step_;
 };
 
-// The messages that count the users of the model's two parameters.
-std::vector<double> with_user_counts(std::vector<double> bytes) {
-  bytes.insert(bytes.end(), kUserCountMessages, 2 * 4);
-  return bytes;
-}
-
-// fc's gradient, 2 MB, is computed first; conv1's, 4 kB, last.
+// fc's gradient, 2 MB, is computed first; conv1's, 4 kB, last, with 16 more
+// elements for the status.
 TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
   const StepGraph with = with_exchange(step_, recorded_.base(), {});
-  ASSERT_EQ(with.collectives.size(), 2u + kUserCountMessages);
+  ASSERT_EQ(with.collectives.size(), 2u);
   EXPECT_EQ(with.collectives[0].elements, 500000);
-  EXPECT_EQ(with.collectives[1].elements, 1000);
-  EXPECT_EQ(collective_bytes(with), with_user_counts({2e6, 4e3}));
+  EXPECT_EQ(with.collectives[1].elements, 1016);
+  EXPECT_EQ(collective_bytes(with), (std::vector<double>{2e6, 4064}));
   // Backward after fc takes two milliseconds: the first bucket overlaps with
   // it.
   const double none = step_us(with, 0);
   const double some = step_us(with, 300'000);
-  // The second bucket and the messages after it are sent at the end.
-  const double late = 300 * (1 + kUserCountMessages);
+  // The second bucket is sent at the end.
+  const double late = 300;
   EXPECT_LT(some - none, late + 100);
   EXPECT_GT(some - none, late - 50);
   ExchangeOptions alone;
@@ -61,20 +56,25 @@ TEST_F(GradientExchange, StartsBucketsWhenTheyAreFull) {
 
 // fc's gradient has more than 256 KiB. In host memory it has a bucket of its
 // own, and conv1's follows. On GPUs both share a bucket, where conv1's 1000
-// elements are padded to 1008, as they are if 16 bits are sent.
+// elements are padded to 1008, as they are if 16 bits are sent. NCCL exchanges
+// no status, so a message counts the users of the two parameters.
 TEST_F(GradientExchange, FillsBucketsAsSheafDoes) {
   ExchangeOptions options;
   options.caps.first_bytes = options.caps.bytes;
   const auto bytes = [&] {
     return collective_bytes(with_exchange(step_, recorded_.base(), options));
   };
-  EXPECT_EQ(bytes(), with_user_counts({2e6, 4e3}));
+  using Bytes = std::vector<double>;
+  EXPECT_EQ(bytes(), (Bytes{2e6, 4064}));
+  options.hosts = 3;  // the status uses padding only
+  EXPECT_EQ(bytes(), (Bytes{2e6, 4e3, 2 * 4}));
+  options.hosts = 1;
   options.is_on_devices = true;
-  EXPECT_EQ(bytes(), with_user_counts({4 * 501008.0}));
+  EXPECT_EQ(bytes(), (Bytes{4 * 501008.0, 2 * 4}));
   options.ways = parse_exchange("half");
-  EXPECT_EQ(bytes(), with_user_counts({2 * 501008.0}));
+  EXPECT_EQ(bytes(), Bytes{2 * 501008.0});
   options.is_on_devices = false;
-  EXPECT_EQ(bytes(), with_user_counts({2 * 501008.0}));
+  EXPECT_EQ(bytes(), Bytes{2 * 501008.0});
 }
 
 // A worker on the CPU decides for all: its large gradients stay in place.
@@ -114,19 +114,19 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   EXPECT_EQ(bytes_of(with, "all_gather"),
             (std::vector<double>{header, 4 * 4 * 5, header, 4 * 4 * 1e5}));
   std::vector<double> rest(1 + kMixedPassMessages, 4);
-  rest[0] = 4000;
+  rest[0] = 4064;
   EXPECT_EQ(bytes_of(with, "all_reduce"), rest);
   options.ways = parse_exchange("gradients,fc=dad");
   EXPECT_EQ(collective_bytes(with_exchange(step_, recorded_.base(), options)),
             collective_bytes(with));
   options.ways = parse_exchange("half");
   const StepGraph half = with_exchange(step_, recorded_.base(), options);
-  EXPECT_EQ(collective_bytes(half), with_user_counts({1e6, 2e3}));
+  EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2032}));
   // Between hosts, partial sums of 4 bytes and results of 2 bytes are sent, in
   // place of 4 and 4.
   options.hosts = 2;
   EXPECT_EQ(collective_bytes(with_exchange(step_, recorded_.base(), options)),
-            with_user_counts({1.5e6, 3e3}));
+            (std::vector<double>{1.5e6, 3048}));
   options.hosts = 1;
   // Two more workers with twice as many rows each.
   options.ways = parse_exchange("half,fc=dad");

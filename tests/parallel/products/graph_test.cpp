@@ -1,4 +1,4 @@
-#include "sheaf/parallel/dad/graph.hpp"
+#include "sheaf/parallel/products/graph.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

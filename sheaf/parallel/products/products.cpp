@@ -1,4 +1,4 @@
-#include "sheaf/parallel/dad/products.hpp"
+#include "sheaf/parallel/products/products.hpp"
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/variable.h>

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "sheaf/parallel/dad/delta_chain.hpp"
-#include "sheaf/parallel/dad/products.hpp"
+#include "sheaf/parallel/products/delta_chain.hpp"
+#include "sheaf/parallel/products/products.hpp"
 
 namespace sheaf::parallel {
 

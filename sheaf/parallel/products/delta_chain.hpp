@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "sheaf/parallel/dad/graph.hpp"
+#include "sheaf/parallel/products/graph.hpp"
 
 namespace sheaf::parallel {
 

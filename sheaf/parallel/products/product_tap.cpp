@@ -1,4 +1,4 @@
-#include "sheaf/parallel/dad/product_tap.hpp"
+#include "sheaf/parallel/products/product_tap.hpp"
 
 #include <torch/csrc/autograd/function_hook.h>
 

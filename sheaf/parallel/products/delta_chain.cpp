@@ -1,4 +1,4 @@
-#include "sheaf/parallel/dad/delta_chain.hpp"
+#include "sheaf/parallel/products/delta_chain.hpp"
 
 #include <torch/csrc/autograd/function_hook.h>
 

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sheaf/parallel/dad/graph.hpp"
+#include "sheaf/parallel/products/graph.hpp"
 
 namespace sheaf::parallel {
 

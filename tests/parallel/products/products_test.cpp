@@ -1,11 +1,11 @@
-#include "sheaf/parallel/dad/products.hpp"
+#include "sheaf/parallel/products/products.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <thread>
 
-#include "sheaf/parallel/dad/product_tap.hpp"
+#include "sheaf/parallel/products/product_tap.hpp"
 
 namespace sheaf::parallel {
 namespace {
