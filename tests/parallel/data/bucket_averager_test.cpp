@@ -20,7 +20,7 @@ TEST(BucketAverager, AveragesInPlaceAndThroughStaging) {
       const at::Tensor parameter = torch::zeros({3});
       Bucket bucket(
           group, {{parameter, 0}},
-          {.is_staged = is_staged, .status = BucketOptions::Status::kAnywhere});
+          {.is_staged = is_staged, .status = plan::StatusPlace::kAnywhere});
       for (const int sender : {-1, 0, 1}) {
         bucket.put(0, torch::full({3}, 1.0 + group.rank()));
         if (bucket.staging()) bucket.staging()->mark();
