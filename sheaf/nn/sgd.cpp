@@ -61,15 +61,19 @@ void Sgd::step_together(OptimizerParamGroup& group) {
 }
 
 at::Tensor Sgd::step(LossClosure closure) {
-  auto& groups = param_groups();
-  // SGD::step() creates the momentum buffers in the first step.
-  if (!std::all_of(groups.begin(), groups.end(),
-                   [this](auto& group) { return can_step_together(group); }))
-    return SGD::step(std::move(closure));
+  // Called first: it may create gradients of further parameters, which have no
+  // momentum yet.
   at::Tensor loss;
   if (closure) {
     const at::AutoGradMode with_gradients(true);
     loss = closure();
+  }
+  auto& groups = param_groups();
+  // SGD::step() creates the momentum buffers in the first step.
+  if (!std::all_of(groups.begin(), groups.end(),
+                   [this](auto& group) { return can_step_together(group); })) {
+    SGD::step();
+    return loss;
   }
   const at::NoGradGuard no_grad;
   for (auto& group : groups) step_together(group);

@@ -1,5 +1,5 @@
 #pragma once
-// Commands of `sheaf` inside the test's own process.
+// Runs commands of `sheaf` in the process of the test.
 
 #include <gtest/gtest.h>
 

@@ -34,7 +34,7 @@ TEST_F(PlanCommand, WritesAPlanThatRunsCanRead) {
   const auto plan = plan::read_precision_plan(output());
   EXPECT_EQ(plan.of("conv2"), Precision::kBf16);
   EXPECT_GT(written()["predicted"]["step_ms"], 0);
-  // The plan as it was predicted, by the other command.
+  // The prediction of the plan by `sheaf predict`.
   const CallOutcome again = call_sheaf(
       {"predict", f32_, bf16_, "--plan", output(), "--format", "json"});
   EXPECT_EQ(again.code, 0) << again.err;
@@ -186,12 +186,12 @@ TEST_F(PlanCommand, TracesOfTwoBatchesMakeALine) {
   const CallOutcome shown = call_sheaf({"predict", f32_, large.write().string(),
                                         "--batch", "32", "--format", "json"});
   ASSERT_EQ(shown.code, 0) << shown.err;
-  // A half more for each 8 samples.
+  // Each further 8 samples add half of the time of the first 8.
   EXPECT_NEAR(nlohmann::json::parse(shown.out)["predicted_ms"],
               2.5e-3 * high_.step_us(), 0.1 * 2.5e-3 * high_.step_us());
 }
 
-// Of torch.profiler alone: no layers, statistics or memory.
+// A trace of torch.profiler only, without layers, statistics and memory.
 TEST_F(PlanCommand, TracesOfOthersHaveNoIndicator) {
   const CallOutcome shown =
       call_sheaf({"plan", high_.write_plain().string(), "-o", output()});

@@ -27,7 +27,7 @@ class PlotCommand : public testing::Test {
   std::string slow_, fast_;
 };
 
-// Programs are not found while it lives.
+// While it exists, no programs are found.
 class NoPath {
  public:
   NoPath() { setenv("PATH", "/nonexistent", 1); }

@@ -18,7 +18,7 @@ struct Outcome {
   std::string err;
 };
 
-// Sends what is written to `stream` into a text while it lives.
+// While it exists, captures what is written to `stream`.
 class Captured {
  public:
   explicit Captured(std::ostream& stream)

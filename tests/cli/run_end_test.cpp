@@ -2,8 +2,8 @@
 
 #include "tests/cli/run_sheaf.hpp"
 
-// How runs end before their time: signals, the timeout, and kill -9 of any
-// process of the run. In no case may a process be left behind.
+// Runs that end early: by signals, by the timeout, and by kill -9 of any
+// process of the run. No process may be left behind.
 namespace sheaf::cli {
 namespace {
 
@@ -11,8 +11,8 @@ constexpr int kRanks = 3;
 
 class RunEnd : public RunSheaf {
  protected:
-  // Ranks that ignore polite signals and have children of their own. Each
-  // writes down its process, its child and its wrapper.
+  // Ranks that ignore SIGTERM and SIGINT and have child processes. Each records
+  // the process ids of itself, its child and its wrapper.
   void start_stubborn() {
     const std::string program =
         kRank + "trap '' TERM INT HUP; sleep 600 & echo $$ $! $PPID > " +

@@ -17,7 +17,7 @@ class RunFailure : public RunSheaf {
 };
 
 TEST_P(RunFailure, GivesTheCodeOfTheFirstFailingRank) {
-  // Rank 0 fails after rank 1 is gone for sure, rank 2 not at all.
+  // Rank 0 fails after rank 1 has certainly ended; rank 2 does not fail.
   const std::string pid = file("pid");
   const RunResult result =
       run({"run", "-n", "3", "--", "sh", "-c",
@@ -29,7 +29,7 @@ TEST_P(RunFailure, GivesTheCodeOfTheFirstFailingRank) {
                "while kill -0 $(cat " + pid + ") 2>/dev/null; do " +
                "sleep 0.01; done; exit 4"});
   EXPECT_EQ(result.code, 3);
-  // The reports may overtake each other on their way; the last line does not.
+  // The reports may arrive in any order, but the last line comes last.
   ASSERT_EQ(lines_of(result.err).size(), 3u) << result.err;
   for (const std::string& text :
        {std::string("sheaf run: rank 1 (host "),
@@ -56,7 +56,7 @@ TEST_P(RunFailure, NamesTheSignalAndEndsTheOthers) {
   EXPECT_EQ(lines_of(result.err).back(),
             "sheaf run: rank 1 failed first; exit code 137");
   for (const char* rank : {".0", ".2"}) {
-    // A rank that had not come that far has no file.
+    // A rank that did not get that far has no file.
     const auto pids = lines_of(read_file(file("pid") + rank));
     EXPECT_TRUE(
         eventually([&] { return pids.empty() || !is_running(pids[0]); }));

@@ -19,7 +19,7 @@
 
 namespace sheaf::cli {
 
-// The command stands in the build folder, the tests one folder below.
+// The command is in the build folder, the tests are one folder below.
 inline std::string sheaf_program() {
 #ifdef SHEAF_PROGRAM
   return SHEAF_PROGRAM;
@@ -47,10 +47,10 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The rank in a shell program, whichever MPI has started it.
+// For shell programs: sets R to the rank, whichever MPI has started it.
 inline const std::string kRank = "R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; ";
 
-// Waits for something that must come; false when it did not within a minute.
+// Waits for a condition; false if it does not become true within a minute.
 template <class Condition>
 bool eventually(Condition condition) {
   const auto limit = Clock::now() + std::chrono::minutes(1);

@@ -66,7 +66,7 @@ TEST_P(Run, CopiesBytesExactly) {
 }
 
 TEST_P(Run, StandardInputGoesToRankZero) {
-  // MPICH's own launcher gives up when more than 64 KiB wait to be read.
+  // MPICH's launcher fails if more than 64 KiB of input are waiting.
   const std::string input(is_mpich() ? 30'000 : 500'000, 'i');
   write_file(file("in"), input);
   const RunResult result = run({"run", "-n", "3", "--", "sh", "-c",
@@ -130,7 +130,7 @@ TEST_P(Run, VerbosePrintsTheLine) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Run);
-// Without one, the suites of runs have no tests.
+// Without an MPI launcher, these suites have no tests.
 TEST(InstalledMpis, ThereIsOne) {
   if (installed_mpis().empty()) SHEAF_SKIP_MISSING("no mpirun is installed");
 }

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 class Terminal : public RunSheaf {
  protected:
-  // Starts sheaf on a terminal of its own.
+  // Starts sheaf on a separate terminal.
   void open(const std::vector<std::string>& arguments) {
     std::vector<std::string> words{sheaf_program()};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -25,7 +25,7 @@ class Terminal : public RunSheaf {
     terminal_ = Fd(master);
   }
 
-  // Reads on until `part` has come, or for an empty one to the end.
+  // Reads until `part` appears in the output, or to the end if it is empty.
   bool read_until(const std::string& part) {
     const auto limit = Clock::now() + std::chrono::minutes(1);
     while (terminal_.is_open() && Clock::now() < limit) {

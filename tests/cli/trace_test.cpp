@@ -51,7 +51,7 @@ class TraceCommand : public RunSheaf {
     return Json::parse(read_file(file(name)));
   }
 
-  // Events that took time, by begin, the longer one first.
+  // Events with a duration, sorted by start; the longer one first.
   static std::vector<Json> spans_of(const Json& trace) {
     std::vector<Json> spans;
     for (const Json& event : trace["traceEvents"])
@@ -68,7 +68,7 @@ class TraceCommand : public RunSheaf {
     return event["ts"].get<double>() + event["dur"].get<double>();
   }
 
-  // Outermost operators in forward and loss, of the step's own thread.
+  // The outermost operators of forward and loss on the step's own thread.
   static TraceWords operators_of(const Json& trace, const std::string& step) {
     TraceWords names;
     Json thread;

@@ -46,7 +46,7 @@ class Train : public RunSheaf {
     return read_file(file(output + "/checkpoints/latest/" + name));
   }
 
-  // Of a summary; 0 where it is not there.
+  // The value of a key in a summary; 0 if the key is missing.
   static double number_in(const std::string& summary, const std::string& key) {
     const std::string quoted = "\"" + key + "\": ";
     const std::size_t place = summary.find(quoted);
@@ -55,7 +55,7 @@ class Train : public RunSheaf {
                : std::stod(summary.substr(place + quoted.size()));
   }
 
-  // Of the last whole row in the log; -1 where there is none.
+  // The step of the last complete row of the log; -1 if there is no row.
   int last_step(const std::string& output) const {
     std::string log = read_file(file(output + "/log.jsonl"));
     log.resize(log.rfind('\n') + 1);
@@ -64,7 +64,7 @@ class Train : public RunSheaf {
     return place == log.npos ? -1 : std::stoi(log.substr(place + key.size()));
   }
 
-  // Whether a run that was killed has left a checkpoint half done.
+  // Whether a run that was killed has left an incomplete checkpoint.
   bool is_saving(const std::string& output) const {
     std::error_code none;
     for (const auto& entry :
@@ -74,7 +74,8 @@ class Train : public RunSheaf {
     return false;
   }
 
-  // The ranks of this test's run, by the file that only they read.
+  // The processes of this test's ranks, found by the config that only they
+  // read.
   std::vector<pid_t> rank_pids() const {
     std::vector<pid_t> pids;
     for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -86,7 +87,7 @@ class Train : public RunSheaf {
     return pids;
   }
 
-  // Kills one of the two ranks, or both; says which.
+  // Kills one of the two ranks, or both; returns which.
   std::string kill_ranks(std::mt19937& random) const {
     const auto pids = rank_pids();
     EXPECT_EQ(pids.size(), 2u);
@@ -131,7 +132,8 @@ TEST_P(Train, ANetworkThatDoesNotFitIsToldInOneLine) {
     EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
 }
 
-// Before the folder, also where only one rank would meet such a label.
+// The error precedes the creation of the folder, even if only one rank would
+// read such a label.
 TEST_P(Train, LabelsWithoutOutputsAreToldOnce) {
   for (const char* set : {"network.arguments.sizes=[16, 8, 2]", "loss=mse"}) {
     const RunResult result = run(command("x", {"--set", set}));
@@ -156,7 +158,8 @@ TEST_P(Train, AFolderOfSomethingElseIsNotResumed) {
   EXPECT_FALSE(fs::exists(file("x/config.yaml")));
 }
 
-// Rank 0 alone writes; the others end because of it, and often before it.
+// Only rank 0 writes. The other ranks end because it failed, often before it
+// does.
 TEST_P(Train, AFullDiskIsBlamedOnTheRankThatWrites) {
   const std::string disk = file("disk");
   fs::create_directory(disk);
@@ -178,8 +181,8 @@ TEST_P(Train, AFullDiskIsBlamedOnTheRankThatWrites) {
   EXPECT_NE(last.find("No space left on device"), std::string::npos) << err;
 }
 
-// The run would take hours; where it was stopped decides how long the others
-// are.
+// The run would take hours. The step at which it was stopped determines the
+// length of the other runs.
 TEST_P(Train, StopsAtSigtermAndGoesOn) {
   start(command("parts", {"--set", "epochs=1000000"}));
   ASSERT_TRUE(eventually([&] { return last_step("parts") > 20; }));
@@ -203,8 +206,9 @@ TEST_P(Train, StopsAtSigtermAndGoesOn) {
   EXPECT_TRUE(saved("whole", "weights.pt") == saved("parts", "weights.pt"));
 }
 
-// SHEAF_TEST_KILLS=20 for more. The run would take hours, so no kill can come
-// too late; where the last one hit decides how long the others are.
+// Set SHEAF_TEST_KILLS=20 for more. The run would take hours, so no kill can
+// come too late. The step of the last kill determines the length of the other
+// runs.
 TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
   const char* setting = std::getenv("SHEAF_TEST_KILLS");
   const int kills = setting ? std::stoi(setting) : 3;
@@ -213,7 +217,7 @@ TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
   int step = -1;
   for (int i = 0; i < kills; ++i) {
     start(command("parts", more));
-    // Later than all rows that an earlier run has left.
+    // Later than all rows of earlier runs.
     const int target = step + 1 + static_cast<int>(random() % 40);
     ASSERT_TRUE(eventually([&] { return last_step("parts") >= target; }))
         << "step " << last_step("parts") << " of " << target << "\n"
@@ -236,7 +240,7 @@ TEST_P(Train, AKilledRunGoesOnAsIfNothingHadHappened) {
   EXPECT_TRUE(saved("whole", "weights.pt") == saved("parts", "weights.pt"));
 }
 
-// What a report shows of a run is what the run has logged.
+// A report shows the values that the run has logged.
 TEST_P(Train, ALogBecomesAReport) {
   const Words more{"--set", "epochs=2",
                    "--set", "data.validation=40",
@@ -258,7 +262,8 @@ TEST_P(Train, ALogBecomesAReport) {
   EXPECT_NE(page.find("0.weight"), page.npos) << "no layers of dad";
 }
 
-// A loss that is not finite ends the run, with its code and the cause once.
+// A loss that is not finite ends the run with its exit code; the cause is
+// printed once.
 TEST_P(Train, ALossThatIsNotFiniteEndsTheRun) {
   const RunResult result = run(
       command("a", {"--set", "optimizer={name: sgd, learning_rate: 1e30}"}));
@@ -300,7 +305,7 @@ TEST_P(Train, TheExamplesRun) {
          {"epochs=1", "data.limit=1024", "data.validation=64", "threads=1"})
       words.insert(words.end(), {"--set", shorter});
     const RunResult result = run(words);
-    // Of data sets that are not here, how to get them is all that it can say.
+    // For a missing dataset, the command can only print how to get it.
     if (result.code == 5 && result.err.find("to get it: ") != std::string::npos)
       continue;
     EXPECT_EQ(result.code, 0) << name << result.err;
@@ -308,8 +313,8 @@ TEST_P(Train, TheExamplesRun) {
     const std::string summary = read_file(file(name + "/summary.json"));
     EXPECT_NE(summary.find("\"ending\": \"finished\""), std::string::npos);
     EXPECT_FALSE(saved(name, "weights.pt").empty());
-    // Some 1,000 of the images have taught them 34 to 68 %; guessing gives 10 %
-    // of 10,000, give or take 0.3 %.
+    // After training on about 1,000 images, the accuracy is 34 to 68 %.
+    // Guessing gives 10 % of 10,000, with a standard deviation of 0.3 %.
     if (read_file(entry.path()).find("fashion-mnist") != std::string::npos) {
       EXPECT_GT(number_in(summary, "test_accuracy"), 0.25) << name;
     }

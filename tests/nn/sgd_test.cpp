@@ -25,6 +25,27 @@ std::vector<at::Tensor> train(at::Device device, const SGDOptions& options) {
   return net->parameters();
 }
 
+// The weights after two steps; the second one's closure creates the first
+// gradient of the second weight.
+template <class Optimizer>
+std::vector<at::Tensor> train_later(at::Device device,
+                                    const SGDOptions& options) {
+  const auto weight = [&](double value) {
+    return torch::full({3}, value, torch::dtype(torch::kDouble).device(device))
+        .set_requires_grad(true);
+  };
+  const std::vector<at::Tensor> weights{weight(1), weight(2)};
+  Optimizer optimizer(weights, options);
+  for (int step = 0; step < 3; ++step)
+    optimizer.step([&] {
+      auto loss = weights[0].square().sum();
+      if (step > 0) loss = loss + weights[1].square().sum();
+      loss.backward();
+      return loss;
+    });
+  return weights;
+}
+
 class SgdOn : public testing::TestWithParam<at::DeviceType> {};
 
 TEST_P(SgdOn, StepsAsLibtorchsDoes) {
@@ -40,6 +61,17 @@ TEST_P(SgdOn, StepsAsLibtorchsDoes) {
     for (std::size_t i = 0; i < ours.size(); ++i)
       EXPECT_TRUE(torch::allclose(ours[i], theirs[i], 1e-14, 1e-14));
   }
+}
+
+TEST_P(SgdOn, AClosureMayCreateTheFirstGradientOfAParameter) {
+  if (GetParam() == at::kCUDA && !torch::cuda::is_available())
+    GTEST_SKIP() << "no GPU here";
+  const auto options = SGDOptions(0.1).momentum(0.9);
+  const auto ours = train_later<Sgd>(at::Device(GetParam()), options);
+  const auto theirs =
+      train_later<torch::optim::SGD>(at::Device(GetParam()), options);
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(torch::allclose(ours[i], theirs[i], 1e-14, 1e-14));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SgdOn, testing::Values(at::kCPU, at::kCUDA),

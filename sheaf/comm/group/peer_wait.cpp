@@ -139,22 +139,20 @@ void PeerWait::look_for_cause() {
 }
 
 void PeerWait::check_alarms() {
-  const Alarm& alarm = group_.runtime().memory().alarm();
-  for (const std::uint32_t count = alarm.count(); alarms_seen_ < count;
-       ++alarms_seen_) {
-    const AlarmRecord& record = alarm.record(alarms_seen_);
-    if (record.kind == AlarmKind::kRankDied) {
-      for (int rank = 0; rank < host_map().size(); ++rank)
-        if (group_.world_rank(rank) == record.rank) throw_death(rank);
-    } else if (record.group == group_.alarm_key()) {
-      bool is_member = false;
-      for (const int rank : group_.world_ranks())
-        is_member = is_member || rank == record.rank;
-      if (!is_member) continue;  // another group with the same id
-      if (record.kind == AlarmKind::kMismatch) throw MismatchError(record.text);
-      throw CommError(record.text);
-    }
-  }
+  alarms_.for_each_new(
+      group_.runtime().memory().alarm(),
+      [this](const AlarmRecord& record) { check_alarm(record); });
+}
+
+void PeerWait::check_alarm(const AlarmRecord& record) {
+  const auto& members = group_.world_ranks();
+  const auto found = std::find(members.begin(), members.end(), record.rank);
+  if (found == members.end()) return;  // of another group with the same id
+  if (record.kind == AlarmKind::kRankDied)
+    throw_death(static_cast<int>(found - members.begin()));
+  if (record.group != group_.alarm_key()) return;
+  if (record.kind == AlarmKind::kMismatch) throw MismatchError(record.text);
+  throw CommError(record.text);
 }
 
 void PeerWait::check_lives() {

@@ -67,6 +67,7 @@ class PeerWait {
   bool help_messages();
   bool is_check_due();
   void check_alarms();
+  void check_alarm(const AlarmRecord& record);
   void check_lives();
   void check_ends();
   void look_for_ends();
@@ -77,7 +78,7 @@ class PeerWait {
   std::int64_t deadline_ns_ = 0;
   std::int64_t last_check_ns_ = 0;
   int idle_rounds_ = 0;
-  std::uint32_t alarms_seen_ = 0;
+  AlarmReader alarms_;
   std::uint64_t flight_ticket_ = 0;
 };
 

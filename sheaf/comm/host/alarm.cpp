@@ -7,35 +7,56 @@
 namespace sheaf::comm {
 namespace {
 
-bool is_same(const AlarmRecord& record, AlarmKind kind, int rank, int group) {
-  const bool is_death = record.kind == AlarmKind::kRankDied;
-  if (is_death != (kind == AlarmKind::kRankDied)) return false;
-  return is_death ? record.rank == rank : record.group == group;
+// The other writer of an alarm is usually about to publish it.
+constexpr int kMaxYields = 1000;
+
+// Equal for alarms about the same death or group; never 0.
+std::uint64_t key_of(AlarmKind kind, int rank, int group) {
+  const bool is_death = kind == AlarmKind::kRankDied;
+  const auto number = static_cast<std::uint32_t>(is_death ? rank : group);
+  return std::uint64_t{is_death ? 1u : 2u} << 32 | number;
 }
 
 }  // namespace
 
+bool Alarm::is_known(std::uint64_t key) const noexcept {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& one) {
+    return one.key.load(std::memory_order_relaxed) == key &&
+           one.is_published.load(std::memory_order_acquire);
+  });
+}
+
+Alarm::Entry* Alarm::claim(std::uint64_t key, int most) noexcept {
+  int records = 0;
+  for (Entry& entry : entries_) {
+    std::uint64_t holder = 0;
+    if (entry.key.compare_exchange_strong(holder, key)) return &entry;
+    if (holder == key && ++records == most) return nullptr;
+  }
+  return nullptr;
+}
+
 void Alarm::raise(AlarmKind kind, int rank, int group,
                   std::string_view text) noexcept {
-  // A process that was killed while holding the lock must not block the others,
-  // so the number of attempts is limited.
-  for (int i = 0; i < 1000 && locked_.exchange(1); ++i)
-    std::this_thread::yield();
-  const std::uint32_t count = count_.load(std::memory_order_acquire);
-  const bool is_known =
-      std::any_of(records_.begin(), records_.begin() + count,
-                  [&](const auto& r) { return is_same(r, kind, rank, group); });
-  if (!is_known && count < kCapacity) {
-    AlarmRecord& record = records_[count];
-    record.kind = kind;
-    record.rank = rank;
-    record.group = group;
-    const std::size_t length = std::min(text.size(), sizeof(record.text) - 1);
-    std::memcpy(record.text, text.data(), length);
-    record.text[length] = '\0';
-    count_.store(count + 1, std::memory_order_release);
+  const std::uint64_t key = key_of(kind, rank, group);
+  Entry* entry = claim(key, /*most=*/1);
+  if (!entry) {
+    for (int i = 0; i < kMaxYields; ++i) {
+      if (is_known(key)) return;
+      std::this_thread::yield();
+    }
+    // The writer of the first record is slow or was killed.
+    entry = claim(key, /*most=*/2);
   }
-  locked_.store(0);
+  if (!entry) return;
+  AlarmRecord& record = entry->record;
+  record.kind = kind;
+  record.rank = rank;
+  record.group = group;
+  const std::size_t length = std::min(text.size(), sizeof(record.text) - 1);
+  std::memcpy(record.text, text.data(), length);
+  record.text[length] = '\0';
+  entry->is_published.store(1, std::memory_order_release);
 }
 
 }  // namespace sheaf::comm

@@ -1,6 +1,10 @@
 #pragma once
 // Failures that the ranks of a host share with each other: a rank died, or a
 // group failed. Lives in shared memory; zeroed memory is a valid empty Alarm.
+//
+// Writers need no lock, since a process may be killed while it writes. A writer
+// claims a record, fills it and then publishes it. A claimed record that is
+// never published is skipped by all readers.
 
 #include <array>
 #include <atomic>
@@ -23,20 +27,48 @@ class Alarm {
   // Adds a record unless there is one for the same death or group.
   void raise(AlarmKind kind, int rank, int group,
              std::string_view text) noexcept;
-  std::uint32_t count() const noexcept {
-    return count_.load(std::memory_order_acquire);
-  }
-  // A record does not change once it is included in count().
-  const AlarmRecord& record(std::uint32_t index) const {
-    return records_[index];
+
+ private:
+  friend class AlarmReader;
+  static constexpr std::uint32_t kCapacity = 64;
+
+  struct Entry {
+    std::atomic<std::uint64_t> key{0};  // 0: free; see key_of() in alarm.cpp
+    std::atomic<std::uint32_t> is_published{0};
+    AlarmRecord record{};
+  };
+
+  bool is_known(std::uint64_t key) const noexcept;
+  // A free record, or null if `most` records have this key or none is free.
+  Entry* claim(std::uint64_t key, int most) noexcept;
+
+  std::array<Entry, kCapacity> entries_{};
+};
+
+// The position of one reader. Records may be published in another order than
+// they were claimed in.
+class AlarmReader {
+ public:
+  // Calls handle(record) for each published record that has not been handled.
+  // A record whose handler throws counts as not handled. The records do not
+  // change any more.
+  template <class Handle>
+  void for_each_new(const Alarm& alarm, const Handle& handle) {
+    for (std::uint32_t i = 0; i < Alarm::kCapacity; ++i) {
+      const Alarm::Entry& entry = alarm.entries_[i];
+      if (entry.key.load(std::memory_order_relaxed) == 0) return;
+      if ((handled_ >> i & 1) != 0 ||
+          !entry.is_published.load(std::memory_order_acquire))
+        continue;
+      handle(entry.record);
+      handled_ |= std::uint64_t{1} << i;
+    }
   }
 
  private:
-  static constexpr std::uint32_t kCapacity = 64;
+  static_assert(Alarm::kCapacity <= 64);
 
-  std::atomic<std::uint32_t> count_{0};
-  std::atomic<std::uint32_t> locked_{0};
-  std::array<AlarmRecord, kCapacity> records_{};
+  std::uint64_t handled_ = 0;  // one bit for each record
 };
 
 }  // namespace sheaf::comm

@@ -12,6 +12,10 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 using CallWords = std::array<std::uint64_t, 3>;
 
+// The end of a call that is in progress; all times are below kNotEnded.
+constexpr std::uint64_t kNotEnded = std::uint64_t{1} << 63;
+std::uint64_t not_ended(std::uint64_t ticket) { return kNotEnded | ticket; }
+
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
@@ -25,36 +29,50 @@ std::string describe(const FlightRecord& record, std::int64_t now) {
                      record.group, seconds(now - record.start_ns));
 }
 
+FlightRing::Entry* FlightRing::claim(std::uint64_t ticket) noexcept {
+  VersionedRecord& entry = records_[ticket % kCapacity];
+  std::uint64_t version = entry.version.load(kRelaxed);
+  const bool is_free = version % 2 == 0 && version < 2 * ticket + 1;
+  if (!is_free ||
+      !entry.version.compare_exchange_strong(version, 2 * ticket + 1, kRelaxed))
+    return nullptr;
+  std::atomic_thread_fence(std::memory_order_release);
+  return &entry;
+}
+
+void FlightRing::write(std::uint64_t ticket,
+                       const FlightRecord& record) noexcept {
+  Entry* entry = claim(ticket);
+  if (!entry) return;
+  const auto words = std::bit_cast<CallWords>(record.call);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    entry->words[i].store(words[i], kRelaxed);
+  entry->words[3].store(static_cast<std::uint32_t>(record.group), kRelaxed);
+  entry->words[4].store(static_cast<std::uint64_t>(record.start_ns), kRelaxed);
+  entry->words[5].store(record.has_ended
+                            ? static_cast<std::uint64_t>(record.end_ns)
+                            : not_ended(ticket),
+                        kRelaxed);
+  entry->version.store(2 * ticket + 2, std::memory_order_release);
+}
+
 std::uint64_t FlightRing::begin(const Fingerprint& call,
                                 std::int32_t group) noexcept {
   const std::uint64_t ticket = count_.fetch_add(1, kRelaxed);
-  VersionedRecord& entry = records_[ticket % kCapacity];
-  entry.version.store(2 * ticket + 1, kRelaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  const auto words = std::bit_cast<CallWords>(call);
-  for (std::size_t i = 0; i < words.size(); ++i)
-    entry.words[i].store(words[i], kRelaxed);
-  entry.words[3].store(static_cast<std::uint32_t>(group), kRelaxed);
-  entry.words[4].store(static_cast<std::uint64_t>(now_ns()), kRelaxed);
-  entry.words[5].store(0, kRelaxed);
-  entry.version.store(2 * ticket + 2, std::memory_order_release);
+  write(ticket, {.call = call, .group = group, .start_ns = now_ns()});
   return ticket;
 }
 
+// If a later call has overwritten the entry, there is nothing to record.
 void FlightRing::end(std::uint64_t ticket) noexcept {
-  VersionedRecord& entry = records_[ticket % kCapacity];
-  // If a later call has overwritten the entry, there is nothing to record.
-  if (entry.version.load(kRelaxed) == 2 * ticket + 2)
-    entry.words[5].store(static_cast<std::uint64_t>(now_ns()),
-                         std::memory_order_release);
+  std::uint64_t expected = not_ended(ticket);
+  records_[ticket % kCapacity].words[5].compare_exchange_strong(
+      expected, static_cast<std::uint64_t>(now_ns()), std::memory_order_release,
+      kRelaxed);
 }
 
 void FlightRing::mirror(const FlightRecord& record) noexcept {
-  const std::uint64_t ticket = begin(record.call, record.group);
-  VersionedRecord& entry = records_[ticket % kCapacity];
-  entry.words[4].store(static_cast<std::uint64_t>(record.start_ns), kRelaxed);
-  if (record.has_ended)
-    entry.words[5].store(static_cast<std::uint64_t>(record.end_ns), kRelaxed);
+  write(count_.fetch_add(1, kRelaxed), record);
 }
 
 std::optional<FlightRecord> FlightRing::read(std::uint64_t index) const {
@@ -69,8 +87,10 @@ std::optional<FlightRecord> FlightRing::read(std::uint64_t index) const {
       .group = static_cast<std::int32_t>(entry.words[3].load(kRelaxed)),
       .has_ended = false,
       .start_ns = static_cast<std::int64_t>(entry.words[4].load(kRelaxed)),
-      .end_ns = static_cast<std::int64_t>(entry.words[5].load(kRelaxed))};
-  record.has_ended = record.end_ns != 0;
+      .end_ns = 0};
+  const std::uint64_t end = entry.words[5].load(kRelaxed);
+  record.has_ended = end < kNotEnded;
+  if (record.has_ended) record.end_ns = static_cast<std::int64_t>(end);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (entry.version.load(kRelaxed) != 2 * index + 2) return std::nullopt;
   return record;

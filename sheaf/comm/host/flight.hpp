@@ -43,11 +43,16 @@ class FlightRing {
 
  private:
   // Words: fingerprint (3), group, start, end. `version` is odd while they are
-  // written.
+  // written. Until the call has ended, its end is a value that only its ticket
+  // has, so that end() cannot change the entry of a later call.
   struct VersionedRecord {
     std::atomic<std::uint64_t> version{0};
     std::array<std::atomic<std::uint64_t>, 6> words{};
   };
+  // The claimed entry, or null if a thread that is a whole ring behind or ahead
+  // is using it.
+  Entry* claim(std::uint64_t ticket) noexcept;
+  void write(std::uint64_t ticket, const FlightRecord& record) noexcept;
   std::optional<FlightRecord> read(std::uint64_t index) const;
 
   std::atomic<std::uint64_t> count_{0};

@@ -238,10 +238,9 @@ void Monitor::watch_local_ends() {
 }
 
 void Monitor::forward_alarms() {
-  for (const Alarm& alarm = memory_.alarm(); alarms_sent_ < alarm.count();
-       ++alarms_sent_)
-    send_to_others(nullptr, kAlarm, &alarm.record(alarms_sent_),
-                   sizeof(AlarmRecord));
+  sent_alarms_.for_each_new(memory_.alarm(), [this](const AlarmRecord& record) {
+    send_to_others(nullptr, kAlarm, &record, sizeof record);
+  });
 }
 
 void Monitor::forward_refresh() {

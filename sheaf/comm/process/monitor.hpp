@@ -74,7 +74,7 @@ class Monitor {
   HostMemory& memory_;
   const HostMap& world_;
   std::vector<Peer> peers_;
-  std::uint32_t alarms_sent_ = 0;
+  AlarmReader sent_alarms_;
   std::uint32_t refreshes_sent_ = 0;
   // Whether the end of each rank of this host was seen, and sent to the others.
   enum class EndNews { kNone, kSeen, kSent };

@@ -1,6 +1,7 @@
 #include "sheaf/comm/process/rescue.hpp"
 
 #include <chrono>
+#include <optional>
 
 #include "sheaf/base/error.hpp"
 
@@ -44,10 +45,11 @@ void Rescue::look() {
 
 std::string Rescue::death() const {
   HostMemory& memory = runtime_.memory();
-  const Alarm& alarm = memory.alarm();
-  for (std::uint32_t i = 0; i < alarm.count(); ++i)
-    if (alarm.record(i).kind == AlarmKind::kRankDied)
-      return concat("rank ", alarm.record(i).rank, " has died");
+  std::optional<int> dead;
+  AlarmReader().for_each_new(memory.alarm(), [&](const AlarmRecord& record) {
+    if (record.kind == AlarmKind::kRankDied && !dead) dead = record.rank;
+  });
+  if (dead) return concat("rank ", *dead, " has died");
   const HostMap& world = runtime_.host_map();
   for (const int rank : world.local_ranks()) {
     const int local = world.local_of[static_cast<std::size_t>(rank)];

@@ -19,20 +19,36 @@ void read_into(RunConfig& config, const YAML::Node& node,
   reader.finish();
 }
 
-// A section that is overridden as a whole starts from its defaults: the
-// settings of one optimizer, for example, do not apply to another.
-void forget_section(RunConfig& config, std::string_view key) {
-  if (key == "data") config.data = {};
-  if (key == "network") config.network = {};
-  if (key == "optimizer") config.optimizer = {};
-  if (key == "schedule") config.schedule = {};
-  if (key == "parallel") config.parallel = {};
-  if (key == "pretraining") config.pretraining = {};
-  if (key == "output") config.output = {};
-  if (key == "early_stopping") config.early_stopping = {};
-  if (key == "data.arguments") config.data.arguments.clear();
-  if (key == "network.arguments") config.network.arguments.clear();
-}
+// Resets the section, or the arguments, with the key `path`. A section that is
+// overridden as a whole starts from its defaults: the settings of one
+// optimizer, for example, do not apply to another.
+struct SectionReset {
+  std::string_view path;
+  std::string prefix = {};
+
+  template <class Section>
+  void section(std::string_view key, Section& section) {
+    if (key == path) section = {};
+    prefix = std::string(key) + ".";
+    visit(*this, section);
+    prefix.clear();
+  }
+  void arguments(std::string_view key, Arguments& arguments) const {
+    if (prefix + std::string(key) == path) arguments.clear();
+  }
+  template <class... Rest>
+  void field(const Rest&...) const {}
+  template <class T>
+  void choice(std::string_view, T&,
+              std::initializer_list<std::string_view>) const {}
+  template <class T>
+  void choices(std::string_view, T&,
+               std::initializer_list<std::string_view>) const {}
+  template <class... Rest>
+  void numbers(const Rest&...) const {}
+  template <class... Rest>
+  void items(const Rest&...) const {}
+};
 
 // Reads "a.b=1" as the document {a: {b: 1}}, like a config file.
 void apply_override(RunConfig& config, const std::string& text) {
@@ -48,7 +64,8 @@ void apply_override(RunConfig& config, const std::string& text) {
     outer[std::string(trim(*key))] = node;
     node.reset(outer);  // assignment would make the node contain itself
   }
-  forget_section(config, path);
+  SectionReset reset{path};
+  visit(reset, config);
   read_into(config, node, source);
 }
 

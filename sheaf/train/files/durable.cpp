@@ -49,9 +49,12 @@ void write_durably(const fs::path& file, std::string_view bytes) {
 
 void sync_file(const fs::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool is_synced = fd >= 0 && ::fsync(fd) == 0;
-  if (!is_synced) fail("write", file);
+  if (fd < 0) fail("write", file);
+  const bool is_synced = ::fsync(fd) == 0;
+  const int error = errno;
   ::close(fd);
+  errno = error;
+  if (!is_synced) fail("write", file);
 }
 
 void sync_folder(const fs::path& folder) {

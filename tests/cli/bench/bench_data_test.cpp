@@ -25,7 +25,7 @@ comm::CollectiveOptions options_of(const Shape& shape) {
   return options;
 }
 
-// Runs one call and gives the elements that are wrong on this rank.
+// Runs one call and returns the number of wrong elements on this rank.
 std::size_t wrong_after_run(const comm::Group& group, const Shape& shape) {
   const Slots slots(group, shape.call.dtype, /*in_arena=*/true,
                     Slots::stride(shape));
@@ -68,7 +68,7 @@ TEST(BenchData, EveryTypeAndReductionIsRight) {
   });
 }
 
-// The result of another call, as a library that mixes blocks up would give.
+// The result of another call, as from a library that confuses blocks.
 TEST(BenchData, WrongElementsAreCounted) {
   const Shape shape = make_shape(
       {.operation = Operation::kBroadcast, .bytes = 40000, .ranks = 2});

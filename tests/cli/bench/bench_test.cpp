@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// The MPI that the command was linked with; none when it was without.
+// The MPI that the command was linked with, or none.
 std::vector<std::string> own_mpi() {
   ::unsetenv("SHEAF_MPIEXEC");
   try {
@@ -31,7 +31,7 @@ class BenchSheaf : public RunSheaf {
     return run(words);
   }
 
-  // Quick rows as JSON; an error shows what the command has said.
+  // The rows of a quick run as JSON; an error contains the output.
   std::vector<json> rows(std::vector<std::string> words) {
     for (const char* word : {"--json", "--blocks", "2", "--iterations", "3"})
       words.push_back(word);

@@ -53,7 +53,8 @@ TEST(ReportBook, TheFirstFailureIsTheEarliestOfItsHost) {
   EXPECT_EQ(book.count(), 4);
 }
 
-// Whoever failed because of another is not first, whenever it came and ended.
+// A rank that failed because of another rank is not reported first, whatever
+// the order of reports and ends.
 TEST(ReportBook, AConsequenceIsNotFirst) {
   ReportBook book;
   RankReport other = make(1, 3, 10);

@@ -92,7 +92,7 @@ TEST_F(PlanReports, BarsAreOfThreadsAndStreams) {
     device += bar.ms;
     has_critical |= bar.is_critical;
   }
-  // Nothing but kernels takes long in this model.
+  // In this model only kernels take a significant time.
   EXPECT_NEAR(device, timeline.step_ms, 0.1 * timeline.step_ms);
   EXPECT_TRUE(has_critical);
 }

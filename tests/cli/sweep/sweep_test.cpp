@@ -45,7 +45,7 @@ class Sweep : public RunSheaf {
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   }
-  // What --dry-run says, a row per job.
+  // The output of --dry-run, one row per job.
   std::vector<std::string> listed() {
     const RunResult result = sweep({"--dry-run", "--json"});
     EXPECT_EQ(result.code, 0) << result.err;
@@ -67,7 +67,7 @@ class Sweep : public RunSheaf {
     const std::string log = in_job(job, "log.jsonl");
     return static_cast<int>(std::count(log.begin(), log.end(), '\n'));
   }
-  // Of its process, by the folder that only it is given.
+  // The job's process, found by the folder that only it gets.
   pid_t pid_of_job(const std::string& job) const {
     for (const auto& entry : fs::directory_iterator("/proc")) {
       const std::string line = read_file(entry.path() / "cmdline");
@@ -76,7 +76,7 @@ class Sweep : public RunSheaf {
     }
     return -1;
   }
-  // Until the steps come: the run would take hours.
+  // Waits for the first steps; the run would take hours.
   void start_endless_job() {
     write_jobs("set: {epochs: 1000000, seed: [1, 2]}\nname: j_{seed}\n");
     start({"sweep", file("jobs.yaml")});
@@ -249,8 +249,8 @@ TEST_P(Sweep, AKilledJobFailsAndTheNextCallGoesOn) {
   EXPECT_EQ(finish().code, 128 + SIGTERM);
 }
 
-// The job notices that the sweep is gone, saves and ends; until then nobody
-// else may work in its folder.
+// The job detects that the sweep has died, saves a checkpoint and ends. Until
+// then no other job may use its folder.
 TEST_P(Sweep, AKilledSweepLeavesNothingThatStillRuns) {
   start_endless_job();
   ::kill(pid_, SIGKILL);

@@ -46,6 +46,14 @@ std::vector<Mistake> mistakes() {
          const std::vector<std::size_t> counts{3, 3, 3};
          all_to_all(g, Floats(6), Floats(9), {}, counts, counts).wait();
        }},
+      {"output has 3 elements, expected 6",
+       [](auto& g) { all_to_all(g, Floats(6), Floats(3)).wait(); }},
+      {"output has 7 elements, expected 6",
+       [](auto& g) {
+         const std::vector<std::size_t> sent{4, 1, 1};
+         const std::vector<std::size_t> received{4, 2, 0};
+         all_to_all(g, Floats(6), Floats(7), {}, sent, received).wait();
+       }},
       {"in place",
        [](auto& g) {
          Floats data(6);
@@ -82,6 +90,20 @@ TEST(Usage, MistakesAreToldAndDoNoHarm) {
     Floats one{1};
     all_reduce(group, one).wait();
     EXPECT_EQ(one[0], 3);
+  });
+}
+
+TEST(Usage, ASingleRankComparesTheSizesOfItsBuffers) {
+  run_threads(1, [](const Group& group) {
+    const std::vector<std::size_t> sent{6};
+    const std::vector<std::size_t> received{3};
+    const std::vector<Mistake> all{
+        {"output has 3 elements, expected 6",
+         [](auto& g) { all_to_all(g, Floats(6), Floats(3)).wait(); }},
+        {"output has 3 elements, expected 6", [&](auto& g) {
+           all_to_all(g, Floats(6), Floats(3), {}, sent, received).wait();
+         }}};
+    for (const Mistake& mistake : all) expect_told(mistake, group);
   });
 }
 

@@ -66,6 +66,44 @@ TEST(FlightRing, MirrorsWhatAnotherHostSaid) {
   EXPECT_EQ(ring.latest()->end_ns, 200);
 }
 
+// A reader never sees a mirrored record without its own times.
+TEST(FlightRing, MirrorsARecordAtOnce) {
+  FlightRing ring;
+  std::atomic<bool> is_over{false};
+  std::thread reader([&] {
+    while (!is_over)
+      for (const FlightRecord& record : ring.all()) {
+        EXPECT_EQ(record.start_ns, 100);
+        EXPECT_TRUE(record.has_ended);
+      }
+  });
+  for (std::uint32_t i = 0; i < 20000; ++i)
+    ring.mirror({.call = call_number(i),
+                 .has_ended = true,
+                 .start_ns = 100,
+                 .end_ns = 200});
+  is_over = true;
+  reader.join();
+}
+
+// Calls of one thread never end, those of the other end late.
+TEST(FlightRing, ALateEndNeverMarksAnotherCall) {
+  FlightRing ring;
+  std::atomic<bool> is_over{false};
+  std::thread late([&] {
+    while (!is_over) {
+      const auto ticket = ring.begin(call_number(1), /*group=*/1);
+      ring.end(ticket);
+    }
+  });
+  for (std::uint32_t i = 0; i < 200000; ++i)
+    ring.begin(call_number(2), /*group=*/2);
+  is_over = true;
+  late.join();
+  for (const FlightRecord& record : ring.all())
+    EXPECT_TRUE(record.group == 1 || !record.has_ended);
+}
+
 TEST(FlightRecord, IsDescribed) {
   FlightRecord record{.call = call_number(12), .start_ns = 0};
   EXPECT_EQ(describe(record, 2'100'000'000),

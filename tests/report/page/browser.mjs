@@ -1,6 +1,6 @@
-// The page of `sheaf report` in a real browser: what is drawn, what the legends
-// say, light and dark, wide and narrow. Exits with 77 and a reason when browser
-// or driver is missing.
+// The page of `sheaf report` in a real browser: charts and legends, in light
+// and dark mode, in wide and narrow windows. Exits with 77 and a reason if the
+// browser or its driver is missing.
 //
 // usage: node browser.mjs SHEAF FOLDER [SCREENSHOTS]
 import {rmSync} from 'node:fs';
@@ -34,7 +34,7 @@ async function checkCharts(page) {
   expect(learning.axes.includes('step'), 'learning: the x axis says step');
 }
 
-// Numbers that the page shows against those in the files.
+// Compares the numbers on the page with those in the files.
 async function checkNumbers(page) {
   const row = await page.$$eval('#runs tbody tr', (rows) => rows.map((row) =>
     [...row.children].map((cell) => cell.textContent)));
@@ -55,7 +55,7 @@ async function checkNumbers(page) {
   expectEqual(times.series[0][1], 595, 'the warm-up is left out');
 }
 
-// By run rather than by part.
+// Grouped by run instead of by part.
 const runsOf = (chart) => chart.data[0].map((value, i) =>
   chart.data.map((part) => part[i]));
 
@@ -117,7 +117,7 @@ async function checkPhone(page) {
     const place = document.querySelector('#learning .chart');
     return place.querySelector('svg').getBoundingClientRect().width < 360;
   });
-  // Charts follow the window a moment later.
+  // Charts are resized shortly after the window.
   await page.waitForFunction(() =>
     document.documentElement.scrollWidth <= innerWidth,
     null, {timeout: 5000}).catch(() => {});

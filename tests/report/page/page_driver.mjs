@@ -1,6 +1,6 @@
-// What tests of pages share: a browser, faults that are counted, and what a
-// chart has drawn. Exits with 77 and a reason when browser or driver is
-// missing, with 1 where SHEAF_CI is set.
+// Shared code of the page tests: the browser, the list of failures, and access
+// to the drawn charts. Exits with 77 and a reason if the browser or its driver
+// is missing, or with 1 if SHEAF_CI is set.
 import {execFileSync} from 'node:child_process';
 import {accessSync, constants, mkdirSync} from 'node:fs';
 import {createRequire} from 'node:module';
@@ -45,8 +45,8 @@ async function startBrowser() {
   const program = findProgram('chromium', 'chromium-browser', 'google-chrome');
   if (!program) skip('chromium is missing; install the package chromium');
   try {
-    // As root, and in containers, its sandbox cannot be set up; the page is
-    // ours.
+    // The sandbox is not available to root or in containers, and the page is
+    // trusted.
     return await driver.launch({executablePath: program, timeout: 60000,
                                 args: ['--no-sandbox', '--disable-gpu']});
   } catch (error) {
@@ -54,7 +54,7 @@ async function startBrowser() {
   }
 }
 
-// The page that `sheaf` with these words writes as the file `name`.
+// The page that `sheaf` with these arguments writes to the file `name`.
 export function writePage(name, words) {
   const file = join(folder, name);
   try {
@@ -67,7 +67,7 @@ export function writePage(name, words) {
   return pathToFileURL(file).href;
 }
 
-// A page that counts its own errors and what it asks the network for.
+// A page that records its errors and its network requests.
 export async function open(browser, address, options = {}) {
   const page = await browser.newPage(
     {viewport: {width: 1280, height: 900}, ...options});
@@ -89,7 +89,7 @@ export async function shoot(page, name) {
   await page.screenshot({path: join(screenshots, name), fullPage: true});
 }
 
-// What ECharts holds of the chart in a card, and what it has drawn of it.
+// The data of the chart in a card, and the elements that ECharts has drawn.
 export const chartOf = (page, id) => page.evaluate((id) => {
   const place = document.querySelector(`#${id} .chart`);
   const chart = echarts.getInstanceByDom(place);
@@ -102,7 +102,7 @@ export const chartOf = (page, id) => page.evaluate((id) => {
     widths: [place.clientWidth, chart.getWidth(),
              place.querySelector('svg').getBoundingClientRect().width],
     color: option.series[0].itemStyle.color,
-    // Series of which something larger than a legend's mark is drawn.
+    // Series with a drawn element that is larger than a legend symbol.
     drawn: option.series.filter((one) =>
       [...place.querySelectorAll('svg path')].some((path) => {
         const {width, height} = path.getBBox();
@@ -128,7 +128,7 @@ export function expectDrawn(chart, id) {
     expect(axis, `${id}: an axis without a name`);
 }
 
-// Runs the checks, prints all faults and ends the program.
+// Runs the checks, prints all failures and exits.
 export async function check(checks) {
   const browser = await startBrowser();
   try {

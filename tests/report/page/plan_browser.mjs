@@ -15,7 +15,7 @@ function writeTrace(model, plan, name = plan) {
   return file;
 }
 
-// With a run of the plan, if it is to be measured.
+// With a measured run of the plan, if requested.
 function writePlan(model, {isMeasured, slack = '4'} = {}) {
   const traces = ['f32', 'bf16'].map((one) => writeTrace(model, one));
   const plan = join(folder, `${model}.chosen.json`);
@@ -65,7 +65,7 @@ async function checkCharts(page) {
   expect(Math.abs(sum / step - 1) < 1e-3, `path ${sum} ms, step ${step} ms`);
 }
 
-// What is drawn in a card in a color, larger than a legend's mark.
+// The elements of a color in a card that are larger than a legend symbol.
 const shapes = (page, id, color) => page.evaluate(([id, color]) =>
   [...document.querySelectorAll(`#${id} .chart svg path`)].filter((path) => {
     const {width, height} = path.getBBox();
@@ -83,7 +83,7 @@ async function checkTimeline(page) {
   expect(await shapes(page, 'timeline', color) > 50, 'forward is drawn');
   expect(chart.texts.some((text) => text.startsWith('measured ')),
          'the end of the measured step');
-  // A part of the time, by the wheel.
+  // Zooms in with the mouse wheel.
   const range = () => page.evaluate(() => {
     const place = document.querySelector('#timeline .chart');
     const {start, end} = echarts.getInstanceByDom(place).getOption()
@@ -129,9 +129,9 @@ async function checkGraph(page, nodes) {
       precisionColor(one), precision)) > 20, `graph: ${precision} is drawn`);
 }
 
-// Clicks left of a place of the graph until its text starts so: ECharts loses
-// a click during which the chart is drawn anew, as after the window's size
-// changed for a screenshot.
+// Clicks left of a point of the graph until the text starts as expected:
+// ECharts loses a click while the chart is redrawn, for example after the
+// window was resized for a screenshot.
 async function clickUntil(page, [x, y], start) {
   for (let i = 0; i < 3; ++i) {
     await page.click('#graph .chart', {position: {x: x - 40, y}});
@@ -174,7 +174,7 @@ async function checkLooks(page) {
   expect(await shapes(page, 'graph', dark[1]) > 20, 'the graph in the dark');
   await shoot(page, 'plan_dark.png');
   await page.setViewportSize({width: 360, height: 740});
-  // Charts follow the window a moment later.
+  // Charts are resized shortly after the window.
   await page.waitForFunction(() =>
     document.documentElement.scrollWidth <= innerWidth,
     null, {timeout: 5000}).catch(() => {});

@@ -1,4 +1,4 @@
-// A trace of a made-up model of real size, for the page about a plan:
+// Writes a trace of a synthetic model of realistic size, for the plan page:
 //   plan_traces resnet50 f32 trace.json
 //   plan_traces bert plan.json trace.json
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Run folders as `sheaf train` leaves them, with made-up numbers: the same at
-// each call. `node sample_runs.mjs FOLDER` writes them for looking at.
+// Run folders like those of `sheaf train`, with synthetic numbers that are the
+// same in each call. `node sample_runs.mjs FOLDER` writes them for inspection.
 import {mkdirSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
@@ -10,7 +10,7 @@ const LAYERS = [
 ];
 const STEPS_PER_EPOCH = 150;
 
-// Numbers from 0 to 1 that look random.
+// Pseudo-random numbers from 0 to 1.
 function makeRandom(seed) {
   let state = seed;
   return () => {
@@ -131,7 +131,7 @@ function writeRun(folder, {strategy, epochs, isPlain}) {
   put('trace.json', JSON.stringify(traceOf()));
 }
 
-// Three runs that know everything, one that has only what any run has.
+// Three runs with all optional files, and one with only the required ones.
 export function makeRuns(folder) {
   const kinds = {
     mlp_DDP: {strategy: 'data', epochs: 4},

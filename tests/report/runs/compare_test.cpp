@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 class Compare : public testing::Test {
  protected:
-  // "b" takes 10 ms more for each batch than "a", is shorter, and has a key of
-  // its own.
+  // "b" takes 10 ms longer per batch than "a", has fewer batches, and has an
+  // additional key.
   std::vector<report::Run> runs() const {
     const std::vector<fs::path> folders{
         files_.write_batches("x_a", 30, 10),

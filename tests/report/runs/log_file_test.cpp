@@ -69,7 +69,7 @@ TEST_F(LogFile, ALastLineThatIsCutOffIsLeftOut) {
       read("{\"kind\": \"batch\", \"step\": 0}\n{\"kind\": \"batch\", \"st");
   EXPECT_EQ(log.rows("batch").count, 1u);
   EXPECT_NE(log.note.find("log.jsonl:2: "), std::string::npos) << log.note;
-  // A line with its end is no longer being written.
+  // A line that ends with a newline is complete.
   expect_throws<IoError>([&] { read("{\"kind\": \"batch\", \"st\n"); },
                          {"log.jsonl:1: "});
 }

@@ -13,7 +13,7 @@ namespace sheaf::report {
 
 class RunFiles {
  public:
-  // Writes `name` of the run, and gives the run's folder.
+  // Writes the file `name` of the run, and returns the run's folder.
   std::filesystem::path write(const std::string& run, const std::string& name,
                               const std::string& text) const {
     const std::filesystem::path folder = folder_.path() / run;

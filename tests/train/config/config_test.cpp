@@ -195,6 +195,21 @@ TEST(Config, ASectionSetAsAWholeReplacesTheFiles) {
   EXPECT_EQ(config.schedule.name, "cosine");
 }
 
+TEST(Config, EverySectionCanBeReplaced) {
+  const std::string text =
+      "dad: {rank: 3, tolerance: 0.5, routes: {a: dad, b: edad}}\n"
+      "parallel: {strategy: dad}\n";
+  const auto dad_with = [&](const std::string& set) {
+    return parse_config(text, "a.yaml", Overrides{set}).dad;
+  };
+  EXPECT_EQ(dad_with("dad={rank: 4}").rank, 4);
+  EXPECT_EQ(dad_with("dad={rank: 4}").tolerance, DadConfig().tolerance);
+  EXPECT_TRUE(dad_with("dad={rank: 4}").routes.empty());
+  EXPECT_EQ(dad_with("dad.routes={a: gradient}").routes.size(), 1u);
+  EXPECT_EQ(dad_with("dad.routes={a: gradient}").rank, 3);
+  EXPECT_EQ(dad_with("dad.routes.a=gradient").routes.size(), 2u);
+}
+
 TEST(Config, OneArgumentLeavesTheOthers) {
   const std::string text =
       "network: {name: mlp, arguments: {sizes: [4, 2], dropout: 0.1}}";
