@@ -20,15 +20,15 @@ std::uint64_t key_of(AlarmKind kind, int rank, int group) {
 }  // namespace
 
 bool Alarm::is_known(std::uint64_t key) const noexcept {
-  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& one) {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const AlarmSlot& one) {
     return one.key.load(std::memory_order_relaxed) == key &&
            one.is_published.load(std::memory_order_acquire);
   });
 }
 
-Alarm::Entry* Alarm::claim(std::uint64_t key, int most) noexcept {
+Alarm::AlarmSlot* Alarm::claim(std::uint64_t key, int most) noexcept {
   int records = 0;
-  for (Entry& entry : entries_) {
+  for (AlarmSlot& entry : slots_) {
     std::uint64_t holder = 0;
     if (entry.key.compare_exchange_strong(holder, key)) return &entry;
     if (holder == key && ++records == most) return nullptr;
@@ -39,7 +39,7 @@ Alarm::Entry* Alarm::claim(std::uint64_t key, int most) noexcept {
 void Alarm::raise(AlarmKind kind, int rank, int group,
                   std::string_view text) noexcept {
   const std::uint64_t key = key_of(kind, rank, group);
-  Entry* entry = claim(key, /*most=*/1);
+  AlarmSlot* entry = claim(key, /*most=*/1);
   if (!entry) {
     for (int i = 0; i < kMaxYields; ++i) {
       if (is_known(key)) return;

@@ -32,7 +32,7 @@ class Alarm {
   friend class AlarmReader;
   static constexpr std::uint32_t kCapacity = 64;
 
-  struct Entry {
+  struct AlarmSlot {
     std::atomic<std::uint64_t> key{0};  // 0: free; see key_of() in alarm.cpp
     std::atomic<std::uint32_t> is_published{0};
     AlarmRecord record{};
@@ -40,9 +40,9 @@ class Alarm {
 
   bool is_known(std::uint64_t key) const noexcept;
   // A free record, or null if `most` records have this key or none is free.
-  Entry* claim(std::uint64_t key, int most) noexcept;
+  AlarmSlot* claim(std::uint64_t key, int most) noexcept;
 
-  std::array<Entry, kCapacity> entries_{};
+  std::array<AlarmSlot, kCapacity> slots_{};
 };
 
 // The position of one reader. Records may be published in another order than
@@ -55,7 +55,7 @@ class AlarmReader {
   template <class Handle>
   void for_each_new(const Alarm& alarm, const Handle& handle) {
     for (std::uint32_t i = 0; i < Alarm::kCapacity; ++i) {
-      const Alarm::Entry& entry = alarm.entries_[i];
+      const Alarm::AlarmSlot& entry = alarm.slots_[i];
       if (entry.key.load(std::memory_order_relaxed) == 0) return;
       if ((handled_ >> i & 1) != 0 ||
           !entry.is_published.load(std::memory_order_acquire))

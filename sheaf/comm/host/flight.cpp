@@ -29,7 +29,7 @@ std::string describe(const FlightRecord& record, std::int64_t now) {
                      record.group, seconds(now - record.start_ns));
 }
 
-FlightRing::Entry* FlightRing::claim(std::uint64_t ticket) noexcept {
+FlightRing::VersionedRecord* FlightRing::claim(std::uint64_t ticket) noexcept {
   VersionedRecord& entry = records_[ticket % kCapacity];
   std::uint64_t version = entry.version.load(kRelaxed);
   const bool is_free = version % 2 == 0 && version < 2 * ticket + 1;
@@ -42,7 +42,7 @@ FlightRing::Entry* FlightRing::claim(std::uint64_t ticket) noexcept {
 
 void FlightRing::write(std::uint64_t ticket,
                        const FlightRecord& record) noexcept {
-  Entry* entry = claim(ticket);
+  VersionedRecord* entry = claim(ticket);
   if (!entry) return;
   const auto words = std::bit_cast<CallWords>(record.call);
   for (std::size_t i = 0; i < words.size(); ++i)

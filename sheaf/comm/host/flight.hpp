@@ -51,7 +51,7 @@ class FlightRing {
   };
   // The claimed entry, or null if a thread that is a whole ring behind or ahead
   // is using it.
-  Entry* claim(std::uint64_t ticket) noexcept;
+  VersionedRecord* claim(std::uint64_t ticket) noexcept;
   void write(std::uint64_t ticket, const FlightRecord& record) noexcept;
   std::optional<FlightRecord> read(std::uint64_t index) const;
 
