@@ -127,14 +127,13 @@ class SpatialParallel : public SpatialParallelCore {
   // ranks must call it.
   template <class... Rest>
   auto forward(const at::Tensor& images, Rest&&... rest) {
-    before_forward();
     std::vector<at::Tensor> inputs{images};
     (add_tensors(inputs, rest), ...);
-    before_inputs(inputs);
-    auto output = module_->forward(is_split(images) ? images : cut(images),
-                                   std::forward<Rest>(rest)...);
-    after_forward(parallel::tensors_in(output));
-    return output;
+    return run_forward([&] {
+      before_inputs(inputs);
+      return module_->forward(is_split(images) ? images : cut(images),
+                              std::forward<Rest>(rest)...);
+    });
   }
 
   Module& operator*() const { return *module_; }

@@ -22,6 +22,13 @@ class Strategy {
   // the same values.
   virtual void before_forward() = 0;
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
+  // The complete forward pass: before_forward(), `body`, which calls the
+  // module's forward(), and after_forward() with the tensors in its result.
+  template <class Body>
+  auto run_forward(const Body& body) {
+    before_forward();
+    return finish_forward(body);
+  }
 
   // While the guard exists, gradients accumulate locally on each rank. The
   // first backward() afterwards averages the sum. The guard must not outlive
@@ -66,6 +73,23 @@ class Strategy {
  protected:
   virtual bool is_syncing() const = 0;
   virtual void set_sync(bool is_on) = 0;
+
+  // The part of run_forward() that follows before_forward().
+  template <class Body>
+  auto finish_forward(const Body& body) {
+    const ForwardEnd end{*this};
+    auto output = body();
+    after_forward(tensors_in(output));
+    return output;
+  }
+  // Called at the end of finish_forward(), also if the module threw.
+  virtual void end_forward() {}
+
+ private:
+  struct ForwardEnd {
+    Strategy& model;
+    ~ForwardEnd() { model.end_forward(); }
+  };
 };
 
 }  // namespace sheaf::parallel

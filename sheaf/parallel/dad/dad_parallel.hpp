@@ -77,8 +77,7 @@ class DadParallelCore : public Strategy {
  protected:
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
-  // Must be called if forward() throws; after_forward() does it otherwise.
-  void stop_watching();
+  void end_forward() override { stop_watching(); }
 
   // Called between before_forward() and after_forward(): whether the gradients
   // of these inputs must be divided by the weight that Average::kRows applies
@@ -89,6 +88,8 @@ class DadParallelCore : public Strategy {
 
  private:
   void wrap();
+  // Must be called if forward() throws; after_forward() does it otherwise.
+  void stop_watching();
   void check_nothing_waits();
   void see(Product product);
   void make_plan();
@@ -124,17 +125,15 @@ class DadParallel : public DadParallelCore {
       before_forward(inputs[0]->size(0));
     else
       DadParallelCore::before_forward();
-    const StopAtEnd stop{*this};
-    auto output = weighs(inputs)
-                      ? forward_unweighted(std::forward<Args>(args)...)
-                      : module_->forward(std::forward<Args>(args)...);
-    static_assert(holds_tensors<decltype(output)>(),
-                  "forward() must return a tensor, or a tuple or a list with "
-                  "tensors, for DadParallel to follow their gradients");
-    std::vector<at::Tensor*> outputs;
-    collect_tensors(output, outputs);
-    after_forward(outputs);
-    return output;
+    return finish_forward([&] {
+      auto output = weighs(inputs)
+                        ? forward_unweighted(std::forward<Args>(args)...)
+                        : module_->forward(std::forward<Args>(args)...);
+      static_assert(holds_tensors<decltype(output)>(),
+                    "forward() must return a tensor, or a tuple or a list with "
+                    "tensors, for DadParallel to follow their gradients");
+      return output;
+    });
   }
 
   Module& operator*() const { return *module_; }
@@ -184,10 +183,6 @@ class DadParallel : public DadParallelCore {
                   std::is_assignable_v<decltype((argument)), T&>)
       argument = value;
   }
-  struct StopAtEnd {
-    DadParallel& model;
-    ~StopAtEnd() { model.stop_watching(); }
-  };
   std::shared_ptr<Module> module_;
 };
 

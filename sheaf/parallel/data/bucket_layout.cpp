@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "sheaf/tensor/groups/nccl_backend.hpp"
+#include "sheaf/tensor/groups/nccl.hpp"
 
 namespace sheaf::parallel {
 BucketLayout::BucketLayout(const std::vector<TrainedParameter>& parameters,

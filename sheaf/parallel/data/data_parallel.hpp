@@ -133,10 +133,9 @@ class DataParallel : public DataParallelCore {
 
   template <class... Args>
   auto forward(Args&&... args) {
-    before_forward();
-    auto output = module_->forward(on_device(std::forward<Args>(args))...);
-    after_forward(tensors_in(output));
-    return output;
+    return run_forward([&] {
+      return module_->forward(on_device(std::forward<Args>(args))...);
+    });
   }
 
   Module& operator*() const { return *module_; }

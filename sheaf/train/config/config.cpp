@@ -102,24 +102,25 @@ void check_optimizer(const RunConfig& config) {
 }
 
 void check_strategy(const RunConfig& config) {
-  const std::string& strategy = config.parallel.strategy;
-  SHEAF_CHECK(strategy == "data" || config.parallel.compression == "none",
-              config.where("parallel.compression"), "parallel.compression is ",
-              config.parallel.compression,
-              ", which requires strategy: data, but it is ", strategy,
-              "; remove it, or see dad.wire and rank-dad");
+  const StrategyKind strategy = config.parallel.strategy;
+  SHEAF_CHECK(
+      strategy == StrategyKind::kData || config.parallel.compression == "none",
+      config.where("parallel.compression"), "parallel.compression is ",
+      config.parallel.compression,
+      ", which requires strategy: data, but it is ", name_of(strategy),
+      "; remove it, or see dad.wire and rank-dad");
   try {
     halo::Grid::parse(config.parallel.grid);
   } catch (const UsageError& error) {
     throw UsageError(config.where("parallel.grid") + error.what());
   }
-  SHEAF_CHECK(strategy == "spatial" || config.parallel.grid == "1x1",
-              config.where("parallel.grid"), "parallel.grid is ",
-              config.parallel.grid,
-              ", which requires strategy: spatial, but it is ", strategy);
-  SHEAF_CHECK(config.dad.plan.empty() || strategy == "auto",
+  SHEAF_CHECK(
+      splits_images(strategy) || config.parallel.grid == "1x1",
+      config.where("parallel.grid"), "parallel.grid is ", config.parallel.grid,
+      ", which requires strategy: spatial, but it is ", name_of(strategy));
+  SHEAF_CHECK(config.dad.plan.empty() || strategy == StrategyKind::kAuto,
               config.where("dad.plan"), "dad.plan is ", config.dad.plan,
-              ", which requires strategy: auto, but it is ", strategy,
+              ", which requires strategy: auto, but it is ", name_of(strategy),
               "; remove it, or see dad.routes");
   for (const auto& [name, argument] : config.dad.routes) {
     const std::string value =
@@ -136,7 +137,7 @@ void check_plan_use(const RunConfig& config) {
   SHEAF_CHECK(config.precision == "f32", config.where("precision"),
               "precision is ", config.precision, ", but the plan ", config.plan,
               " sets the precision of each layer; remove precision or plan");
-  SHEAF_CHECK(config.parallel.strategy != "spatial", config.where("plan"),
+  SHEAF_CHECK(!splits_images(config.parallel.strategy), config.where("plan"),
               "a plan cannot be used with strategy: spatial, whose layers all "
               "compute in one precision; remove plan, or set "
               "parallel.strategy=data");
@@ -146,9 +147,9 @@ void check_plan_use(const RunConfig& config) {
 // images require the same bits on all ranks.
 void check_devices(const RunConfig& config) {
   if (!config.has_unlike_devices()) return;
-  SHEAF_CHECK(config.parallel.strategy == "data", config.where("device"),
-              "device is [", join(config.devices, ", "),
-              "], but parallel.strategy ", config.parallel.strategy,
+  SHEAF_CHECK(config.parallel.strategy == StrategyKind::kData,
+              config.where("device"), "device is [", join(config.devices, ", "),
+              "], but parallel.strategy ", name_of(config.parallel.strategy),
               " requires the same kind of device on all ranks; set "
               "parallel.strategy=data, or device=cpu or cuda");
   SHEAF_CHECK(config.check_weights_every == 0,
@@ -164,7 +165,7 @@ void check_shares(const RunConfig& config) {
               config.where("shares"),
               "shares are all 0; at least one rank must take rows");
   SHEAF_CHECK(
-      config.data.sites == "shared" && config.parallel.strategy != "spatial",
+      config.data.sites == "shared" && !splits_images(config.parallel.strategy),
       config.where("shares"),
       "shares cannot be combined with data.sites: by_class or "
       "strategy: spatial; remove them");

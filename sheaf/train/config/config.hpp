@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sheaf/train/config/strategy_kind.hpp"
+
 namespace sheaf::train {
 
 // The value of an item's argument, as text: one value or a list.
@@ -68,7 +70,7 @@ struct ScheduleConfig {
 };
 
 struct ParallelConfig {
-  std::string strategy = "data";
+  StrategyKind strategy = StrategyKind::kData;
   std::string grid = "1x1";  // spatial: grid of ranks over the image axes
   double bucket_mb = 25;
   std::string compression = "none";

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <limits>
+#include <string>
+#include <tuple>
 
 #include "sheaf/train/config/config.hpp"
 
@@ -85,9 +87,11 @@ void visit(Visitor& visitor, ScheduleConfig& schedule) {
 
 template <class Visitor>
 void visit(Visitor& visitor, ParallelConfig& parallel) {
-  visitor.choice(
-      "strategy", parallel.strategy,
-      {"data", "dad", "edad", "rank-dad", "auto", "spatial", "none"});
+  std::string strategy(name_of(parallel.strategy));
+  std::apply(
+      [&](auto... names) { visitor.choice("strategy", strategy, {names...}); },
+      kStrategyNames);
+  parallel.strategy = parse_strategy(strategy);
   visitor.field("grid", parallel.grid);
   visitor.field("bucket_mb", parallel.bucket_mb, kPositive);
   visitor.choice("compression", parallel.compression,

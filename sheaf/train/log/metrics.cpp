@@ -63,13 +63,15 @@ void Metrics::go_on_with(std::vector<double> sums) {
   sums_ = std::move(sums);
 }
 
-void Metrics::add(double mean_loss, const torch::Tensor& output,
-                  const torch::Tensor& target) {
+Totals Metrics::add(double mean_loss, const torch::Tensor& output,
+                    const torch::Tensor& target) {
   const std::int64_t rows = target.size(0);
-  if (rows == 0) return;
-  sums_[0] += static_cast<double>(rows);
-  sums_[1] += mean_loss * static_cast<double>(rows);
-  if (classes_ == 0) return;
+  if (rows == 0) return {};
+  Totals added{static_cast<double>(rows),
+               mean_loss * static_cast<double>(rows)};
+  sums_[0] += added.rows;
+  sums_[1] += added.loss;
+  if (classes_ == 0) return added;
   SHEAF_CHECK(output.dim() == 2 && output.size(1) == classes_,
               "the network's output has shape ", output.sizes(),
               ", but the data has ", classes_,
@@ -86,19 +88,16 @@ void Metrics::add(double mean_loss, const torch::Tensor& output,
     sums_[place(wanted[row], answer[row])] += 1;
     if (is_marked_)
       places_since_mark_.push_back(place(wanted[row], answer[row]));
-    sums_[2] += wanted[row] == answer[row];
+    added.hits += wanted[row] == answer[row];
   }
+  sums_[2] += added.hits;
+  return added;
 }
 
 void Metrics::mark() {
   is_marked_ = true;
   marked_ = totals();
   places_since_mark_.clear();
-}
-
-Totals Metrics::since_mark() const {
-  return {sums_[0] - marked_.rows, sums_[1] - marked_.loss,
-          sums_[2] - marked_.hits};
 }
 
 void Metrics::take_back() {

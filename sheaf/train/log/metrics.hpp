@@ -34,11 +34,18 @@ struct MetricValues {
 bool is_better(const std::string& metric, double value, double best,
                double min_change = 0);
 
-// Plain sums; the difference of two snapshots gives the sums in between.
+// Plain sums over rows.
 struct Totals {
   double rows = 0;
   double loss = 0;
   double hits = 0;
+
+  Totals& operator+=(const Totals& other) {
+    rows += other.rows;
+    loss += other.loss;
+    hits += other.hits;
+    return *this;
+  }
 };
 
 // Counts for one phase. Not thread-safe.
@@ -48,9 +55,10 @@ class Metrics {
   explicit Metrics(std::int64_t classes);
 
   // Adds a batch: its mean loss, the network's output (rows x classes; the
-  // largest value is the prediction) and the targets. May have no rows.
-  void add(double mean_loss, const torch::Tensor& output,
-           const torch::Tensor& target);
+  // largest value is the prediction) and the targets. May have no rows. Returns
+  // the batch's part of the totals.
+  Totals add(double mean_loss, const torch::Tensor& output,
+             const torch::Tensor& target);
 
   // Sums the counts over all ranks with one all-reduce. All ranks must call it.
   void sum_over(const comm::Group& group);
@@ -60,7 +68,6 @@ class Metrics {
 
   // take_back() undoes everything added since mark().
   void mark();
-  Totals since_mark() const;
   void take_back();
 
   // The complete state, for checkpoints. go_on_with() restores it and throws

@@ -7,7 +7,7 @@
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/nn/pretrainable.hpp"
 #include "sheaf/train/config/config.hpp"
-#include "sheaf/train/loop/finite.hpp"
+#include "sheaf/train/step/finite.hpp"
 
 namespace sheaf::train {
 

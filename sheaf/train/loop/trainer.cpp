@@ -1,62 +1,282 @@
 #include "sheaf/train/loop/trainer.hpp"
 
-#include <algorithm>
-#include <thread>
+#include <fmt/format.h>
 
-#include "sheaf/base/files.hpp"
-#include "sheaf/comm/group/collectives.hpp"
+#include <memory>
+#include <ostream>
+
+#include "sheaf/base/units.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/loop/trainer_run.hpp"
-#include "sheaf/train/setup/device_setup.hpp"
-#include "sheaf/train/setup/fit_check.hpp"
-#include "sheaf/train/setup/network_setup.hpp"
-#include "sheaf/train/setup/plan_setup.hpp"
-#include "sheaf/train/setup/routes_file.hpp"
+#include "sheaf/train/loop/best_epoch.hpp"
+#include "sheaf/train/loop/evaluation.hpp"
+#include "sheaf/train/loop/pretraining_phase.hpp"
+#include "sheaf/train/loop/resumption.hpp"
+#include "sheaf/train/loop/run_saver.hpp"
+#include "sheaf/train/loop/run_summary.hpp"
 
 namespace sheaf::train {
 namespace {
 
-namespace fs = std::filesystem;
+std::string seconds_text(double seconds) {
+  return format_duration(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
 
-// Whether the module has layers that reject a single row: BatchNorm1d has one
-// value per channel and row, layers for images have many.
-bool normalises_vectors(const torch::nn::Module& module) {
-  const auto modules = module.modules();
-  return std::any_of(modules.begin(), modules.end(), [](const auto& one) {
-    return one->template as<torch::nn::BatchNorm1d>() != nullptr;
+// A run from its state, new or resumed, to its end. The folder is opened last,
+// so that invalid settings, data or networks leave none behind.
+class TrainerRun {
+ public:
+  // What the run needs from its start on. The objects must outlive it.
+  struct Start {
+    TrainingSession& session;
+    const StopSignal& stop;
+    RunClock clock;
+    TraceWriter* trace;  // null: none
+  };
+  TrainerRun(const Start& start, const TrainOptions& options, TrainState state);
+
+  void say(const std::string& line) { output_.say(line); }
+  RunResult run();
+
+ private:
+  static TrainState for_session(TrainState state,
+                                const TrainingSession& session);
+  Ending train();
+  bool train_epoch();  // false: a signal requested a stop
+  bool train_batch(data::Batch& batch, double data_ms, Metrics& metrics);
+  // Selects the parameters to train: the classifier only, or all.
+  void choose_trained();
+  void end_epoch(const Metrics& metrics);
+  void test();
+  void finish(Ending ending);
+  void say_ending();
+
+  TrainingSession& session_;
+  const RunConfig& config_;
+  TraceWriter* trace_;
+  const StopSignal& stop_;
+  TrainState state_;
+  RunClock clock_;
+  RunOutput output_;
+  NonFiniteGuard guard_;
+  RunSaver saver_;
+  RunResult result_;
+  bool normalises_filters_ = false;  // after each step
+};
+
+TrainerRun::TrainerRun(const Start& start, const TrainOptions& options,
+                       TrainState state)
+    : session_(start.session),
+      config_(session_.config()),
+      trace_(start.trace),
+      stop_(start.stop),
+      state_(for_session(std::move(state), session_)),
+      clock_(start.clock),
+      output_(session_, options, state_, trace_),
+      guard_(session_, state_, output_.checkpoints()),
+      saver_({session_, state_, clock_, output_, guard_, trace_}) {
+  clock_.resume_at(state_.totals.seconds);
+  result_.folder = output_.folder();
+  output_.open_journal(options,
+                       state_.step - pretraining_steps_left(session_, state_));
+}
+
+TrainState TrainerRun::for_session(TrainState state,
+                                   const TrainingSession& session) {
+  state.seed = session.config().seed;
+  state.global_batch = session.config().global_batch;
+  state.examples = session.sets().train->size();
+  state.class_names = session.sets().train->class_names();
+  return state;
+}
+
+RunResult TrainerRun::run() {
+  const Ending ending = train();
+  if (ending != Ending::kStoppedBySignal) test();
+  finish(ending);
+  return result_;
+}
+
+Ending TrainerRun::train() {
+  PretrainingPhase pretraining(
+      {session_, state_, clock_, output_, guard_, trace_}, saver_, stop_);
+  if (!pretraining.run()) return Ending::kStoppedBySignal;
+  while (state_.epoch < config_.epochs && !state_.has_stopped_early)
+    if (!train_epoch()) return Ending::kStoppedBySignal;
+  return state_.has_stopped_early ? Ending::kStoppedEarly : Ending::kFinished;
+}
+
+bool TrainerRun::train_epoch() {
+  Stopwatch data_watch;
+  clock_.begin_epoch(state_.totals.open_epoch_seconds);
+  Metrics metrics(session_.classes());
+  if (session_.is_first() && !state_.metric_sums.empty())
+    metrics.go_on_with(state_.metric_sums);
+  state_.metric_sums.clear();
+  session_.learner().set_training(true);
+  session_.learner().share_weights();
+  choose_trained();
+  data::Loader& loader = *session_.loaders().train;
+  loader.set_epoch(state_.epoch);
+  loader.start_at(state_.batch);
+  for (data::Batch& batch : loader) {
+    if (!train_batch(batch, data_watch.lap(), metrics)) return false;
+    data_watch.lap();
+  }
+  metrics.sum_over(session_.group());
+  end_epoch(metrics);
+  return true;
+}
+
+void TrainerRun::choose_trained() {
+  nn::Pretrainable* const stack = session_.stack();
+  if (!stack) return;
+  const bool is_alone = state_.epoch < config_.pretraining.classifier_epochs;
+  stack->train_classifier_alone(is_alone);
+  session_.learner().train_only(is_alone ? stack->classifier_parameters()
+                                         : std::vector<torch::Tensor>{});
+  normalises_filters_ = config_.pretraining.normalise_filters && !is_alone;
+}
+
+bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
+                             Metrics& metrics) {
+  Stopwatch watch;
+  StepResult done = session_.step(
+      batch, {.step = state_.step, .wants_stop = stop_.has_come()}, metrics);
+  if (!done.is_applied) guard_.refuse_step(batch);
+  if (done.is_applied && normalises_filters_)
+    nn::normalise_filters(*session_.stack());
+  done.times.data = data_ms;
+  done.times.batch = watch.lap() + data_ms;
+  state_.totals.open_times += done.times;
+  output_.tell({state_.epoch, state_.batch, state_.step, done.totals,
+                session_.classes() > 0, done.learning_rate, done.times,
+                !done.is_applied});
+  ++state_.step;
+  ++state_.batch;
+  const std::int64_t check = config_.check_weights_every;
+  if (check > 0 && state_.step % check == 0)
+    session_.learner().strategy().check_weights();
+  const std::int64_t every = config_.output.checkpoint_every;
+  // The end of the epoch saves a checkpoint itself, with the metric.
+  const bool is_last = state_.batch == session_.loaders().train->batches();
+  const bool is_due = every > 0 && state_.step % every == 0 && !is_last;
+  if (is_due || (done.must_stop && !is_last)) saver_.save(&metrics);
+  return !done.must_stop || is_last;
+}
+
+void TrainerRun::end_epoch(const Metrics& metrics) {
+  RunTotals& totals = state_.totals;
+  EpochReport report;
+  report.epoch = state_.epoch;
+  report.step = state_.step - 1;
+  report.train = metrics.values();
+  report.learning_rate = session_.schedule().rate(state_.step - 1);
+  report.times = totals.open_times;
+  report.skipped_steps = totals.open_skipped;
+  if (auto& loader = session_.loaders().validation)
+    report.validation = evaluate(session_, *loader);
+  if (output_.journal() && report.validation)
+    warn_if_not_finite("validation", state_.step, *report.validation);
+  report.is_best =
+      judge_epoch(session_.group(), config_.early_stopping,
+                  report.validation ? *report.validation : report.train,
+                  report.validation.has_value(), state_);
+  const double seconds = clock_.epoch_seconds();
+  report.duration = 1000 * seconds;
+  totals.train = report.train;
+  totals.validation = report.validation.value_or(MetricValues{});
+  totals.epoch_seconds += seconds;
+  totals.times += totals.open_times;
+  totals.open_times = {};
+  totals.open_skipped = 0;
+  ++totals.epochs;
+  if (Journal* journal = output_.journal()) journal->add(report);
+  ++state_.epoch;
+  state_.batch = 0;
+  saver_.save(nullptr);
+  if (state_.has_stopped_early)
+    say(fmt::format("stopped early: no better {} for {} epochs",
+                    config_.early_stopping.metric, state_.epochs_since_best));
+}
+
+void TrainerRun::test() {
+  const auto tested = test_best(session_, state_, output_.checkpoints());
+  if (!tested) return;
+  result_.tested_step = tested->step;
+  result_.test = tested->values;
+  if (!output_.journal()) return;
+  output_.journal()->add_test(state_.step, tested->values);
+  warn_if_not_finite("test", state_.step, tested->values);
+}
+
+void TrainerRun::finish(Ending ending) {
+  const RunTotals& totals = state_.totals;
+  result_.ending = ending;
+  result_.steps = state_.step;
+  result_.seconds = clock_.seconds();
+  result_.train = totals.train;
+  if (totals.validation.rows > 0) result_.validation = totals.validation;
+  result_.skipped_steps = totals.skipped_steps;
+  if (totals.epochs > 0)
+    result_.seconds_per_epoch =
+        totals.epoch_seconds / static_cast<double>(totals.epochs);
+  const StepTimes times = times_so_far(totals);
+  if (times.batch > 0) result_.exchange_share = times.exchange / times.batch;
+  TrainState end;
+  session_.learner().save_to(end);
+  result_.weights = end.weights;
+  if (trace_) trace_->flush();
+  if (!session_.is_first()) return;
+  write_summary(session_, state_, result_);
+  say_ending();
+}
+
+void TrainerRun::say_ending() {
+  if (result_.ending == Ending::kStoppedBySignal) {
+    say(
+        fmt::format("stopped by a signal after step {}; the checkpoint is "
+                    "saved,\ncontinue with --resume --output {}",
+                    state_.step, result_.folder.string()));
+    return;
+  }
+  if (result_.test) say("test  " + describe(*result_.test));
+  if (result_.skipped_steps > 0)
+    say(fmt::format("{} of {} steps skipped: loss or gradients not finite",
+                    result_.skipped_steps, result_.steps));
+  say(
+      fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange\n"
+                  "run folder {}",
+                  seconds_text(result_.seconds_per_epoch),
+                  100 * result_.exchange_share, result_.folder.string()));
+}
+
+// The result of a run that was finished before.
+RunResult finished_result(const TrainingSession& session,
+                          const TrainOptions& options, const ResumedRun& run) {
+  RunResult result = read_summary(session.group(), run.folder);
+  result.steps = run.state.step;
+  result.skipped_steps = run.state.totals.skipped_steps;
+  TrainState end;
+  session.learner().save_to(end);
+  result.weights = end.weights;
+  if (session.is_first() && options.out)
+    *options.out << "the run in " << result.folder.string() << " has "
+                 << name_of(result.ending) << " after epoch " << run.state.epoch
+                 << " and is left unchanged; increase epochs to "
+                 << "train it further" << std::endl;
+  return result;
+}
+
+// Collective, so that rank 0 writes nothing if another rank fails.
+void load(TrainingSession& session, const TrainState& state) {
+  from_all(session.group(), /*numbers=*/0, [&] {
+    if (!state.weights.empty()) session.learner().load_from(state);
+    return std::vector<std::int64_t>{};
   });
 }
 
 }  // namespace
-
-void set_threads(const RunConfig& config, const comm::Group& group) {
-  const int cores =
-      static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int share = std::max(1, cores / group.local_size());
-  const auto wanted = static_cast<int>(config.threads_of(group.rank()));
-  torch::set_num_threads(wanted > 0 ? wanted : share);
-  // Optimizer moments of unused weights decay to denormal numbers, which are
-  // many times slower to process.
-  at::globalContext().setFlushDenormal(true);
-}
-
-data::LoaderOptions loader_options(const RunConfig& config, bool is_training,
-                                   const DataSets& sets,
-                                   const comm::Group& samples,
-                                   const comm::Group& group) {
-  data::LoaderOptions options;
-  options.global_batch = config.global_batch;
-  options.workers = config.data.workers;
-  options.seed = static_cast<std::uint64_t>(config.seed);
-  options.shuffle = is_training;
-  if (is_training && config.data.sites == "by_class")
-    options.sites = sites_by_class(*sets.train, samples.size());
-  if (config.shares.size() > 1) options.shares = config.shares;
-  options.pin_memory = config.device_of(group.rank()) == "cuda";
-  options.transform = is_training ? sets.transform : sets.evaluation_transform;
-  options.tile = tile_of(config, group);
-  return options;
-}
 
 std::string_view name_of(Ending ending) noexcept {
   switch (ending) {
@@ -69,215 +289,24 @@ std::string_view name_of(Ending ending) noexcept {
   }
 }
 
-TrainerRun::TrainerRun(const comm::Group& group, const RunConfig& config,
-                       const TrainOptions& options)
-    : group_(group), config_(config), options_(options) {
-  const torch::Device device = device_of_rank(config, group);
-  set_threads(config, group);
-  check_strategy();
-  samples_ = sample_ranks(config, group);
-  // Done before the folder is created, so that an invalid network or dataset
-  // leaves none behind. First on rank 0, so that an error is reported once.
-  Model model;
-  const auto prepare = [&] {
-    sets_ = options.data ? *options.data : open_data(config);
-    check_classes(sets_);
-    check_targets(config, sets_, data_source());
-    model = options.model ? *options.model : make_model(config);
-    stack_ = dynamic_cast<nn::Pretrainable*>(model.module.get());
-    check_stack();
-    open_loaders(*model.module);
-  };
-  outputs_ = std::stoll(from_root(group, [&] {
-    prepare();
-    return std::to_string(outputs_of(model));
-  }));
-  if (!is_first()) prepare();
-  check_plan(config, *model.module, group, device);
-  if (options.is_resumed) accept_resumption(model);
-  make_learner(std::move(model));
-  if (has_finished_) return;
-  open_folder();
-  open_journal();
-}
-
-std::string TrainerRun::data_source() const {
-  if (options_.data) return "";
-  const DataConfig& data = config_.data;
-  return data.folder.empty()
-             ? concat(" (", data.name, ")")
-             : concat(" (", data.name, " in ", data.folder, ")");
-}
-
-std::int64_t TrainerRun::outputs_of(const Model& model) const {
-  if (options_.model || config_.parallel.strategy == "spatial") return 0;
-  return check_outputs(config_, model, sets_, data_source());
-}
-
-void TrainerRun::make_learner(Model model) {
-  if (config_.output.trace && !has_finished_)
-    trace_ = std::make_unique<TraceWriter>(TraceOptions{.rank = group_.rank()});
-  learner_.emplace(config_, std::move(model), group_, trace_.get());
-  schedule_.emplace(config_, train_loader_->batches());
-  // Collective, so that rank 0 writes nothing if another rank fails.
-  from_all(group_, /*numbers=*/0, [this] {
-    if (!state_.weights.empty()) learner_->load_from(state_);
-    return std::vector<std::int64_t>{};
-  });
-}
-
-void TrainerRun::check_strategy() const {
-  from_root(group_, [this] {
-    SHEAF_CHECK(config_.parallel.strategy != "none" || group_.size() == 1,
-                config_.where("parallel.strategy"),
-                "parallel.strategy is none, which requires one rank, but there "
-                "are ",
-                group_.size(), "; set parallel.strategy=data or -n 1");
-    return std::string();
-  });
-}
-
-void TrainerRun::open_folder() {
-  result_.folder = from_root(group_, [this] {
-    const fs::path folder = open_run_folder(
-        {config_.output.folder, options_.config_name, options_.is_resumed});
-    if (checkpoints_ && !state_.weights.empty()) {
-      checkpoints_->set_aside_after(state_.step);
-      checkpoints_->repair_links(state_);
-    }
-    write_file_atomically(folder / "config.yaml", print_config(config_));
-    return folder.string();
-  });
-  // Other hosts need the folder, too, for per-rank files.
-  fs::create_directories(result_.folder);
-  checkpoints_.emplace(result_.folder / "checkpoints", config_.output.keep);
-  if (trace_)
-    trace_->open(result_.folder /
-                 (is_first() ? "trace.json"
-                             : concat("trace.rank", group_.rank(), ".json")));
-}
-
-void TrainerRun::open_loaders(const torch::nn::Module& module) {
-  auto training = loader_options(config_, true, sets_, samples_, group_);
-  training.avoids_single_rows =
-      config_.parallel.sync_batchnorm && normalises_vectors(module);
-  const auto evaluation =
-      loader_options(config_, false, sets_, samples_, group_);
-  SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
-  train_loader_.emplace(sets_.train, samples_, training);
-  if (sets_.validation)
-    validation_loader_.emplace(sets_.validation, samples_, evaluation);
-  if (sets_.test) test_loader_.emplace(sets_.test, samples_, evaluation);
-}
-
-void TrainerRun::open_journal() {
-  state_.seed = config_.seed;
-  state_.global_batch = config_.global_batch;
-  state_.examples = sets_.train->size();
-  state_.class_names = sets_.train->class_names();
-  if (!is_first()) return;
-  JournalOptions options{result_.folder, state_.step - pretraining_left(),
-                         train_loader_->batches(), options_.out,
-                         options_.progress};
-  journal_.emplace(config_, options);
-  if (options_.is_resumed) say_resumption();
-}
-
-RunResult TrainerRun::run() {
-  if (has_finished_) return finished_result();
-  Ending ending = pretrain() ? Ending::kFinished : Ending::kStoppedBySignal;
-  while (ending == Ending::kFinished && state_.epoch < config_.epochs &&
-         !state_.has_stopped_early) {
-    if (train_epoch()) continue;
-    ending = Ending::kStoppedBySignal;
-    break;
-  }
-  if (state_.has_stopped_early) ending = Ending::kStoppedEarly;
-  if (ending != Ending::kStoppedBySignal) test();
-  finish(ending);
-  return result_;
-}
-
-bool TrainerRun::train_epoch() {
-  Stopwatch data_watch;
-  epoch_watch_ = Stopwatch();
-  epoch_seconds_before_ = state_.totals.open_epoch_seconds;
-  Metrics metrics(classes());
-  if (is_first() && !state_.metric_sums.empty())
-    metrics.go_on_with(state_.metric_sums);
-  state_.metric_sums.clear();
-  learner_->set_training(true);
-  learner_->share_weights();
-  choose_learners();
-  train_loader_->set_epoch(state_.epoch);
-  train_loader_->start_at(state_.batch);
-  for (data::Batch& batch : *train_loader_) {
-    if (!train_batch(batch, data_watch.lap(), metrics)) return false;
-    data_watch.lap();
-  }
-  metrics.sum_over(group_);
-  end_epoch(metrics);
-  return true;
-}
-
-bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
-                             Metrics& metrics) {
-  Stopwatch watch;
-  const double rate = schedule_->rate(state_.step);
-  if (config_.on_non_finite == "skip") before_step_.emplace(learner_->module());
-  metrics.mark();
-  StepTimes times = learner_->compute(batch, state_.step, metrics);
-  // Decided before the weights change: either all ranks apply the step or none.
-  const auto [totals, must_stop, is_finite] = agree(metrics.since_mark());
-  const bool is_stepped =
-      is_finite && (learner_->apply(rate, times) || !checks_finite());
-  if (!is_stepped) refuse_step(batch, metrics);
-  if (is_stepped && normalises_filters_) nn::normalise_filters(*stack_);
-  times.data = data_ms;
-  times.batch = watch.lap() + data_ms;
-  state_.totals.open_times += times;
-  if (journal_)
-    tell(BatchReport{state_.epoch, state_.batch, state_.step, totals,
-                     classes() > 0, rate, times, !is_stepped});
-  ++state_.step;
-  ++state_.batch;
-  const std::int64_t check = config_.check_weights_every;
-  if (check > 0 && state_.step % check == 0) learner_->check_weights();
-  const std::int64_t every = config_.output.checkpoint_every;
-  // The end of the epoch saves a checkpoint itself, with the metric.
-  const bool is_last = state_.batch == train_loader_->batches();
-  const bool is_due = every > 0 && state_.step % every == 0 && !is_last;
-  if (is_due || (must_stop && !is_last)) save(&metrics);
-  return !must_stop || is_last;
-}
-
-void TrainerRun::tell(const BatchReport& report) {
-  if (report.times.has_factors) {
-    const auto routes = learner_->routes();
-    std::string names;
-    for (const parallel::DadRoute& one : routes) names += one.route + "\n";
-    if (std::exchange(told_routes_, names) != names)
-      journal_->write_routes(routes);
-    tell_plan();
-    if (config_.dad.log_layers) journal_->add_layers(report, routes);
-  }
-  journal_->add(report);
-}
-
-void TrainerRun::tell_plan() {
-  const parallel::FixedRoutes fixed = learner_->fixed_routes();
-  if (fixed.empty()) return;
-  const std::string text = routes_text(fixed);
-  if (std::exchange(told_plan_, text) != text)
-    write_file_atomically(result_.folder / "dad_plan.json", text);
-}
-
-TrainerRun::Agreement TrainerRun::agree(const Totals& mine) const {
-  const bool is_finite = !checks_finite() || learner_->is_step_finite();
-  std::vector<double> sums{mine.rows, mine.loss, mine.hits,
-                           stop_.has_come() ? 1.0 : 0.0, is_finite ? 0.0 : 1.0};
-  comm::all_reduce(group_, sums, {.name = "batch"}).wait();
-  return {{sums[0], sums[1], sums[2]}, sums[3] > 0, sums[4] == 0};
+RunResult run(const comm::Group& group, const RunConfig& config,
+              const TrainOptions& options) {
+  const StopSignal stop;
+  const RunClock clock;
+  TrainingSession session(group, config, {options.model, options.data});
+  ResumedRun resumed;
+  if (options.is_resumed) resumed = resume(session, options);
+  std::unique_ptr<TraceWriter> trace;
+  if (config.output.trace && !resumed.has_finished)
+    trace = std::make_unique<TraceWriter>(TraceOptions{.rank = group.rank()});
+  session.start(trace.get());
+  load(session, resumed.state);
+  if (resumed.has_finished) return finished_result(session, options, resumed);
+  TrainerRun trainer({session, stop, clock, trace.get()}, options,
+                     resumed.state);
+  if (options.is_resumed)
+    for (const std::string& line : describe(resumed)) trainer.say(line);
+  return trainer.run();
 }
 
 }  // namespace sheaf::train

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "sheaf/base/progress.hpp"
-#include "sheaf/train/loop/learner.hpp"
 #include "sheaf/train/setup/data_setup.hpp"
+#include "sheaf/train/step/learner.hpp"
 
 namespace sheaf::train {
 

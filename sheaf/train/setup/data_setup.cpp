@@ -7,7 +7,6 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
 #include "sheaf/data/dataset/synthetic.hpp"
-#include "sheaf/halo/tiling.hpp"
 #include "sheaf/train/config/arguments.hpp"
 
 namespace sheaf::train {
@@ -198,27 +197,6 @@ data::Batch Slice::get_boxes(std::span<const std::int64_t> indices,
                              const data::Boxes& boxes,
                              data::Random& random) const {
   return whole_->get_boxes(shifted(indices), boxes, random);
-}
-
-data::TileOf tile_of(const RunConfig& config, const comm::Group& group) {
-  if (config.parallel.strategy != "spatial") return nullptr;
-  const halo::Grid grid = halo::Grid::parse(config.parallel.grid);
-  const int place = group.rank() % grid.ranks();
-  return [grid, place](const data::Sizes& image) {
-    SHEAF_CHECK(grid.axes() <= static_cast<int>(image.size()), "examples with ",
-                image.size(),
-                " axes besides channels cannot be split over a grid of ",
-                grid.text(), "; provide them as channels x image");
-    const auto layout = halo::Tiling::balanced(
-        grid, {image.begin(), image.begin() + grid.axes()});
-    const halo::Box own = layout.box_of(place);
-    data::Box box;
-    for (int i = 0; i < grid.axes(); ++i) {
-      box.begin[static_cast<std::size_t>(i)] = own[i].begin;
-      box.size.push_back(own[i].size());
-    }
-    return box;
-  };
 }
 
 data::Sites sites_by_class(const Dataset& dataset, int ranks) {

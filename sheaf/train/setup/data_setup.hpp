@@ -38,10 +38,6 @@ void check_classes(const std::vector<std::string>& checkpoint,
 // possible. Throws UsageError if there are fewer classes than ranks.
 data::Sites sites_by_class(const data::Dataset& dataset, int ranks);
 
-// Returns the function that gives this rank's tile of an image; null if images
-// are not split.
-data::TileOf tile_of(const RunConfig& config, const comm::Group& group);
-
 // A contiguous range of another dataset's examples.
 class Slice : public data::Dataset {
  public:

@@ -71,7 +71,7 @@ data::Batch first_batch(const DataSets& sets) {
 
 void check_targets(const RunConfig& config, const DataSets& sets,
                    const std::string& source) {
-  const bool is_cut = config.parallel.strategy == "spatial";
+  const bool is_cut = splits_images(config.parallel.strategy);
   const auto check = [&](const char* name, const data::Dataset* set) {
     if (set && set->size() > 0)
       check_type(config.loss, first_target(*set, is_cut),

@@ -2,10 +2,8 @@
 
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/train/loop/session.hpp"
 #include "sheaf/train/loop/trainer.hpp"
-#include "sheaf/train/loop/trainer_run.hpp"
-#include "sheaf/train/setup/device_setup.hpp"
-#include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -50,21 +48,19 @@ void print_routes(const std::vector<parallel::DadRoute>& routes,
 
 void explain(const comm::Group& group, const RunConfig& config,
              std::ostream& out) {
-  device_of_rank(config, group);  // reports an unavailable device
-  const DataSets sets = open_data(config);
-  const comm::Group samples = sample_ranks(config, group);
-  data::Loader loader(sets.train, samples,
-                      loader_options(config, true, sets, samples, group));
-  Learner learner(config, make_model(config), group);
+  TrainingSession session(group, config);
+  session.start();
+  Learner& learner = session.learner();
   learner.set_training(true);
-  data::Batch batch = *loader.begin();
+  data::Loader& loader = *session.loaders().train;
+  const data::Batch batch = *loader.begin();
   const auto notes = learner.notes_of_step(batch);
   if (group.rank() != 0) return;
-  if (const auto routes = learner.routes(); !routes.empty())
+  if (const auto routes = learner.strategy().routes(); !routes.empty())
     return print_routes(routes, out);
-  if (config.parallel.strategy == "spatial")
+  if (splits_images(config.parallel.strategy))
     return print_notes(notes, config, out, loader.reading());
-  out << "strategy " << config.parallel.strategy
+  out << "strategy " << name_of(config.parallel.strategy)
       << ": the gradients of all parameters are averaged; nothing else is "
          "exchanged\n";
 }

@@ -11,9 +11,7 @@
 #include "sheaf/tensor/record/trace_text.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/loop/trainer_run.hpp"
-#include "sheaf/train/setup/device_setup.hpp"
-#include "sheaf/train/setup/network_setup.hpp"
+#include "sheaf/train/loop/session.hpp"
 #include "sheaf/train/trace/recording_report.hpp"
 
 namespace sheaf::train {
@@ -24,7 +22,7 @@ namespace fs = std::filesystem;
 // A plan, even one that changes nothing, adds the scopes of layers.
 RunConfig with_layers(RunConfig config) {
   if (config.plan.empty() && config.precision == "f32" &&
-      config.parallel.strategy != "spatial")
+      !splits_images(config.parallel.strategy))
     config.plan = "f32";
   return config;
 }
@@ -34,7 +32,8 @@ void check_curvature(int samples, const RunConfig& config) {
               " is not a number of samples; give 1 or more, or 0 for none");
   SHEAF_CHECK(samples == 0 || !with_layers(config).plan.empty(),
               "--curvature is reported by layer, but a run with precision: ",
-              config.precision, " and strategy: ", config.parallel.strategy,
+              config.precision,
+              " and strategy: ", name_of(config.parallel.strategy),
               " does not record its layers; use precision: f32 (with "
               "--precision for the layers) and a strategy other than spatial");
 }
@@ -60,36 +59,19 @@ void check_kineto(const comm::Group& group, const RunConfig& config) {
 
 // The precision that all layers share, or "plan".
 std::string precision_of(const Learner& learner, const RunConfig& config) {
-  const plan::PrecisionPlan* plan = learner.plan();
+  const plan::PrecisionPlan* plan = learner.network().plan();
   if (plan == nullptr) return config.precision;
   return plan->layers.empty() ? plan::to_string(plan->other) : "plan";
 }
 
-// The parts of a run that its steps need.
+// Runs steps without keeping their results.
 class RecordedRun {
  public:
   RecordedRun(const comm::Group& group, const RunConfig& config,
               std::optional<tensor::MemoryWatch>& watch)
-      : group_(group),
-        checks_finite_(config.on_non_finite != "ignore"),
-        watch_(watch) {
-    set_threads(config, group);
-    samples_ = sample_ranks(config, group);
-    Model model;
-    const auto prepare = [&] {
-      sets_ = open_data(config);
-      model = make_model(config);
-      SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
-      loader_.emplace(sets_.train, samples_,
-                      loader_options(config, true, sets_, samples_, group));
-      return std::string();
-    };
-    from_root(group, prepare);
-    if (group.rank() != 0) prepare();
-    learner_.emplace(config, std::move(model), group);
-    learner_->set_training(true);
-    schedule_.emplace(config, loader_->batches());
-    next_ = loader_->end();
+      : watch_(watch), session_(group, config), next_(loader().end()) {
+    session_.start();
+    session_.learner().set_training(true);
   }
 
   void steps(int count) {
@@ -98,15 +80,15 @@ class RecordedRun {
 
   // Reports the curvature for the last step's batch.
   void add_curvature(int samples, Report& layers) {
-    report_curvature(*learner_, **next_, samples, layers);
+    report_curvature(session_.learner(), *next_, samples, layers);
   }
 
-  const Learner& learner() const { return *learner_; }
+  const Learner& learner() const { return session_.learner(); }
   std::int64_t rows() const { return rows_; }  // this rank's rows in a step
 
  private:
-  // Same operations as the trainer's step, including its all-reduce of sums and
-  // its check of the gradients.
+  data::Loader& loader() { return *session_.loaders().train; }
+
   void step() {
     const tensor::Scope whole(concat("ProfilerStep#", step_));
     {
@@ -114,13 +96,8 @@ class RecordedRun {
       go_on();
     }
     Metrics metrics(0);
-    data::Batch& batch = **next_;
-    StepTimes times = learner_->compute(batch, step_, metrics);
-    std::vector<double> sums(5);
-    if (checks_finite_) sums[4] = learner_->is_step_finite() ? 0 : 1;
-    comm::all_reduce(group_, sums, {.name = "batch"}).wait();
-    learner_->apply(schedule_->rate(step_), times);
-    rows_ = batch.size();
+    session_.step(*next_, {.step = step_, .applies_always = true}, metrics);
+    rows_ = next_->size();
     ++step_;
   }
 
@@ -129,19 +106,13 @@ class RecordedRun {
   void go_on() {
     std::optional<tensor::MemoryWatch::Pause> pause;
     if (watch_) pause.emplace(*watch_);
-    if (*next_ != loader_->end()) ++*next_;
-    if (*next_ == loader_->end()) next_ = loader_->begin();
+    if (!(next_ == loader().end())) ++next_;
+    if (next_ == loader().end()) next_ = loader().begin();
   }
 
-  const comm::Group& group_;
-  const bool checks_finite_;
   std::optional<tensor::MemoryWatch>& watch_;
-  comm::Group samples_;
-  DataSets sets_;
-  std::optional<data::Loader> loader_;
-  std::optional<data::Loader::Iterator> next_;
-  std::optional<Learner> learner_;
-  std::optional<Schedule> schedule_;
+  TrainingSession session_;
+  data::Loader::Iterator next_;
   std::int64_t step_ = 0;
   std::int64_t rows_ = 0;
 };
@@ -285,7 +256,6 @@ void record(const comm::Group& group, const RunConfig& config,
     check_kineto(group, config);
     return std::vector<std::int64_t>{};
   });
-  device_of_rank(config, group);  // reports an unavailable device
   const RunConfig complete = with_layers(config);
   Recording(group, complete, options).make();
   comm::barrier(group).wait();

@@ -7,7 +7,7 @@
 
 #include "sheaf/tensor/record/graph_recorder.hpp"
 #include "sheaf/tensor/record/memory_watch.hpp"
-#include "sheaf/train/loop/learner.hpp"
+#include "sheaf/train/step/learner.hpp"
 
 namespace sheaf::train {
 

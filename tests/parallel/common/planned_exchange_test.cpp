@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/comm/group/observer.hpp"
+#include "sheaf/comm/group/perform.hpp"
 #include "sheaf/parallel/dad/dad_parallel.hpp"
 #include "sheaf/plan/predict/gradient_exchange.hpp"
 #include "tests/parallel/common/training.hpp"

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/comm/group/observer.hpp"
+#include "sheaf/comm/group/perform.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
 #include "tests/parallel/common/training.hpp"
 

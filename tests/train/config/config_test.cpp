@@ -42,7 +42,7 @@ TEST(Config, EmptyGivesDefaults) {
   const RunConfig config = parse_config("", "a.yaml");
   EXPECT_EQ(config.network.name, "lenet");
   EXPECT_EQ(config.optimizer.learning_rate, 0.1);
-  EXPECT_EQ(config.parallel.strategy, "data");
+  EXPECT_EQ(config.parallel.strategy, StrategyKind::kData);
 }
 
 TEST(Config, ReadsEveryKindOfValue) {

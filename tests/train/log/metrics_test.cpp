@@ -39,9 +39,10 @@ TEST(Metrics, WhatWasAddedSinceAMarkCanBeTakenBack) {
   Metrics metrics(4);
   metrics.add(0.5, answers(kAnswers, 4), torch::tensor(kTargets));
   metrics.mark();
-  metrics.add(MetricValues::kNan, answers({2, 3}, 4), torch::tensor({2, 1}));
-  EXPECT_EQ(metrics.since_mark().rows, 2);
-  EXPECT_EQ(metrics.since_mark().hits, 1);
+  const Totals added = metrics.add(MetricValues::kNan, answers({2, 3}, 4),
+                                   torch::tensor({2, 1}));
+  EXPECT_EQ(added.rows, 2);
+  EXPECT_EQ(added.hits, 1);
   EXPECT_TRUE(std::isnan(metrics.values().loss));
   metrics.take_back();
   expect_known(metrics.values());

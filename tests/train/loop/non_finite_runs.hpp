@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "sheaf/train/loop/non_finite.hpp"
+#include "sheaf/train/step/non_finite.hpp"
 #include "tests/train/loop/runs.hpp"
 
 namespace sheaf::train {

@@ -1,4 +1,4 @@
-#include "sheaf/train/loop/non_finite.hpp"
+#include "sheaf/train/step/non_finite.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
-#include "sheaf/train/loop/finite.hpp"
+#include "sheaf/train/step/finite.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/train/loop/gb_runs.hpp"
 #include "tests/train/loop/non_finite_runs.hpp"

@@ -3,8 +3,8 @@
 
 #include "sheaf/data/load/loader.hpp"
 #include "sheaf/train/checkpoint/checkpoint.hpp"
-#include "sheaf/train/loop/learner.hpp"
 #include "sheaf/train/loop/trainer.hpp"
+#include "sheaf/train/step/learner.hpp"
 #include "tests/support/world.hpp"
 #include "tests/train/loop/runs.hpp"
 

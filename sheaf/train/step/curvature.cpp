@@ -1,4 +1,4 @@
-#include "sheaf/train/loop/curvature.hpp"
+#include "sheaf/train/step/curvature.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,7 +1,7 @@
 // A finite sum has only finite terms, and a sum is the fastest way to read all
 // elements. A non-finite sum may be due to overflow, so then every element is
 // checked.
-#include "sheaf/train/loop/finite.hpp"
+#include "sheaf/train/step/finite.hpp"
 
 #include <ATen/Functions.h>
 

@@ -1,4 +1,4 @@
-#include "sheaf/train/loop/curvature.hpp"
+#include "sheaf/train/step/curvature.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "sheaf/comm/group/world.hpp"
-#include "sheaf/train/loop/learner.hpp"
+#include "sheaf/train/step/learner.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/train/loop/runs.hpp"
 

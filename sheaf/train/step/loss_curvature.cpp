@@ -1,12 +1,11 @@
 // Computes the loss of a step for second derivatives: everything in the type of
 // the weights, without communication and without changing the run's state.
+#include "sheaf/train/step/loss_curvature.hpp"
+
 #include <ATen/Context.h>
 
-#include "sheaf/base/error.hpp"
-#include "sheaf/data/dataset/random.hpp"
 #include "sheaf/parallel/precision/precision_flags.hpp"
 #include "sheaf/train/checkpoint/kept_state.hpp"
-#include "sheaf/train/loop/learner.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -49,28 +48,22 @@ class PlainAttention {
 
 }  // namespace
 
-std::vector<Curvature> Learner::curvature(const data::Batch& batch,
-                                          const std::vector<Tensor>& weights,
-                                          int samples) {
-  SHEAF_CHECK(
-      !spatial_ && (!config_.parallel.sync_batchnorm || group_.size() == 1),
-      "the curvature of the loss is available only for networks whose "
-      "layers do not communicate; remove strategy: spatial and "
-      "sync_batchnorm, or record one rank");
-  const auto random = data::Random(static_cast<std::uint64_t>(config_.seed))
-                          .derive(static_cast<std::uint64_t>(group_.rank()));
-  CurvatureSums sums(weights, samples, random.derive(0).next());
-  const KeptState kept(*model_.module, device_);
-  torch::manual_seed(random.derive(1).next());
+std::vector<Curvature> loss_curvature(const LossPath& path,
+                                      const data::Batch& batch,
+                                      const std::vector<Tensor>& weights,
+                                      const CurvatureOptions& options) {
+  CurvatureSums sums(weights, options.samples, options.random.derive(0).next());
+  const KeptState kept(path.network.module(), path.network.device());
+  torch::manual_seed(options.random.derive(1).next());
   const PlainAttention attention(at::globalContext());
   const parallel::Tf32Flags exact(false);
-  const std::int64_t parts = parts_of(batch);
-  for (std::int64_t i = 0; i < parts && batch.size() > 0; ++i) {
-    const Piece piece = piece_of_step(batch, i);
-    const Tensor output = model_.forward(piece.data);
-    sums.add(loss_sum(output, piece.target) * piece.weight);
+  const std::int64_t pieces = path.cutter.pieces_of(batch);
+  for (std::int64_t i = 0; i < pieces && batch.size() > 0; ++i) {
+    const Piece piece = path.cutter.piece(batch, i);
+    const Tensor output = path.network.forward(piece.data);
+    sums.add(path.loss.sum(output, piece.target) * piece.weight);
   }
-  return mean_curvature(sums.values(), group_);
+  return sums.values();
 }
 
 }  // namespace sheaf::train

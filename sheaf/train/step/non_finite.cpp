@@ -1,4 +1,4 @@
-#include "sheaf/train/loop/non_finite.hpp"
+#include "sheaf/train/step/non_finite.hpp"
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "sheaf/spatial/split/split_tensor.hpp"
-#include "sheaf/train/loop/finite.hpp"
+#include "sheaf/train/step/finite.hpp"
 
 namespace sheaf::train {
 namespace {

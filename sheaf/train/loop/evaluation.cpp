@@ -1,0 +1,68 @@
+#include "sheaf/train/loop/evaluation.hpp"
+
+#include <cmath>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/log.hpp"
+
+namespace sheaf::train {
+namespace {
+
+// On rank 0; nullopt if the last weights should be tested.
+std::optional<TrainState> best_to_test(const TrainingSession& session,
+                                       const TrainState& state,
+                                       const CheckpointFolder& checkpoints) {
+  if (!session.is_first() || !session.loaders().validation ||
+      state.best_step < 0 || state.best_step == state.step)
+    return std::nullopt;
+  try {
+    return checkpoints.load_step(state.best_step);
+  } catch (const IoError& error) {
+    log_warn("{}; it has the best {}, so the test uses the last weights",
+             error.what(), state.best_metric);
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+MetricValues evaluate(TrainingSession& session, data::Loader& loader) {
+  session.learner().share_weights();
+  session.learner().set_training(false);
+  Metrics metrics(session.classes());
+  loader.set_epoch(0);
+  for (data::Batch& batch : loader) session.learner().evaluate(batch, metrics);
+  metrics.sum_over(session.group());
+  return metrics.values();
+}
+
+std::optional<TestResult> test_best(TrainingSession& session,
+                                    const TrainState& state,
+                                    const CheckpointFolder& checkpoints) {
+  auto& loader = session.loaders().test;
+  if (!loader || loader->dataset().size() == 0) return std::nullopt;
+  Learner& learner = session.learner();
+  learner.share_weights();
+  TrainState last;
+  learner.save_to(last);
+  for (auto& [name, tensor] : last.weights) tensor = tensor.clone();
+  TestResult result;
+  result.step = state.step;
+  if (const auto best = share_state(
+          session.group(), best_to_test(session, state, checkpoints))) {
+    learner.load_weights(best->weights);
+    result.step = best->step;
+  }
+  result.values = evaluate(session, *loader);
+  learner.load_weights(last.weights);
+  return result;
+}
+
+void warn_if_not_finite(const char* what, std::int64_t step,
+                        const MetricValues& values) {
+  if (values.rows > 0 && !std::isfinite(values.loss))
+    log_warn("the {} loss after step {} is {}, which is not finite", what, step,
+             values.loss);
+}
+
+}  // namespace sheaf::train
