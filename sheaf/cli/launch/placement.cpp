@@ -29,7 +29,7 @@ Hosts read_hosts(const LaunchOptions& options) {
 std::string host_of(const topo::RankEntry& entry, const Hosts& hosts,
                     const std::string& file) {
   if (entry.host.rfind("+n", 0) != 0) return entry.host;
-  const auto index = topo::parse_count(std::string_view(entry.host).substr(2));
+  const auto index = parse_count(std::string_view(entry.host).substr(2));
   SHEAF_CHECK(index && *index < static_cast<int>(hosts.size()), file, ":",
               entry.line, ": host ", entry.host, " of rank ", entry.rank,
               " needs a list of more than ", index.value_or(0),
@@ -65,7 +65,7 @@ std::vector<topo::HostShape> shapes_of(const Hosts& hosts,
 
 int slurm_tasks() {
   const char* tasks = std::getenv("SLURM_NTASKS");
-  return tasks ? topo::parse_count(tasks).value_or(0) : 0;
+  return tasks ? parse_count(tasks).value_or(0) : 0;
 }
 
 void check_slots(const MpiRequest& request) {
