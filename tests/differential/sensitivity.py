@@ -41,11 +41,11 @@ FAULTS = {
          "  cut->restore();\n")]),
     "broken pass": ("a backward() that threw is continued", [
         ("sheaf/parallel/common/backward_pass.cpp",
-         "if (is_open_ && !end_.expired()) return;\n"
-         "  if (is_open_) discard_locked();",
-         "if (is_open_) return;"),
+         "if (open_ && !open_->end.expired()) return;\n"
+         "  if (open_) discard_locked();",
+         "if (open_) return;"),
         ("sheaf/parallel/common/backward_pass.cpp",
-         "if (is_open_ && (end_.expired() || !current_backward())) "
+         "if (open_ && (open_->end.expired() || !current_backward())) "
          "discard_locked();", "")]),
     "not finite": ("PowerSGD remembers what is not finite", [
         ("sheaf/parallel/data/power_sgd.cpp",

@@ -101,8 +101,9 @@ void BackwardPass::wait_for_end_of_others() {
       // If this thread has opened the pass, it has already released any
       // backward() that threw: the open pass belongs to a backward() that
       // encloses this one.
-      if (!is_open_ || end_.expired() || backward_ == current_backward() ||
-          thread_ == std::this_thread::get_id())
+      if (!open_ || open_->end.expired() ||
+          open_->backward == current_backward() ||
+          open_->thread == std::this_thread::get_id())
         return;
     }
     SHEAF_CHECK(watch.ms() < kMostWaitMs,
@@ -113,17 +114,14 @@ void BackwardPass::wait_for_end_of_others() {
 }
 
 void BackwardPass::open_locked(const Connection* first) {
-  if (is_open_ && !end_.expired()) return;
-  if (is_open_) discard_locked();
+  if (open_ && !open_->end.expired()) return;
+  if (open_) discard_locked();
   if (before_pass_) before_pass_();
   const auto end = std::make_shared<End>(End{self_});
   at_end_of_backward([end] {
     if (*end->pass) (*end->pass)->close();
   });
-  end_ = end;
-  backward_ = current_backward();
-  thread_ = std::this_thread::get_id();
-  is_open_ = true;
+  open_ = Open{end, current_backward(), std::this_thread::get_id()};
   for (GradientSink* const sink : sinks_)
     sink->begin_pass(first && first->sink == sink ? std::optional(first->index)
                                                   : std::nullopt);
@@ -140,13 +138,13 @@ void BackwardPass::watch(const std::vector<at::Tensor*>& outputs) {
 
 void BackwardPass::discard_broken() {
   const std::lock_guard lock(mutex_);
-  // end_ may not have expired yet: a device's thread can hold a backward() for
-  // a moment after it threw.
-  if (is_open_ && (end_.expired() || !current_backward())) discard_locked();
+  // The end may not have expired yet: a device's thread can hold a backward()
+  // for a moment after it threw.
+  if (open_ && (open_->end.expired() || !current_backward())) discard_locked();
 }
 
 void BackwardPass::discard_locked() {
-  is_open_ = false;
+  open_.reset();
   for (GradientSink* const sink : sinks_) sink->discard();
 }
 
@@ -164,14 +162,15 @@ void BackwardPass::close() {
 
 void BackwardPass::finalize() {
   const std::lock_guard lock(mutex_);
-  if (!is_open_) return;
+  if (!open_) return;
   try {
+    for (GradientSink* const sink : sinks_) sink->flush();
     for (GradientSink* const sink : sinks_) sink->finalize();
   } catch (...) {
     discard_locked();
     throw;
   }
-  is_open_ = false;
+  open_.reset();
   if (after_pass_) after_pass_();
 }
 

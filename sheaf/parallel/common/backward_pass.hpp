@@ -40,7 +40,10 @@ class GradientSink {
   // The same in a backward() without exchange: the gradient is kept for the
   // next pass.
   virtual void add_local(const NewGradient& gradient) = 0;
-  // Called after the last gradient. Returns when all averages are complete.
+  // Called after the last gradient, for all sinks before finalize() of any:
+  // starts the remaining exchanges, so that those of all sinks overlap.
+  virtual void flush() {}
+  // Called after flush(). Returns when all averages are complete.
   virtual void finalize() = 0;
   // Discards a broken pass, after waiting for exchanges in progress.
   virtual void discard() noexcept = 0;
@@ -101,6 +104,12 @@ class BackwardPass {
 
  private:
   struct End;
+  // An open pass.
+  struct Open {
+    std::weak_ptr<End> end;         // expires with its backward()
+    BackwardId backward = nullptr;  // the backward() that opened it
+    std::thread::id thread;         // the thread that opened it
+  };
 
   void on_gradient(const Connection& to, NewGradient gradient);
   void wait_for_end_of_others();
@@ -115,11 +124,7 @@ class BackwardPass {
   std::vector<GradientSink*> sinks_;
   std::unique_ptr<GradientHooks> hooks_;
   std::mutex mutex_;  // hooks may run on several devices' threads
-  bool is_open_ = false;
-  // Expires with the backward() of the open pass.
-  std::weak_ptr<End> end_;
-  BackwardId backward_ = nullptr;  // the backward() that opened the pass
-  std::thread::id thread_;         // the thread that opened the pass
+  std::optional<Open> open_;
   // Null after destruction, for hooks and callbacks that outlive this object.
   std::shared_ptr<BackwardPass*> self_ = std::make_shared<BackwardPass*>(this);
 };

@@ -234,13 +234,15 @@ void FactorReducer::wait_for(std::size_t jobs) {
   exchange_.stats().wait_ms += watch.ms();
 }
 
+void FactorReducer::flush() {
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  launch_forward(/*all=*/true);
+  launch_backward(/*all=*/true);
+}
+
 void FactorReducer::finalize() {
   const at::NoGradGuard no_grad;
-  {
-    const std::lock_guard lock(mutex_);
-    launch_forward(/*all=*/true);
-    launch_backward(/*all=*/true);
-  }
   for (std::size_t i = 0; i < plan_.backward.size(); ++i) {
     wait_for(schedule_.jobs_until(i));
     for (const std::size_t weight : plan_.backward[i])

@@ -52,6 +52,7 @@ class FactorReducer : public GradientSink {
   void begin_pass(std::optional<std::size_t> first) override;
   void add(const NewGradient& gradient) override;
   void add_local(const NewGradient& gradient) override;
+  void flush() override;
   void finalize() override;
   void discard() noexcept override;
 

@@ -168,11 +168,14 @@ void Reducer::count_users() {
       group(), concat("users of parameters in pass ", averager_.pass()));
 }
 
-void Reducer::finalize() {
+void Reducer::flush() {
   GradientMemory::leave();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (arrivals_.is_waiting(i)) take_nothing(i);
   launch_rest(/*has_data=*/true);
+}
+
+void Reducer::finalize() {
   const Stopwatch watch;
   {
     const tensor::Scope phase("sheaf::phase exchange");

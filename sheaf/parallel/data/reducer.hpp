@@ -66,6 +66,7 @@ class Reducer : public GradientSink {
   void begin_pass(std::optional<std::size_t> first) override;
   void add(const NewGradient& gradient) override;
   void add_local(const NewGradient& gradient) override;
+  void flush() override;
   void finalize() override;
   void discard() noexcept override;
   // The pass of a rank without data, while other ranks run theirs.

@@ -105,6 +105,33 @@ TEST(BrokenPass, ARankThatThrowsAfterItSentAPartIsAnErrorOnAll) {
     });
 }
 
+// A pass ends with an exchange that begins after backward(), so the pass of the
+// other rank waits for a backward() that succeeds.
+TEST(BrokenPass, ARankMayThrowAfterItsLastGradient) {
+  for (const Overlap overlap : {Overlap::kOn, Overlap::kOff})
+    run_threads(2, [&](const Group& group) {
+      Chain net;
+      DataParallel model(net, group, {.overlap = overlap});
+      const at::Tensor leaf =
+          input_for(group, at::kFloat).set_requires_grad(true);
+      for (int step = 0; step < 3; ++step) {
+        forget_gradients(*net);
+        if (group.rank() == step % 2) {
+          const at::Tensor x = leaf * 1;
+          x.register_hook([&](const at::Tensor& g) -> at::Tensor {
+            EXPECT_FALSE(net->a->weight.grad().defined());  // was taken
+            throw std::runtime_error("a user's error");
+            return g;
+          });
+          const at::Tensor loss = model.forward(x).square().mean() * 1000;
+          EXPECT_THROW(loss.backward(), std::runtime_error);
+        }
+        model.forward(leaf).square().mean().backward();
+        expect_gradients(net, gradients_alone(net, group.size(), plain_loss));
+      }
+    });
+}
+
 // The same graph may be used again: the hook runs before or after those of the
 // strategy.
 TEST(BrokenPass, LeavesNothingForTheNextBackward) {
