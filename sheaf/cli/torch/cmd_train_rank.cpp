@@ -4,6 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/command/commands.hpp"
+#include "sheaf/cli/command/train_options.hpp"
 #include "sheaf/cli/torch/plan_setting.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/comm/group/world.hpp"
@@ -16,19 +17,11 @@
 namespace sheaf::cli {
 namespace {
 
-struct TrainRankArguments {
-  std::string config;
-  std::vector<std::string> sets;
-  std::string output;
-  std::string plan;
-  bool is_resumed = false;
-  bool accepts_changes = false;
-  bool prints_config = false;
-  bool explains = false;
+struct TrainRankArguments : TrainArguments {
   std::string progress_place;
 };
 
-train::RunConfig read(const TrainRankArguments& arguments) {
+train::RunConfig read(const TrainArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
   if (!arguments.plan.empty()) sets.push_back(plan_setting(arguments.plan));
   train::RunConfig config =
@@ -40,7 +33,7 @@ train::RunConfig read(const TrainRankArguments& arguments) {
 // Rank 0 reads the config and sends it, so that other hosts do not need the
 // file.
 train::RunConfig read_for_all(const comm::Group& group,
-                              const TrainRankArguments& arguments) {
+                              const TrainArguments& arguments) {
   train::RunConfig mine;
   const std::string text = train::from_root(group, [&] {
     mine = read(arguments);
@@ -101,17 +94,7 @@ void add_train_rank_command(CLI::App& app) {
   auto arguments = std::make_shared<TrainRankArguments>();
   CLI::App* command =
       app.add_subcommand("train", "Run one rank of sheaf train");
-  command->add_option("CONFIG", arguments->config)->required();
-  command->add_option("--set", arguments->sets)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->allow_extra_args(false);
-  command->add_option("--output", arguments->output);
-  command->add_option("--plan", arguments->plan);
-  command->add_flag("--resume", arguments->is_resumed);
-  command->add_flag("--accept-changes", arguments->accepts_changes);
-  command->add_flag("--print-config", arguments->prints_config);
-  command->add_flag("--explain", arguments->explains);
+  add_train_options(*command, *arguments);
   command->add_option("--progress-place", arguments->progress_place);
   command->callback([arguments] { run_rank(*arguments); });
 }
