@@ -15,8 +15,7 @@ StrategyKind parse_strategy(std::string_view name) {
   const auto* const found =
       std::find(kStrategyNames.begin(), kStrategyNames.end(), name);
   SHEAF_CHECK(found != kStrategyNames.end(), "'", name,
-              "' is not a strategy; use one of ",
-              join(kStrategyNames, ", "));
+              "' is not a strategy; use one of ", join(kStrategyNames, ", "));
   return static_cast<StrategyKind>(found - kStrategyNames.begin());
 }
 

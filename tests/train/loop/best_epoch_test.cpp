@@ -1,0 +1,73 @@
+#include "sheaf/train/loop/best_epoch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/train/loop/runs.hpp"
+
+namespace sheaf::train {
+namespace {
+
+MetricValues with_loss(double loss) {
+  MetricValues values;
+  values.loss = loss;
+  return values;
+}
+
+TEST(BestEpoch, IsTheFirstWithTheLowestLoss) {
+  with_one_rank([](const comm::Group& group) {
+    const EarlyStoppingConfig rule;
+    TrainState state;
+    std::vector<bool> is_best;
+    for (const double loss : {3.0, 2.0, 2.5, 2.0}) {
+      ++state.step;
+      is_best.push_back(judge_epoch(group, rule, with_loss(loss), true, state));
+    }
+    EXPECT_EQ(is_best, (std::vector<bool>{true, true, false, false}));
+    EXPECT_EQ(state.best, 2.0);
+    EXPECT_EQ(state.best_step, 2);
+    EXPECT_EQ(state.best_metric, "validation_loss");
+    EXPECT_EQ(state.epochs_since_best, 2);
+    EXPECT_FALSE(state.has_stopped_early);
+  });
+}
+
+TEST(BestEpoch, PatienceEndsTheRun) {
+  with_one_rank([](const comm::Group& group) {
+    EarlyStoppingConfig rule;
+    rule.patience = 2;
+    TrainState state;
+    for (const double loss : {1.0, 1.5}) {
+      judge_epoch(group, rule, with_loss(loss), false, state);
+      EXPECT_FALSE(state.has_stopped_early);
+    }
+    judge_epoch(group, rule, with_loss(1.5), false, state);
+    EXPECT_TRUE(state.has_stopped_early);
+  });
+}
+
+// Rank 0 decides, whatever the other ranks computed.
+TEST(BestEpoch, IsTheOneOfRankZero) {
+  comm::run_threads(3, [](const comm::Group& group) {
+    TrainState state;
+    state.best = 2;
+    EXPECT_TRUE(
+        judge_epoch(group, {}, with_loss(1 + group.rank()), false, state));
+    EXPECT_EQ(state.epochs_since_best, 0);
+  });
+}
+
+TEST(BestEpoch, CanBeForgotten) {
+  TrainState state;
+  state.best = 1;
+  state.best_step = 3;
+  state.best_metric = "train_loss";
+  forget_best(state);
+  EXPECT_TRUE(std::isnan(state.best));
+  EXPECT_EQ(state.best_step, -1);
+  EXPECT_EQ(state.best_metric, "");
+}
+
+}  // namespace
+}  // namespace sheaf::train
