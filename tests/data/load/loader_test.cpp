@@ -240,6 +240,32 @@ TEST(Loader, CanBeMoved) {
   EXPECT_EQ(targets_of(epoch_of(loaders[0])), epoch_order(20, 0, 0));
 }
 
+TEST(Loader, ItsIteratorFollowsAMove) {
+  Loader loader(numbers(20), 0, 1, {.batch_size = 5, .shuffle = false});
+  auto iterator = loader.begin();
+  ++iterator;
+  Loader moved = std::move(loader);
+  EXPECT_EQ(iterator->target[0].item<std::int64_t>(), 5);
+  ++iterator;
+  EXPECT_EQ(iterator->target[0].item<std::int64_t>(), 10);
+  EXPECT_EQ(moved.position(), 3);
+  ++iterator;
+  ++iterator;
+  EXPECT_TRUE(iterator == moved.end());
+  EXPECT_THROW(++iterator, UsageError);
+  EXPECT_THROW(*iterator, UsageError);
+  EXPECT_EQ(moved.epoch(), 1);
+}
+
+TEST(Loader, AMovedFromLoaderIsAnError) {
+  Loader loader(numbers(20), 0, 1, {.batch_size = 5});
+  const Loader moved = std::move(loader);
+  EXPECT_THROW(loader.begin(), UsageError);  // NOLINT(bugprone-use-after-move)
+  EXPECT_THROW(loader.epoch(), UsageError);
+  loader = Loader(numbers(3), 0, 1, {.batch_size = 5});
+  EXPECT_EQ(epoch_of(loader).size(), 1u);
+}
+
 TEST(Loader, AnEmptyDatasetHasNoBatches) {
   Loader loader(numbers(0), 0, 1, {.batch_size = 5, .workers = 2});
   EXPECT_EQ(epoch_of(loader).size(), 0u);
