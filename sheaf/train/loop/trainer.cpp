@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 // Whether the module has layers that reject a single row: BatchNorm1d has one
 // value per channel and row, layers for images have many.
-bool normalises_vectors(const torch::nn::Module& module) {
+bool normalizes_vectors(const torch::nn::Module& module) {
   const auto modules = module.modules();
   return std::any_of(modules.begin(), modules.end(), [](const auto& one) {
     return one->template as<torch::nn::BatchNorm1d>() != nullptr;
@@ -160,7 +160,7 @@ void TrainerRun::open_folder() {
 void TrainerRun::open_loaders(const torch::nn::Module& module) {
   auto training = loader_options(config_, true, sets_, samples_, group_);
   training.avoids_single_rows =
-      config_.parallel.sync_batchnorm && normalises_vectors(module);
+      config_.parallel.sync_batchnorm && normalizes_vectors(module);
   const auto evaluation =
       loader_options(config_, false, sets_, samples_, group_);
   SHEAF_CHECK(sets_.train->size() > 0, "the training set is empty");
@@ -232,7 +232,7 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   const bool is_stepped =
       is_finite && (learner_->apply(rate, times) || !checks_finite());
   if (!is_stepped) refuse_step(batch, metrics);
-  if (is_stepped && normalises_filters_) nn::normalise_filters(*stack_);
+  if (is_stepped && normalizes_filters_) nn::normalize_filters(*stack_);
   times.data = data_ms;
   times.batch = watch.lap() + data_ms;
   state_.totals.open_times += times;

@@ -117,7 +117,7 @@ void TrainerRun::choose_learners() {
   stack_->train_classifier_alone(is_alone);
   learner_->train_only(is_alone ? stack_->classifier_parameters()
                                 : std::vector<torch::Tensor>{});
-  normalises_filters_ = config_.pretraining.normalise_filters && !is_alone;
+  normalizes_filters_ = config_.pretraining.normalize_filters && !is_alone;
 }
 
 }  // namespace sheaf::train

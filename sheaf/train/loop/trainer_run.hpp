@@ -130,7 +130,7 @@ class TrainerRun {
   std::optional<data::Loader> validation_loader_;
   std::optional<data::Loader> test_loader_;
   nn::Pretrainable* stack_ = nullptr;  // the network, if it has stages
-  bool normalises_filters_ = false;    // after each step
+  bool normalizes_filters_ = false;    // after each step
   std::optional<Learner> learner_;
   std::optional<Schedule> schedule_;
   std::optional<CheckpointFolder> checkpoints_;

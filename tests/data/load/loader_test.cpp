@@ -71,7 +71,7 @@ TEST(Loader, GivesTheSameBatchesWhateverTheWorkers) {
       .workers = 0,
       .seed = 3,
       .transform = compose(
-          {random_crop(8, 8, 2), horizontal_flip(), normalise({0.5}, {0.2})})};
+          {random_crop(8, 8, 2), horizontal_flip(), normalize({0.5}, {0.2})})};
   Loader plain(images, 0, 1, options);
   const std::vector<Batch> first = epoch_of(plain), second = epoch_of(plain);
   ASSERT_EQ(first.size(), 9u);
@@ -217,7 +217,7 @@ TEST(Loader, KnowsTheShapeAfterTheTransform) {
   const Loader loader(
       images, 0, 1,
       {.batch_size = 2,
-       .transform = compose({random_crop(8, 7), normalise({0.5}, {1})})});
+       .transform = compose({random_crop(8, 7), normalize({0.5}, {1})})});
   EXPECT_EQ(loader.example_shape(), (Indices{3, 8, 7}));
 }
 
