@@ -65,7 +65,7 @@ class Gb : public Network, public Pretrainable {
     const std::string number = std::to_string(filters_.size() + 1);
     filters_.push_back(
         register_module("filters" + number, LocallyConnected2d(options)));
-    normalise_filters_(filters_.back()->weight);
+    normalize_filters_(filters_.back()->weight);
     norms_.push_back(register_module(
         "norm" + number, LocalContrastNorm(LocalContrastNormOptions{
                              options.out_channels, arguments.integer("norm"),
@@ -91,9 +91,9 @@ class Gb : public Network, public Pretrainable {
 
 }  // namespace
 
-void normalise_filters(Pretrainable& network) {
+void normalize_filters(Pretrainable& network) {
   for (std::size_t i = 0; i < network.stages(); ++i)
-    normalise_filters_(network.filters(i)->weight);
+    normalize_filters_(network.filters(i)->weight);
 }
 
 NetworkKind gb_kind() {

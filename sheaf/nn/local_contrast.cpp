@@ -48,13 +48,13 @@ Tensor LocalContrastNormImpl::around(const Tensor& x) const {
 }
 
 Tensor LocalContrastNormImpl::forward(const Tensor& x) {
-  const Tensor centred = x - around(x);
-  Tensor variance = around(centred.mul(centred));
+  const Tensor centered = x - around(x);
+  Tensor variance = around(centered.mul(centered));
   // Clamped before the square root, whose derivative at 0 is infinite.
   variance = options_.floor > 0
                  ? variance.clamp_min(options_.floor * options_.floor)
                  : variance.masked_fill(variance.le(0), 1);
-  return centred / variance.sqrt();
+  return centered / variance.sqrt();
 }
 
 }  // namespace sheaf::nn

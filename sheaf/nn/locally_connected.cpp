@@ -19,7 +19,7 @@ std::int64_t windows_in(std::int64_t image, std::int64_t kernel,
 
 }  // namespace
 
-void normalise_filters_(const Tensor& weight) {
+void normalize_filters_(const Tensor& weight) {
   const at::NoGradGuard no_grad;
   const Tensor length = weight.mul(weight).sum(1, /*keepdim=*/true).sqrt();
   Tensor(weight).div_(length.masked_fill(length.eq(0), 1));

@@ -40,7 +40,7 @@ at::Tensor locally_connected2d_transposed(
 
 // Scales every filter weight[o, :, p] to length 1, in place. Zero filters are
 // unchanged.
-void normalise_filters_(const at::Tensor& weight);
+void normalize_filters_(const at::Tensor& weight);
 
 class LocallyConnected2dImpl : public torch::nn::Module {
  public:

@@ -33,6 +33,6 @@ class Pretrainable {
 };
 
 // Scales every filter of every stage to length 1.
-void normalise_filters(Pretrainable& network);
+void normalize_filters(Pretrainable& network);
 
 }  // namespace sheaf::nn

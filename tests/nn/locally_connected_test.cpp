@@ -137,7 +137,7 @@ TEST(LocallyConnected, FiltersGetLengthOne) {
     const torch::NoGradGuard no_grad;
     layer->weight.index({1, torch::indexing::Slice(), 0, 0}) = 0;
   }
-  normalise_filters_(layer->weight);
+  normalize_filters_(layer->weight);
   Tensor lengths = layer->weight.detach().norm(2, {1});
   EXPECT_EQ(lengths[1][0][0].item<double>(), 0);
   lengths[1][0][0] = 1;

@@ -100,22 +100,6 @@ std::string lacking_text(const std::vector<KnownFile>& files,
   return "";
 }
 
-// The paths of a split's files; a split can be opened without the other one.
-std::vector<std::string> paths_of(const CatalogEntry& entry,
-                                  const std::string& split,
-                                  const std::string& folder) {
-  const std::vector<KnownFile> files = known_files(entry.name, split);
-  const std::vector<std::string> places = places_of(entry, folder);
-  for (const std::string& place : places) {
-    const FoundFiles found = find_files(files, place);
-    if (found.missing.empty()) return found.paths;
-  }
-  throw IoError(concat(
-      entry.name, ", split ", split, ", is not in ", join(places, " or "),
-      " (expected files: ", files[0].name, files.size() > 1 ? ", ..." : "", ")",
-      lacking_text(files, places), "; to get it: ", entry.how_to_get));
-}
-
 std::vector<std::string> class_names(const CatalogEntry& entry) {
   if (entry.name == "fashion-mnist")
     return {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
@@ -126,7 +110,7 @@ std::vector<std::string> class_names(const CatalogEntry& entry) {
 std::shared_ptr<Dataset> open_entry(const CatalogEntry& entry,
                                     const std::string& split,
                                     const std::string& folder) {
-  const std::vector<std::string> paths = paths_of(entry, split, folder);
+  const std::vector<std::string> paths = split_files(entry.name, split, folder);
   if (entry.name == "cifar10") return read_cifar(paths, CifarKind::kCifar10);
   if (entry.name == "cifar100") return read_cifar(paths, CifarKind::kCifar100);
   return read_idx_dataset(paths[0], paths[1],
@@ -157,7 +141,11 @@ std::shared_ptr<Dataset> open_files(const std::string& name,
               "' is not in the catalog; specify its folder");
   const std::string begin = (fs::path(folder) / split).string();
   if (name == "images") return open_images(folder, begin);
-  return read_npy_dataset(begin + "_data.npy", begin + "_target.npy");
+  const auto path = [&](const char* end) {
+    const std::string found = find_file(folder, split + end);
+    return found.empty() ? begin + end : found;
+  };
+  return read_npy_dataset(path("_data.npy"), path("_target.npy"));
 }
 
 }  // namespace
@@ -188,6 +176,22 @@ std::string data_root() {
   SHEAF_CHECK(home && *home, "neither SHEAF_DATA nor HOME is set; ",
               "set SHEAF_DATA to the folder of datasets");
   return (fs::path(home) / ".cache" / "sheaf").string();
+}
+
+std::vector<std::string> split_files(const std::string& name,
+                                     const std::string& split,
+                                     const std::string& folder) {
+  const CatalogEntry& entry = catalog_entry(name);
+  const std::vector<KnownFile> files = known_files(entry.name, split);
+  const std::vector<std::string> places = places_of(entry, folder);
+  for (const std::string& place : places) {
+    const FoundFiles found = find_files(files, place);
+    if (found.missing.empty()) return found.paths;
+  }
+  throw IoError(concat(
+      entry.name, ", split ", split, ", is not in ", join(places, " or "),
+      " (expected files: ", files[0].name, files.size() > 1 ? ", ..." : "", ")",
+      lacking_text(files, places), "; to get it: ", entry.how_to_get));
 }
 
 std::string find_dataset(const std::string& name, const std::string& folder) {

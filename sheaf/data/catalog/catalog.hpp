@@ -39,6 +39,13 @@ std::string data_root();
 std::string find_dataset(const std::string& name,
                          const std::string& folder = "");
 
+// The paths of a split's files, images before labels, from the first folder of
+// that search that has all of them. The splits may be in different folders.
+// Throws IoError if there is none.
+std::vector<std::string> split_files(const std::string& name,
+                                     const std::string& split,
+                                     const std::string& folder = "");
+
 // Describes the first folder of that search that has some, but not all of the
 // files: "; FOLDER has some of its files and lacks ..."; "" if there is none.
 std::string missing_files_text(const std::string& name,

@@ -1,6 +1,8 @@
 // Verifies that the files of a dataset are the published ones.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
 #include "sheaf/data/formats/file.hpp"
@@ -8,10 +10,7 @@
 namespace sheaf::data {
 namespace {
 
-CheckedFile check_file(const KnownFile& known, const std::string& folder) {
-  const std::string path = find_file(folder, known.name);
-  if (path.empty())
-    throw IoError(concat(known.name, " is missing in ", folder));
+CheckedFile check_file(const KnownFile& known, const std::string& path) {
   const FileContent content = read_file(path);
   const CheckedFile file{path, content.size(), crc32_of(content)};
   if (known.crc32 != 0 && known.crc32 != file.crc32)
@@ -47,7 +46,10 @@ std::vector<CheckedFile> check_dataset(const std::string& name,
   const CatalogEntry& entry = catalog_entry(name);
   std::vector<CheckedFile> files;
   for (const char* split : {"train", "test"}) {
-    const std::string what = concat(name, " in ", folder, ", split ", split);
+    const std::vector<std::string> paths = split_files(name, split, folder);
+    const std::string place =
+        std::filesystem::path(paths[0]).parent_path().string();
+    const std::string what = concat(name, " in ", place, ", split ", split);
     // Opened first: its errors are more specific than a wrong checksum.
     const auto dataset = std::dynamic_pointer_cast<TensorDataset>(
         open_dataset(name, split, folder));
@@ -56,8 +58,9 @@ std::vector<CheckedFile> check_dataset(const std::string& name,
     check_counts(*dataset, what, is_train ? entry.train : entry.test);
     const bool is_cifar = name.starts_with("cifar");
     if (is_cifar) check_classes(*dataset, what);
-    for (const KnownFile& known : known_files(name, split))
-      files.push_back(check_file(known, find_dataset(name, folder)));
+    const std::vector<KnownFile> known = known_files(name, split);
+    for (std::size_t i = 0; i < known.size(); ++i)
+      files.push_back(check_file(known[i], paths[i]));
   }
   return files;
 }

@@ -116,16 +116,22 @@ Batch SyntheticDataset::get_boxes(std::span<const std::int64_t> indices,
   auto* images = batch.data.data_ptr<std::uint8_t>();
   auto* labels = batch.target.data_ptr<std::int64_t>();
   if (count > 0) std::memset(images, 0, batch.data.nbytes());
+  const at::Tensor is_inside =
+      at::zeros(options_.is_tokens ? shape : Sizes{0}, batch.data.options());
+  auto* inside = is_inside.data_ptr<std::uint8_t>();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     Random own;
     const std::int64_t label = labels[i] = label_of(indices[i], own);
     walk.for_each_run(boxes.begin[i], [&](auto first, auto to, auto bytes) {
       mix(images + to, label, own, first, bytes);
+      if (options_.is_tokens)
+        std::memset(inside + to, 1, static_cast<std::size_t>(bytes));
       batch.bytes_read += bytes;
     });
     images += walk.box_elements();
+    if (options_.is_tokens) inside += walk.box_elements();
   }
-  if (options_.is_tokens) batch.data = batch.data.to(at::kLong) + 1;
+  if (options_.is_tokens) batch.data = batch.data.to(at::kLong) + is_inside;
   return batch;
 }
 

@@ -14,7 +14,7 @@ struct ImageFolderOptions {
   int channels = 3;  // 1: gray
   // Applied to each image before images are batched. Images of different sizes
   // must have the same size afterwards. Example:
-  // compose({resize_shorter(256), centre_crop(224, 224)}).
+  // compose({resize_shorter(256), center_crop(224, 224)}).
   TransformPtr each = nullptr;
   // The classes by number, such as the class_names() of the training images
   // for a test set. Classes may lack a folder; a folder that is not a class is

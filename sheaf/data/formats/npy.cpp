@@ -8,19 +8,23 @@
 namespace sheaf::data {
 namespace {
 
-// The memory-mapped array, or an undefined tensor if its layout or type needs a
-// conversion.
-at::Tensor map_npy(const std::string& path) {
-  const FileContent file = map_file(path);
-  if (file.was_unpacked || file.size() == 0) return {};
-  tensor::ByteReader reader(path, {reinterpret_cast<const char*>(file.data()),
-                                   static_cast<std::size_t>(file.size())});
+tensor::ByteReader reader_of(const FileContent& file) {
+  return {file.path,
+          {reinterpret_cast<const char*>(file.data()),
+           static_cast<std::size_t>(file.size())}};
+}
+
+// The array in the memory of the file, or an undefined tensor if its layout or
+// type needs a conversion.
+at::Tensor view_npy(const FileContent& file) {
+  if (file.size() == 0) return {};
+  tensor::ByteReader reader = reader_of(file);
   const tensor::NpyHeader header = tensor::take_npy_header(reader);
   const at::ScalarType type = tensor::scalar_type_of(header.dtype);
   const auto width = static_cast<std::int64_t>(at::elementSize(type));
   const auto offset = static_cast<std::int64_t>(reader.offset());
   const std::int64_t bytes = header.count() * width;
-  // A C++ bool must be 0 or 1; load_npy() converts other bytes.
+  // A C++ bool must be 0 or 1; parse_npy() converts other bytes.
   const bool is_plain = !header.is_swapped && !header.is_fortran_order &&
                         header.dtype != DType::kBool && offset % width == 0 &&
                         bytes > 0 &&
@@ -29,21 +33,26 @@ at::Tensor map_npy(const std::string& path) {
   return file.bytes.narrow(0, offset, bytes).view(type).view(header.shape);
 }
 
+at::Tensor parse_file(const FileContent& file) {
+  tensor::ByteReader reader = reader_of(file);
+  return tensor::parse_npy(reader);
+}
+
 }  // namespace
 
 std::shared_ptr<TensorDataset> read_npy_dataset(const std::string& data,
                                                 const std::string& target) {
-  const at::Tensor mapped = map_npy(data);
-  const at::Tensor examples =
-      mapped.defined() ? mapped : tensor::load_npy(data);
-  const at::Tensor targets = tensor::load_npy(target);
+  const FileContent file = map_file(data);
+  const at::Tensor viewed = view_npy(file);
+  const at::Tensor examples = viewed.defined() ? viewed : parse_file(file);
+  const at::Tensor targets = parse_file(read_file(target));
   if (examples.dim() == 0 || targets.dim() == 0 ||
       examples.size(0) != targets.size(0))
     throw IoError(concat(data, " is ", examples.sizes(), " and ", target,
                          " is ", targets.sizes(),
                          "; both must have the same number of rows"));
   auto dataset = std::make_shared<TensorDataset>(examples, targets);
-  if (mapped.defined()) dataset->set_source("mapped files");
+  if (viewed.defined()) dataset->set_source(source_of(file));
   return dataset;
 }
 

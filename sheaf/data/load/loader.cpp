@@ -97,16 +97,67 @@ struct BatchMaker {
 
 }  // namespace
 
+// Iterators refer to it, so it stays in place when the loader is moved.
+struct Loader::State {
+  std::shared_ptr<const Dataset> dataset;
+  LoaderOptions options;
+  std::int64_t global_batch;
+  Sampler sampler;
+  std::int64_t position = 0;
+  bool is_running = false;
+  Batch current = {};
+  std::unique_ptr<Prefetcher> prefetcher = {};
+
+  void begin();
+  bool advance();
+  void set_epoch(std::int64_t epoch);
+  void end_epoch() { set_epoch(sampler.epoch() + 1); }
+};
+
+void Loader::State::begin() {
+  if (is_running) end_epoch();
+  is_running = true;
+  prefetcher = std::make_unique<Prefetcher>(
+      BatchMaker{dataset, options, std::make_shared<const Sampler>(sampler)},
+      PrefetchOptions{
+          .begin = position,
+          .end = sampler.batches(),
+          .workers = options.workers,
+          .ahead = std::max(1, options.workers * options.prefetch)});
+}
+
+bool Loader::State::advance() {
+  SHEAF_CHECK(prefetcher, "a loader's epoch has ended; call begin() again");
+  current = {};
+  std::optional<Batch> batch = prefetcher->next();
+  if (!batch) {
+    end_epoch();
+    return false;
+  }
+  current = std::move(*batch);
+  ++position;
+  return true;
+}
+
+void Loader::State::set_epoch(std::int64_t epoch) {
+  sampler.set_epoch(epoch);
+  prefetcher.reset();
+  current = {};
+  is_running = false;
+  position = 0;
+}
+
 Loader::Loader(std::shared_ptr<const Dataset> dataset, int rank, int ranks,
-               LoaderOptions options)
-    : dataset_(checked(std::move(dataset))),
-      options_(std::move(options)),
-      global_batch_(global_batch_of(options_, ranks)),
-      sampler_(dataset_->size(), rank, ranks,
-               sampler_options(options_, global_batch_)) {
-  SHEAF_CHECK(options_.workers >= 0 && options_.prefetch >= 1, "a loader with ",
-              options_.workers, " workers and ", options_.prefetch,
+               LoaderOptions options) {
+  dataset = checked(std::move(dataset));
+  const std::int64_t global_batch = global_batch_of(options, ranks);
+  Sampler sampler(dataset->size(), rank, ranks,
+                  sampler_options(options, global_batch));
+  SHEAF_CHECK(options.workers >= 0 && options.prefetch >= 1, "a loader with ",
+              options.workers, " workers and ", options.prefetch,
               " prefetched batches each; use at least 0 workers and 1 batch");
+  state_ = std::make_unique<State>(State{std::move(dataset), std::move(options),
+                                         global_batch, std::move(sampler)});
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const comm::Group& group,
@@ -118,67 +169,61 @@ Loader::Loader(Loader&& other) noexcept = default;
 Loader& Loader::operator=(Loader&& other) noexcept = default;
 Loader::~Loader() = default;
 
+Loader::State& Loader::state() const {
+  SHEAF_CHECK(state_,
+              "a loader was used after it was moved from; use the "
+              "loader that it was moved to");
+  return *state_;
+}
+
 Loader::Iterator Loader::begin() {
-  if (is_running_) end_epoch();
-  is_running_ = true;
-  prefetcher_ = std::make_unique<Prefetcher>(
-      BatchMaker{dataset_, options_, std::make_shared<const Sampler>(sampler_)},
-      PrefetchOptions{
-          .begin = position_,
-          .end = batches(),
-          .workers = options_.workers,
-          .ahead = std::max(1, options_.workers * options_.prefetch)});
-  return advance() ? Iterator(this) : end();
+  state().begin();
+  return state().advance() ? Iterator(state_.get()) : end();
 }
 
-bool Loader::advance() {
-  SHEAF_CHECK(prefetcher_, "a loader's epoch has ended; call begin() again");
-  current_ = {};
-  std::optional<Batch> batch = prefetcher_->next();
-  if (!batch) {
-    end_epoch();
-    return false;
-  }
-  current_ = std::move(*batch);
-  ++position_;
-  return true;
-}
-
-void Loader::end_epoch() { set_epoch(sampler_.epoch() + 1); }
-
-void Loader::set_epoch(std::int64_t epoch) {
-  sampler_.set_epoch(epoch);
-  prefetcher_.reset();
-  current_ = {};
-  is_running_ = false;
-  position_ = 0;
-}
+void Loader::set_epoch(std::int64_t epoch) { state().set_epoch(epoch); }
 
 void Loader::start_at(std::int64_t batch) {
   SHEAF_CHECK(batch >= 0 && batch <= batches(),
               "a loader cannot start at batch ", batch, "; the epoch has ",
               batches(), " batches, numbered from 0");
-  set_epoch(is_running_ ? sampler_.epoch() + 1 : sampler_.epoch());
-  position_ = batch;
+  set_epoch(state().is_running ? epoch() + 1 : epoch());
+  state().position = batch;
 }
 
+std::int64_t Loader::epoch() const { return state().sampler.epoch(); }
+std::int64_t Loader::position() const { return state().position; }
+std::int64_t Loader::batches() const { return state().sampler.batches(); }
+std::int64_t Loader::global_batch() const { return state().global_batch; }
+const Dataset& Loader::dataset() const { return *state().dataset; }
+
 std::vector<std::int64_t> Loader::example_shape() const {
-  std::vector<std::int64_t> shape = dataset_->example_shape();
+  std::vector<std::int64_t> shape = dataset().example_shape();
   shape.insert(shape.begin(), 0);
   const at::Tensor none = at::empty(shape, at::TensorOptions(at::kByte));
-  return transformed(none, options_, {}, Random()).sizes().slice(1).vec();
+  return transformed(none, state().options, {}, Random())
+      .sizes()
+      .slice(1)
+      .vec();
 }
 
 std::string Loader::reading() const {
-  if (!options_.tile) return "whole images";
+  const LoaderOptions& options = state().options;
+  if (!options.tile) return "whole images";
   const std::string reason =
-      reads_whole_for(*dataset_, options_.transform.get());
-  return reason.empty() ? "tiles of " + dataset_->source()
+      reads_whole_for(dataset(), options.transform.get());
+  return reason.empty() ? "tiles of " + dataset().source()
                         : "whole images and cuts its tile: " + reason;
 }
 
+Batch& Loader::Iterator::operator*() const {
+  SHEAF_CHECK(state_, "a loader's epoch has ended; it has no current batch");
+  return state_->current;
+}
+
 Loader::Iterator& Loader::Iterator::operator++() {
-  if (!loader_->advance()) loader_ = nullptr;
+  SHEAF_CHECK(state_, "a loader's epoch has ended; call begin() again");
+  if (!state_->advance()) state_ = nullptr;
   return *this;
 }
 

@@ -17,8 +17,6 @@
 
 namespace sheaf::data {
 
-class Prefetcher;
-
 struct LoaderOptions {
   // Exactly one of the two must be set: examples per batch and rank, or
   // examples per batch over all ranks.
@@ -46,8 +44,11 @@ struct LoaderOptions {
 // Batches do not depend on the number of workers, and global batches do not
 // depend on the number of ranks. All ranks get the same number of batches, so
 // that each can participate in every exchange; a rank's share of a batch may be
-// empty. Not thread-safe.
+// empty. A loader that was moved from may only be destroyed or assigned to;
+// other uses throw UsageError. Not thread-safe.
 class Loader {
+  struct State;
+
  public:
   // Throws UsageError unless exactly one of batch_size and global_batch is set.
   Loader(std::shared_ptr<const Dataset> dataset, int rank, int ranks,
@@ -68,24 +69,26 @@ class Loader {
     using pointer = Batch*;
     using reference = Batch&;
 
-    Batch& operator*() const { return loader_->current_; }
-    Batch* operator->() const { return &loader_->current_; }
+    Batch& operator*() const;
+    Batch* operator->() const { return &**this; }
+    // Throws UsageError if the epoch has ended.
     Iterator& operator++();
     // Only for comparison with end().
     bool operator==(const Iterator& other) const {
-      return loader_ == other.loader_;
+      return state_ == other.state_;
     }
 
    private:
     friend class Loader;
-    explicit Iterator(Loader* loader) : loader_(loader) {}
-    Loader* loader_;
+    explicit Iterator(State* state) : state_(state) {}
+    State* state_;
   };
 
   // begin() starts an epoch; epoch() increases after its last batch. A loop
   // that was left early also ends its epoch: the next begin() starts the next
   // one. An exception in a worker, such as an unreadable file, is rethrown in
-  // place of its batch.
+  // place of its batch. Iterators stay valid when the loader is moved, and end
+  // with the loader that it was moved to.
   Iterator begin();
   Iterator end() { return Iterator(nullptr); }
 
@@ -95,31 +98,23 @@ class Loader {
   // set_epoch() and start_at() with the saved epoch() and position().
   void start_at(std::int64_t batch);
   // The current epoch, or the one that the next loop will run.
-  std::int64_t epoch() const { return sampler_.epoch(); }
+  std::int64_t epoch() const;
   // The number of batches of that epoch returned so far.
-  std::int64_t position() const { return position_; }
+  std::int64_t position() const;
 
-  std::int64_t batches() const { return sampler_.batches(); }
-  std::int64_t global_batch() const { return global_batch_; }
+  std::int64_t batches() const;
+  std::int64_t global_batch() const;
   // The shape of one whole example after the transform.
   std::vector<std::int64_t> example_shape() const;
   // Describes what a rank reads for its tile: "tiles of mapped files", or
   // "whole images and cuts its tile: resize needs them".
   std::string reading() const;
-  const Dataset& dataset() const { return *dataset_; }
+  const Dataset& dataset() const;
 
  private:
-  bool advance();
-  void end_epoch();
+  State& state() const;  // throws UsageError if the loader was moved from
 
-  std::shared_ptr<const Dataset> dataset_;
-  LoaderOptions options_;
-  std::int64_t global_batch_;
-  Sampler sampler_;
-  std::int64_t position_ = 0;
-  bool is_running_ = false;
-  Batch current_;
-  std::unique_ptr<Prefetcher> prefetcher_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace sheaf::data

@@ -194,7 +194,14 @@ std::vector<std::int64_t> Sampler::share(std::int64_t batch) const {
 std::int64_t Sampler::first_index(std::int64_t batch) const {
   if (options_.order == Order::kPython)
     return global_range(batch).begin + rank_;
-  return share_range(batch).begin;
+  if (!options_.sites) return share_range(batch).begin;
+  const Range range = global_range(batch);
+  const auto is_mine = [this](std::int64_t example) {
+    return (*options_.sites)[static_cast<std::size_t>(example)] == rank_;
+  };
+  return std::find_if(order_.begin() + range.begin, order_.begin() + range.end,
+                      is_mine) -
+         order_.begin();
 }
 
 std::int64_t Sampler::global_size(std::int64_t batch) const {

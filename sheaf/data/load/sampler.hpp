@@ -65,7 +65,8 @@ class Sampler {
   // The indices of this rank's share of a batch; may be empty if the batch has
   // fewer examples than ranks. Thread-safe.
   std::vector<std::int64_t> share(std::int64_t batch) const;
-  // The position of that share in the order of the epoch.
+  // The position of the share's first example in the order of the epoch. For an
+  // empty share with `sites`, the end of the batch.
   std::int64_t first_index(std::int64_t batch) const;
   // The number of examples of the global batch.
   std::int64_t global_size(std::int64_t batch) const;

@@ -1,4 +1,4 @@
-// Transforms of pixel values: to_float, normalise; and compose.
+// Transforms of pixel values: to_float, normalize; and compose.
 #include "sheaf/data/transform/transform.hpp"
 
 #include <ATen/Dispatch.h>
@@ -41,36 +41,36 @@ class ToFloat : public Transform {
   std::string needs_whole_images() const override { return ""; }
 };
 
-class Normalise : public Transform {
+class Normalize : public Transform {
  public:
-  Normalise(std::vector<double> mean, std::vector<double> std)
+  Normalize(std::vector<double> mean, std::vector<double> std)
       : mean_(std::move(mean)), std_(std::move(std)) {
     SHEAF_CHECK(!mean_.empty() && mean_.size() == std_.size(),
-                "normalise needs a mean and a std for each channel, but got ",
+                "normalize needs a mean and a std for each channel, but got ",
                 mean_.size(), " and ", std_.size());
     for (const double one : std_)
-      SHEAF_CHECK(one > 0, "normalise has a std of ", one,
+      SHEAF_CHECK(one > 0, "normalize has a std of ", one,
                   "; it must be positive");
   }
 
   at::Tensor apply(const at::Tensor& images,
                    std::span<const std::int64_t> indices,
                    const Random&) const override {
-    check_images("normalise", images, indices);
+    check_images("normalize", images, indices);
     const std::int64_t channels = images.size(1);
     const auto given = static_cast<std::int64_t>(mean_.size());
-    SHEAF_CHECK(given == 1 || given == channels, "normalise has ", given,
+    SHEAF_CHECK(given == 1 || given == channels, "normalize has ", given,
                 " means, the images have ", channels,
                 " channels; give one value or one per channel");
-    return normalised(as_float(images).contiguous());
+    return normalized(as_float(images).contiguous());
   }
   std::string needs_whole_images() const override { return ""; }
 
  private:
-  at::Tensor normalised(const at::Tensor& numbers) const {
+  at::Tensor normalized(const at::Tensor& numbers) const {
     at::Tensor result = at::empty_like(numbers);
     AT_DISPATCH_FLOATING_TYPES_AND2(
-        at::kHalf, at::kBFloat16, numbers.scalar_type(), "normalise", [&] {
+        at::kHalf, at::kBFloat16, numbers.scalar_type(), "normalize", [&] {
           fill(numbers.data_ptr<scalar_t>(), result.data_ptr<scalar_t>(),
                numbers.size(1), numbers.size(2) * numbers.size(3),
                numbers.size(0));
@@ -191,8 +191,8 @@ ImageSize checked_size(std::string_view transform, ImageSize size) {
 
 TransformPtr to_float() { return std::make_shared<ToFloat>(); }
 
-TransformPtr normalise(std::vector<double> mean, std::vector<double> std) {
-  return std::make_shared<Normalise>(std::move(mean), std::move(std));
+TransformPtr normalize(std::vector<double> mean, std::vector<double> std) {
+  return std::make_shared<Normalize>(std::move(mean), std::move(std));
 }
 
 TransformPtr compose(std::vector<TransformPtr> transforms) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sheaf/data/dataset/box.hpp"
@@ -71,7 +72,12 @@ TransformPtr to_float();
 // (x - mean) / std for each channel, after to_float(). A single value applies
 // to all channels. Throws UsageError unless mean and std have the same length
 // and std is positive.
-TransformPtr normalise(std::vector<double> mean, std::vector<double> std);
+TransformPtr normalize(std::vector<double> mean, std::vector<double> std);
+// Former name of normalize().
+inline TransformPtr normalise(std::vector<double> mean,
+                              std::vector<double> std) {
+  return normalize(std::move(mean), std::move(std));
+}
 
 // Adds `pixels` pixels of `value` on all four sides.
 TransformPtr pad(std::int64_t pixels, double value = 0);
@@ -81,7 +87,11 @@ TransformPtr pad(std::int64_t pixels, double value = 0);
 // side.
 TransformPtr random_crop(std::int64_t height, std::int64_t width,
                          std::int64_t padding = 0);
-TransformPtr centre_crop(std::int64_t height, std::int64_t width);
+TransformPtr center_crop(std::int64_t height, std::int64_t width);
+// Former name of center_crop().
+inline TransformPtr centre_crop(std::int64_t height, std::int64_t width) {
+  return center_crop(height, width);
+}
 
 // Mirrors an image left to right, with the given probability.
 TransformPtr horizontal_flip(double probability = 0.5);

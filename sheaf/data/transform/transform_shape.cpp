@@ -108,13 +108,13 @@ void check_window(ImageSize image, ImageSize size) {
               "; use a smaller crop, or pad or resize first");
 }
 
-class CentreCrop : public Transform {
+class CenterCrop : public Transform {
  public:
-  explicit CentreCrop(ImageSize size)
-      : size_(checked_size("centre_crop", size)) {}
+  explicit CenterCrop(ImageSize size)
+      : size_(checked_size("center_crop", size)) {}
   at::Tensor apply(const at::Tensor& images, Indices indices,
                    const Random&) const override {
-    check_images("centre_crop", images, indices);
+    check_images("center_crop", images, indices);
     check_window({images.size(2), images.size(3)}, size_);
     return images.narrow(2, (images.size(2) - size_.height) / 2, size_.height)
         .narrow(3, (images.size(3) - size_.width) / 2, size_.width)
@@ -285,8 +285,8 @@ TransformPtr random_crop(std::int64_t height, std::int64_t width,
   return std::make_shared<RandomCrop>(ImageSize{height, width}, padding);
 }
 
-TransformPtr centre_crop(std::int64_t height, std::int64_t width) {
-  return std::make_shared<CentreCrop>(ImageSize{height, width});
+TransformPtr center_crop(std::int64_t height, std::int64_t width) {
+  return std::make_shared<CenterCrop>(ImageSize{height, width});
 }
 
 TransformPtr horizontal_flip(double probability) {

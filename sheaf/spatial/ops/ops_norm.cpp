@@ -80,7 +80,7 @@ void batch_norm(Call& call) {
 // (x - mean) / sqrt(variance + eps) over axes of the part, where each mean
 // covers `count` elements of the whole tensor. Two sums: the squares are summed
 // after centering, because squares of large means would lose precision.
-at::Tensor normalised(const at::Tensor& local, const Sizes& axes, double count,
+at::Tensor normalized(const at::Tensor& local, const Sizes& axes, double count,
                       const Split& split, double eps,
                       at::Tensor* mean_out = nullptr,
                       at::Tensor* variance_out = nullptr) {
@@ -115,7 +115,7 @@ void group_norm(Call& call) {
   for (std::size_t i = 2; i < sizes.size(); ++i)
     axes.push_back(static_cast<std::int64_t>(i));
   at::Tensor result =
-      normalised(local.reshape(sizes), axes,
+      normalized(local.reshape(sizes), axes,
                  places_of(split, 2) * static_cast<double>(sizes[2]), split,
                  call[4].toDouble())
           .reshape(local.sizes());
@@ -152,7 +152,7 @@ void layer_norm(Call& call) {
   Sizes axes;
   for (std::size_t i = first; i < split.sizes.size(); ++i)
     axes.push_back(static_cast<std::int64_t>(i));
-  at::Tensor result = normalised(local, axes, places_of(split, first), split,
+  at::Tensor result = normalized(local, axes, places_of(split, first), split,
                                  call[4].toDouble());
   if (weight.defined()) result = result * weight;
   if (bias.defined()) result = result + bias;
@@ -177,7 +177,7 @@ void instance_norm(Call& call) {
     for (std::int64_t i = 2; i < local.dim(); ++i) axes.push_back(i);
     const double count = places_of(split, 2);
     at::Tensor mean, variance;
-    result = normalised(local, axes, count, split, eps, &mean, &variance);
+    result = normalized(local, axes, count, split, eps, &mean, &variance);
     if (running_mean.defined()) {
       const at::NoGradGuard no_grad;
       running_mean.mul_(1 - momentum).add_(mean.mean(0).flatten(), momentum);

@@ -108,7 +108,7 @@ struct PretrainingConfig {
   bool center = true;  // subtract the mean image; ignored if cost is plain
   std::string update = "summed";
   std::int64_t classifier_epochs = 0;  // first epochs: classifier only
-  bool normalise_filters = true;  // also after each step of the main training
+  bool normalize_filters = true;  // also after each step of the main training
 };
 
 struct OutputConfig {

@@ -129,7 +129,7 @@ void visit(Visitor& visitor, PretrainingConfig& pretraining) {
   visitor.field("center", pretraining.center);
   visitor.choice("update", pretraining.update, {"summed", "two_step"});
   visitor.field("classifier_epochs", pretraining.classifier_epochs, Range{});
-  visitor.field("normalise_filters", pretraining.normalise_filters);
+  visitor.field("normalize_filters", pretraining.normalize_filters);
 }
 
 template <class Visitor>

@@ -24,6 +24,16 @@ std::string kind_of(const YAML::Node& node) {
   return concat("'", node.Scalar(), "'");
 }
 
+// The current name of a key or transform. Earlier versions used the British
+// spelling of some.
+std::string current_name(const YAML::Node& node) {
+  const std::string name = node.as<std::string>("");
+  if (name == "normalise") return "normalize";
+  if (name == "centre_crop") return "center_crop";
+  if (name == "normalise_filters") return "normalize_filters";
+  return name;
+}
+
 bool is_whole(const std::string& text, std::int64_t& value) {
   const char* end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, value);
@@ -62,7 +72,7 @@ ConfigReader::ConfigReader(const YAML::Node& node, std::string path,
               "; it must be a mapping of keys to values");
   std::set<std::string> seen;
   for (const auto& entry : node_) {
-    const std::string key = entry.first.as<std::string>("");
+    const std::string key = current_name(entry.first);
     SHEAF_CHECK(seen.insert(key).second, at(entry.first), full(key),
                 " is given twice; remove one of them");
   }
@@ -81,7 +91,7 @@ std::string ConfigReader::at(const YAML::Node& node) const {
 YAML::Node ConfigReader::find(std::string_view key) {
   known_.push_back(key);
   for (const auto& entry : node_) {
-    if (entry.first.as<std::string>("") != key) continue;
+    if (current_name(entry.first) != key) continue;
     (*source_.origins)[full(key)] = at(entry.first);
     return entry.second;
   }
@@ -197,12 +207,12 @@ void ConfigReader::items(std::string_view key, std::vector<Item>& items) {
 
 Item ConfigReader::read_item(std::string_view key,
                              const YAML::Node& node) const {
-  if (node.IsScalar()) return {node.Scalar(), {}};
+  if (node.IsScalar()) return {current_name(node), {}};
   SHEAF_CHECK(node.IsMap() && node.size() == 1, at(node), "an entry of ",
               full(key), " is ", kind_of(node),
               "; write a name, or one name and its arguments: name: {a: 1}");
   const auto entry = *node.begin();
-  const std::string name = entry.first.as<std::string>("");
+  const std::string name = current_name(entry.first);
   if (entry.second.IsNull()) return {name, {}};
   return {name, read_arguments(concat(key, ".", name), entry.second)};
 }
@@ -240,7 +250,7 @@ Argument ConfigReader::read_argument(std::string_view key,
 
 void ConfigReader::finish() const {
   for (const auto& entry : node_) {
-    const std::string key = entry.first.as<std::string>("");
+    const std::string key = current_name(entry.first);
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     throw UsageError(
         concat(at(entry.first), "unknown key '", full(key), "'",

@@ -182,7 +182,7 @@ Pretrainer::Gradients Pretrainer::gradients_of(const Tensor& seen,
 void Pretrainer::descend(const Tensor& gradient) {
   const torch::NoGradGuard no_grad;
   filters_->weight.sub_(gradient, config_.learning_rate);
-  nn::normalise_filters_(filters_->weight);
+  nn::normalize_filters_(filters_->weight);
 }
 
 }  // namespace sheaf::train

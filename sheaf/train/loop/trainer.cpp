@@ -61,7 +61,7 @@ class TrainerRun {
   NonFiniteGuard guard_;
   RunSaver saver_;
   RunResult result_;
-  bool normalises_filters_ = false;  // after each step
+  bool normalizes_filters_ = false;  // after each step
 };
 
 TrainerRun::TrainerRun(const Start& start, const TrainOptions& options,
@@ -135,7 +135,7 @@ void TrainerRun::choose_trained() {
   stack->train_classifier_alone(is_alone);
   session_.learner().train_only(is_alone ? stack->classifier_parameters()
                                          : std::vector<torch::Tensor>{});
-  normalises_filters_ = config_.pretraining.normalise_filters && !is_alone;
+  normalizes_filters_ = config_.pretraining.normalize_filters && !is_alone;
 }
 
 bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
@@ -144,8 +144,8 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   StepResult done = session_.step(
       batch, {.step = state_.step, .wants_stop = stop_.has_come()}, metrics);
   if (!done.is_applied) guard_.refuse_step(batch);
-  if (done.is_applied && normalises_filters_)
-    nn::normalise_filters(*session_.stack());
+  if (done.is_applied && normalizes_filters_)
+    nn::normalize_filters(*session_.stack());
   done.times.data = data_ms;
   done.times.batch = watch.lap() + data_ms;
   state_.totals.open_times += done.times;

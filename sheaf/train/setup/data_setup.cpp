@@ -34,18 +34,18 @@ struct TransformKind {
 
 const TransformKind kTransforms[] = {
     {"to_float", false, [](ArgumentReader&) { return data::to_float(); }},
-    {"normalise", false,
+    {"normalize", false,
      [](ArgumentReader& reader) {
-       return data::normalise(reader.numbers("mean"), reader.numbers("std"));
+       return data::normalize(reader.numbers("mean"), reader.numbers("std"));
      }},
     {"pad", false,
      [](ArgumentReader& reader) {
        return data::pad(reader.whole("pixels"), reader.number("value", 0));
      }},
-    {"centre_crop", false,
+    {"center_crop", false,
      [](ArgumentReader& reader) {
        const Size size = size_of(reader);
-       return data::centre_crop(size.height, size.width);
+       return data::center_crop(size.height, size.width);
      }},
     {"random_crop", true,
      [](ArgumentReader& reader) {

@@ -33,7 +33,7 @@ data::TileOf tile_of(const RunConfig& config, const comm::Group& group) {
 
 // Whether the module has layers that reject a single row: BatchNorm1d has one
 // value per channel and row, layers for images have many.
-bool normalises_vectors(const torch::nn::Module& module) {
+bool normalizes_vectors(const torch::nn::Module& module) {
   const auto modules = module.modules();
   return std::any_of(modules.begin(), modules.end(), [](const auto& one) {
     return one->template as<torch::nn::BatchNorm1d>() != nullptr;
@@ -75,7 +75,7 @@ Loaders open_loaders(const RunConfig& config, const DataSets& sets,
   if (config.data.sites == "by_class")
     training.sites = sites_by_class(*sets.train, samples.size());
   training.avoids_single_rows =
-      config.parallel.sync_batchnorm && normalises_vectors(module);
+      config.parallel.sync_batchnorm && normalizes_vectors(module);
   training.transform = sets.transform;
   evaluation.transform = sets.evaluation_transform;
   SHEAF_CHECK(sets.train->size() > 0, "the training set is empty");

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sheaf/base/files.hpp"
+#include "sheaf/data/formats/file.hpp"
 #include "sheaf/data/formats/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_images.hpp"
@@ -86,6 +87,8 @@ TEST_F(Catalog, FindsWhatIsInTheRoot) {
   const std::string text =
       io_error([&] { check_dataset("mnist", root_ + "/mnist"); });
   EXPECT_TRUE(contains(text, "20 examples")) << text;
+  const std::string searched = io_error([] { check_dataset("mnist", ""); });
+  EXPECT_TRUE(contains(searched, "mnist in " + root_ + "/mnist")) << searched;
 }
 
 TEST_F(Catalog, SaysHowToGetWhatIsMissing) {
@@ -165,6 +168,9 @@ TEST_F(Catalog, ChecksCifarByItsClasses) {
   EXPECT_TRUE(contains(text, "9900 examples")) << text;
   write("test.bin.gz", 10000);
   EXPECT_EQ(get_dataset("cifar100", {.from = root_ + "/own"}), folder);
+  // The splits may be in different folders.
+  fs::rename(folder + "/train.bin.gz", root_ + "/own/train.bin.gz");
+  EXPECT_EQ(check_dataset("cifar100", root_ + "/own").size(), 2u);
 }
 
 TEST_F(Catalog, OpensOnesOwnData) {
@@ -175,6 +181,13 @@ TEST_F(Catalog, OpensOnesOwnData) {
   tensor::save_npy(root_ + "/test_target.npy", at::zeros({4}));
   EXPECT_EQ(open_dataset("npy", "test", root_)->size(), 4);
   EXPECT_THROW(open_dataset("npy", "test"), UsageError);
+  for (const std::string name : {"test_data.npy", "test_target.npy"}) {
+    const FileContent plain = read_file(root_ + "/" + name);
+    write_bytes(root_ + "/" + name + ".gz",
+                gzip(Bytes(plain.data(), plain.data() + plain.size())));
+    fs::remove(root_ + "/" + name);
+  }
+  EXPECT_EQ(open_dataset("npy", "test", root_)->size(), 4);
   EXPECT_THROW(open_dataset("images", "train", root_), IoError);
 }
 

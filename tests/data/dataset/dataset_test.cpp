@@ -154,5 +154,18 @@ TEST(Synthetic, TokensAreTokensInBoxesToo) {
   EXPECT_EQ(dataset.get(Indices{}, random).data.scalar_type(), at::kLong);
 }
 
+// 0 is no token, and marks what is outside of the image.
+TEST(Synthetic, BoxesOutsideOfTheImageHaveNoTokens) {
+  const SyntheticDataset dataset(
+      {.examples = 3, .shape = {1, 4, 6}, .is_tokens = true});
+  const at::Tensor whole = all_of(dataset).data;
+  Random random;
+  const Boxes boxes{{4, 3}, std::vector<Corner>(3, Corner{0, 5, 0})};
+  const at::Tensor cut =
+      dataset.get_boxes(Indices{0, 1, 2}, boxes, random).data;
+  EXPECT_TRUE(cut.narrow(3, 0, 1).equal(whole.narrow(3, 5, 1)));
+  EXPECT_EQ(cut.narrow(3, 1, 2).abs().max().item<std::int64_t>(), 0);
+}
+
 }  // namespace
 }  // namespace sheaf::data

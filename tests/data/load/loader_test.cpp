@@ -71,7 +71,7 @@ TEST(Loader, GivesTheSameBatchesWhateverTheWorkers) {
       .workers = 0,
       .seed = 3,
       .transform = compose(
-          {random_crop(8, 8, 2), horizontal_flip(), normalise({0.5}, {0.2})})};
+          {random_crop(8, 8, 2), horizontal_flip(), normalize({0.5}, {0.2})})};
   Loader plain(images, 0, 1, options);
   const std::vector<Batch> first = epoch_of(plain), second = epoch_of(plain);
   ASSERT_EQ(first.size(), 9u);
@@ -217,7 +217,7 @@ TEST(Loader, KnowsTheShapeAfterTheTransform) {
   const Loader loader(
       images, 0, 1,
       {.batch_size = 2,
-       .transform = compose({random_crop(8, 7), normalise({0.5}, {1})})});
+       .transform = compose({random_crop(8, 7), normalize({0.5}, {1})})});
   EXPECT_EQ(loader.example_shape(), (Indices{3, 8, 7}));
 }
 
@@ -238,6 +238,32 @@ TEST(Loader, CanBeMoved) {
   std::vector<Loader> loaders;
   loaders.push_back(std::move(loader));
   EXPECT_EQ(targets_of(epoch_of(loaders[0])), epoch_order(20, 0, 0));
+}
+
+TEST(Loader, ItsIteratorFollowsAMove) {
+  Loader loader(numbers(20), 0, 1, {.batch_size = 5, .shuffle = false});
+  auto iterator = loader.begin();
+  ++iterator;
+  Loader moved = std::move(loader);
+  EXPECT_EQ(iterator->target[0].item<std::int64_t>(), 5);
+  ++iterator;
+  EXPECT_EQ(iterator->target[0].item<std::int64_t>(), 10);
+  EXPECT_EQ(moved.position(), 3);
+  ++iterator;
+  ++iterator;
+  EXPECT_TRUE(iterator == moved.end());
+  EXPECT_THROW(++iterator, UsageError);
+  EXPECT_THROW(*iterator, UsageError);
+  EXPECT_EQ(moved.epoch(), 1);
+}
+
+TEST(Loader, AMovedFromLoaderIsAnError) {
+  Loader loader(numbers(20), 0, 1, {.batch_size = 5});
+  const Loader moved = std::move(loader);
+  EXPECT_THROW(loader.begin(), UsageError);  // NOLINT(bugprone-use-after-move)
+  EXPECT_THROW(loader.epoch(), UsageError);
+  loader = Loader(numbers(3), 0, 1, {.batch_size = 5});
+  EXPECT_EQ(epoch_of(loader).size(), 1u);
 }
 
 TEST(Loader, AnEmptyDatasetHasNoBatches) {

@@ -91,17 +91,17 @@ std::shared_ptr<TensorDataset> bytes_of_size(std::int64_t height,
 std::vector<TransformPtr> tile_transforms() {
   return {nullptr,
           to_float(),
-          normalise({0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}),
+          normalize({0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}),
           pad(3, 7),
           random_crop(9, 8, 0),
           random_crop(13, 11, 4),
-          centre_crop(6, 9),
+          center_crop(6, 9),
           horizontal_flip(1),
           horizontal_flip(0.5),
           compose({random_crop(13, 11, 2), horizontal_flip(), to_float()}),
-          compose({pad(2, 9), horizontal_flip(), normalise({0.4}, {0.3}),
+          compose({pad(2, 9), horizontal_flip(), normalize({0.4}, {0.3}),
                    random_crop(12, 14, 3), horizontal_flip(), pad(1, -2),
-                   centre_crop(11, 13)})};
+                   center_crop(11, 13)})};
 }
 
 TEST(ReadTiles, HaveThePixelsOfTheWhole) {
@@ -117,7 +117,7 @@ TEST(ReadTiles, TakeAQuarterOfTheBytes) {
   const std::int64_t whole = kTileExamples * 3 * 64 * 64;
   EXPECT_EQ(first_batch(dataset, nullptr, nullptr).bytes_read, whole);
   for (const TransformPtr& transform :
-       {TransformPtr(), normalise({0.5}, {0.5}), horizontal_flip(),
+       {TransformPtr(), normalize({0.5}, {0.5}), horizontal_flip(),
         compose({horizontal_flip(), to_float()})})
     for (const std::int64_t bytes : expect_tiles(dataset, transform, 2, 2))
       EXPECT_EQ(bytes, whole / 4);

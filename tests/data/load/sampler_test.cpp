@@ -170,6 +170,14 @@ TEST(Sampler, RanksCanHaveExamplesOfTheirOwn) {
         EXPECT_EQ((*sites)[static_cast<std::size_t>(example)], rank);
         together.push_back(example);
       }
+    for (const Sampler& part : parts) {
+      const auto own = part.share(batch);
+      const auto order = whole.share(batch);
+      const auto first = own.empty()
+                             ? order.end()
+                             : std::find(order.begin(), order.end(), own[0]);
+      EXPECT_EQ(part.first_index(batch), 6 * batch + (first - order.begin()));
+    }
     auto expected = whole.share(batch);
     std::sort(together.begin(), together.end());
     std::sort(expected.begin(), expected.end());

@@ -31,10 +31,10 @@ at::Tensor made(Indices shape, at::ScalarType type = at::kFloat) {
 
 std::vector<TransformPtr> all_transforms() {
   return {to_float(),
-          normalise({0.5}, {0.25}),
+          normalize({0.5}, {0.25}),
           pad(2),
           random_crop(3, 4, 1),
-          centre_crop(2, 2),
+          center_crop(2, 2),
           horizontal_flip(),
           resize(7, 3),
           resize_shorter(6),
@@ -50,26 +50,34 @@ TEST(Transform, ToFloatDividesBytes) {
   EXPECT_THROW(applied(to_float(), at::zeros({2}, at::kLong)), UsageError);
 }
 
-TEST(Transform, NormalisesEachChannel) {
+TEST(Transform, NormalizesEachChannel) {
   const at::Tensor images = made({2, 3, 4, 5});
   const at::Tensor mean = at::tensor({1.0f, 2.0f, 3.0f}).view({1, 3, 1, 1});
   const at::Tensor std = at::tensor({0.5f, 0.3f, 7.0f}).view({1, 3, 1, 1});
-  EXPECT_TRUE(at::equal(applied(normalise({1, 2, 3}, {0.5, 0.3, 7}), images),
+  EXPECT_TRUE(at::equal(applied(normalize({1, 2, 3}, {0.5, 0.3, 7}), images),
                         images.sub(mean).div(std)));
   EXPECT_TRUE(
-      at::equal(applied(normalise({2}, {4}), images), images.sub(2).div(4)));
+      at::equal(applied(normalize({2}, {4}), images), images.sub(2).div(4)));
   const at::Tensor bytes = made({1, 1, 4, 4}, at::kByte);
-  EXPECT_TRUE(at::equal(applied(normalise({0.5}, {0.5}), bytes),
+  EXPECT_TRUE(at::equal(applied(normalize({0.5}, {0.5}), bytes),
                         bytes.to(at::kFloat).div(255).sub(0.5).div(0.5)));
 }
 
-TEST(Transform, NormaliseRefusesWhatDoesNotFit) {
-  EXPECT_THROW(normalise({1, 2}, {1}), UsageError);
-  EXPECT_THROW(normalise({}, {}), UsageError);
-  EXPECT_THROW(normalise({1}, {0}), UsageError);
-  EXPECT_THROW(applied(normalise({1, 2}, {1, 2}), made({1, 3, 2, 2})),
+TEST(Transform, NormalizeRefusesWhatDoesNotFit) {
+  EXPECT_THROW(normalize({1, 2}, {1}), UsageError);
+  EXPECT_THROW(normalize({}, {}), UsageError);
+  EXPECT_THROW(normalize({1}, {0}), UsageError);
+  EXPECT_THROW(applied(normalize({1, 2}, {1, 2}), made({1, 3, 2, 2})),
                UsageError);
-  EXPECT_THROW(applied(normalise({1}, {1}), made({3, 2, 2})), UsageError);
+  EXPECT_THROW(applied(normalize({1}, {1}), made({3, 2, 2})), UsageError);
+}
+
+TEST(Transform, FormerNamesAreAliases) {
+  const at::Tensor images = made({2, 1, 4, 4});
+  EXPECT_TRUE(at::equal(applied(normalise({2}, {4}), images),
+                        applied(normalize({2}, {4}), images)));
+  EXPECT_TRUE(at::equal(applied(centre_crop(2, 2), images),
+                        applied(center_crop(2, 2), images)));
 }
 
 TEST(Transform, Pads) {
@@ -84,10 +92,10 @@ TEST(Transform, Pads) {
 
 TEST(Transform, CropsTheMiddle) {
   const at::Tensor images = made({2, 2, 5, 4});
-  EXPECT_TRUE(at::equal(applied(centre_crop(2, 2), images),
+  EXPECT_TRUE(at::equal(applied(center_crop(2, 2), images),
                         images.narrow(2, 1, 2).narrow(3, 1, 2)));
-  EXPECT_THROW(applied(centre_crop(6, 2), images), UsageError);
-  EXPECT_THROW(centre_crop(0, 2), UsageError);
+  EXPECT_THROW(applied(center_crop(6, 2), images), UsageError);
+  EXPECT_THROW(center_crop(0, 2), UsageError);
 }
 
 // The value of the first pixel gives the place of the crop of example i.
@@ -199,8 +207,8 @@ TEST(Transform, ImagesLargerThanTheMemoryAreAnError) {
 TEST(Transform, ComposeDoesOneAfterTheOther) {
   const at::Tensor images = made({2, 1, 4, 4}, at::kByte);
   EXPECT_TRUE(at::equal(
-      applied(compose({pad(1), to_float(), normalise({0.5}, {2})}), images),
-      applied(normalise({0.5}, {2}), applied(pad(1), images))));
+      applied(compose({pad(1), to_float(), normalize({0.5}, {2})}), images),
+      applied(normalize({0.5}, {2}), applied(pad(1), images))));
   EXPECT_THROW(compose({nullptr}), UsageError);
   EXPECT_THROW(pad(1)->apply(images, Indices{1}, Random()), UsageError);
 }

@@ -210,6 +210,28 @@ TEST(Config, EverySectionCanBeReplaced) {
   EXPECT_EQ(dad_with("dad.routes.a=gradient").routes.size(), 2u);
 }
 
+// Names of earlier versions.
+TEST(Config, BritishSpellingsAreAliases) {
+  const std::string old =
+      "data: {transforms: [normalise: {mean: [0.5], std: [1]}],\n"
+      "       evaluation_transforms: [centre_crop: {size: 4}]}\n"
+      "pretraining: {normalise_filters: false}\n";
+  const RunConfig config = parse_config(old, "a.yaml", {});
+  EXPECT_EQ(config.data.transforms[0].name, "normalize");
+  EXPECT_EQ(config.data.evaluation_transforms[0].name, "center_crop");
+  EXPECT_FALSE(config.pretraining.normalize_filters);
+  const std::string text = print_config(config);
+  EXPECT_HAS(text, "normalize_filters: false");
+  EXPECT_EQ(text.find("normalise"), std::string::npos);
+  EXPECT_EQ(text.find("centre"), std::string::npos);
+  EXPECT_TRUE(parse_config("", "a.yaml",
+                           Overrides{"pretraining.normalise_filters=true"})
+                  .pretraining.normalize_filters);
+  EXPECT_HAS(config_error("pretraining: {normalise_filters: true, "
+                          "normalize_filters: true}"),
+             "given twice");
+}
+
 TEST(Config, OneArgumentLeavesTheOthers) {
   const std::string text =
       "network: {name: mlp, arguments: {sizes: [4, 2], dropout: 0.1}}";

@@ -40,7 +40,7 @@ comm::Group each_alone() { return world().split(/*color=*/world().rank()); }
 
 const char* const kMoves =
     "data.transforms=[random_crop: {height: 9, width: 7, padding: 2}, "
-    "horizontal_flip, normalise: {mean: [0.4], std: [0.3]}]";
+    "horizontal_flip, normalize: {mean: [0.4], std: [0.3]}]";
 
 TEST(TiledRuns, GiveWhatOneRankGives) {
   const comm::Group single = each_alone();
