@@ -67,6 +67,8 @@ std::optional<std::string> WrappedParameters::find_changed_buffer(
 }
 
 void agree_on_change(const comm::Group& group, const std::string& what) {
+  // Other ranks do not know a parameter that was added on this rank only.
+  comm::remember_name(change_name(what));
   std::vector<std::int32_t> nothing{0};
   comm::all_reduce(group, nothing, {.name = change_name(what)}).wait();
 }

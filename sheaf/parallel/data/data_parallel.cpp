@@ -25,6 +25,7 @@ ReducerOptions reducer_options(const DataParallelOptions& options) {
 }
 
 // The options that determine what ranks exchange and when a pass is an error.
+// Devices may differ between ranks.
 std::vector<NamedOption> named(const DataParallelOptions& options) {
   return {
       {"bucket_mb", concat(options.bucket_mb)},
@@ -60,7 +61,10 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.module = module;
   state.options = std::move(options);
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
-  check_same_options(state.group, "DataParallel", named(state.options));
+  auto compared = named(state.options);
+  for (const auto& item : module->named_parameters())
+    if (state.keeps(item.value())) compared.emplace_back("kept", item.key());
+  check_same_options(state.group, "DataParallel", compared);
   wrap();
   state.pass.set_before_pass([&state] {
     state.claim.check();

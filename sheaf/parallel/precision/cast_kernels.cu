@@ -121,14 +121,14 @@ __global__ void amax_rows_kernel(const T* from, std::int64_t columns,
 
 __device__ float factor_of(float amax) { return amax > 0 ? kSteps / amax : 0; }
 
-__device__ unsigned quantised(float value, float factor) {
+__device__ unsigned quantized(float value, float factor) {
   const int whole = __float2int_rn(__fmul_rn(value, factor));
   return static_cast<unsigned>(max(-127, min(127, whole))) & 0xffu;
 }
 
 // Each thread converts sixteen columns.
 template <class T>
-__global__ void quantise_pieces_kernel(Quantise work) {
+__global__ void quantize_pieces_kernel(Quantize work) {
   constexpr int kLoads = 16 / Piece<T>::kCount;
   const std::int64_t in_row = work.to_columns / 16;
   const std::int64_t pieces = work.rows * in_row;
@@ -144,7 +144,7 @@ __global__ void quantise_pieces_kernel(Quantise work) {
 #pragma unroll
       for (int j = 0; j < Piece<T>::kCount; ++j) {
         const int place = load * Piece<T>::kCount + j;
-        words[place / 4] |= quantised(piece[j], factor) << (place % 4 * 8);
+        words[place / 4] |= quantized(piece[j], factor) << (place % 4 * 8);
       }
     }
     reinterpret_cast<uint4*>(work.to)[i] =
@@ -155,7 +155,7 @@ __global__ void quantise_pieces_kernel(Quantise work) {
 // Each thread converts four columns; supports any sizes, including padding rows
 // and columns.
 template <class T>
-__global__ void quantise_kernel(Quantise work, std::int64_t first_row) {
+__global__ void quantize_kernel(Quantize work, std::int64_t first_row) {
   const std::int64_t in_row = work.to_columns / 4;
   const std::int64_t groups = (work.to_rows - first_row) * in_row;
   const T* from = static_cast<const T*>(work.from);
@@ -169,7 +169,7 @@ __global__ void quantise_kernel(Quantise work, std::int64_t first_row) {
       for (int j = 0; j < 4; ++j)
         if (column + j < work.columns)
           word |=
-              quantised(to_float(from[row * work.columns + column + j]), factor)
+              quantized(to_float(from[row * work.columns + column + j]), factor)
               << (j * 8);
     }
     reinterpret_cast<unsigned*>(work.to)[row * in_row + i % in_row] = word;
@@ -177,17 +177,17 @@ __global__ void quantise_kernel(Quantise work, std::int64_t first_row) {
 }
 
 template <class T>
-void quantise_of(const Quantise& work, cudaStream_t stream) {
+void quantize_of(const Quantize& work, cudaStream_t stream) {
   const bool has_pieces = work.columns == work.to_columns &&
                           work.columns % 16 == 0 && is_aligned(work.from) &&
                           is_aligned(work.to);
   const std::int64_t first_row = has_pieces ? work.rows : 0;
   if (has_pieces && work.rows > 0)
-    quantise_pieces_kernel<T>
+    quantize_pieces_kernel<T>
         <<<blocks_for(work.rows * work.columns / 16), kThreads, 0, stream>>>(
             work);
   if (work.to_rows > first_row)
-    quantise_kernel<T>
+    quantize_kernel<T>
         <<<blocks_for((work.to_rows - first_row) * work.to_columns / 4),
            kThreads, 0, stream>>>(work, first_row);
 }
@@ -256,7 +256,7 @@ __global__ void im2col_channels_last_kernel(Im2col work, unsigned groups) {
           Piece<__half>::load(from + corner.offset + step.offset, 0);
 #pragma unroll
       for (int j = 0; j < 8; ++j)
-        words[j / 4] |= quantised(piece[j], factor) << (j % 4 * 8);
+        words[j / 4] |= quantized(piece[j], factor) << (j % 4 * 8);
     }
     auto* to = reinterpret_cast<uint2*>(work.to + row * work.to_columns +
                                         place * work.channels + channel);
@@ -298,7 +298,7 @@ __global__ void im2col_kernel(Im2col work, unsigned rows, unsigned columns) {
     if (has_row && first_column + i < columns &&
         is_inside(work, corner, steps[i]))
       value =
-          quantised(to_float(from[corner.offset + steps[i].offset]), factor);
+          quantized(to_float(from[corner.offset + steps[i].offset]), factor);
     bytes[lane * kTileWords * 4 + i] = static_cast<unsigned char>(value);
   }
   __syncthreads();
@@ -318,19 +318,19 @@ struct Column {
   float scale, bias;
 };
 
-__device__ Column column_of(const Dequantise& work, std::int64_t column) {
+__device__ Column column_of(const Dequantize& work, std::int64_t column) {
   const float other = work.amax_by[work.has_amax_by_column ? column : 0];
   const auto* bias = static_cast<const __half*>(work.bias);
   return {work.amax[0] * (1 / kSteps) * (other * (1 / kSteps)),
           bias ? __half2float(bias[column]) : 0.0f};
 }
 
-__device__ float dequantised(std::int32_t sum, const Column& column) {
+__device__ float dequantized(std::int32_t sum, const Column& column) {
   return static_cast<float>(sum) * column.scale + column.bias;
 }
 
 // Each thread converts eight columns.
-__global__ void dequantise_pieces_kernel(Dequantise work, unsigned groups) {
+__global__ void dequantize_pieces_kernel(Dequantize work, unsigned groups) {
   const auto in_row = static_cast<unsigned>(work.columns / 8);
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < groups;
        i += gridDim.x * blockDim.x) {
@@ -344,17 +344,17 @@ __global__ void dequantise_pieces_kernel(Dequantise work, unsigned groups) {
 #pragma unroll
     for (int j = 0; j < 8; ++j)
       result[j] =
-          __float2half_rn(dequantised(sum[j], column_of(work, column + j)));
+          __float2half_rn(dequantized(sum[j], column_of(work, column + j)));
     static_cast<uint4*>(work.to)[i] = bytes;
   }
 }
 
-__global__ void dequantise_kernel(Dequantise work) {
+__global__ void dequantize_kernel(Dequantize work) {
   const std::int64_t count = work.rows * work.columns;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
        i < count; i += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t row = i / work.columns, column = i % work.columns;
-    static_cast<__half*>(work.to)[i] = __float2half_rn(dequantised(
+    static_cast<__half*>(work.to)[i] = __float2half_rn(dequantized(
         work.from[row * work.row_stride + column], column_of(work, column)));
   }
 }
@@ -363,7 +363,7 @@ constexpr int kPixelTile = 2 * kWarp;
 
 // A block transposes 64 pixels x 32 columns: it reads along columns and writes
 // along pixels.
-__global__ void dequantise_planes_kernel(Dequantise work) {
+__global__ void dequantize_planes_kernel(Dequantize work) {
   __shared__ float tile[kPixelTile][kWarp + 1];
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kPixelTile;
   const std::int64_t first_column = std::int64_t{blockIdx.y} * kWarp;
@@ -373,7 +373,7 @@ __global__ void dequantise_planes_kernel(Dequantise work) {
     const Column column = column_of(work, first_column + lane);
     for (int i = warp; i < kPixelTile; i += kThreads / kWarp)
       if (first_row + i < work.rows)
-        tile[i][lane] = dequantised(
+        tile[i][lane] = dequantized(
             work.from[(first_row + i) * work.row_stride + first_column + lane],
             column);
   }
@@ -449,11 +449,11 @@ void amax_rows(const void* from, Type type, std::int64_t rows,
   check(cudaGetLastError(), "amax_rows");
 }
 
-void quantise(const Quantise& work, Stream stream) {
+void quantize(const Quantize& work, Stream stream) {
   for_type(work.type, [&](auto zero) {
-    quantise_of<decltype(zero)>(work, native(stream));
+    quantize_of<decltype(zero)>(work, native(stream));
   });
-  check(cudaGetLastError(), "quantise");
+  check(cudaGetLastError(), "quantize");
 }
 
 void im2col(const Im2col& work, Stream stream) {
@@ -473,23 +473,23 @@ void im2col(const Im2col& work, Stream stream) {
   check(cudaGetLastError(), "im2col");
 }
 
-void dequantise(const Dequantise& work, Stream stream) {
+void dequantize(const Dequantize& work, Stream stream) {
   if (work.rows == 0 || work.columns == 0) return;
   const std::int64_t count = work.rows * work.columns;
-  check_size(std::max(count / 8, work.rows), "dequantise");
+  check_size(std::max(count / 8, work.rows), "dequantize");
   if (work.pixels > 0) {
     const dim3 grid(grid_of(work.rows, kPixelTile),
                     grid_of(work.columns, kWarp));
-    dequantise_planes_kernel<<<grid, kThreads, 0, native(stream)>>>(work);
+    dequantize_planes_kernel<<<grid, kThreads, 0, native(stream)>>>(work);
   } else if (work.columns % 8 == 0 && work.row_stride % 4 == 0 &&
              is_aligned(work.from) && is_aligned(work.to)) {
-    dequantise_pieces_kernel<<<blocks_for(count / 8), kThreads, 0,
+    dequantize_pieces_kernel<<<blocks_for(count / 8), kThreads, 0,
                                native(stream)>>>(
         work, static_cast<unsigned>(count / 8));
   } else {
-    dequantise_kernel<<<blocks_for(count), kThreads, 0, native(stream)>>>(work);
+    dequantize_kernel<<<blocks_for(count), kThreads, 0, native(stream)>>>(work);
   }
-  check(cudaGetLastError(), "dequantise");
+  check(cudaGetLastError(), "dequantize");
 }
 
 }  // namespace sheaf::parallel::cast_kernels

@@ -37,7 +37,7 @@ void amax_rows(const void* from, Type type, std::int64_t rows,
 
 // Quantizes a matrix. The result may have more rows and columns, which are set
 // to 0. Its number of columns must be a multiple of 8.
-struct Quantise {
+struct Quantize {
   const void* from = nullptr;
   Type type = Type::kF16;
   std::int64_t rows = 0;
@@ -48,7 +48,7 @@ struct Quantise {
   std::int64_t to_rows = 0;
   std::int64_t to_columns = 0;
 };
-void quantise(const Quantise& work, Stream stream);
+void quantize(const Quantize& work, Stream stream);
 
 // Unfolds the inputs of each output of a convolution into a row of int8. Rows
 // are (image, y, x). Columns are (channel, ky, kx); with `is_channels_last`,
@@ -77,7 +77,7 @@ void im2col(const Im2col& work, Stream stream);
 
 // Converts a product of int8 matrices to f16: multiplies each element by both
 // scales and adds the bias of its column.
-struct Dequantise {
+struct Dequantize {
   const std::int32_t* from = nullptr;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -92,6 +92,6 @@ struct Dequantise {
   // number per image, and the result is images x columns x pixels.
   std::int64_t pixels = 0;
 };
-void dequantise(const Dequantise& work, Stream stream);
+void dequantize(const Dequantize& work, Stream stream);
 
 }  // namespace sheaf::parallel::cast_kernels

@@ -86,7 +86,7 @@ class Int8Unfolded {
         has_groups_ ? weight.permute({0, 2, 3, 1}) : weight;
     const std::int64_t columns = work_.columns();
     inner_ = has_groups_ ? columns : round_up(columns, kInnerUnit);
-    weight_ = quantised_weight(ordered.reshape({weight.size(0), columns}),
+    weight_ = quantized_weight(ordered.reshape({weight.size(0), columns}),
                                by_channel, inner_);
     outputs_ = weight.size(0);
   }
@@ -118,7 +118,7 @@ class Int8Unfolded {
   Int8Matrix pixels_of(const at::Tensor& some, std::int64_t rows) const {
     const at::Tensor matrix =
         some.permute({0, 2, 3, 1}).reshape({rows, some.size(1)});
-    return quantised(matrix, amax_, std::max(rows, kLeastRows), inner_);
+    return quantized(matrix, amax_, std::max(rows, kLeastRows), inner_);
   }
 
   Int8Matrix unfolded(const at::Tensor& some, std::int64_t images,

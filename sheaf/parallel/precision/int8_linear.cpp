@@ -19,8 +19,8 @@ at::Tensor linear_forward(const at::Tensor& x, const at::Tensor& weight,
                           const at::Tensor& bias, bool by_channel) {
   const std::int64_t inner = round_up(x.size(1), kInnerUnit);
   const Int8Matrix left =
-      quantised(x, amax_of(x), std::max(x.size(0), kLeastRows), inner);
-  const Int8Matrix right = quantised_weight(weight, by_channel, inner);
+      quantized(x, amax_of(x), std::max(x.size(0), kLeastRows), inner);
+  const Int8Matrix right = quantized_weight(weight, by_channel, inner);
   at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   multiply(left, right, bias, {y.size(0), y.size(1), y.data_ptr(), 0});
   return y;

@@ -69,13 +69,13 @@ at::Tensor amax_of(const at::Tensor& x) {
   return result;
 }
 
-Int8Matrix quantised(const at::Tensor& matrix, at::Tensor amax,
+Int8Matrix quantized(const at::Tensor& matrix, at::Tensor amax,
                      std::int64_t rows, std::int64_t columns) {
-  const Told told("sheaf::quantise");
+  const Told told("sheaf::quantize");
   Int8Matrix result{
       at::empty({rows, columns}, matrix.options().dtype(at::kChar)),
       std::move(amax)};
-  cast_kernels::Quantise work;
+  cast_kernels::Quantize work;
   work.from = matrix.data_ptr();
   work.rows = matrix.size(0);
   work.columns = matrix.size(1);
@@ -84,21 +84,21 @@ Int8Matrix quantised(const at::Tensor& matrix, at::Tensor amax,
   work.to = result.values.data_ptr<std::int8_t>();
   work.to_rows = rows;
   work.to_columns = columns;
-  cast_kernels::quantise(work, stream_of(matrix));
+  cast_kernels::quantize(work, stream_of(matrix));
   return result;
 }
 
-Int8Matrix quantised_weight(const at::Tensor& weight, bool by_channel,
+Int8Matrix quantized_weight(const at::Tensor& weight, bool by_channel,
                             std::int64_t inner) {
-  return quantised(weight, by_channel ? amax_of_rows(weight) : amax_of(weight),
+  return quantized(weight, by_channel ? amax_of_rows(weight) : amax_of(weight),
                    round_up(weight.size(0), kColumnUnit), inner);
 }
 
 void multiply(const Int8Matrix& x, const Int8Matrix& weight,
               const at::Tensor& bias, const Output& output) {
   const at::Tensor sums = integer_product(x.values, weight.values.t());
-  const Told told("sheaf::dequantise");
-  cast_kernels::Dequantise work;
+  const Told told("sheaf::dequantize");
+  cast_kernels::Dequantize work;
   work.from = sums.data_ptr<std::int32_t>();
   work.rows = output.rows;
   work.columns = output.columns;
@@ -109,7 +109,7 @@ void multiply(const Int8Matrix& x, const Int8Matrix& weight,
   work.bias = bias.defined() ? bias.data_ptr() : nullptr;
   work.to = output.to;
   work.pixels = output.pixels;
-  cast_kernels::dequantise(work, stream_of(sums));
+  cast_kernels::dequantize(work, stream_of(sums));
 }
 
 }  // namespace int8

@@ -42,11 +42,11 @@ struct Int8Matrix {
 };
 
 // Quantizes an f16 matrix, padded to the given numbers of rows and columns.
-Int8Matrix quantised(const at::Tensor& matrix, at::Tensor amax,
+Int8Matrix quantized(const at::Tensor& matrix, at::Tensor amax,
                      std::int64_t rows, std::int64_t columns);
 
 // Quantizes a weight to out x inner, padded.
-Int8Matrix quantised_weight(const at::Tensor& weight, bool by_channel,
+Int8Matrix quantized_weight(const at::Tensor& weight, bool by_channel,
                             std::int64_t inner);
 
 // Where the product is written: the first `rows` rows, to `to`.

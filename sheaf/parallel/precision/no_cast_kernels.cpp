@@ -21,8 +21,8 @@ void amax(const void*, Type, std::size_t, float*, Stream) { refuse(); }
 void amax_rows(const void*, Type, std::int64_t, std::int64_t, float*, Stream) {
   refuse();
 }
-void quantise(const Quantise&, Stream) { refuse(); }
+void quantize(const Quantize&, Stream) { refuse(); }
 void im2col(const Im2col&, Stream) { refuse(); }
-void dequantise(const Dequantise&, Stream) { refuse(); }
+void dequantize(const Dequantize&, Stream) { refuse(); }
 
 }  // namespace sheaf::parallel::cast_kernels

@@ -99,7 +99,8 @@ json timeline_of(const Timeline& timeline) {
           {"events", std::move(events)},
           {"duration_us", json_number(timeline.duration_us)},
           {"step", timeline.step},
-          {"steps", timeline.steps}};
+          {"steps", timeline.steps},
+          {"left_out", timeline.left_out}};
 }
 
 json summary_of(const Run& run) {

@@ -41,6 +41,13 @@ function timelineOption({run}) {
   };
 }
 
+function ranksLeftOut(known) {
+  return known.filter((i) => runs[i].timeline.left_out > 0)
+    .map((i) => ` ${runs[i].label}: the first 8 ranks; ` +
+      `${runs[i].timeline.left_out} more are left out.`)
+    .join('');
+}
+
 function addTimeline() {
   const known = runs.map((run, i) => i).filter((i) => runs[i].timeline);
   const source = 'trace.json, which a run writes with output.trace: true';
@@ -50,7 +57,8 @@ function addTimeline() {
   addCard({id: 'timeline', title: 'One step', isWide: true,
     text: 'The step with the median time, from the end of one optimizer ' +
       'step to the end of the next. Zoom with Ctrl and the wheel, or two ' +
-      'fingers.' + notShown(known, 'no steps in trace.json'),
+      'fingers.' + notShown(known, 'no steps in trace.json') +
+      ranksLeftOut(known),
     controls: [['run', runChoices(known)]],
     height: ({run}) => 150 + 40 * runs[run].timeline.rows.length,
     option: timelineOption});

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kMaxRanks = 8;
+constexpr int kMaxRanks = 8;
 constexpr std::size_t kMaxEvents = 2000;  // per page; the longest are kept
 constexpr std::size_t kWarmUp = 3;        // steps
 
@@ -100,13 +100,22 @@ void append(Trace& trace, Trace other) {
   trace.threads.merge(other.threads);
 }
 
+fs::path file_of(const fs::path& folder, int rank) {
+  return folder / fmt::format("trace.rank{}.json", rank);
+}
+
 Trace read_all(const fs::path& folder) {
   Trace trace = read_trace(folder / "trace.json");
-  for (std::size_t rank = 1; rank < kMaxRanks; ++rank) {
-    const fs::path file = folder / fmt::format("trace.rank{}.json", rank);
-    if (fs::exists(file)) append(trace, read_trace(file));
-  }
+  for (int rank = 1; rank < kMaxRanks; ++rank)
+    if (const fs::path file = file_of(folder, rank); fs::exists(file))
+      append(trace, read_trace(file));
   return trace;
+}
+
+int count_left_out(const fs::path& folder) {
+  int rank = kMaxRanks;
+  while (fs::exists(file_of(folder, rank))) ++rank;
+  return rank - kMaxRanks;
 }
 
 // The end times of the first rank's steps.
@@ -191,6 +200,7 @@ Timeline read_timeline(const fs::path& folder) {
   if (ends.size() < 2) return timeline;
   timeline.step = median_step(ends) + 1;
   timeline.steps = ends.size();
+  timeline.left_out = count_left_out(folder);
   fill(timeline, trace, ends[timeline.step - 1], ends[timeline.step]);
   return timeline;
 }

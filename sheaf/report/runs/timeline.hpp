@@ -22,14 +22,16 @@ struct Timeline {
   double duration_us = 0;
   std::size_t step = 0;   // index of the step in the trace, from 0
   std::size_t steps = 0;  // number of steps in the trace
+  int left_out = 0;       // ranks whose traces were not read
 
   bool is_empty() const { return events.empty(); }
 };
 
-// Reads trace.json and trace.rank<n>.json of the folder and aligns the clocks
-// of several hosts. A step lasts from the end of one optimizer event of rank 0
-// to the end of the next. The result is the step with the median time, ignoring
-// the first few; it is empty without trace.json or without such events.
+// Reads trace.json and trace.rank<n>.json of the folder, of the first 8 ranks,
+// and aligns the clocks of several hosts. A step lasts from the end of one
+// optimizer event of rank 0 to the end of the next. The result is the step with
+// the median time, ignoring the first few; it is empty without trace.json or
+// without such events.
 Timeline read_timeline(const std::filesystem::path& folder);
 
 }  // namespace sheaf::report

@@ -3,6 +3,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/common/wrapped_parameters.hpp"
 #include "tests/parallel/common/chain.hpp"
+#include "tests/support/expect_error.hpp"
 
 // What users do to a module after it was wrapped, under each strategy.
 namespace sheaf::parallel {
@@ -172,6 +173,19 @@ TEST(ChangedModule, AChangeOnOneRankAloneIsAnErrorOnAll) {
       EXPECT_NE(text.find("parameter b.bias has changed"), text.npos) << text;
       EXPECT_NE(text.find("rank 1"), text.npos) << text;
     }
+  });
+}
+
+TEST(ChangedModule, AParameterAddedOnOneRankAloneIsNamed) {
+  with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {
+    const auto type = net->a->weight.scalar_type();
+    const at::Tensor x = input_for(group, type);
+    model.forward(x).square().mean().backward();
+    if (group.rank() == 1) net->register_parameter("extra", at::ones({2}));
+    forget_gradients(*net);
+    expect_throws<UsageError>(
+        [&] { model.forward(x).square().mean().backward(); },
+        {"parameter extra has changed", "rank 1"});
   });
 }
 

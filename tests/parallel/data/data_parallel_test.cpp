@@ -9,6 +9,7 @@
 #include "sheaf/parallel/common/gradients.hpp"
 #include "sheaf/parallel/common/sync_batch_norm.hpp"
 #include "tests/parallel/common/training.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -190,6 +191,25 @@ TEST(DataParallel, NamesParametersThatDiffer) {
       EXPECT_NE(text.find("[5, 2]"), std::string::npos) << text;
       EXPECT_NE(text.find("[4, 2]"), std::string::npos) << text;
     }
+  });
+}
+
+// Rank 1 keeps a parameter to itself that the other ranks exchange.
+TEST(DataParallel, NamesAKeptParameterThatDiffers) {
+  run_threads(3, [](const Group& group) {
+    Mlp net = make_net(kMlp, at::kFloat, 1);
+    DataParallelOptions options;
+    options.kept.push_back(net->second->bias);
+    if (group.rank() == 1) options.kept.push_back(net->first->weight);
+    expect_throws<UsageError>(
+        [&] { DataParallelCore(net.ptr(), group, options); },
+        {"rank 1 has kept first.weight"});
+    expect_throws<UsageError>(
+        [&] {
+          options.kept.resize(group.rank() == 1 ? 0 : 1);
+          DataParallelCore(net.ptr(), group, options);
+        },
+        {"rank 1 has nothing more", "kept second.bias on rank 0"});
   });
 }
 

@@ -95,15 +95,15 @@ TEST_F(CastKernels, AmaxOfRows) {
 
 // Rounds like the kernels: 127 / amax in f32, one multiplication, to nearest
 // even.
-at::Tensor quantised_by_torch(const at::Tensor& x, const at::Tensor& amax) {
+at::Tensor quantized_by_torch(const at::Tensor& x, const at::Tensor& amax) {
   const at::Tensor factor = at::full_like(amax, 127) / amax;
   return (x.to(at::kFloat) * factor).round().clamp(-127, 127).to(at::kChar);
 }
 
-at::Tensor quantised_by_kernel(const at::Tensor& x, const at::Tensor& amax,
+at::Tensor quantized_by_kernel(const at::Tensor& x, const at::Tensor& amax,
                                std::int64_t rows, std::int64_t columns) {
   at::Tensor result = at::full({rows, columns}, 99, on_device(at::kChar));
-  kernels::Quantise work;
+  kernels::Quantize work;
   work.from = x.data_ptr();
   work.type = type_of_kernel(x.scalar_type());
   work.rows = x.size(0);
@@ -113,11 +113,11 @@ at::Tensor quantised_by_kernel(const at::Tensor& x, const at::Tensor& amax,
   work.to = result.data_ptr<std::int8_t>();
   work.to_rows = rows;
   work.to_columns = columns;
-  kernels::quantise(work, stream());
+  kernels::quantize(work, stream());
   return result;
 }
 
-TEST_F(CastKernels, QuantiseRoundsAsTorchDoes) {
+TEST_F(CastKernels, QuantizeRoundsAsTorchDoes) {
   struct Case {
     std::int64_t rows, columns, to_rows, to_columns;
   };
@@ -134,8 +134,8 @@ TEST_F(CastKernels, QuantiseRoundsAsTorchDoes) {
             at::zeros({one.to_rows, one.to_columns}, on_device(at::kChar));
         wanted.narrow(0, 0, one.rows)
             .narrow(1, 0, one.columns)
-            .copy_(quantised_by_torch(x, by_row ? amax.unsqueeze(1) : amax));
-        EXPECT_TRUE(quantised_by_kernel(x, amax, one.to_rows, one.to_columns)
+            .copy_(quantized_by_torch(x, by_row ? amax.unsqueeze(1) : amax));
+        EXPECT_TRUE(quantized_by_kernel(x, amax, one.to_rows, one.to_columns)
                         .equal(wanted))
             << type << " " << one.rows << "x" << one.columns << " " << by_row;
       }
@@ -143,7 +143,7 @@ TEST_F(CastKernels, QuantiseRoundsAsTorchDoes) {
 
 TEST_F(CastKernels, ZerosStayZeros) {
   const at::Tensor x = at::zeros({32, 32}, on_device(at::kHalf));
-  EXPECT_EQ(quantised_by_kernel(x, amax_by_kernel(x), 32, 32)
+  EXPECT_EQ(quantized_by_kernel(x, amax_by_kernel(x), 32, 32)
                 .to(at::kInt)
                 .abs()
                 .max()
@@ -158,7 +158,7 @@ struct Unfolding {
 // Uses torch's unfolding of the int8 numbers.
 at::Tensor unfolded_by_torch(const at::Tensor& x, const at::Tensor& amax,
                              const Unfolding& one, bool is_last) {
-  const at::Tensor q = quantised_by_torch(x, amax).to(at::kFloat);
+  const at::Tensor q = quantized_by_torch(x, amax).to(at::kFloat);
   const at::Tensor columns =
       at::im2col(q, {one.kernel, one.kernel}, {one.dilation, one.dilation},
                  {one.padding, one.padding}, {one.stride, one.stride});
@@ -222,7 +222,7 @@ TEST_F(CastKernels, Im2colUnfoldsAsTorchDoes) {
     }
 }
 
-TEST_F(CastKernels, DequantiseScalesAndAdds) {
+TEST_F(CastKernels, DequantizeScalesAndAdds) {
   for (const std::int64_t columns : {5, 8, 40, 64})
     for (const std::int64_t pixels : {0, 49, 64})
       for (const bool by_column : {false, true}) {
@@ -240,7 +240,7 @@ TEST_F(CastKernels, DequantiseScalesAndAdds) {
         if (pixels > 0)
           wanted = wanted.reshape({3, pixels, columns}).transpose(1, 2);
         at::Tensor result = at::empty(wanted.sizes(), on_device(at::kHalf));
-        kernels::Dequantise work;
+        kernels::Dequantize work;
         work.from = sums.data_ptr<std::int32_t>();
         work.rows = rows;
         work.columns = columns;
@@ -251,7 +251,7 @@ TEST_F(CastKernels, DequantiseScalesAndAdds) {
         work.bias = bias.data_ptr();
         work.to = result.data_ptr();
         work.pixels = pixels;
-        kernels::dequantise(work, stream());
+        kernels::dequantize(work, stream());
         // f16 has 11 significant bits.
         EXPECT_TRUE(at::allclose(result.to(at::kFloat), wanted, 1e-3, 1e-3))
             << columns << " " << pixels << " " << by_column;

@@ -102,7 +102,7 @@ std::string trace_of(int rank, const std::vector<double>& durations) {
 
 TEST_F(ReadRun, TheTimelineIsTheMedianStep) {
   const fs::path folder = files_.write_batches("a", 1, 1);
-  // The first is no whole step, the next three are left out.
+  // The first is not a complete step; the next three are ignored.
   const std::vector<double> steps{10, 900, 900, 900, 50, 20, 30, 40, 60};
   files_.write("a", "trace.json", trace_of(0, steps));
   files_.write("a", "trace.rank1.json", trace_of(1, steps));
@@ -121,6 +121,19 @@ TEST_F(ReadRun, TheTimelineIsTheMedianStep) {
   EXPECT_EQ(timeline.events[0].details, "bytes 8");
   EXPECT_EQ(timeline.events[3].name, "optimizer");
   EXPECT_EQ(timeline.events[3].start_us, 38);
+}
+
+TEST_F(ReadRun, TheTimelineCountsTheRanksThatItLeavesOut) {
+  const fs::path folder = files_.write_batches("a", 1, 1);
+  files_.write("a", "trace.json", trace_of(0, {10, 10, 10}));
+  const auto left_out = [&](int ranks) {
+    for (int rank = 1; rank < ranks; ++rank)
+      files_.write("a", fmt::format("trace.rank{}.json", rank),
+                   trace_of(rank, {10, 10, 10}));
+    return read_run(folder, {.with_traces = true}).timeline.left_out;
+  };
+  EXPECT_EQ(left_out(8), 0);
+  EXPECT_EQ(left_out(11), 3);
 }
 
 TEST_F(ReadRun, ATraceWithoutStepsHasNoTimeline) {
