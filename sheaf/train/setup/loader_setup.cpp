@@ -19,7 +19,7 @@ data::TileOf tile_of(const RunConfig& config, const comm::Group& group) {
                 image.size(),
                 " axes besides channels cannot be split over a grid of ",
                 grid.text(), "; provide them as channels x image");
-    const auto layout = halo::Layout::balanced(
+    const auto layout = halo::Tiling::balanced(
         grid, {image.begin(), image.begin() + grid.axes()});
     const halo::Box own = layout.box_of(place);
     data::Box box;
