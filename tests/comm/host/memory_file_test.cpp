@@ -26,26 +26,25 @@ TEST(MemoryFile, IsMappedOncePerProcess) {
 }
 
 TEST(MemoryFile, IsAlignedForHugePages) {
-  const MemoryFile memory file = MemoryFile::create(kBytes);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory file.data()) % (2u << 20),
-            0u);
+  const MemoryFile file = MemoryFile::create(kBytes);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file.data()) % (2u << 20), 0u);
 }
 
 TEST(MemoryFile, KnowsWhatItContains) {
-  const MemoryFile memory file = MemoryFile::create(kBytes);
-  EXPECT_TRUE(memory file.contains(memory file.data(), kBytes));
-  EXPECT_TRUE(memory file.contains(memory file.data() + kBytes, 0));
-  EXPECT_FALSE(memory file.contains(memory file.data() + 1, kBytes));
-  EXPECT_FALSE(memory file.contains(memory file.data() - 1, 1));
-  EXPECT_FALSE(memory file.contains(memory file.data() + 1, ~std::size_t{0}));
-  EXPECT_FALSE(memory file.contains(&memory file, 1));
+  const MemoryFile file = MemoryFile::create(kBytes);
+  EXPECT_TRUE(file.contains(file.data(), kBytes));
+  EXPECT_TRUE(file.contains(file.data() + kBytes, 0));
+  EXPECT_FALSE(file.contains(file.data() + 1, kBytes));
+  EXPECT_FALSE(file.contains(file.data() - 1, 1));
+  EXPECT_FALSE(file.contains(file.data() + 1, ~std::size_t{0}));
+  EXPECT_FALSE(file.contains(&file, 1));
 }
 
 TEST(MemoryFile, CommitsMemory) {
-  MemoryFile memory file = MemoryFile::create(kBytes);
-  EXPECT_TRUE(memory file.commit(100, 10000));
-  EXPECT_TRUE(memory file.commit(0, 0));
-  std::memset(memory file.data() + 100, 1, 10000);
+  MemoryFile file = MemoryFile::create(kBytes);
+  EXPECT_TRUE(file.commit(100, 10000));
+  EXPECT_TRUE(file.commit(0, 0));
+  std::memset(file.data() + 100, 1, 10000);
 }
 
 TEST(MemoryFile, ThatIsNotThereIsAnError) {
@@ -73,10 +72,10 @@ struct Letter {
 
 // Owns a memory file, sends its name to the parent, and waits to be killed.
 [[noreturn]] void live_as_owner(int to_parent) {
-  MemoryFile memory file = MemoryFile::create(kBytes);
-  memory file.lock_as_owner();
-  memory file.data()[0] = std::byte{42};
-  const Letter letter{getpid(), memory file.fd()};
+  MemoryFile file = MemoryFile::create(kBytes);
+  file.lock_as_owner();
+  file.data()[0] = std::byte{42};
+  const Letter letter{getpid(), file.fd()};
   if (write(to_parent, &letter, sizeof letter) == sizeof letter)
     for (;;) pause();
   _exit(1);
@@ -111,7 +110,7 @@ std::set<std::string> shared_names() {
 
 TEST(MemoryFile, HasNoName) {
   const auto before = shared_names();
-  const MemoryFile memory file = MemoryFile::create(kBytes);
+  const MemoryFile file = MemoryFile::create(kBytes);
   EXPECT_EQ(shared_names(), before);
 }
 
