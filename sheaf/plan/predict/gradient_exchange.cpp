@@ -307,7 +307,7 @@ class ExchangeMaker {
   std::vector<std::int32_t> bucket_of_;  // by gradient, in order of completion
   std::vector<GradientBucket> buckets_;
   std::int64_t parameters_ = 0;  // whose gradients are averaged
-  int user_counts_ = 0;  // messages that count the users of parameters
+  int user_counts_ = 0;          // messages that count the users of parameters
   bool is_device_ = false;
   std::uint32_t stream_ = 0;
   std::vector<std::int64_t> last_mark_;  // by side

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "sheaf/base/files.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/files/run_folder.hpp"
 #include "sheaf/train/setup/routes_file.hpp"

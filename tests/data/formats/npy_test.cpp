@@ -1,8 +1,7 @@
-#include "sheaf/data/formats/array_files.hpp"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
