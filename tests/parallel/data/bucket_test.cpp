@@ -58,6 +58,7 @@ TEST(Bucket, TheStatusIsExchangedWithTheGradients) {
             is_half ? make_half_exchange(at::kHalf) : make_plain_exchange();
         ASSERT_TRUE(exchange->keeps_zeros());
         for (const std::int64_t second : {3, 16}) {
+          exchange->reset();  // for another bucket
           auto list = members({16, second});
           for (BucketMember& one : list) one.parameter = one.parameter.to(type);
           Bucket bucket(group, list, {.status = Status::kAnywhere});
