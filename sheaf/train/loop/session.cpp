@@ -113,7 +113,7 @@ StepResult TrainingSession::step(const data::Batch& batch,
     metrics.mark();
   }
   auto [times, mine] = learner_->compute(batch, request.step, metrics);
-  const Agreement all = agree(mine, request.wants_stop);
+  const Agreement all = agree(mine, request);
   result.totals = all.totals;
   result.must_stop = all.must_stop;
   const bool applies = all.is_finite || request.applies_always;
@@ -134,8 +134,9 @@ StepResult TrainingSession::step(const data::Batch& batch,
 // others by the exchange of gradients), and a signal may reach any rank at any
 // time, but all must stop after the same step. The totals, which the log
 // contains for every step, are sent with it.
-TrainingSession::Agreement TrainingSession::agree(const Totals& mine,
-                                                  bool wants_stop) const {
+TrainingSession::Agreement TrainingSession::agree(
+    const Totals& mine, const StepRequest& request) const {
+  const bool wants_stop = request.wants_stop && request.wants_stop();
   const bool is_finite = !checks_finite() || learner_->is_step_finite();
   std::vector<double> sums{mine.rows, mine.loss, mine.hits,
                            wants_stop ? 1.0 : 0.0, is_finite ? 0.0 : 1.0};

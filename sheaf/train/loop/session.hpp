@@ -2,6 +2,7 @@
 // A training, ready to take steps: what runs, recordings and explanations have
 // in common.
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -19,8 +20,9 @@ struct SessionOptions {
 };
 
 struct StepRequest {
-  std::int64_t step = 0;    // of the run
-  bool wants_stop = false;  // this rank received a signal
+  std::int64_t step = 0;  // of the run
+  // Whether this rank received a signal. Asked after the passes; null: no.
+  std::function<bool()> wants_stop = nullptr;
   // Applies the step even if its loss or gradients are not finite, as if
   // on_non_finite were ignore, but checks them: for measurements.
   bool applies_always = false;
@@ -86,7 +88,7 @@ class TrainingSession {
     bool must_stop = false;
     bool is_finite = true;
   };
-  Agreement agree(const Totals& mine, bool wants_stop) const;
+  Agreement agree(const Totals& mine, const StepRequest& request) const;
 
   const comm::Group& group_;
   const RunConfig& config_;

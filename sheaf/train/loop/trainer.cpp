@@ -142,7 +142,9 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
                              Metrics& metrics) {
   Stopwatch watch;
   StepResult done = session_.step(
-      batch, {.step = state_.step, .wants_stop = stop_.has_come()}, metrics);
+      batch,
+      {.step = state_.step, .wants_stop = [this] { return stop_.has_come(); }},
+      metrics);
   if (!done.is_applied) guard_.refuse_step(batch);
   if (done.is_applied && normalizes_filters_)
     nn::normalize_filters(*session_.stack());

@@ -79,9 +79,9 @@ TEST(Session, ASignalOnOneRankStopsAll) {
     TrainingSession session(group, config);
     session.start();
     Metrics metrics(session.classes());
-    const StepResult done =
-        session.step(*session.loaders().train->begin(),
-                     {.wants_stop = group.rank() == 2}, metrics);
+    const StepResult done = session.step(
+        *session.loaders().train->begin(),
+        {.wants_stop = [&] { return group.rank() == 2; }}, metrics);
     EXPECT_TRUE(done.must_stop);
     EXPECT_TRUE(done.is_applied);
   });
