@@ -9,11 +9,11 @@ usage: mutation.py ROOT FOLDER [--jobs N] [--only N,N] [LAYER]...
        mutation.py ROOT --check | --table
 
 FOLDER holds the copy and its build. A layer's tests run until one fails; only
-tests that reach a fault's place run, first those in one process, then those on
-real ranks. A test that takes 20 times as long as without a fault, and a minute
-longer, counts as failed. The results replace the layer's rows in
-results/mutations.jsonl. Exit code 1 if less than 85 % of a layer's faults are
-detected.
+tests that reach a fault's place run, quick ones first, then those on real ranks.
+Tests that use ten times as much processor time as without a fault, or almost
+none for a minute, count as failed: on a busy machine their time says nothing.
+The results replace the layer's rows in results/mutations.jsonl. Exit code 1 if
+less than 85 % of a layer's faults are detected.
 --choose: keeps the faults of a list that still fit the sources, and adds others
 at random. A fault that changes no behavior stays in the list with the key
 "equivalent" and the reason, and does not count.
@@ -22,6 +22,7 @@ results as a table in Markdown.
 """
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -29,6 +30,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 
@@ -38,6 +40,7 @@ LAYERS = ("base", "topo", "comm", "halo", "plan", "report", "tensor", "nn",
           "data", "parallel", "spatial", "train", "cli")
 COUNT = 30
 SHARE = 0.85
+IDLE = 60  # seconds
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = "results/mutations.jsonl"
 # No test can run them everywhere.
@@ -251,18 +254,47 @@ def targets_of(tree, layer):
 # --- The tests ---
 
 def run(command, tree, seconds, **variables):
-    """Exit code and output; code None if it took longer."""
-    process = subprocess.Popen(
-        command, cwd=os.path.join(tree, "build"), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True, text=True,
-        errors="replace",
-        env={**os.environ, "OMP_NUM_THREADS": "1", **variables})
-    try:
-        output, _ = process.communicate(timeout=seconds)
-        return process.returncode, output
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return None, process.communicate()[0]
+    """Exit code and output; code None if it used more processor time than
+    `seconds`, or almost none for IDLE seconds."""
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        process = subprocess.Popen(
+            command, cwd=os.path.join(tree, "build"), stdout=output,
+            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **variables})
+        code = wait(process, seconds)
+        output.seek(0)
+        return code, output.read()
+
+
+def wait(process, seconds):
+    used, since = 0, time.monotonic()
+    while True:
+        try:
+            return process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            pass
+        now = processor_seconds(process.pid)
+        if now > used + 0.05:
+            used, since = now, time.monotonic()
+        if now > seconds or time.monotonic() > since + IDLE:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return None
+
+
+def processor_seconds(session):
+    """Used by all processes of a session, ended children included."""
+    ticks = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        if int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Tests:
@@ -292,23 +324,19 @@ class Tests:
         """The test that fails with the fault; None if all pass."""
         names = sorted(self.reached[number] & set(self.seconds),
                        key=self.seconds.get)
-        quick, total = [], 0
+        parts, total = defaultdict(list), 0
         for name in names:
             total += self.seconds[name]
-            if total < 15:
-                quick.append(name)
-        for part in (quick, names[len(quick):]):
-            detected = part and self.detect_in(number, part)
-            if detected:
-                return detected
-        return None
+            parts[min(int(math.log10(max(total, 1))), 2)].append(name)
+        return next(filter(None, (self.detect_in(number, part)
+                                  for part in parts.values())), None)
 
     def detect_in(self, number, names):
         usual = sum(self.seconds[name] for name in names)
         code, output = run(
             [self.program, "--gtest_color=no", "--gtest_fail_fast",
              "--gtest_filter=" + filter_of(names)],
-            self.tree, 20 * usual + 60, SHEAF_MUTANT=str(number))
+            self.tree, 10 * usual + 20, SHEAF_MUTANT=str(number))
         if code == 0:
             return None
         failed = re.findall(r"^\[  FAILED  \] (\S+) \(", output, re.MULTILINE)
@@ -322,13 +350,13 @@ class Tests:
         command = ["ctest", "--stop-on-failure", "-L", f"^{self.layer}$",
                    "-R", r"ranks np=\d$"]
         if self.ranks_seconds is None:
-            start = time.monotonic()
             code, output = run(command, self.tree, 1800)
             if code != 0:
                 print(output[-3000:])
                 raise SystemExit("the tests on ranks fail without a fault")
-            self.ranks_seconds = time.monotonic() - start
-        code, output = run(command, self.tree, 5 * self.ranks_seconds + 60,
+            self.ranks_seconds = sum(map(float, re.findall(
+                r"Passed +([\d.]+) sec", output)))
+        code, output = run(command, self.tree, 10 * self.ranks_seconds + 20,
                            SHEAF_MUTANT=str(number))
         failed = re.findall(r"^\s*\d+ - (.*) \(", output, re.MULTILINE)
         return None if code == 0 else (failed or ["ranks"])[0]
@@ -358,14 +386,19 @@ def measure(root, tree, layer, options):
     if tests.failed:
         print(f"{layer}: these fail without a fault and are left out:",
               *sorted(tests.failed))
+    faults = read_rows(list_path(layer))
     invalid = unlike(tests.program)
-    found, _ = located(root, layer, read_rows(list_path(layer)))
+    for fault in faults:
+        if fault["number"] in invalid:
+            fault["equivalent"] = "the arguments have different types"
+    write_rows(list_path(layer), faults)
+    found, _ = located(root, layer, faults)
     rows = []
     for name, pairs in found.items():
         for _, fault in pairs:
             if options.only and str(fault["number"]) not in options.only:
                 continue
-            rows.append(row_of(tests, {**fault, "file": name}, invalid))
+            rows.append(row_of(tests, {**fault, "file": name}))
     survivors = [row for row in rows if row["result"] == "survived"]
     if survivors and rank_targets and not options.no_ranks:
         build(tree, rank_targets + ["sheaf"], options.jobs)
@@ -376,15 +409,12 @@ def measure(root, tree, layer, options):
     return sorted(rows, key=lambda row: row["number"])
 
 
-def row_of(tests, fault, invalid):
+def row_of(tests, fault):
     row = {"benchmark": "mutations", "layer": tests.layer, **{
         key: fault[key] for key in ("number", "kind", "file", "line", "code",
                                     "fault")}}
     if "equivalent" in fault:
         return {**row, "result": "equivalent", "reason": fault["equivalent"]}
-    if fault["number"] in invalid:
-        return {**row, "result": "equivalent",
-                "reason": "the arguments have different types"}
     start = time.monotonic()
     test = tests.detect(fault["number"])
     row.update(result="caught" if test else "survived", test=test,

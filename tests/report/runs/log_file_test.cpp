@@ -62,6 +62,10 @@ TEST_F(LogFile, ABadLineIsNamed) {
         "{\"kind\": \"layers\", \"step\": 1}"})
     expect_throws<IoError>([&] { read(good + bad + "\n" + good); },
                            {"log.jsonl:2: "});
+  expect_throws<IoError>([&] { read(good + "[1, 2]\n" + good); },
+                         {"not a JSON object"});
+  expect_throws<IoError>([&] { read(good + "{\"step\": 1}\n" + good); },
+                         {"no \"kind\""});
 }
 
 TEST_F(LogFile, ALastLineThatIsCutOffIsLeftOut) {
