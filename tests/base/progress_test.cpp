@@ -51,16 +51,17 @@ TEST_F(ProgressLine, AtBothEndsThereIsNoTimeLeft) {
   EXPECT_EQ(written(), "\r\x1b[K[####################] 100 %  end");
 }
 
-// Standard error is a terminal of 37 columns while this object lives.
+// Standard error is a terminal of this width while the object lives.
 class NarrowTerminal {
  public:
-  NarrowTerminal() : main_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+  explicit NarrowTerminal(unsigned short columns)
+      : main_(::posix_openpt(O_RDWR | O_NOCTTY)) {
     const char* const name =
         main_ >= 0 && ::grantpt(main_) == 0 && ::unlockpt(main_) == 0
             ? ::ptsname(main_)
             : nullptr;
     const winsize size{
-        .ws_row = 24, .ws_col = 37, .ws_xpixel = 0, .ws_ypixel = 0};
+        .ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
     if (name) terminal_ = ::open(name, O_RDWR | O_NOCTTY);
     is_open_ = terminal_ >= 0 && ::ioctl(terminal_, TIOCSWINSZ, &size) == 0;
     if (is_open_) ::dup2(terminal_, STDERR_FILENO);
@@ -81,11 +82,13 @@ class NarrowTerminal {
 };
 
 TEST(ProgressOnStderr, HasTheWidthOfTheTerminal) {
-  const NarrowTerminal terminal;
-  if (!terminal.is_open()) GTEST_SKIP() << "no pseudo-terminals here";
-  const ProgressOptions options = progress_on_stderr();
-  EXPECT_TRUE(options.is_terminal);
-  EXPECT_EQ(options.columns, 37u);
+  for (const unsigned short columns : {37, 1, 0}) {
+    const NarrowTerminal terminal(columns);
+    if (!terminal.is_open()) GTEST_SKIP() << "no pseudo-terminals here";
+    const ProgressOptions options = progress_on_stderr();
+    EXPECT_TRUE(options.is_terminal);
+    EXPECT_EQ(options.columns, columns > 0 ? columns : 80u);  // 0: unknown
+  }
 }
 
 TEST_F(ProgressLine, InAPipeThereIsNothing) {

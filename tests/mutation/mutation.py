@@ -21,6 +21,7 @@ at random. A fault that changes no behavior stays in the list with the key
 results as a table in Markdown.
 """
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -278,14 +279,16 @@ def wait(process, seconds):
         if now > used + 0.05:
             used, since = now, time.monotonic()
         if now > seconds or time.monotonic() > since + IDLE:
-            os.killpg(process.pid, signal.SIGKILL)
+            for number, _ in processes_of(process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
             process.wait()
             return None
 
 
-def processor_seconds(session):
-    """Used by all processes of a session, ended children included."""
-    ticks = 0
+def processes_of(session):
+    """The processes of a session, with the ticks of processor time that they
+    and their ended children used."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/stat", encoding="utf-8") as file:
@@ -293,8 +296,12 @@ def processor_seconds(session):
         except OSError:
             continue  # it ended meanwhile
         if int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            yield int(name), sum(map(int, fields[11:15]))
+
+
+def processor_seconds(session):
+    return (sum(ticks for _, ticks in processes_of(session))
+            / os.sysconf("SC_CLK_TCK"))
 
 
 class Tests:

@@ -12,6 +12,7 @@
 #include "sheaf/comm/choice/tuned_file.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "tests/comm/choice/choices.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
 
 namespace sheaf::comm {
@@ -27,76 +28,6 @@ class TunerTest : public testing::Test {
   test::DumpFolder folder_;
   test::ScopedVariable variable_{"SHEAF_TUNED_FILE", file().string()};
 };
-
-std::vector<std::string> texts(const std::vector<Choice>& choices,
-                               const Layout& layout) {
-  std::vector<std::string> texts;
-  for (const Choice& choice : choices) texts.push_back(text_of(choice, layout));
-  return texts;
-}
-
-Layout layout_of(const std::vector<std::string>& hosts) {
-  return make_layout(hosts, 0);
-}
-
-const Choice kSmall{Route::kSmall, {}};
-
-Choice over(std::vector<int> hosts) {
-  Choice choice;
-  choice.plan.outer_dims = std::move(hosts);
-  choice.plan.tier_algorithms.assign(choice.plan.outer_dims.size(),
-                                     TierAlgorithm::kRing);
-  choice.plan.piece_bytes = std::size_t{1} << 20;
-  return choice;
-}
-
-TEST(Candidates, OfOneHost) {
-  const Layout layout = layout_of({"a", "a"});
-  EXPECT_EQ(texts(candidates(layout, kSmall, 8192), layout),
-            (std::vector<std::string>{"small", "shared piece=64K",
-                                      "flat tiers=ring:2 piece=1M"}));
-  const auto large =
-      texts(candidates(layout, over({1}), std::size_t{1} << 26), layout);
-  EXPECT_EQ(large.front(), "shared piece=64K");
-  EXPECT_EQ(large.size(), 6u);  // 64K .. 1M, and the ring
-}
-
-TEST(Candidates, OfSeveralHosts) {
-  const Layout layout = layout_of({"a", "a", "b", "b", "c", "c"});
-  const auto small = texts(candidates(layout, over({3}), 8192), layout);
-  // Three algorithms through two lanes or one, and the flat ring.
-  EXPECT_EQ(small.size(), 7u);
-  EXPECT_EQ(small[0], "lanes=2 tiers=ring:3 piece=2M");
-  EXPECT_EQ(small[2], "lanes=2 tiers=tree:3 piece=2M");
-  EXPECT_EQ(small[5], "lanes=1 tiers=tree:3 piece=1M");
-  // No trees, but two sizes of pieces.
-  const auto large =
-      texts(candidates(layout, over({3}), std::size_t{1} << 26), layout);
-  EXPECT_EQ(large.size(), 9u);
-}
-
-TEST(Candidates, CombineDeclaredTiers) {
-  const Layout layout =
-      layout_of({"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"});
-  const auto found =
-      texts(candidates(layout, over({4, 3}), std::size_t{4} << 10), layout);
-  EXPECT_NE(std::find(found.begin(), found.end(),
-                      "lanes=1 tiers=halving:4,tree:3 piece=1M"),
-            found.end());
-  // 2 x 3 algorithms and the flat ring
-  EXPECT_EQ(found.size(), 7u);
-}
-
-TEST(Candidates, HaveNoRepetitions) {
-  for (const auto& hosts :
-       {std::vector<std::string>{"a", "a", "a"}, {"a", "b"}, {"a", "a", "b"}})
-    for (std::size_t bytes = 1; bytes <= std::size_t{1} << 28; bytes *= 2) {
-      const Layout layout = layout_of(hosts);
-      const auto found =
-          texts(candidates(layout, over({layout.host_count()}), bytes), layout);
-      EXPECT_EQ(std::set(found.begin(), found.end()).size(), found.size());
-    }
-}
 
 // Every rank reduces the same sequence while the group explores.
 void explore(const std::vector<std::string>& hosts, std::size_t count,
@@ -119,10 +50,10 @@ void explore(const std::vector<std::string>& hosts, std::size_t count,
 }
 
 int trials(const std::vector<std::string>& hosts, std::size_t bytes) {
-  const Layout layout = layout_of(hosts);
+  const Layout layout = test::layout_of(hosts);
   const auto usual = layout.host_count() == 1 && bytes <= 8192
-                         ? kSmall
-                         : over({layout.host_count()});
+                         ? test::kSmall
+                         : test::over({layout.host_count()});
   return kTuningRounds *
          static_cast<int>(candidates(layout, usual, bytes).size());
 }
@@ -226,45 +157,6 @@ TEST_F(TunerTest, ReproducibleIsNotExplored) {
       },
       topo::parse_options("-mode p -reproducible"));
   EXPECT_FALSE(std::filesystem::exists(file()));
-}
-
-TEST(TunedFile, RemembersByTopologyTypeAndSize) {
-  const test::DumpFolder folder;
-  const auto path = folder.file("deep/er/tuned.json");
-  const TunedKey key{"4x2", DType::kF32, 1024};
-  EXPECT_EQ(recall(path, key), std::nullopt);
-  remember(path, key, "small", 1.5);
-  remember(path, {"4x2", DType::kF32, 2048}, "ring", 2);
-  remember(path, {"4x2", DType::kF64, 1024}, "tree", 2);
-  remember(path, {"2x2", DType::kF32, 1024}, "flat", 2);
-  EXPECT_EQ(recall(path, key), "small");
-  remember(path, key, "halving", 1);
-  EXPECT_EQ(recall(path, key), "halving");
-  EXPECT_EQ(recall(path, {"4x2", DType::kF32, 2048}), "ring");
-  EXPECT_EQ(recall(path, {"4x2", DType::kF64, 1024}), "tree");
-  EXPECT_EQ(recall(path, {"2x2", DType::kF32, 1024}), "flat");
-  EXPECT_EQ(recall(path, {"8x2", DType::kF32, 1024}), std::nullopt);
-}
-
-TEST(TunedFile, LiesWhereTheEnvironmentSays) {
-  {
-    const test::ScopedVariable file("SHEAF_TUNED_FILE", "/x/y.json");
-    EXPECT_EQ(tuned_path(), "/x/y.json");
-  }
-  const test::ScopedVariable cache("XDG_CACHE_HOME", "/c");
-  EXPECT_EQ(tuned_path(), "/c/sheaf/tuned.json");
-  const test::ScopedVariable none("XDG_CACHE_HOME", "");
-  const test::ScopedVariable home("HOME", "/h");
-  EXPECT_EQ(tuned_path(), "/h/.cache/sheaf/tuned.json");
-}
-
-TEST(TunedFile, NoPlaceIsNoFailure) {
-  testing::internal::CaptureStderr();
-  remember({}, {"a", DType::kF32, 8}, "small", 1);
-  remember("/proc/none/tuned.json", {"a", DType::kF32, 8}, "small", 1);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("cannot save"),
-            std::string::npos);
-  EXPECT_EQ(recall({}, {"a", DType::kF32, 8}), std::nullopt);
 }
 
 }  // namespace

@@ -5,19 +5,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <map>
-
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/group/world.hpp"
-#include "sheaf/comm/transport/launch_environment.hpp"
-#include "sheaf/comm/transport/transport.hpp"
+#include "tests/comm/transport/launcher_variables.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
 namespace {
 
 using Hosts = std::vector<std::string>;
-using Values = std::map<std::string, std::string>;
 
 TEST(NodeList, NamesHostsInOrder) {
   EXPECT_EQ(expand_node_list("a"), Hosts{"a"});
@@ -43,68 +38,7 @@ TEST(NodeList, RefusesWhatIsNone) {
                             {"more than"});
 }
 
-// Sets the variables of launchers; all others are unset.
-class Slurm : public testing::Test {
- protected:
-  Slurm() {
-    for (const char* name : {"SLURM_STEP_ID",
-                             "SLURM_STEPID",
-                             "SLURM_PROCID",
-                             "SLURM_NTASKS",
-                             "SLURM_STEP_NUM_TASKS",
-                             "SLURM_JOB_ID",
-                             "SLURM_JOBID",
-                             "SLURM_STEP_NODELIST",
-                             "SLURM_NODELIST",
-                             "SLURM_JOB_NODELIST",
-                             "SLURM_PTY_PORT",
-                             "SLURM_TASK_PID",
-                             "SLURM_HET_SIZE",
-                             "SLURM_LOCALID",
-                             "OMPI_COMM_WORLD_SIZE",
-                             "PMI_SIZE",
-                             "PMI_RANK",
-                             "PMIX_RANK",
-                             "MV2_COMM_WORLD_SIZE",
-                             "FLUX_TASK_RANK",
-                             "FLUX_JOB_SIZE",
-                             "JSM_NAMESPACE_RANK",
-                             "JSM_NAMESPACE_SIZE",
-                             "PALS_RANKID",
-                             "PALS_LOCAL_SIZE",
-                             "RANK",
-                             "WORLD_SIZE"}) {
-      if (const char* old = std::getenv(name)) before_[name] = old;
-      names_.emplace_back(name);
-    }
-    set({});
-  }
-  ~Slurm() override { set(before_); }
-
-  void set(const Values& values) {
-    for (const auto& name : names_) unsetenv(name.c_str());
-    for (const auto& [name, value] : values)
-      setenv(name.c_str(), value.c_str(), 1);
-  }
-
-  static Values task(int rank, int tasks) {
-    return {{"SLURM_JOB_ID", "17"},
-            {"SLURM_STEP_ID", "3"},
-            {"SLURM_PROCID", std::to_string(rank)},
-            {"SLURM_NTASKS", std::to_string(tasks)},
-            {"SLURM_STEP_NUM_TASKS", std::to_string(tasks)},
-            {"SLURM_JOB_NODELIST", "n[1-4]"},
-            {"SLURM_STEP_NODELIST", "n[2-3]"}};
-  }
-  static Values with(Values values, const Values& more) {
-    for (const auto& [name, value] : more) values[name] = value;
-    return values;
-  }
-
- private:
-  std::vector<std::string> names_;
-  Values before_;
-};
+class Slurm : public LauncherVariables {};
 
 TEST_F(Slurm, TaskOfAStep) {
   set(task(2, 4));
@@ -166,70 +100,6 @@ TEST_F(Slurm, PortsOfStepsAtTheSameTimeDiffer) {
   EXPECT_NE(port_of(task), first);
   task = {.job = 123457, .step = 0};
   EXPECT_NE(port_of(task), first);
-}
-
-TEST_F(Slurm, ALoneTaskOfSeveralIsRefused) {
-  set(task(1, 4));
-  expect_throws<UsageError>(
-      [&] { check_is_alone(/*is_mpi=*/false); },
-      {"srun has started 4 tasks (SLURM_STEP_NUM_TASKS), of which this "
-       "is number 1"});
-  expect_throws<UsageError>([&] { init(); }, {"sheaf run"});
-  for (const Values& half : {Values{{"WORLD_SIZE", "1"}}, Values{{"RANK", "0"}},
-                             Values{{"RANK", "1"}, {"WORLD_SIZE", "1"}}}) {
-    set(with(task(1, 4), half));
-    expect_throws<UsageError>([&] { init(); }, {"srun has started 4 tasks"});
-  }
-  set(with(task(1, 4), {{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
-  EXPECT_EQ(init().size(), 1);  // on purpose
-}
-
-TEST_F(Slurm, ALoneRankOfTorchrunIsRefused) {
-  set({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
-  expect_throws<UsageError>([&] { init(); }, {"sheaf::tensor::init"});
-  set({{"WORLD_SIZE", "2"}});
-  expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
-  set({{"RANK", "3"}});
-  expect_throws<UsageError>([&] { init(); }, {"RANK=3", "WORLD_SIZE is not"});
-}
-
-TEST_F(Slurm, ALoneRankOfOtherLaunchersIsRefused) {
-  const std::vector<std::pair<std::string, std::string>> variables{
-      {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
-      {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
-      {"PALS_RANKID", "PALS_LOCAL_SIZE"}};
-  for (const auto& [rank, size] : variables) {
-    set({{rank, "0"}, {size, "2"}});
-    expect_throws<UsageError>([&] { init(); },
-                              {rank + "=0", size + "=2", "sheaf run"});
-    set({{rank, "1"}, {size, "1"}});
-    expect_throws<UsageError>([&] { init(); }, {rank + "=1"});
-    for (const Values& alone :
-         {Values{{rank, "0"}, {size, "1"}},
-          Values{
-              {rank, "1"}, {size, "2"}, {"RANK", "0"}, {"WORLD_SIZE", "1"}}}) {
-      set(alone);
-      check_is_alone(/*is_mpi=*/false);
-    }
-  }
-}
-
-TEST_F(Slurm, ALoneRankOfMpiIsRefused) {
-  for (const char* size :
-       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    set({{size, "4"}});
-    EXPECT_TRUE(is_under_mpi_launcher()) << size;
-    expect_throws<UsageError>([&] { check_is_alone(/*is_mpi=*/true); }, {size});
-    // mpirun -n 1 in a step of several tasks is intentional.
-    set(with(task(1, 4), {{size, "1"}}));
-    check_is_alone(/*is_mpi=*/true);
-  }
-  set({{"PMIX_RANK", "2"}});
-  expect_throws<UsageError>([&] { check_is_alone(/*is_mpi=*/true); },
-                            {"PMIX_RANK"});
-  set(with(task(0, 4), {{"PMIX_RANK", "0"}}));
-  expect_throws<UsageError>([&] { check_is_alone(/*is_mpi=*/true); },
-                            {"4 tasks"});
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "sheaf/base/read_file.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/environment.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::report {
@@ -19,9 +19,6 @@ namespace fs = std::filesystem;
 // --zoom 2 --output PNG SVG.
 class Png : public testing::Test {
  protected:
-  void SetUp() override { ::setenv("PATH", path_for_tests().c_str(), 1); }
-  void TearDown() override { ::setenv("PATH", before_.c_str(), 1); }
-
   void install(const std::string& commands) const {
     const fs::path program = folder_.path() / "rsvg-convert";
     std::ofstream(program) << "#!/bin/sh\n" << commands << "\n";
@@ -38,10 +35,8 @@ class Png : public testing::Test {
   fs::path file() const { return folder_.path() / "figure.png"; }
 
  private:
-  std::string path_for_tests() const { return folder_.path().string(); }
-
   TemporaryFolder folder_;
-  std::string before_ = std::getenv("PATH");
+  test::ScopedVariable path_{"PATH", folder_.path().string()};
 };
 
 const Scene kScene{100, 50, "a title", {}};
