@@ -7,8 +7,8 @@
 namespace sheaf::comm {
 namespace {
 
-using test::expect_all_reduce;
-using test::kMostPlaces;
+using in_memory::expect_all_reduce;
+using in_memory::kMostPlaces;
 
 TEST(HalvingSchedule, SumsEverywhere) {
   for (int size = 1; size <= kMostPlaces; ++size)
@@ -25,7 +25,7 @@ TEST(HalvingSchedule, CostsWhatItsFileSays) {
       const Schedule halving = halving_schedule(size, me, range);
       EXPECT_EQ(halving.size(),
                 2 * static_cast<std::size_t>(std::countr_zero(places)));
-      EXPECT_EQ(test::sent_by(halving), 2 * (places - 1) * 1600 / places);
+      EXPECT_EQ(in_memory::sent_by(halving), 2 * (places - 1) * 1600 / places);
     }
   }
 }

@@ -10,7 +10,7 @@
 
 #include "sheaf/comm/algorithms/schedule.hpp"
 
-namespace sheaf::comm::test {
+namespace sheaf::comm::in_memory {
 
 inline constexpr int kMostPlaces = 17;
 inline constexpr std::size_t kBegin = 5;  // ranges need not begin at 0
@@ -147,4 +147,4 @@ inline std::size_t sent_by(const Schedule& schedule) {
   return count;
 }
 
-}  // namespace sheaf::comm::test
+}  // namespace sheaf::comm::in_memory

@@ -7,8 +7,8 @@
 namespace sheaf::comm {
 namespace {
 
-using test::expect_all_reduce;
-using test::kMostPlaces;
+using in_memory::expect_all_reduce;
+using in_memory::kMostPlaces;
 
 TEST(RingSchedule, SumsEverywhere) {
   for (int size = 1; size <= kMostPlaces; ++size)
@@ -24,7 +24,7 @@ TEST(RingSchedule, CostsWhatItsFileSays) {
     for (int me = 0; me < size; ++me) {
       const Schedule ring = ring_schedule(size, me, range);
       EXPECT_EQ(ring.size(), 2 * (places - 1));
-      EXPECT_EQ(test::sent_by(ring), 2 * (places - 1) * 1600 / places);
+      EXPECT_EQ(in_memory::sent_by(ring), 2 * (places - 1) * 1600 / places);
     }
   }
 }

@@ -5,7 +5,7 @@
 namespace sheaf::comm {
 namespace {
 
-using test::expect_all_reduce;
+using in_memory::expect_all_reduce;
 
 TEST(TiersSchedule, SumEverywhere) {
   using enum TierAlgorithm;

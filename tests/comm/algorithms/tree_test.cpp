@@ -7,12 +7,12 @@
 namespace sheaf::comm {
 namespace {
 
-using test::carry_out;
-using test::expect_all_reduce;
-using test::expect_sum;
-using test::kBegin;
-using test::kMostPlaces;
-using test::Places;
+using in_memory::carry_out;
+using in_memory::expect_all_reduce;
+using in_memory::expect_sum;
+using in_memory::kBegin;
+using in_memory::kMostPlaces;
+using in_memory::Places;
 
 TEST(TreeSchedule, SumsEverywhere) {
   for (int size = 1; size <= kMostPlaces; ++size)

@@ -11,9 +11,9 @@
 namespace sheaf::comm {
 namespace {
 
-using test::kSmall;
-using test::layout_of;
-using test::over;
+using choices::kSmall;
+using choices::layout_of;
+using choices::over;
 
 std::vector<std::string> texts(const std::vector<Choice>& choices,
                                const Layout& layout) {

@@ -7,7 +7,7 @@
 #include "sheaf/comm/choice/candidates.hpp"
 #include "sheaf/comm/host/host_map.hpp"
 
-namespace sheaf::comm::test {
+namespace sheaf::comm::choices {
 
 inline Layout layout_of(const std::vector<std::string>& hosts) {
   return make_layout(hosts, 0);
@@ -24,4 +24,4 @@ inline Choice over(std::vector<int> hosts) {
   return choice;
 }
 
-}  // namespace sheaf::comm::test
+}  // namespace sheaf::comm::choices

@@ -50,10 +50,10 @@ void explore(const std::vector<std::string>& hosts, std::size_t count,
 }
 
 int trials(const std::vector<std::string>& hosts, std::size_t bytes) {
-  const Layout layout = test::layout_of(hosts);
+  const Layout layout = choices::layout_of(hosts);
   const auto usual = layout.host_count() == 1 && bytes <= 8192
-                         ? test::kSmall
-                         : test::over({layout.host_count()});
+                         ? choices::kSmall
+                         : choices::over({layout.host_count()});
   return kTuningRounds *
          static_cast<int>(candidates(layout, usual, bytes).size());
 }

@@ -11,22 +11,23 @@ namespace {
 
 using enum Operation;
 
-constexpr Operation kAll[] = {
+constexpr Operation kOperations[] = {
     kNone,       kBarrier, kBroadcast, kReduce,  kAllReduce,
     kAllReduceN, kGather,  kAllGather, kScatter, kReduceScatter,
     kAllToAll,   kSend,    kReceive,   kSplit,   kHalo};
 
 std::set<Operation> those(bool (*has)(Operation)) {
   std::set<Operation> found;
-  for (const Operation operation : kAll)
+  for (const Operation operation : kOperations)
     if (has(operation)) found.insert(operation);
   return found;
 }
 
 TEST(Fingerprint, OperationsHaveDistinctNames) {
   std::set<std::string_view> names;
-  for (const Operation operation : kAll) names.insert(name_of(operation));
-  EXPECT_EQ(names.size(), std::size(kAll));
+  for (const Operation operation : kOperations)
+    names.insert(name_of(operation));
+  EXPECT_EQ(names.size(), std::size(kOperations));
   EXPECT_EQ(name_of(kNone), "nothing");
   EXPECT_EQ(name_of(kAllReduce), "all_reduce");
   EXPECT_EQ(name_of(kReceive), "recv");
