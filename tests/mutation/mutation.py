@@ -442,8 +442,17 @@ def counted(rows):
     return [row for row in rows if row["result"] != "equivalent"][:COUNT]
 
 
+def commit_of(root):
+    return subprocess.run(
+        ["git", "-c", f"safe.directory={root}", "rev-parse", "--short", "HEAD"],
+        cwd=root, capture_output=True, text=True).stdout.strip()
+
+
 def save(root, layer, rows, only):
     path = os.path.join(root, RESULTS)
+    origin = {"command": f"tests/mutation/mutation.py . build-mutations {layer}",
+              "commit": commit_of(root)}
+    rows = [{**row, **origin} for row in rows]
     numbers = {row["number"] for row in rows}
     others = [row for row in read_rows(path) if row["layer"] != layer
               or (only and row["number"] not in numbers)]
@@ -458,13 +467,16 @@ def results_by_layer(root):
 
 
 def print_table(root):
-    print("| layer | faults | caught | survived | equivalent |\n"
-          "|---|---|---|---|---|")
+    print("| layer | faults | caught | survived | equivalent | survivors |\n"
+          "|---|---|---|---|---|---|")
     for layer, rows in results_by_layer(root).items():
         counts = Counter(row["result"] for row in counted(rows))
+        names = ", ".join(f"`{os.path.basename(row['file'])}` ({row['number']})"
+                          for row in counted(rows)
+                          if row["result"] == "survived")
         equivalent = sum(row["result"] == "equivalent" for row in rows)
         print(f"| `{layer}` | {sum(counts.values())} | {counts['caught']} | "
-              f"{counts['survived']} | {equivalent} |")
+              f"{counts['survived']} | {equivalent} | {names} |")
 
 
 def share_caught(rows):
