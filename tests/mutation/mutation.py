@@ -317,7 +317,7 @@ class Tests:
                         SHEAF_MUTANT_RECORD=record)
         self.seconds = {name: int(ms) / 1000 for name, ms in re.findall(
             r"^\[       OK \] (\S+) \((\d+) ms\)", output, re.MULTILINE)}
-        self.failed = set(re.findall(r"^\[  FAILED  \] (\S+) \(\d+ ms\)",
+        self.failed = set(re.findall(r"^\[  FAILED  \] ([^\s,]+).*\(\d+ ms\)",
                                      output, re.MULTILINE))
         self.reached = defaultdict(set)
         if os.path.exists(record):
@@ -346,7 +346,7 @@ class Tests:
             self.tree, 10 * usual + 20, SHEAF_MUTANT=str(number))
         if code == 0:
             return None
-        failed = re.findall(r"^\[  FAILED  \] (\S+) \(", output, re.MULTILINE)
+        failed = re.findall(r"^\[  FAILED  \] ([^\s,]+)", output, re.MULTILINE)
         if failed:
             return failed[0]
         started = re.findall(r"^\[ RUN      \] (\S+)", output, re.MULTILINE)
