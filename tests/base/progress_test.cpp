@@ -1,7 +1,11 @@
 #include "sheaf/base/progress.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "sheaf/base/text.hpp"
@@ -45,6 +49,46 @@ TEST_F(RankProgress, AtBothEndsThereIsNoTimeLeft) {
   now_ += 1s;
   progress.update(1, "end");
   EXPECT_EQ(written(), "\r\x1b[K[####################] 100 %  end");
+}
+
+// Standard error is a terminal of this width while the object lives.
+class NarrowTerminal {
+ public:
+  explicit NarrowTerminal(unsigned short columns)
+      : main_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    const char* const name =
+        main_ >= 0 && ::grantpt(main_) == 0 && ::unlockpt(main_) == 0
+            ? ::ptsname(main_)
+            : nullptr;
+    const winsize size{
+        .ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    if (name) terminal_ = ::open(name, O_RDWR | O_NOCTTY);
+    is_open_ = terminal_ >= 0 && ::ioctl(terminal_, TIOCSWINSZ, &size) == 0;
+    if (is_open_) ::dup2(terminal_, STDERR_FILENO);
+  }
+  ~NarrowTerminal() {
+    ::dup2(before_, STDERR_FILENO);
+    for (const int fd : {main_, terminal_, before_}) ::close(fd);
+  }
+  NarrowTerminal(const NarrowTerminal&) = delete;
+  NarrowTerminal& operator=(const NarrowTerminal&) = delete;
+  bool is_open() const { return is_open_; }
+
+ private:
+  int before_ = ::dup(STDERR_FILENO);
+  int main_;
+  int terminal_ = -1;
+  bool is_open_ = false;
+};
+
+TEST(ProgressOnStderr, HasTheWidthOfTheTerminal) {
+  for (const unsigned short columns : {37, 1, 0}) {
+    const NarrowTerminal terminal(columns);
+    if (!terminal.is_open()) GTEST_SKIP() << "no pseudo-terminals here";
+    const ProgressOptions options = progress_on_stderr();
+    EXPECT_TRUE(options.is_terminal);
+    EXPECT_EQ(options.columns, columns > 0 ? columns : 80u);  // 0: unknown
+  }
 }
 
 TEST_F(RankProgress, InAPipeThereIsNothing) {

@@ -35,6 +35,7 @@ TEST(Text, EditDistanceCountsTheFourSlips) {
   EXPECT_EQ(edit_distance("ring", "rig"), 1u);
   EXPECT_EQ(edit_distance("ring", "rung"), 1u);
   EXPECT_EQ(edit_distance("ring", "rign"), 1u);
+  EXPECT_EQ(edit_distance("ring", "irng"), 1u);
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }

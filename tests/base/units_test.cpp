@@ -49,6 +49,7 @@ TEST(Units, BytesAreWrittenShort) {
 TEST(Units, ExactBytesAreReadBack) {
   EXPECT_EQ(format_bytes_exactly(65536), "64K");
   EXPECT_EQ(format_bytes_exactly(1000), "1000");
+  EXPECT_EQ(format_bytes_exactly(0), "0");
   for (std::uint64_t bytes : {0ull, 1ull, 1000ull, 1024ull, 1025ull << 20,
                               3ull << 40, (1ull << 53) - 1})
     EXPECT_EQ(parse_bytes(format_bytes_exactly(bytes)), bytes);
@@ -69,10 +70,16 @@ TEST(Units, DurationsAreRead) {
 TEST(Units, WhatIsNoDurationIsAnError) {
   for (const char* text : {"", "30", "s", "-1s", "5 weeks", "1e300s", "1h30m"})
     EXPECT_THROW(parse_duration(text), UsageError) << text;
+  expect_throws<UsageError>([] { parse_duration("2628000h"); },
+                            {"'2628000h'", "too long", "290 years"});
 }
 
 TEST(Units, DurationsAreWrittenForPeople) {
   EXPECT_EQ(format_duration(640ns), "640 ns");
+  EXPECT_EQ(format_duration(999ns), "999 ns");
+  EXPECT_EQ(format_duration(1000ns), "1.00 us");
+  EXPECT_EQ(format_duration(9994ns), "9.99 us");
+  EXPECT_EQ(format_duration(9995ns), "10.0 us");
   EXPECT_EQ(format_duration(12300ns), "12.3 us");
   EXPECT_EQ(format_duration(4560us), "4.56 ms");
   EXPECT_EQ(format_duration(999999ns), "1.00 ms");

@@ -289,6 +289,13 @@ TEST(HaloExchange, RefusesWhatDoesNotFitThePlan) {
     expect_throws<UsageError>([&] { exchange.finish(handle, fewer.view()); },
                               {"1x2", "1x1"});
     exchange.finish(handle, tile.view());
+    expect_throws<UsageError>([&] { exchange.finish_adjoint({}, tile.view()); },
+                              {"start_adjoint()"});
+    expect_throws<UsageError>(
+        [&] {
+          exchange.finish_adjoint(exchange.start(tile.view()), tile.view());
+        },
+        {"start_adjoint()"});
     HaloPlan other = plan;
     other.rank = 1;
     expect_throws<UsageError>([&] { HaloExchange(group, other, DType::kF32); },

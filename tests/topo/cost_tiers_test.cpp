@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "sheaf/topo/cost.hpp"
 #include "tests/support/expect_error.hpp"
@@ -107,6 +108,52 @@ TEST(CostShared, BuffersOutsideTheArenaMoveMore) {
   const double plain =
       shared_us(Collective::kAllReduce, narrow, 4, 80e3, false);
   EXPECT_DOUBLE_EQ((plain - 4) / (arena - 4), 2.5);  // 5PS against 2PS
+}
+
+// The table in cost.hpp for P = 4 ranks and S = 80 kB, where the host's memory
+// (1 GB/s) is the bound: traffic in units of S, without and with the copies
+// into the arena.
+TEST(CostShared, TrafficIsThatOfTheTable) {
+  Machine slow = machine();
+  slow.shm = {0, 1000};
+  slow.reduce_gbs = 1000;
+  slow.shm_memory_gbs = 1;
+  const auto traffic = [&](Collective collective, bool is_in_arena) {
+    return shared_us(collective, slow, 4, 80e3, is_in_arena) / 80;
+  };
+  using enum Collective;
+  for (const auto& [collective, in_arena, outside] :
+       {std::tuple(kBarrier, 0.0, 0.0), std::tuple(kAllReduce, 8.0, 20.0),
+        std::tuple(kReduce, 5.0, 13.0), std::tuple(kReduceScatter, 5.0, 13.0),
+        std::tuple(kBroadcast, 6.0, 8.0), std::tuple(kAllGather, 6.0, 8.0),
+        std::tuple(kAllToAll, 6.0, 14.0), std::tuple(kGather, 1.5, 3.5),
+        std::tuple(kScatter, 1.5, 3.5)}) {
+    EXPECT_DOUBLE_EQ(traffic(collective, true), in_arena)
+        << name_of(collective);
+    EXPECT_DOUBLE_EQ(traffic(collective, false), outside)
+        << name_of(collective);
+  }
+}
+
+// The same where a core is the bound: its work in units of S.
+TEST(CostShared, WorkOfARankIsThatOfTheTable) {
+  Machine slow = machine();
+  slow.shm = {0, 1};
+  slow.reduce_gbs = 0.5;
+  slow.shm_memory_gbs = 1e6;
+  const auto work = [&](Collective collective, bool is_in_arena) {
+    return shared_us(collective, slow, 4, 80e3, is_in_arena) / 80;
+  };
+  using enum Collective;
+  for (const auto& [collective, in_arena, outside] :
+       {std::tuple(kAllReduce, 3.0, 5.0), std::tuple(kReduce, 2.25, 3.25),
+        std::tuple(kReduceScatter, 2.25, 3.25),
+        std::tuple(kBroadcast, 1.0, 2.0), std::tuple(kAllGather, 0.75, 1.0),
+        std::tuple(kAllToAll, 0.75, 1.75), std::tuple(kGather, 0.25, 0.5),
+        std::tuple(kScatter, 0.25, 1.25)}) {
+    EXPECT_DOUBLE_EQ(work(collective, true), in_arena) << name_of(collective);
+    EXPECT_DOUBLE_EQ(work(collective, false), outside) << name_of(collective);
+  }
 }
 
 TEST(CostShared, EveryCollectiveHasACost) {

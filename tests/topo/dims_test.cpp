@@ -58,5 +58,10 @@ TEST(Dims, SuggestsAFlatTopologyWhereTheFirstSizeDoesNotDivide) {
                             {"12", "there are 7", "such as 7"});
 }
 
+TEST(Dims, SuggestsOneHostWhereTheFirstSizeIsAllRanks) {
+  expect_throws<UsageError>([] { check_fits(parse_dims("4x3"), 4); },
+                            {"there are 4", "such as 4x1"});
+}
+
 }  // namespace
 }  // namespace sheaf::topo

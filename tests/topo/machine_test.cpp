@@ -39,6 +39,13 @@ TEST(Machine, TextIsReadBackAsTheSame) {
   EXPECT_EQ(parse_machine(text_of(Machine{}), "m"), Machine{});
 }
 
+TEST(Machine, CastsOfADeviceAreReadBack) {
+  Machine machine = example();
+  machine.devices[0].casts = {{"f32", "f16", 0.25, 1500},
+                              {"f16", "f32", 0.5, 0}};
+  EXPECT_EQ(parse_machine(text_of(machine), "m"), machine);
+}
+
 TEST(Machine, MissingKeysKeepTheirDefaults) {
   EXPECT_EQ(parse_machine("{}", "m"), Machine{});
   const Machine machine =

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "tests/support/environment.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::topo {
@@ -110,20 +111,15 @@ TEST(Options, Timeouts) {
         {"-timeout", outside, "1ms", "596h"});
 }
 
-class OptionsEnvironment : public testing::Test {
- protected:
-  void TearDown() override { ::unsetenv("SHEAF_OPTIONS"); }
-};
-
-TEST_F(OptionsEnvironment, ReadsTheVariable) {
-  ::unsetenv("SHEAF_OPTIONS");
+TEST(OptionsEnvironment, ReadsTheVariable) {
+  const test::ScopedVariables variables({"SHEAF_OPTIONS"});
   EXPECT_EQ(options_from_environment(), Options{});
-  ::setenv("SHEAF_OPTIONS", "-mode r:8", 1);
+  variables.set({{"SHEAF_OPTIONS", "-mode r:8"}});
   EXPECT_EQ(options_from_environment().mode, Mode::kRing);
 }
 
-TEST_F(OptionsEnvironment, AnErrorNamesTheVariable) {
-  ::setenv("SHEAF_OPTIONS", "-mode q", 1);
+TEST(OptionsEnvironment, AnErrorNamesTheVariable) {
+  const test::ScopedVariable variable("SHEAF_OPTIONS", "-mode q");
   expect_throws<UsageError>([] { options_from_environment(); },
                             {"SHEAF_OPTIONS='-mode q'", "unknown mode 'q'"});
 }

@@ -88,6 +88,8 @@ TEST(LintRankFile, NoSuchCoreSaysHowManyThereAre) {
              RankFault::kNoSuchCore, 1, {"no core 4 in socket 1", "4 cores"});
   expect_one(lint_text("rank 0=b slot=1:0\n", {kHosts, {}, {}}),
              RankFault::kNoSuchCore, 1, {"no socket 1", "1 socket,"});
+  expect_one(lint_text("rank 0=a slot=2:0\n", {kHosts, {}, {}}),
+             RankFault::kNoSuchCore, 1, {"no socket 2", "2 sockets", "0 to 1"});
   EXPECT_TRUE(lint_text("rank 0=b slot=0-1\n", {kHosts, {}, {}}).empty());
   EXPECT_TRUE(lint_text("rank 0=b slot=0:*\n", {kHosts, {}, {}}).empty());
 }
@@ -108,6 +110,12 @@ TEST(LintRankFile, OverlapOfSocketsAndCores) {
   expect_one(lint_text("rank 0=x slot=0:1\nrank 1=x slot=0:*\n", {}),
              RankFault::kOverlap, 2, {"first at core 1"});
   EXPECT_TRUE(lint_text("rank 0=a slot=3\nrank 1=a slot=1:*\n", known).empty());
+}
+
+TEST(LintRankFile, AWholeSocketEndsBeforeTheNext) {
+  EXPECT_TRUE(
+      lint_text("rank 0=a slot=0:*\nrank 1=a slot=1:0\n", {kHosts, {}, {}})
+          .empty());
 }
 
 TEST(LintRankFile, ProductMismatchNamesBothNumbers) {

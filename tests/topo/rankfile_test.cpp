@@ -48,6 +48,7 @@ TEST(RankFile, ReadsTheManualsExample) {
 
 TEST(RankFile, ReadsEveryFormOfList) {
   EXPECT_EQ(slots_of("3"), (std::vector<CoreRange>{{kWhole, 3, 3}}));
+  EXPECT_EQ(slots_of("3-3"), (std::vector<CoreRange>{{kWhole, 3, 3}}));
   EXPECT_EQ(
       slots_of("0,2,4-5"),
       (std::vector<CoreRange>{{kWhole, 0, 0}, {kWhole, 2, 2}, {kWhole, 4, 5}}));

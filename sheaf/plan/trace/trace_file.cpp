@@ -26,9 +26,6 @@ std::int64_t nanoseconds(std::string_view text) {
   std::int64_t whole = 0;
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
     whole = whole * 10 + (text[at] - '0');
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E'))
-    return static_cast<std::int64_t>(
-        std::strtod(std::string(text).c_str(), nullptr) * 1000);
   std::int64_t fraction = 0;
   std::int64_t unit = 100;
   if (at < text.size() && text[at] == '.')
@@ -36,6 +33,9 @@ std::int64_t nanoseconds(std::string_view text) {
       fraction += (text[at] - '0') * unit;
       unit /= 10;
     }
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E'))
+    return static_cast<std::int64_t>(
+        std::strtod(std::string(text).c_str(), nullptr) * 1000);
   if (at < text.size()) throw simdjson::simdjson_error(simdjson::NUMBER_ERROR);
   const std::int64_t ns =
       whole >= kLargestMicroseconds ? whole : whole * 1000 + fraction;

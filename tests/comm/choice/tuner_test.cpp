@@ -10,6 +10,7 @@
 #include "sheaf/comm/choice/select.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "tests/comm/choice/choices.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
 
 namespace sheaf::comm {
@@ -25,77 +26,6 @@ class TunerTest : public testing::Test {
   test::DumpFolder folder_;
   test::ScopedVariable variable_{"SHEAF_TUNED_FILE", file().string()};
 };
-
-std::vector<std::string> texts(const std::vector<Choice>& choices,
-                               const HostMap& host_map) {
-  std::vector<std::string> texts;
-  for (const Choice& choice : choices)
-    texts.push_back(text_of(choice, host_map));
-  return texts;
-}
-
-HostMap layout_of(const std::vector<std::string>& hosts) {
-  return make_host_map(hosts, 0);
-}
-
-const Choice kSmall{DataPath::kSmall, {}};
-
-Choice over(std::vector<int> hosts) {
-  Choice choice;
-  choice.plan.outer_dims = std::move(hosts);
-  choice.plan.tier_algorithms.assign(choice.plan.outer_dims.size(),
-                                     TierAlgorithm::kRing);
-  choice.plan.segment_bytes = std::size_t{1} << 20;
-  return choice;
-}
-
-TEST(Candidates, OfOneHost) {
-  const HostMap host_map = layout_of({"a", "a"});
-  EXPECT_EQ(texts(candidates(host_map, kSmall, 8192), host_map),
-            (std::vector<std::string>{"small", "shared segment=64K",
-                                      "flat tiers=ring:2 segment=1M"}));
-  const auto large =
-      texts(candidates(host_map, over({1}), std::size_t{1} << 26), host_map);
-  EXPECT_EQ(large.front(), "shared segment=64K");
-  EXPECT_EQ(large.size(), 6u);  // 64K .. 1M, and the ring
-}
-
-TEST(Candidates, OfSeveralHosts) {
-  const HostMap host_map = layout_of({"a", "a", "b", "b", "c", "c"});
-  const auto small = texts(candidates(host_map, over({3}), 8192), host_map);
-  // Three algorithms through two lanes or one, and the flat ring.
-  EXPECT_EQ(small.size(), 7u);
-  EXPECT_EQ(small[0], "lanes=2 tiers=ring:3 segment=2M");
-  EXPECT_EQ(small[2], "lanes=2 tiers=tree:3 segment=2M");
-  EXPECT_EQ(small[5], "lanes=1 tiers=tree:3 segment=1M");
-  // No trees, but two sizes of segments.
-  const auto large =
-      texts(candidates(host_map, over({3}), std::size_t{1} << 26), host_map);
-  EXPECT_EQ(large.size(), 9u);
-}
-
-TEST(Candidates, CombineDeclaredTiers) {
-  const HostMap host_map =
-      layout_of({"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"});
-  const auto found =
-      texts(candidates(host_map, over({4, 3}), std::size_t{4} << 10), host_map);
-  EXPECT_NE(std::find(found.begin(), found.end(),
-                      "lanes=1 tiers=halving:4,tree:3 segment=1M"),
-            found.end());
-  // 2 x 3 algorithms and the flat ring
-  EXPECT_EQ(found.size(), 7u);
-}
-
-TEST(Candidates, HaveNoRepetitions) {
-  for (const auto& hosts :
-       {std::vector<std::string>{"a", "a", "a"}, {"a", "b"}, {"a", "a", "b"}})
-    for (std::size_t bytes = 1; bytes <= std::size_t{1} << 28; bytes *= 2) {
-      const HostMap host_map = layout_of(hosts);
-      const auto found = texts(
-          candidates(host_map, over({host_map.host_count()}), bytes), host_map);
-      EXPECT_EQ(std::set(found.begin(), found.end()).size(), found.size());
-    }
-}
 
 // Every rank reduces the same sequence while the group explores.
 void explore(const std::vector<std::string>& hosts, std::size_t count,
@@ -118,10 +48,10 @@ void explore(const std::vector<std::string>& hosts, std::size_t count,
 }
 
 int trials(const std::vector<std::string>& hosts, std::size_t bytes) {
-  const HostMap host_map = layout_of(hosts);
+  const HostMap host_map = choices::host_map_of(hosts);
   const auto usual = host_map.host_count() == 1 && bytes <= 8192
-                         ? kSmall
-                         : over({host_map.host_count()});
+                         ? choices::kSmall
+                         : choices::over({host_map.host_count()});
   return kTuningRounds *
          static_cast<int>(candidates(host_map, usual, bytes).size());
 }
@@ -225,45 +155,6 @@ TEST_F(TunerTest, ReproducibleIsNotExplored) {
       },
       topo::parse_options("-mode p -reproducible"));
   EXPECT_FALSE(std::filesystem::exists(file()));
-}
-
-TEST(TunedFile, RemembersByTopologyTypeAndSize) {
-  const test::DumpFolder folder;
-  const auto path = folder.file("deep/er/tuned.json");
-  const TunedKey key{"4x2", DType::kF32, 1024};
-  EXPECT_EQ(recall(path, key), std::nullopt);
-  remember(path, key, "small", 1.5);
-  remember(path, {"4x2", DType::kF32, 2048}, "ring", 2);
-  remember(path, {"4x2", DType::kF64, 1024}, "tree", 2);
-  remember(path, {"2x2", DType::kF32, 1024}, "flat", 2);
-  EXPECT_EQ(recall(path, key), "small");
-  remember(path, key, "halving", 1);
-  EXPECT_EQ(recall(path, key), "halving");
-  EXPECT_EQ(recall(path, {"4x2", DType::kF32, 2048}), "ring");
-  EXPECT_EQ(recall(path, {"4x2", DType::kF64, 1024}), "tree");
-  EXPECT_EQ(recall(path, {"2x2", DType::kF32, 1024}), "flat");
-  EXPECT_EQ(recall(path, {"8x2", DType::kF32, 1024}), std::nullopt);
-}
-
-TEST(TunedFile, LiesWhereTheEnvironmentSays) {
-  {
-    const test::ScopedVariable file("SHEAF_TUNED_FILE", "/x/y.json");
-    EXPECT_EQ(tuned_path(), "/x/y.json");
-  }
-  const test::ScopedVariable cache("XDG_CACHE_HOME", "/c");
-  EXPECT_EQ(tuned_path(), "/c/sheaf/tuned.json");
-  const test::ScopedVariable none("XDG_CACHE_HOME", "");
-  const test::ScopedVariable home("HOME", "/h");
-  EXPECT_EQ(tuned_path(), "/h/.cache/sheaf/tuned.json");
-}
-
-TEST(TunedFile, NoPlaceIsNoFailure) {
-  testing::internal::CaptureStderr();
-  remember({}, {"a", DType::kF32, 8}, "small", 1);
-  remember("/proc/none/tuned.json", {"a", DType::kF32, 8}, "small", 1);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("cannot save"),
-            std::string::npos);
-  EXPECT_EQ(recall({}, {"a", DType::kF32, 8}), std::nullopt);
 }
 
 }  // namespace

@@ -1,36 +1,14 @@
 #pragma once
-// A separate folder for the files written by a test's ranks, and an environment
-// variable that is set for the duration of a test.
+// A separate folder for the files written by a test's ranks.
 
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string>
 
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/environment.hpp"
 
 namespace sheaf::test {
-
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~ScopedVariable() {
-    if (before_)
-      ::setenv(name_, before_->c_str(), 1);
-    else
-      ::unsetenv(name_);
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 class DumpFolder : public TemporaryFolder {
  public:

@@ -86,6 +86,10 @@ TEST_P(Groups, NewGroupWantsOneListOnAllRanks) {
     EXPECT_NE(error_of(world, is_last ? std::vector{0} : std::vector{0, last})
                   .find("a different list (1 ranks)"),
               std::string::npos);
+    EXPECT_NE(error_of(world, world.rank() == 0 ? std::vector{0, last}
+                                                : std::vector{0})
+                  .find("a different list (1 ranks) than rank 0 (2"),
+              std::string::npos);
     EXPECT_NE(error_of(world, {0, is_last ? last + 1 : last})
                   .find(is_last ? "is not in the group"
                                 : concat("rank ", last, " passed ranks")),

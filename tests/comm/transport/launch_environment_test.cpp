@@ -1,22 +1,18 @@
-// Slurm's variables, set by hand in the same way as by srun, sbatch and salloc.
-
 #include "sheaf/comm/transport/launch_environment.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <map>
-
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/transport/transport.hpp"
+#include "tests/comm/transport/launcher_variables.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
 namespace {
 
 using Hosts = std::vector<std::string>;
-using Values = std::map<std::string, std::string>;
 
 TEST(NodeList, NamesHostsInOrder) {
   EXPECT_EQ(expand_node_list("a"), Hosts{"a"});
@@ -42,68 +38,7 @@ TEST(NodeList, RefusesWhatIsNone) {
                             {"more than"});
 }
 
-// Sets the variables of launchers; all others are unset.
-class Slurm : public testing::Test {
- protected:
-  Slurm() {
-    for (const char* name : {"SLURM_STEP_ID",
-                             "SLURM_STEPID",
-                             "SLURM_PROCID",
-                             "SLURM_NTASKS",
-                             "SLURM_STEP_NUM_TASKS",
-                             "SLURM_JOB_ID",
-                             "SLURM_JOBID",
-                             "SLURM_STEP_NODELIST",
-                             "SLURM_NODELIST",
-                             "SLURM_JOB_NODELIST",
-                             "SLURM_PTY_PORT",
-                             "SLURM_TASK_PID",
-                             "SLURM_HET_SIZE",
-                             "SLURM_LOCALID",
-                             "OMPI_COMM_WORLD_SIZE",
-                             "PMI_SIZE",
-                             "PMI_RANK",
-                             "PMIX_RANK",
-                             "MV2_COMM_WORLD_SIZE",
-                             "FLUX_TASK_RANK",
-                             "FLUX_JOB_SIZE",
-                             "JSM_NAMESPACE_RANK",
-                             "JSM_NAMESPACE_SIZE",
-                             "PALS_RANKID",
-                             "PALS_LOCAL_SIZE",
-                             "RANK",
-                             "WORLD_SIZE"}) {
-      if (const char* old = std::getenv(name)) before_[name] = old;
-      names_.emplace_back(name);
-    }
-    set({});
-  }
-  ~Slurm() override { set(before_); }
-
-  void set(const Values& values) {
-    for (const auto& name : names_) unsetenv(name.c_str());
-    for (const auto& [name, value] : values)
-      setenv(name.c_str(), value.c_str(), 1);
-  }
-
-  static Values task(int rank, int tasks) {
-    return {{"SLURM_JOB_ID", "17"},
-            {"SLURM_STEP_ID", "3"},
-            {"SLURM_PROCID", std::to_string(rank)},
-            {"SLURM_NTASKS", std::to_string(tasks)},
-            {"SLURM_STEP_NUM_TASKS", std::to_string(tasks)},
-            {"SLURM_JOB_NODELIST", "n[1-4]"},
-            {"SLURM_STEP_NODELIST", "n[2-3]"}};
-  }
-  static Values with(Values values, const Values& more) {
-    for (const auto& [name, value] : more) values[name] = value;
-    return values;
-  }
-
- private:
-  std::vector<std::string> names_;
-  Values before_;
-};
+class Slurm : public LauncherVariables {};
 
 TEST_F(Slurm, TaskOfAStep) {
   set(task(2, 4));
@@ -167,7 +102,9 @@ TEST_F(Slurm, PortsOfStepsAtTheSameTimeDiffer) {
   EXPECT_NE(port_of(task), first);
 }
 
-TEST_F(Slurm, ALoneTaskOfSeveralIsRefused) {
+class LaunchEnvironment : public LauncherVariables {};
+
+TEST_F(LaunchEnvironment, ALoneTaskOfSeveralIsRefused) {
   set(task(1, 4));
   expect_throws<UsageError>(
       [&] { check_is_alone(/*is_mpi=*/false); },
@@ -183,7 +120,7 @@ TEST_F(Slurm, ALoneTaskOfSeveralIsRefused) {
   EXPECT_EQ(init().size(), 1);  // on purpose
 }
 
-TEST_F(Slurm, ALoneRankOfTorchrunIsRefused) {
+TEST_F(LaunchEnvironment, ALoneRankOfTorchrunIsRefused) {
   set({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
   expect_throws<UsageError>([&] { init(); }, {"sheaf::tensor::init"});
   set({{"WORLD_SIZE", "2"}});
@@ -192,7 +129,7 @@ TEST_F(Slurm, ALoneRankOfTorchrunIsRefused) {
   expect_throws<UsageError>([&] { init(); }, {"RANK=3", "WORLD_SIZE is not"});
 }
 
-TEST_F(Slurm, ALoneRankOfOtherLaunchersIsRefused) {
+TEST_F(LaunchEnvironment, ALoneRankOfOtherLaunchersIsRefused) {
   const std::vector<std::pair<std::string, std::string>> variables{
       {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
       {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
@@ -213,7 +150,7 @@ TEST_F(Slurm, ALoneRankOfOtherLaunchersIsRefused) {
   }
 }
 
-TEST_F(Slurm, ALoneRankOfMpiIsRefused) {
+TEST_F(LaunchEnvironment, ALoneRankOfMpiIsRefused) {
   for (const char* size :
        {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     set({{size, "4"}});
@@ -229,6 +166,31 @@ TEST_F(Slurm, ALoneRankOfMpiIsRefused) {
   set(with(task(0, 4), {{"PMIX_RANK", "0"}}));
   expect_throws<UsageError>([&] { check_is_alone(/*is_mpi=*/true); },
                             {"4 tasks"});
+}
+
+TEST_F(LaunchEnvironment, BothVariablesMakeATaskAlone) {
+  EXPECT_FALSE(is_meant_to_be_alone());
+  for (const Values& values :
+       {Values{{"RANK", "0"}}, Values{{"WORLD_SIZE", "1"}},
+        Values{{"RANK", "1"}, {"WORLD_SIZE", "1"}},
+        Values{{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+        Values{{"RANK", ""}, {"WORLD_SIZE", "1"}}}) {
+    set(values);
+    EXPECT_FALSE(is_meant_to_be_alone());
+  }
+  set({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  EXPECT_TRUE(is_meant_to_be_alone());
+}
+
+TEST_F(LaunchEnvironment, MpiLaunchersAreKnownByTheirVariables) {
+  EXPECT_FALSE(is_under_mpi_launcher());
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE",
+                           "PMI_RANK", "MV2_COMM_WORLD_SIZE"}) {
+    set({{name, "0"}});
+    EXPECT_TRUE(is_under_mpi_launcher()) << name;
+  }
+  set({{"SLURM_PROCID", "0"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  EXPECT_FALSE(is_under_mpi_launcher());
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Socket connect_to_loopback(std::uint16_t port) {
 
 bool has_data(const Socket& socket) {
   char byte = 0;
-  return recv(socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+  return ::recv(socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
 // Otherwise a peer that sends a message and ends could be reported as gone
@@ -69,7 +69,7 @@ TEST(TcpAcceptor, AnotherProgramGetsNoAnswer) {
   const Hello hello{.token = card.token + 1, .rank = 1, .size = 2};
   ASSERT_TRUE(write_all(stranger.fd(), &hello, sizeof hello));
   char byte = 0;
-  EXPECT_EQ(recv(stranger.fd(), &byte, 1, 0), 0);
+  EXPECT_EQ(::recv(stranger.fd(), &byte, 1, 0), 0);
 }
 
 }  // namespace

@@ -7,9 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "sheaf/comm/transport/tcp_socket.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
-#include "tests/support/expect_error.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
 namespace sheaf::comm {
@@ -294,34 +292,6 @@ TEST(TcpTransport, ManyThreadsAtOnce) {
     for (auto& thread : threads) thread.join();
     transport->finalize(true);
   });
-}
-
-TEST(TcpAddress, CardsAreReadAsWritten) {
-  TcpCard card{.port = 4711, .token = 12345678901234567890u, .addresses = {}};
-  card.addresses = list_addresses("lo");
-  const TcpCard read = parse_card(text_of(card), 3);
-  EXPECT_EQ(read.port, card.port);
-  EXPECT_EQ(read.token, card.token);
-  EXPECT_EQ(read.addresses, card.addresses);
-  EXPECT_EQ(text_of(read.addresses.front()), "127.0.0.1/8");
-  EXPECT_THROW(parse_card("hello", 3), CommError);
-}
-
-TEST(TcpAddress, NearAddressesComeFirst) {
-  const auto address = [](const char* text) {
-    return parse_card(concat("sheaf-tcp-1 1 1 ", text), 0).addresses.front();
-  };
-  const auto far = address("192.168.7.2/24");
-  const auto near = address("10.1.2.3/16");
-  const auto loopback = address("127.0.0.1/8");
-  EXPECT_EQ(
-      by_nearness({far, near, loopback}, {address("10.1.9.9/16"), loopback}),
-      (std::vector<Address>{near, far, loopback}));
-}
-
-TEST(TcpAddress, AnUnknownInterfaceIsNamed) {
-  expect_throws<UsageError>([] { list_addresses("nowhere7"); },
-                            {"SHEAF_INTERFACE=nowhere7", "lo"});
 }
 
 }  // namespace

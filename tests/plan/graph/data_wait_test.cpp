@@ -41,6 +41,59 @@ TEST(DataWait, IsFoundWhereThereIsOne) {
   EXPECT_EQ(profile_in(Precision::kBf16, 0).step.loader_ns, 0);
 }
 
+// One step of 1000 us, of which the thread waits 300 us for data: 400 us in the
+// phase, less an operator of 100 us.
+Trace waiting_trace() {
+  Trace trace;
+  trace.names.number_of("");
+  StepTrace step;
+  step.span = {0, 1'000'000};
+  step.scopes = {{{0, 400'000}, trace.names.number_of("sheaf::phase data"), 0}};
+  step.operators = {{{100'000, 200'000}, 0, 0, -1},
+                    {{300'000, 350'000}, 0, /*thread=*/1, -1}};
+  trace.steps = {step};
+  return trace;
+}
+
+StepProfile with_first_stretch(std::int32_t part) {
+  StepProfile profile;
+  profile.model.loader_workers = 1;
+  profile.step.threads = {{{.cpu_ns = 200'000}, {.cpu_ns = 500'000}}};
+  profile.stretches = {{.part = part, .thread = 0, .first = 0, .count = 2}};
+  return profile;
+}
+
+TEST(DataWait, IsTakenOutOfTheFirstMarks) {
+  const Trace trace = waiting_trace();
+  EXPECT_EQ(data_wait_ns(trace.steps[0], trace.names), 300'000);
+  StepProfile profile = with_first_stretch(kNone);
+  take_out_data_wait(profile, trace);
+  EXPECT_EQ(profile.step.loader_ns, 1'000'000);
+  EXPECT_EQ(profile.step.threads[0][0].cpu_ns, 0);
+  EXPECT_EQ(profile.step.threads[0][1].cpu_ns, 400'000);
+}
+
+TEST(DataWait, IsNotTakenOutOfTheModel) {
+  StepProfile profile = with_first_stretch(0);
+  take_out_data_wait(profile, waiting_trace());
+  EXPECT_EQ(profile.step.loader_ns, 1'000'000);
+  EXPECT_EQ(profile.step.threads[0][0].cpu_ns, 200'000);
+  profile = with_first_stretch(kNone);
+  profile.model.loader_workers = 0;  // the thread loads by itself
+  take_out_data_wait(profile, waiting_trace());
+  EXPECT_EQ(profile.step.loader_ns, 0);
+  EXPECT_EQ(profile.step.threads[0][0].cpu_ns, 200'000);
+}
+
+TEST(DataWait, ALinkToALoaderIsRemovedInsteadOfTime) {
+  StepProfile profile = with_first_stretch(kNone);
+  profile.step.threads[0][1].other_thread = 1;
+  take_out_data_wait(profile, waiting_trace());
+  EXPECT_EQ(profile.step.threads[0][1].other_thread, kNone);
+  EXPECT_EQ(profile.step.threads[0][0].cpu_ns, 200'000);
+  EXPECT_EQ(profile.step.threads[0][1].cpu_ns, 500'000);
+}
+
 TEST(DataWait, AFasterStepWaitsLonger) {
   const Recorded with = recorded_with(kLoaderUs), without = recorded_with(0);
   Cluster cluster = cluster_with(with), free = cluster_with(without);

@@ -19,38 +19,6 @@ std::vector<double> replayed_us(const TraceText& text) {
   return times;
 }
 
-TEST(Steps, HoldWhatTheyLaunched) {
-  TraceText text;
-  text.step(1, 0, 100);
-  text.step(2, 100, 100);
-  text.op("aten::a", 1, 10, 20);
-  text.kernel(1, 15, 7, 120, 30);  // runs in the second step
-  text.op("aten::b", 1, 110, 20);
-  text.op("aten::outside", 1, 300, 20);
-  const Trace trace = read_steps(text.write());
-  ASSERT_EQ(trace.steps.size(), 2u);
-  EXPECT_EQ(trace.steps[0].label, "ProfilerStep#1");
-  EXPECT_EQ(trace.steps[0].operators.size(), 1u);
-  EXPECT_EQ(trace.steps[0].kernels.size(), 1u);
-  EXPECT_EQ(trace.steps[1].kernels.size(), 0u);
-  EXPECT_EQ(trace.names[trace.steps[1].operators[0].name], "aten::b");
-}
-
-TEST(Steps, WithoutMarksEverythingIsOne) {
-  TraceText text;
-  text.add("Operator", "aten::a", 1, 10, 20);
-  text.add("Runtime", "cudaLaunchKernel", 1, 12, 4, "\"correlation\": 1");
-  text.add("Kernel", "k", 7, 20, 4,
-           "\"correlation\": 1, \"stream\": 7, \"device\": 0");
-  const Trace trace = read_steps(text.write());
-  ASSERT_EQ(trace.steps.size(), 1u);
-  EXPECT_EQ(trace.steps[0].span.ns(), 20'000);
-  EXPECT_EQ(trace.steps[0].kernels.size(), 1u);
-  TraceText none;
-  none.add("other", "x", 1, 0, 1);
-  expect_throws<IoError>([&] { read_steps(none.write()); }, {"no steps"});
-}
-
 TEST(Replay, RepeatsWhatThreadsComputed) {
   TraceText text;
   text.step(1, 0, 100);
@@ -73,6 +41,28 @@ TEST(Replay, WaitsForStreams) {
   graph.kernels[0].ns /= 2;
   Replay replay;
   EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 350, 10);
+}
+
+// Four kernels of 100 ns on one stream, launched in no time: with two in
+// flight, the third launch waits for the first kernel and the fourth for the
+// second.
+TEST(Replay, AFullQueueHoldsExactlyItsSize) {
+  StepGraph graph;
+  graph.has_device = true;
+  graph.streams = 1;
+  graph.threads.resize(1);
+  for (std::int32_t i = 0; i < 4; ++i) {
+    graph.kernels.push_back({.ns = 100});
+    graph.threads[0].push_back(
+        {.kind = ThreadMark::Kind::kLaunch, .kernel = i});
+  }
+  ReplayTimes times;
+  Replay replay({.queue = 2});
+  EXPECT_EQ(replay.run(graph, &times), 200);
+  EXPECT_EQ(times.marks[0], (std::vector<std::int64_t>{0, 0, 100, 200}));
+  EXPECT_EQ(replay.backlog_ns(), 200);
+  EXPECT_EQ(Replay({.queue = 4}).run(graph), 0);
+  EXPECT_EQ(Replay({.queue = 1}).run(graph), 300);
 }
 
 // A launch waits while 1022 kernels are in flight: the long calls in the trace

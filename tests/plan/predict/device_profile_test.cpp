@@ -148,6 +148,9 @@ TEST(DeviceProfile, LaunchesGoByTheHost) {
     EXPECT_NEAR(static_cast<double>(b.call_ns),
                 calls * static_cast<double>(a.call_ns), 1);
   }
+  for (std::size_t i = 0; i < here.step.kernels.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(there.step.kernels[i].latency_ns),
+                2.5 * static_cast<double>(here.step.kernels[i].latency_ns), 1);
 }
 
 TEST(DeviceProfile, PrecisionsThatADeviceDoesNotHaveAreLeftOut) {

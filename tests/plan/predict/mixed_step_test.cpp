@@ -105,17 +105,5 @@ TEST(MixedStep, WantsTracesOfOneModelAndEachPrecisionOnce) {
       {"no trace with layers in int8", "sheaf trace"});
 }
 
-TEST(CastCost, IsFittedRobustlyAndNeverNegative) {
-  std::vector<CastSample> samples;
-  for (int i = 1; i <= 20; ++i)
-    samples.push_back({i * 1e5, 0.03 * i * 1e5 + 1500});
-  samples.push_back({5e5, 1e9});  // an outlier
-  const CastCost cost = fit_cast(samples);
-  EXPECT_NEAR(cost.ns_per_element, 0.03, 1e-4);
-  EXPECT_NEAR(cost.ns, 1500, 50);
-  const CastCost below = fit_cast({{1e5, 1000}, {2e5, 2500}, {4e5, 5600}});
-  EXPECT_GE(below.ns, 0);
-}
-
 }  // namespace
 }  // namespace sheaf::plan

@@ -64,6 +64,17 @@ TEST(TraceFile, TakesBareListsAndNanoseconds) {
             (std::vector<std::int64_t>{1712195495502094512, -1500, 2250, 0}));
 }
 
+TEST(TraceFile, TimesAreExactToTheNanosecond) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json";
+  write_text(path,
+             "[{\"ts\": 0.999}, {\"ts\": 909.009}, {\"ts\": 1.0009}, "
+             "{\"ts\": 1.5e3}, {\"ts\": 100000000000000000}]");
+  EXPECT_EQ(starts_in(path),
+            (std::vector<std::int64_t>{999, 909009, 1000, 1500000,
+                                       100000000000000000}));
+}
+
 // Texts longer than one read, with quotes at every boundary.
 TEST(TraceFile, ValuesMayCrossPieces) {
   const TemporaryFolder folder;

@@ -54,6 +54,29 @@ TEST(Figure, ManyBatchesBecomeMediansInABand) {
   EXPECT_NE(figure.footnote.find("every 20 batches"), std::string::npos);
 }
 
+TEST(Figure, LongSumsKeepEveryFourthBatchAndTheLast) {
+  const Figure figure = figure_of(comparison_of("batch_duration", 3003));
+  const Curve& curve = figure.panels[0].curves[0];
+  ASSERT_EQ(curve.points.size(), 752u);  // 0, 4, ..., 3000 and 3002
+  EXPECT_EQ(curve.points[750].x, 5 + 3000);
+  EXPECT_EQ(curve.points[751].x, 5 + 3002);
+  EXPECT_DOUBLE_EQ(curve.points[751].y, 30.03);
+}
+
+TEST(Figure, UnitsChangeAtPowersOfAThousand) {
+  const auto unit_of_batches = [](double ms) {
+    Comparison comparison = comparison_of("batch_duration", 1);
+    for (ComparedRun& run : comparison.runs) run.values = {ms};
+    return figure_of(comparison).panels[1].y_label;
+  };
+  EXPECT_EQ(unit_of_batches(0.999), "µs");
+  EXPECT_EQ(unit_of_batches(1), "ms");
+  EXPECT_EQ(unit_of_batches(999.5), "ms");
+  EXPECT_EQ(unit_of_batches(1000), "s");
+  EXPECT_EQ(unit_of_batches(599'999), "s");
+  EXPECT_EQ(unit_of_batches(600'000), "min");
+}
+
 TEST(Figure, GapsAreLeftOut) {
   Comparison comparison = comparison_of("batch_duration", 4);
   comparison.runs[0].values[2] = std::numeric_limits<double>::quiet_NaN();

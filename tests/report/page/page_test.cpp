@@ -41,6 +41,8 @@ TEST_F(Page, MeansLeaveOutTheWarmUp) {
   EXPECT_EQ(data["runs"][0]["statistics"]["bytes_sent"]["p95"], 1000);
   const json few = data_of({files_.write_batches("b", 3, 0)});
   EXPECT_EQ(few["runs"][0]["statistics"]["batch_duration"]["mean"], 1);
+  const json equal = data_of({files_.write_batches("c", 5, 0)}, {.warm_up = 5});
+  EXPECT_EQ(equal["runs"][0]["statistics"]["batch_duration"]["mean"], 2);
 }
 
 TEST_F(Page, WhatIsNotThereIsNull) {

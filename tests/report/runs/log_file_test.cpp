@@ -20,7 +20,8 @@ class LogFile : public testing::Test {
 
 TEST_F(LogFile, ColumnsHaveAPlaceForEachRow) {
   const Log log =
-      read(R"({"kind": "batch", "step": 0, "loss": 2.5, "name": "text"})"
+      read(R"({"kind": "batch", "step": 0, "loss": 2.5, "name": "text", )"
+           R"("early": 3})"
            "\n"
            R"({"kind": "batch", "step": 1, "loss": null, "late": 7})"
            "\n\n"
@@ -33,6 +34,8 @@ TEST_F(LogFile, ColumnsHaveAPlaceForEachRow) {
   EXPECT_TRUE(std::isnan(rows.get("loss")[1]));
   EXPECT_TRUE(std::isnan(rows.get("late")[0]));
   EXPECT_EQ(rows.get("late")[1], 7);
+  ASSERT_EQ(rows.get("early").size(), 2u);
+  EXPECT_TRUE(std::isnan(rows.get("early")[1]));
   EXPECT_FALSE(rows.has("name"));
   EXPECT_TRUE(std::isnan(rows.get("unknown")[1]));
   EXPECT_EQ(log.rows("epoch").get("is_best")[0], 1);
@@ -62,6 +65,10 @@ TEST_F(LogFile, ABadLineIsNamed) {
         "{\"kind\": \"layers\", \"step\": 1}"})
     expect_throws<IoError>([&] { read(good + bad + "\n" + good); },
                            {"log.jsonl:2: "});
+  expect_throws<IoError>([&] { read(good + "[1, 2]\n" + good); },
+                         {"not a JSON object"});
+  expect_throws<IoError>([&] { read(good + "{\"step\": 1}\n" + good); },
+                         {"no \"kind\""});
 }
 
 TEST_F(LogFile, ALastLineThatIsCutOffIsLeftOut) {

@@ -13,6 +13,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/transport/tcp_socket.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/support/environment.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -20,33 +21,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Sets environment variables for a test; all other torchrun variables are
-// unset.
-class Environment {
+// Sets torchrun's variables for a test; the others are unset.
+class Environment : public test::ScopedVariables {
  public:
-  explicit Environment(std::map<std::string, std::string> values) {
-    for (const char* name :
-         {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-          "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT"}) {
-      const char* old = std::getenv(name);
-      if (old) before_[name] = old;
-      unsetenv(name);
-      names_.push_back(name);
-    }
-    for (const auto& [name, value] : values)
-      setenv(name.c_str(), value.c_str(), 1);
+  explicit Environment(const Values& values)
+      : ScopedVariables({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                         "TORCHELASTIC_USE_AGENT_STORE",
+                         "TORCHELASTIC_RESTART_COUNT"}) {
+    set(values);
   }
-  ~Environment() {
-    for (const auto& name : names_) unsetenv(name.c_str());
-    for (const auto& [name, value] : before_)
-      setenv(name.c_str(), value.c_str(), 1);
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  std::vector<std::string> names_;
-  std::map<std::string, std::string> before_;
 };
 
 std::string error_of(const std::function<void()>& call) {
