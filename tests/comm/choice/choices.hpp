@@ -20,7 +20,7 @@ inline Choice over(std::vector<int> hosts) {
   choice.plan.outer_dims = std::move(hosts);
   choice.plan.tier_algorithms.assign(choice.plan.outer_dims.size(),
                                      TierAlgorithm::kRing);
-  choice.plan.piece_bytes = std::size_t{1} << 20;
+  choice.plan.segment_bytes = std::size_t{1} << 20;
   return choice;
 }
 
