@@ -35,6 +35,12 @@ class TimeoutError : public CommError {
  public:
   using CommError::CommError;
 };
+// A message failed, or its size differs from the expected one. Often a
+// consequence of another error: ranks that disagree, or a rank that died.
+class TransportError : public CommError {
+ public:
+  using CommError::CommError;
+};
 class IoError : public Error {
  public:
   using Error::Error;
@@ -46,15 +52,26 @@ class CheckError : public Error {
   using Error::Error;
 };
 
+// Another rank, usually rank 0, failed and reports the error itself.
+class FailedOnRoot : public Error {
+ public:
+  explicit FailedOnRoot(int code, int rank = 0);
+  int code() const { return code_; }  // exit code of that rank
+
+ private:
+  int code_;
+};
+
 // A bug in Sheaf.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-// Exit code of the `sheaf` command and the examples for an exception:
-// 2 usage, 3 communication, 4 timeout, 5 input/output, 6 wrong result,
-// 70 bug in Sheaf, 1 any other exception.
+// Exit code of the `sheaf` command, and of programs that have called init(),
+// for an exception: 2 usage, 3 communication, 4 timeout, 5 input/output, 6
+// wrong result, 70 bug in Sheaf, 1 any other exception. For FailedOnRoot it is
+// the code of the rank that failed.
 int exit_code(const std::exception& error) noexcept;
 
 // Concatenates the arguments as text, each formatted by operator<<.
