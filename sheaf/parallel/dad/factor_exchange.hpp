@@ -15,8 +15,6 @@
 
 namespace sheaf::parallel {
 
-enum class Route : std::int64_t { kGradient, kDad, kEdad, kRankDad };
-
 struct FactorExchangeOptions {
   Where where = Where::kAllGather;
   WireFormat wire = {};

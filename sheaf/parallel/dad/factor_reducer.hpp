@@ -48,16 +48,6 @@ struct FactorOptions {
   TraceWriter* trace = nullptr;
 };
 
-// Statistics of one weight in the last pass.
-struct FactorStats {
-  std::int64_t rows = 0;      // over all ranks
-  std::int64_t own_rows = 0;  // on this rank; for rank-dad, the rank
-  std::int64_t sent = 0;      // bytes of this rank's factors
-  std::int64_t received = 0;  // bytes of the other ranks' factors
-  double exchange_ms = 0;     // time of its parcels, by share of bytes
-  double gradient_ms = 0;
-};
-
 class FactorReducer : public GradientSink {
  public:
   // `pass` must outlive this object.

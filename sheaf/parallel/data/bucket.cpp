@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sheaf/parallel/common/staging.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::parallel {
@@ -42,6 +43,8 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
   gradients_.resize(members_.size());
   allocate();
 }
+
+Bucket::~Bucket() = default;
 
 void Bucket::allocate() {
   std::int64_t elements = 0;

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/parallel/common/staging.hpp"
 
 namespace sheaf::parallel {
+
+class Staging;  // common/staging.hpp
 
 struct BucketMember {
   at::Tensor parameter;
@@ -27,6 +28,7 @@ class Bucket {
   // On a device this is always the case.
   Bucket(const comm::Group& group, std::vector<BucketMember> members,
          bool is_staged = false);
+  ~Bucket();
 
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }

@@ -6,6 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/parallel/common/staging.hpp"
 #include "sheaf/parallel/data/sparse.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
 #include "sheaf/tensor/groups/nccl_backend.hpp"

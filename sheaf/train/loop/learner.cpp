@@ -5,12 +5,13 @@
 #include <set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/error_text.hpp"
 #include "sheaf/data/dataset/random.hpp"
 #include "sheaf/parallel/common/agreement.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
 #include "sheaf/parallel/common/sync_batch_norm.hpp"
+#include "sheaf/spatial/split/split_tensor.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
-#include "sheaf/tensor/groups/error_text.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 #include "sheaf/train/setup/autocast.hpp"
 #include "sheaf/train/setup/device_setup.hpp"
@@ -141,7 +142,7 @@ Tensor Learner::loss_sum(const Tensor& output, const Tensor& given) const {
   } catch (const c10::IndexError& error) {
     throw UsageError(concat("rank ", group_.rank(), ": a label is not a class ",
                             "of the network, which has ", output.size(1),
-                            " outputs: ", tensor::one_line(error),
+                            " outputs: ", one_line(error),
                             "; correct the labels, or give the network's last "
                             "layer more outputs"));
   }
@@ -153,7 +154,7 @@ Tensor Learner::output_of(const Piece& piece) {
   try {
     return model_.forward(piece.data);
   } catch (const c10::Error& error) {
-    const std::string text = tensor::one_line(error);
+    const std::string text = one_line(error);
     if (text.find("more than 1 value per channel") == text.npos) throw;
     throw UsageError(concat(
         "rank ", group_.rank(), " has ", piece.target.size(0),

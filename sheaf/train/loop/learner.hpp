@@ -17,6 +17,7 @@
 #include "sheaf/parallel/precision/precision.hpp"
 #include "sheaf/plan/format/exchange_plan.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
+#include "sheaf/spatial/split/tiles.hpp"
 #include "sheaf/train/checkpoint/checkpoint.hpp"
 #include "sheaf/train/config/config.hpp"
 #include "sheaf/train/log/metrics.hpp"

@@ -2,6 +2,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/parallel/common/module_tensors.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/loop/learner.hpp"
@@ -55,6 +56,7 @@ parallel::DadOptions dad_options(const RunConfig& config) {
   // Rows are already weighted by their share of the global batch.
   options.average = parallel::Average::kRanks;
   options.bucket_mb = config.parallel.bucket_mb;
+  options.find_unused_parameters = true;
   return options;
 }
 
@@ -119,7 +121,12 @@ void Learner::make_parallel(TraceWriter* trace) {
     auto spatial = std::make_unique<spatial::SpatialParallelCore>(
         model_.module, group_,
         spatial::SpatialOptions{
-            .grid = wanted.grid, .data = options, .owns_filters = true});
+            .grid = wanted.grid,
+            .owns_filters = true,
+            .bucket_mb = options.bucket_mb,
+            .find_unused_parameters = options.find_unused_parameters,
+            .exchange = options.exchange,
+            .trace = options.trace});
     spatial_ = spatial.get();
     parallel_ = std::move(spatial);
     return;
