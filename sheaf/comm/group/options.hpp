@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "sheaf/comm/kernels/reduce_op.hpp"
-#include "sheaf/topo/cost.hpp"
+#include "sheaf/topo/algorithm.hpp"
 
 namespace sheaf::comm {
 
