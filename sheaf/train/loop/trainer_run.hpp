@@ -12,6 +12,7 @@
 #include "sheaf/train/checkpoint/kept_state.hpp"
 #include "sheaf/train/log/journal.hpp"
 #include "sheaf/train/loop/finite.hpp"
+#include "sheaf/train/loop/learner.hpp"
 #include "sheaf/train/loop/stop_signal.hpp"
 #include "sheaf/train/loop/trainer.hpp"
 #include "sheaf/train/setup/schedule.hpp"

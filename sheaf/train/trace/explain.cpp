@@ -2,6 +2,7 @@
 
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/train/loop/learner.hpp"
 #include "sheaf/train/loop/trainer.hpp"
 #include "sheaf/train/loop/trainer_run.hpp"
 #include "sheaf/train/setup/device_setup.hpp"
