@@ -149,6 +149,13 @@ class ModuleWrapper : public Core {
     explain_wrapper_arguments<Module, Options, Args...>();
   }
 
+  template <class First, class Second>
+  requires(!are_wrapper_arguments<Module, Options, First, Second>)  //
+      explicit ModuleWrapper(const First&, const Second&, Options)
+      : Core(nullptr, {}, {}) {
+    explain_wrapper_arguments<Module, Options, First, Second>();
+  }
+
   // Runs the module's forward() and prepares the exchange of its gradients. All
   // ranks must call it. If the options name a device, tensors in the arguments,
   // including tuples and lists of them, are moved there first.
