@@ -215,8 +215,8 @@ class ModuleWrapper : public Core {
       if (one->defined() && one->device() != *Core::device())
         *one = one->to(*Core::device());
     return std::apply(
-        [&](auto&... one) {
-          return Core::run(call, static_cast<Args&&>(one)...);
+        [this, &call](auto&... one) {
+          return this->Core::run(call, static_cast<Args&&>(one)...);
         },
         moved);
   }
