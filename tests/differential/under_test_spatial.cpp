@@ -30,8 +30,7 @@ class WrappedSpatial : public Wrapped {
  public:
   WrappedSpatial(const Case& one, std::shared_ptr<Net> net,
                  const sheaf::comm::Group& group)
-      : model_(std::move(net), group,
-               spatial_options(one)) {}
+      : model_(std::move(net), group, spatial_options(one)) {}
   Session::Outputs forward(const Input& input) override {
     return model_.forward(input.x, input.more);
   }

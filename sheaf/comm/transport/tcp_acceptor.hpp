@@ -12,8 +12,8 @@ namespace sheaf::comm {
 class TcpAcceptor {
  public:
   // Called on the acceptor's thread for each rank that has sent a valid hello.
-  // It must keep the socket before it sends the answer: a peer sends messages as
-  // soon as it has the answer, and may then end.
+  // It must keep the socket before it sends the answer: a peer sends messages
+  // as soon as it has the answer, and may then end.
   using Welcome =
       std::function<void(int rank, Socket socket, const Hello& answer)>;
 

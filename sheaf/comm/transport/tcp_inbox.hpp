@@ -18,9 +18,9 @@ namespace sheaf::comm {
 
 class Inbox {
  public:
-  // Takes the peer's connection and sends `answer` on it. The peer sends nothing
-  // before it has the answer, so no message of it comes from a connection that
-  // is not attached.
+  // Takes the peer's connection and sends `answer` on it. The peer sends
+  // nothing before it has the answer, so no message of it comes from a
+  // connection that is not attached.
   void attach(Socket socket, const Hello& answer);
   bool is_attached() const { return is_attached_.load(); }
   // Whether more messages may arrive: the connection is open and the peer has

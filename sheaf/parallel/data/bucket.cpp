@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/parallel/common/staging.hpp"
+#include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::parallel {
