@@ -69,10 +69,16 @@ WRONG = [
     ("unknown option",
      "sheaf::DataParallel model(net, world, {.bucket = 1});",
      "bucket"),
+    ("no group", "sheaf::SpatialParallel model(net);", "the group is missing"),
+    ("arguments that forward() does not take",
+     "sheaf::DataParallel model(net, world); model(x, 3);",
+     "no forward() that takes these arguments"),
+]
+# Further ones, with the option --all: each takes several seconds.
+MORE = [
     ("options of another wrapper",
      "sheaf::DadParallel model(net, world, sheaf::DataParallelOptions());",
      "must be the options of this wrapper"),
-    ("no group", "sheaf::SpatialParallel model(net);", "the group is missing"),
     ("something else than a group",
      "sheaf::DataParallel model(net, &world);",
      "the second argument must be a group"),
@@ -83,15 +89,9 @@ WRONG = [
     ("holder as the type of the module",
      "Net holder; sheaf::DadParallel<Net> model(holder, world);",
      "derived from torch::nn::Module"),
-    ("arguments that forward() does not take",
-     "sheaf::DataParallel model(net, world); model(x, 3);",
-     "no forward() that takes these arguments"),
     ("forward() without a result",
      "sheaf::DataParallel model(std::make_shared<Silent>(), world); model(x);",
      "forward() returns nothing"),
-]
-# Further ones, with the option --all: each takes several seconds.
-MORE = [
     ("unknown option of a holder's wrapper",
      "Net holder; sheaf::SpatialParallel model(holder, world, {.tiles = 2});",
      "tiles"),
