@@ -25,7 +25,7 @@ TEST(ModuleWrapper, OptionsHaveTheSameDefaults) {
 }
 
 template <class Model>
-void expect_members(const Mlp& net, Model& model) {
+void expect_members(Mlp net, Model& model) {
   const at::Tensor x = torch::ones({2, 12});
   EXPECT_TRUE(model(x).equal(net->forward(x)));
   EXPECT_TRUE(model.forward(x).equal(net->forward(x)));
