@@ -1,4 +1,4 @@
-# `cmake --install`: headers as include/sheaf/<layer>, static libraries, and the
+# `cmake --install`: the public headers, static libraries, and the
 # package files of find_package(sheaf). The layer cli installs the command.
 include(CMakePackageConfigHelpers)
 get_property(sheaf_targets GLOBAL PROPERTY SHEAF_TARGETS)
@@ -10,21 +10,35 @@ target_link_libraries(sheaf_all INTERFACE ${sheaf_targets})
 
 install(TARGETS ${sheaf_targets} sheaf_all EXPORT sheaf
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(target IN LISTS sheaf_targets)
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL "STATIC_LIBRARY")
-    get_target_property(folder ${target} SOURCE_DIR)
-    get_filename_component(layer ${folder} NAME)
-    install(DIRECTORY ${folder}/
-      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sheaf/${layer}
-      FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h"
-      PATTERN "mpi_types.hpp" EXCLUDE)
-  endif()
+
+# Headers of the interface: sheaf.hpp, the C and DDL interfaces, and the headers
+# that they include. All others are internal and are not installed.
+function(sheaf_public_headers result)
+  set(found)
+  set(open ${ARGN})
+  while(open)
+    list(POP_FRONT open header)
+    if(header IN_LIST found)
+      continue()
+    endif()
+    list(APPEND found ${header})
+    set(file ${PROJECT_SOURCE_DIR}/${header})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} lines REGEX "^#include \"sheaf/")
+    foreach(line IN LISTS lines)
+      string(REGEX MATCH "sheaf/[^\"]+" included "${line}")
+      list(APPEND open ${included})
+    endforeach()
+  endwhile()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+sheaf_public_headers(headers sheaf/sheaf.hpp sheaf/sheaf.h
+  sheaf/comm/ddl/ddl.hpp)
+foreach(header IN LISTS headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
 endforeach()
-file(GLOB sheaf_top_headers CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/sheaf/*.hpp ${PROJECT_SOURCE_DIR}/sheaf/*.h)
-install(FILES ${sheaf_top_headers}
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sheaf)
 
 set(sheaf_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sheaf)
 install(EXPORT sheaf NAMESPACE sheaf:: FILE sheafTargets.cmake

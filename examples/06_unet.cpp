@@ -28,10 +28,10 @@ double status(const std::string& name) {
 
 // An image of bright discs on stripes, and the mask of the discs. Pixel values
 // depend only on their positions, so tiles match for any grid.
-auto make_tile(int seed, int side, const sheaf::halo::Box& tile) {
-  const auto y = torch::arange(tile[0].begin, tile[0].end).view({1, 1, -1, 1});
-  const auto x = torch::arange(tile[1].begin, tile[1].end);
-  auto mask = torch::zeros({1, 1, tile[0].size(), tile[1].size()});
+auto make_tile(int seed, int side, const sheaf::Tile& tile) {
+  const auto y = (torch::arange(tile.size[0]) + tile.begin[0]).view({-1, 1});
+  const auto x = torch::arange(tile.size[1]) + tile.begin[1];
+  auto mask = torch::zeros({1, 1, tile.size[0], tile.size[1]});
   torch::manual_seed(static_cast<std::uint64_t>(seed));  // same on all ranks
   for (int disc = 0; disc < 12; ++disc) {
     const auto place = torch::rand({3}) * side;
@@ -46,21 +46,18 @@ auto make_tile(int seed, int side, const sheaf::halo::Box& tile) {
 // Trains, and returns the peak memory of tensors in MiB.
 double train(const Options& options, const sheaf::World& world) {
   torch::manual_seed(1);
-  auto net = sheaf::nn::make_network(  // or your own module
+  auto net = sheaf::make_network(  // or your own module
       {"unet", {{"classes", "1"}, {"width", "8"}}, {}});
   sheaf::SpatialParallel model(net, world, {.grid = options.grid});
   torch::optim::Adam optimizer(net->parameters(), 0.03);
-  const auto tile = sheaf::halo::Tiling::balanced(
-                        model.tiles()->grid(), {options.image, options.image})
-                        .box_of(model.tiles()->rank());
+  const auto tile = model.tile_of({options.image, options.image});
   const double before = status("VmRSS");
   for (int step = 1; step <= options.steps; ++step) {
     const auto [image, mask] = make_tile(step, options.image, tile);
     const std::vector<std::int64_t> whole{1, 1, options.image, options.image};
     sheaf::forget_gradients(*net);
     const auto loss = torch::binary_cross_entropy_with_logits(
-        model.forward(model.from_part(image, whole)),
-        model.from_part(mask, whole));
+        model(model.from_part(image, whole)), model.from_part(mask, whole));
     loss.backward();
     optimizer.step();
     if (world.rank() == 0 && step % 5 == 0)

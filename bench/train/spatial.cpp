@@ -87,21 +87,17 @@ int main(int argc, char** argv) {
   auto net = make_network(options);
   sheaf::SpatialOptions spatial{.grid = options.grid};
   if (options.overlap != "auto")
-    spatial.data.overlap = options.overlap == "on"
-                               ? sheaf::parallel::Overlap::kOn
-                               : sheaf::parallel::Overlap::kOff;
+    spatial.overlap =
+        options.overlap == "on" ? sheaf::Overlap::kOn : sheaf::Overlap::kOff;
   sheaf::SpatialParallel model(net, world, spatial);
   torch::optim::SGD optimizer(net->parameters(), 0.01);
   const double before = peak_mib();
   // Each rank creates only its tile.
-  const auto& grid = model.tiles()->grid();
   const std::vector<std::int64_t> sizes{options.batch, 1, options.image,
                                         options.image};
-  const auto box =
-      sheaf::halo::Tiling::balanced(grid, {options.image, options.image})
-          .box_of(model.tiles()->rank());
+  const auto tile = model.tile_of({options.image, options.image});
   const auto part =
-      torch::randn({options.batch, 1, box[0].size(), box[1].size()});
+      torch::randn({options.batch, 1, tile.size[0], tile.size[1]});
   const auto image = model.from_part(part, sizes);
   const auto target = model.from_part(part.flip(3), sizes);
   // The same tile as a separate image, interleaved: computation only.
@@ -110,7 +106,7 @@ int main(int argc, char** argv) {
   std::vector<double> times, alone;
   for (int step = 0; step < options.steps; ++step) {
     sheaf::barrier(world).wait();
-    model.tiles()->reset_stats();
+    model.reset_stats();
     const sheaf::Stopwatch watch;
     sheaf::forget_gradients(*net);
     torch::mse_loss(model.forward(image), target).backward();
@@ -127,7 +123,7 @@ int main(int argc, char** argv) {
   std::vector<double> peak{peak_mib(), peak_mib() - before};
   sheaf::all_reduce(world, peak, {.op = sheaf::ReduceOp::kMax}).wait();
   if (world.rank() != 0) return 0;
-  const auto stats = model.tiles()->stats();
+  const auto stats = model.spatial_stats();
   std::sort(times.begin(), times.end());
   std::sort(alone.begin(), alone.end());
   fmt::print(

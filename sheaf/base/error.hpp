@@ -8,6 +8,14 @@
 
 namespace sheaf {
 
+// Concatenates the arguments as text, each formatted by operator<<.
+template <class... Args>
+std::string concat(const Args&... args) {
+  std::ostringstream out;
+  (out << ... << args);
+  return out.str();
+}
+
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,6 +43,12 @@ class TimeoutError : public CommError {
  public:
   using CommError::CommError;
 };
+// A message failed, or its size differs from the expected one. Often a
+// consequence of another error: ranks that disagree, or a rank that died.
+class TransportError : public CommError {
+ public:
+  using CommError::CommError;
+};
 class IoError : public Error {
  public:
   using Error::Error;
@@ -46,15 +60,28 @@ class CheckError : public Error {
   using Error::Error;
 };
 
+// Another rank, usually rank 0, failed and reports the error itself.
+class FailedOnRoot : public Error {
+ public:
+  explicit FailedOnRoot(int code, int rank = 0)
+      : Error(concat("rank ", rank, " failed; see its error message")),
+        code_(code) {}
+  int code() const { return code_; }  // exit code of that rank
+
+ private:
+  int code_;
+};
+
 // A bug in Sheaf.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-// Exit code of the `sheaf` command and the examples for an exception:
-// 2 usage, 3 communication, 4 timeout, 5 input/output, 6 wrong result,
-// 70 bug in Sheaf, 1 any other exception.
+// Exit code of the `sheaf` command, and of programs that have called init(),
+// for an exception: 2 usage, 3 communication, 4 timeout, 5 input/output, 6
+// wrong result, 70 bug in Sheaf, 1 any other exception. For FailedOnRoot it is
+// the code of the rank that failed.
 inline int exit_code(const std::exception& error) noexcept {
   if (dynamic_cast<const UsageError*>(&error)) return 2;
   if (dynamic_cast<const TimeoutError*>(&error)) return 4;
@@ -62,15 +89,9 @@ inline int exit_code(const std::exception& error) noexcept {
   if (dynamic_cast<const IoError*>(&error)) return 5;
   if (dynamic_cast<const CheckError*>(&error)) return 6;
   if (dynamic_cast<const InternalError*>(&error)) return 70;
+  if (const auto* failed = dynamic_cast<const FailedOnRoot*>(&error))
+    return failed->code();
   return 1;
-}
-
-// Concatenates the arguments as text, each formatted by operator<<.
-template <class... Args>
-std::string concat(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return out.str();
 }
 
 }  // namespace sheaf

@@ -35,7 +35,7 @@ std::string draw_token() {
   return token;
 }
 
-std::string one_line(std::string_view text) {
+std::string without_newlines(std::string_view text) {
   std::string line(text);
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
@@ -62,8 +62,9 @@ bool is_place_of(int fd, std::string_view token) {
 }  // namespace
 
 FailureCause cause_of(const std::exception& error) noexcept {
-  return dynamic_cast<const CommError*>(&error) ? FailureCause::kOther
-                                                : FailureCause::kOwn;
+  const bool is_other = dynamic_cast<const CommError*>(&error) ||
+                        dynamic_cast<const FailedOnRoot*>(&error);
+  return is_other ? FailureCause::kOther : FailureCause::kOwn;
 }
 
 void leave_failure_note(FailureCause cause, std::string_view text) noexcept
@@ -78,7 +79,8 @@ void leave_failure_note(FailureCause cause, std::string_view text) noexcept
   const int fd =
       ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0) return;
-  if (is_place_of(fd, token)) write_record(fd, token, cause, one_line(text));
+  if (is_place_of(fd, token))
+    write_record(fd, token, cause, without_newlines(text));
   ::close(fd);
 } catch (const std::exception&) {  // the failure itself is reported elsewhere
 }

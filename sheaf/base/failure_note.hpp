@@ -15,8 +15,8 @@ enum class FailureCause : char {
   kOther = 'p',  // another rank ended, failed or did not arrive
 };
 
-// Cause of an exception that ends the process: kOther for CommError, which is
-// about other ranks, and kOwn for everything else.
+// Cause of an exception that ends the process: kOther for CommError and
+// FailedOnRoot, which are about other ranks, and kOwn for everything else.
 FailureCause cause_of(const std::exception& error) noexcept;
 
 struct FailureNote {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/groups/error_text.hpp"
+#include "sheaf/base/error_text.hpp"
 #include "sheaf/tensor/groups/failure_probe.hpp"
 
 namespace sheaf::nn {
@@ -81,7 +81,7 @@ std::string describe_failure(const std::vector<OperatorCall>& failed,
     where = layer;
     break;
   }
-  std::string text = concat(where, ": ", tensor::one_line(error));
+  std::string text = concat(where, ": ", one_line(error));
   for (const at::Tensor& one : culprit->tensors)
     if (names.name_of(one).empty())
       return concat(text, "; its input was ", one.sizes());

@@ -3,10 +3,10 @@
 #include <set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/error_text.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/nn/kinds.hpp"
 #include "sheaf/nn/layer.hpp"
-#include "sheaf/tensor/groups/error_text.hpp"
 
 // Networks from a list of layers. Each layer is built for the output shape of
 // the layers before it, which is found by running one sample of zeros through
@@ -126,8 +126,7 @@ class Layered : public Network {
       outputs_.push_back(apply(step, zeros, outputs_));
     } catch (const c10::Error& error) {
       throw UsageError(concat(arguments.owner(), " does not fit samples of ",
-                              at::IntArrayRef(*shape_), ": ",
-                              tensor::one_line(error)));
+                              at::IntArrayRef(*shape_), ": ", one_line(error)));
     }
     if (step.layer.module) step.layer.module->train();
     shape_ = outputs_.back().sizes().slice(1).vec();

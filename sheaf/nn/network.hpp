@@ -1,6 +1,7 @@
 #pragma once
 // Creates networks by name and arguments, or from a list of layers.
-// docs/reference/networks.md documents the names, arguments and defaults.
+// docs/reference/networks.md documents the names, arguments and defaults. Any
+// thread may call these functions; networks themselves are not thread-safe.
 
 #include <torch/nn/module.h>
 #include <torch/types.h>

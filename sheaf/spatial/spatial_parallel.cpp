@@ -6,7 +6,10 @@
 #include "sheaf/parallel/common/gradient_hooks.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
 #include "sheaf/parallel/common/parameter_placement.hpp"
+#include "sheaf/parallel/data/common_options.hpp"
 #include "sheaf/spatial/input_check.hpp"
+#include "sheaf/spatial/ops/placed_filters.hpp"
+#include "sheaf/spatial/split/split_tensor.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -42,13 +45,12 @@ bool has_places(const SpatialOptions& options) {
 parallel::DataParallelOptions with_kept(
     const std::shared_ptr<torch::nn::Module>& module, const comm::Group& group,
     const SpatialOptions& options) {
-  parallel::DataParallelOptions result = options.data;
+  parallel::DataParallelOptions result = parallel::common_options(options);
   if (module) {
     parallel::check_like_homes(group, module->parameters(), "SpatialParallel");
     check_module_on_host(*module);
   }
-  if (result.device)
-    check_on_host("SpatialOptions::data.device", *result.device);
+  if (result.device) check_on_host("SpatialOptions::device", *result.device);
   if (!module || !has_places(options)) return result;
   for (const auto& [name, parameter] : local_filters(*module))
     result.kept.push_back(parameter);
@@ -69,7 +71,7 @@ SpatialParallelCore::SpatialParallelCore(
   sample_group_ = group.rank() / grid.ranks();
   tiles_ = std::make_shared<Tiles>(
       samples == 1 ? group : group.split(sample_group_, group.rank()), grid,
-      options.data.overlap);
+      options.overlap);
   samples_ = group.split(tiles_->rank(), group.rank());
   NamedTensors filters;
   if (has_places(options)) filters = local_filters(*module);
@@ -78,6 +80,38 @@ SpatialParallelCore::SpatialParallelCore(
   set_before_pass([this] {
     parallel::at_end_of_backward([this] { placed_->end_pass(); });
   });
+}
+
+SpatialParallelCore::~SpatialParallelCore() = default;
+
+at::Tensor SpatialParallelCore::cut(const at::Tensor& whole) const {
+  return spatial::cut(whole, tiles_, first_axis_);
+}
+
+at::Tensor SpatialParallelCore::from_part(
+    const at::Tensor& part, std::vector<std::int64_t> sizes) const {
+  return spatial::from_part(part, tiles_, std::move(sizes), first_axis_);
+}
+
+Tile SpatialParallelCore::tile_of(
+    const std::vector<std::int64_t>& image) const {
+  const halo::Box box =
+      halo::Tiling::balanced(tiles_->grid(), image).box_of(tiles_->rank());
+  Tile tile;
+  for (int axis = 0; axis < tiles_->grid().axes(); ++axis) {
+    tile.begin.push_back(box[axis].begin);
+    tile.size.push_back(box[axis].size());
+  }
+  return tile;
+}
+
+SpatialStats SpatialParallelCore::spatial_stats() const {
+  return tiles_->stats();
+}
+
+void SpatialParallelCore::reset_stats() {
+  DataParallelCore::reset_stats();
+  tiles_->reset_stats();
 }
 
 void SpatialParallelCore::check_inputs(

@@ -6,7 +6,7 @@
 //   sheaf::SpatialParallel model(net, world, {.grid = "2x2"});
 //   sheaf::data::Loader loader(images, model.samples(), {.batch_size = 8});
 //   for (auto& batch : loader) {
-//     loss(model.forward(batch.data), batch.target).backward();
+//     loss(model(batch.data), batch.target).backward();
 //     optimizer.step();  // all ranks take the same step
 //   }
 //
@@ -14,20 +14,22 @@
 // tiles, there are several grids, which hold different samples.
 
 #include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
 
 #include <array>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "sheaf/parallel/common/tensors_in.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
-#include "sheaf/spatial/ops/placed_filters.hpp"
-#include "sheaf/spatial/split/split_tensor.hpp"
+#include "sheaf/spatial/split/parts.hpp"
 
 namespace sheaf::spatial {
+
+class PlacedFilters;  // ops/placed_filters.hpp
+class Tiles;          // split/tiles.hpp
 
 // Which calls of forward() compare the images of the ranks of a grid: the first
 // one in training and the first one in evaluation, all, or none. The check
@@ -39,36 +41,57 @@ struct SpatialOptions {
   // Number of grids with different samples; 0: as many as fit.
   int samples = 0;
   int first_axis = 2;  // first axis that is cut
-  parallel::DataParallelOptions data = {};
   // Filters that are not shared are trained only by the rank that owns their
   // position, and their gradients are not exchanged between the ranks of a
   // grid. The values at other positions are outdated on a rank until
   // gather_weights().
   bool owns_filters = false;
   CheckInputs check_inputs = CheckInputs::kFirst;
+
+  // The options of DataParallelOptions, which documents them. `overlap` also
+  // applies to halos, and `device` must be the CPU.
+  double bucket_mb = 25;
+  double first_bucket_mb = 1;
+  bool broadcast_buffers = true;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  parallel::Overlap overlap = parallel::Overlap::kAuto;
+  std::optional<torch::Device> device = {};
+  std::shared_ptr<parallel::BucketExchange> exchange = {};
+  TraceWriter* trace = nullptr;
+  std::vector<at::Tensor> kept = {};
+};
+
+// A rank's part of an image along the axes of the grid.
+struct Tile {
+  std::vector<std::int64_t> begin;
+  std::vector<std::int64_t> size;
 };
 
 // The part of SpatialParallel that does not depend on the module's type. The
 // gradients of weights are averaged over all ranks, both tiles and samples
 // (halo_autograd.hpp explains why this is their gradient), except for filters
 // that ranks own. Not thread-safe. All ranks of the group must create it
-// together. Throws UsageError if the grid does not fit the group, or if the
-// module is not on the CPU.
+// together. join() requires that all ranks of a grid take the same number of
+// steps; with filters that ranks own it is a UsageError. Throws UsageError if
+// the grid does not fit the group, or if the module is not on the CPU.
 class SpatialParallelCore : public parallel::DataParallelCore {
  public:
+  using Options = SpatialOptions;
+
   SpatialParallelCore(std::shared_ptr<torch::nn::Module> module,
                       const comm::Group& group, const SpatialOptions& options);
+  ~SpatialParallelCore() override;
 
   // Cuts a tensor that all ranks of the grid have; returns this rank's tile as
   // a split tensor.
-  at::Tensor cut(const at::Tensor& whole) const {
-    return spatial::cut(whole, tiles_, first_axis_);
-  }
+  at::Tensor cut(const at::Tensor& whole) const;
   // The same, given only this rank's tile of an image of `sizes`.
   at::Tensor from_part(const at::Tensor& part,
-                       std::vector<std::int64_t> sizes) const {
-    return spatial::from_part(part, tiles_, std::move(sizes), first_axis_);
-  }
+                       std::vector<std::int64_t> sizes) const;
+  // This rank's tile of images with these sizes along the axes of the grid,
+  // such as {rows, columns}.
+  Tile tile_of(const std::vector<std::int64_t>& image) const;
 
   // Throws UsageError on all ranks of the grid, with the ranks that differ,
   // unless all have the same tensors: whole tensors in type, sizes and bytes,
@@ -88,6 +111,11 @@ class SpatialParallelCore : public parallel::DataParallelCore {
   double clip_gradients(double max_norm);
   void check_weights() const override;
 
+  // The exchanges of halos, since the last reset_stats(), which also resets
+  // stats().
+  SpatialStats spatial_stats() const;
+  void reset_stats() override;
+
   const std::shared_ptr<Tiles>& tiles() const { return tiles_; }
   // The index of this rank's grid, among grids with different samples.
   int sample_group() const { return sample_group_; }
@@ -98,46 +126,19 @@ class SpatialParallelCore : public parallel::DataParallelCore {
  protected:
   // Checks the arguments of forward() before the first operation.
   void before_inputs(const std::vector<at::Tensor>& inputs);
-
- private:
-  std::shared_ptr<torch::nn::Module> wrapped_;
-  std::shared_ptr<Tiles> tiles_;
-  std::unique_ptr<PlacedFilters> placed_;  // null if there are none
-  int first_axis_;
-  int sample_group_;
-  comm::Group samples_;
-  CheckInputs check_inputs_;
-  std::array<bool, 2> is_checked_{};  // by module.is_training()
-};
-
-template <class Module>
-class SpatialParallel : public SpatialParallelCore {
- public:
-  SpatialParallel(std::shared_ptr<Module> module, const comm::Group& group,
-                  const SpatialOptions& options)
-      : SpatialParallelCore(module, group, options),
-        module_(std::move(module)) {}
-  SpatialParallel(const torch::nn::ModuleHolder<Module>& module,
-                  const comm::Group& group, const SpatialOptions& options)
-      : SpatialParallel(module.ptr(), group, options) {}
-
-  // `images` is a whole tensor, equal on all ranks of a grid, or a split
-  // tensor; the same applies to tensors in `rest`, including tuples and lists.
-  // The result is split if the network returns an image, otherwise whole. All
-  // ranks must call it.
-  template <class... Rest>
-  auto forward(const at::Tensor& images, Rest&&... rest) {
+  // Runs one forward pass; `call` calls the module.
+  template <class Call, class Images, class... Rest>
+  auto run(const Call& call, Images&& images, Rest&&... rest) {
+    static_assert(std::is_convertible_v<Images, at::Tensor>,
+                  "the first argument of forward() must be the images");
     std::vector<at::Tensor> inputs{images};
     (add_tensors(inputs, rest), ...);
     return run_forward([&] {
       before_inputs(inputs);
-      return module_->forward(is_split(images) ? images : cut(images),
-                              std::forward<Rest>(rest)...);
+      return call(is_split(images) ? at::Tensor(images) : cut(images),
+                  std::forward<Rest>(rest)...);
     });
   }
-
-  Module& operator*() const { return *module_; }
-  Module* operator->() const { return module_.get(); }
 
  private:
   template <class T>
@@ -148,13 +149,38 @@ class SpatialParallel : public SpatialParallelCore {
     for (const at::Tensor* one : found) tensors.push_back(*one);
   }
 
-  std::shared_ptr<Module> module_;
+  std::shared_ptr<torch::nn::Module> wrapped_;
+  std::shared_ptr<Tiles> tiles_;
+  std::unique_ptr<PlacedFilters> placed_;  // null if there are none
+  int first_axis_;
+  int sample_group_;
+  comm::Group samples_;
+  CheckInputs check_inputs_;
+  std::array<bool, 2> is_checked_{};  // by module.is_training()
 };
 
-template <class Holder, class... Rest>
-SpatialParallel(const Holder&, Rest&&...)
-    -> SpatialParallel<typename Holder::ContainedType>;
-template <class Module, class... Rest>
-SpatialParallel(std::shared_ptr<Module>, Rest&&...) -> SpatialParallel<Module>;
+// Checks that all ranks have built the same module, then copies rank 0's
+// parameters and buffers to all ranks, like DataParallel. The first argument of
+// forward() is the images: a whole tensor, equal on all ranks of a grid, or a
+// split tensor; the same applies to further tensors, including tuples and
+// lists. The result is split if the network returns an image, otherwise whole.
+// The model keeps the module and copies of the group.
+template <class Module>
+class SpatialParallel
+    : public parallel::ModuleWrapper<Module, SpatialParallelCore> {
+ public:
+  using parallel::ModuleWrapper<Module, SpatialParallelCore>::ModuleWrapper;
+};
+
+template <class First, class... Rest>
+SpatialParallel(const First&, const Rest&...)
+    -> SpatialParallel<parallel::HeldModule<First>>;
+template <class First, class Group>
+SpatialParallel(const First&, const Group&, SpatialOptions)
+    -> SpatialParallel<parallel::HeldModule<First>>;
+template <class First, std::size_t N>
+SpatialParallel(const First&, parallel::GroupArgument,
+                const parallel::UnknownOption (&)[N])
+    -> SpatialParallel<parallel::HeldModule<First>>;
 
 }  // namespace sheaf::spatial

@@ -15,6 +15,7 @@ TEST(Error, EachKindHasItsExitCode) {
   EXPECT_EQ(exit_code(IoError("x")), 5);
   EXPECT_EQ(exit_code(CheckError("x")), 6);
   EXPECT_EQ(exit_code(InternalError("x")), 70);
+  EXPECT_EQ(exit_code(FailedOnRoot(5)), 5);
   EXPECT_EQ(exit_code(Error("x")), 1);
   EXPECT_EQ(exit_code(std::runtime_error("x")), 1);
 }

@@ -36,6 +36,7 @@ parallel::DadOptions dad_options(const Case& one, int ranks) {
   if (setting.has("trials")) options.has_trials = setting.get("trials") == 1;
   if (setting.has("average_ranks")) options.average = parallel::Average::kRanks;
   options.broadcast_buffers = !setting.has("keeps_buffers");
+  options.find_unused_parameters = true;
   if (setting.has("bucket")) options.bucket_mb = bucket_mb(one);
   options.overlap = static_cast<parallel::Overlap>(setting.get("overlap"));
   return options;

@@ -13,14 +13,24 @@ std::string grid_of(const Item& setting) {
   return text;
 }
 
+spatial::SpatialOptions spatial_options(const Case& one) {
+  const sheaf::parallel::DataParallelOptions data = data_options(one);
+  return {.grid = grid_of(one.setting),
+          .samples = unit_count(one),
+          .bucket_mb = data.bucket_mb,
+          .first_bucket_mb = data.first_bucket_mb,
+          .broadcast_buffers = data.broadcast_buffers,
+          .find_unused_parameters = data.find_unused_parameters,
+          .static_graph = data.static_graph,
+          .overlap = data.overlap,
+          .exchange = data.exchange};
+}
+
 class WrappedSpatial : public Wrapped {
  public:
   WrappedSpatial(const Case& one, std::shared_ptr<Net> net,
                  const sheaf::comm::Group& group)
-      : model_(std::move(net), group,
-               {.grid = grid_of(one.setting),
-                .samples = unit_count(one),
-                .data = data_options(one)}) {}
+      : model_(std::move(net), group, spatial_options(one)) {}
   Session::Outputs forward(const Input& input) override {
     return model_.forward(input.x, input.more);
   }

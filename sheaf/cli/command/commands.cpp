@@ -7,6 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/version.hpp"
 
 namespace sheaf::cli {
 namespace {

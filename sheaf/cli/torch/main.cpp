@@ -4,12 +4,11 @@
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/error_text.hpp"
 #include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/system.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
-#include "sheaf/tensor/groups/error_text.hpp"
-#include "sheaf/train/files/from_root.hpp"
 
 namespace {
 
@@ -23,14 +22,13 @@ int run(CLI::App& app, int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsageExitCode;
   } catch (const sheaf::cli::ExitWith& exit) {
     return exit.code;
-  } catch (const sheaf::train::FailedOnRoot& failure) {
+  } catch (const sheaf::FailedOnRoot& failure) {
     return failure.code();
   } catch (const std::exception& error) {
     // Sheaf's errors may list ranks, one per line; other errors are cut to one
     // line.
     const bool is_ours = dynamic_cast<const sheaf::Error*>(&error) != nullptr;
-    const std::string text =
-        is_ours ? error.what() : sheaf::tensor::one_line(error);
+    const std::string text = is_ours ? error.what() : sheaf::one_line(error);
     std::cerr << "sheaf: " << text << std::endl;
     sheaf::leave_failure_note(sheaf::cause_of(error), text);
     return sheaf::exit_code(error);

@@ -7,6 +7,13 @@
 // Work. Until then the buffers must stay alive and must not be accessed. An
 // output may be the same memory as its input ("in place").
 //
+// Threads: any thread may call these functions. Calls on one group run one at a
+// time, in the order in which they were made; a program that calls them from
+// several threads must give them the same order on all ranks. Calls on
+// different groups run concurrently. A Work may be dropped without wait(): the
+// operation still completes, its buffers must stay alive until then, and its
+// error is lost.
+//
 // Errors: UsageError for invalid arguments, CommError if a peer died or ended,
 // TimeoutError if a peer is late. A group that has failed stays failed.
 
@@ -19,7 +26,7 @@
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/comm/group/work.hpp"
 #include "sheaf/comm/kernels/reduce_kernels.hpp"
-#include "sheaf/topo/cost.hpp"
+#include "sheaf/topo/algorithm.hpp"
 
 namespace sheaf::comm {
 

@@ -1,6 +1,11 @@
 #pragma once
-// A group: a set of ranks that perform operations together. Group is a handle:
-// copies refer to the same group, which is destroyed with its last handle.
+// A group: a set of ranks that perform operations together.
+//
+// Ownership: Group is a handle. Copies refer to the same group, which is
+// destroyed with its last handle, and keep the process's connections open.
+// Wrappers, layers and operations in progress keep a copy, so that the program
+// may drop its own. Threads: all functions may be called from any thread;
+// split() and new_group() are collectives, see collectives.hpp for their order.
 
 #include <chrono>
 #include <cstddef>
@@ -71,7 +76,7 @@ class Group {
 
   // Allocates memory that all ranks of this host can read, so that operations
   // on it need no copy. Not collective: each rank allocates independently. The
-  // memory is freed with the last handle on it.
+  // memory is freed with the last handle on it, which may outlive the group.
   template <class T>
   SharedArray<T> allocate(std::size_t count) const {
     return SharedArray<T>(allocate_bytes(count * sizeof(T)), count);

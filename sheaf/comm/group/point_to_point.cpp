@@ -5,6 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/peer_wait.hpp"
 #include "sheaf/comm/group/perform.hpp"
+#include "sheaf/comm/process/mailroom.hpp"
 
 namespace sheaf::comm {
 namespace {

@@ -1,18 +1,21 @@
 #pragma once
 // Messages between two ranks of a group. Messages match by sender and tag, in
 // the order sent; element type and count must agree. The buffers must stay
-// alive and must not be accessed until the operation completes. An invalid rank
-// throws UsageError; a peer that died or ended, CommError; a late peer,
-// TimeoutError.
+// alive and must not be accessed until the operation completes. Any thread may
+// call these functions, several at a time; messages between two ranks with
+// equal tags then match in an unspecified order. An invalid rank throws
+// UsageError; a peer that died or ended, CommError; a late peer, TimeoutError.
 
 #include <chrono>
 
 #include "sheaf/comm/group/buffer.hpp"
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/comm/group/work.hpp"
-#include "sheaf/comm/process/mailroom.hpp"
 
 namespace sheaf::comm {
+
+// As the sender of a receive: any rank of the group.
+inline constexpr int kAnySource = -1;
 
 struct MessageOptions {
   int tag = 0;

@@ -10,6 +10,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
+#include "sheaf/base/terminate.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/make_group.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
@@ -108,10 +109,12 @@ World::~World() {
 }
 
 World init(int* argc, char*** argv) {
+  report_uncaught_exceptions();
   return init(topo::options_from_environment(), argc, argv);
 }
 
 World init(const topo::Options& options, int* argc, char*** argv) {
+  report_uncaught_exceptions();
   const bool is_mpi = is_under_mpi_launcher();
   std::unique_ptr<Transport> transport =
       is_mpi ? make_mpi_transport(argc, argv)
@@ -122,6 +125,7 @@ World init(const topo::Options& options, int* argc, char*** argv) {
 
 World init(std::unique_ptr<Transport> transport, const topo::Options& options) {
   set_log_rank(transport->rank());
+  report_uncaught_exceptions(transport->rank());
   Group group = make_world(std::make_shared<Runtime>(
       std::move(transport), RuntimeOptions{.options = options}));
   OpenWorlds::get().add(group);

@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/topo/options.hpp"
 
 namespace sheaf::comm {
 
-// The group of all ranks. The destructor ends the communication in an orderly
-// way: it waits for the other ranks, unless an exception is propagating or an
-// operation has failed. It logs errors and does not throw.
+class Transport;
+
+// The group of all ranks, and the owner of the process's connections. The
+// destructor ends the communication in an orderly way: it waits for the other
+// ranks, unless an exception is propagating or an operation has failed. It logs
+// errors and does not throw. exit(0) does the same for worlds that still exist.
+// Groups, their memory and wrapped modules may outlive the World, but must not
+// communicate afterwards. const functions may be called from any thread.
 class World {
  public:
   explicit World(Group group);
@@ -32,10 +36,12 @@ class World {
 };
 
 // Joins the other ranks: through MPI under mpirun (Open MPI, MPICH), otherwise
-// as a single process. Every rank must call it. Throws UsageError if this
-// process would be a single one although a launcher has started several. The
-// first overload reads its options from SHEAF_OPTIONS; the second uses
-// `options` instead.
+// as a single process. Every rank must call it, on one thread. Throws
+// UsageError if this process would be a single one although a launcher has
+// started several. The first overload reads its options from SHEAF_OPTIONS; the
+// second uses `options` instead. From then on, an exception that the program
+// does not catch is reported in one line, with the exit code of
+// docs/reference/errors.md; see base/terminate.hpp.
 World init(int* argc = nullptr, char*** argv = nullptr);
 World init(const topo::Options& options, int* argc = nullptr,
            char*** argv = nullptr);

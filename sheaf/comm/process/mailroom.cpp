@@ -24,7 +24,7 @@ Tag enclosure_tag(std::uint32_t number) {
 
 bool matches(const LetterHead& wanted, const LetterHead& head) {
   return wanted.group == head.group && wanted.tag == head.tag &&
-         (wanted.source == kAnySource || wanted.source == head.source);
+         (wanted.source == kAnySender || wanted.source == head.source);
 }
 
 // Calls fn(offset, bytes) for each part; a part fits into one message.

@@ -22,7 +22,8 @@
 
 namespace sheaf::comm {
 
-inline constexpr int kAnySource = -1;
+// The source of a receipt that matches letters of any sender.
+inline constexpr int kAnySender = -1;
 
 struct LetterHead {
   std::uint32_t group;  // serial number
@@ -35,7 +36,7 @@ struct LetterHead {
 
 // A receive that waits for its letter or its enclosure.
 struct Receipt {
-  LetterHead wanted;  // source may be kAnySource
+  LetterHead wanted;  // source may be kAnySender
   void* data = nullptr;
   LetterHead got{};
   std::vector<Request> enclosure{};

@@ -24,13 +24,6 @@ using Tag = std::uint32_t;
 // Larger data is sent as several messages: MPI counts bytes in an int.
 inline constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
 
-// A message failed, or its size differs from the expected one. Often a
-// consequence of another error: ranks that disagree, or a rank that died.
-class TransportError : public CommError {
- public:
-  using CommError::CommError;
-};
-
 // A send or receive in progress; null if there is none or it has completed.
 class Request {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 // The catalog of named datasets: where they are, how to get them, and
-// verification of their files.
+// verification of their files. Any thread may call these functions; none
+// communicates with other ranks. Datasets belong to the caller.
 
 #include <cstdint>
 #include <memory>

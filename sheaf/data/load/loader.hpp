@@ -44,8 +44,11 @@ struct LoaderOptions {
 // Batches do not depend on the number of workers, and global batches do not
 // depend on the number of ranks. All ranks get the same number of batches, so
 // that each can participate in every exchange; a rank's share of a batch may be
-// empty. A loader that was moved from may only be destroyed or assigned to;
-// other uses throw UsageError. Not thread-safe.
+// empty. Keeps the dataset and the transform, but not the group. Not
+// thread-safe; loaders of one dataset may be used on different threads. A batch
+// is valid until the loop advances, its tensors as long as they are kept. A
+// loader that was moved from may only be destroyed or assigned to; other uses
+// throw UsageError.
 class Loader {
   struct State;
 

@@ -4,14 +4,17 @@
 
 #include <torch/types.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/parallel/common/agreement.hpp"
 #include "sheaf/parallel/common/exchange_stats.hpp"
 #include "sheaf/parallel/common/tensors_in.hpp"
 
 namespace sheaf::parallel {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 class Strategy {
  public:

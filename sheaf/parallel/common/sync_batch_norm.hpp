@@ -24,7 +24,9 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
 // any depth) normalize over the group while they are in training mode. The
 // module's code is not modified; the registration applies to these layer
 // objects. Returns the number of layers. All ranks must call it, and all must
-// use the layers in the same order. The group must outlive their use.
+// use the layers in the same order. The layers keep a copy of the group until
+// they are destroyed; the module is not kept. Not thread-safe with forward
+// passes of the same module.
 int use_sync_batch_norm(torch::nn::Module& module, const comm::Group& group);
 // Reverts use_sync_batch_norm().
 void use_local_batch_norm(torch::nn::Module& module);

@@ -46,6 +46,29 @@ constexpr bool holds_tensors() {
   else return false;
 }
 
+// Whether collect_tensors() can be used to replace all tensors in a copy of a
+// value of this type. Not the case for views such as at::TensorList.
+template <class T>
+constexpr bool has_replaceable_tensors() {
+  if constexpr (!holds_tensors<T>() || std::is_const_v<T> ||
+                !std::is_copy_constructible_v<T>) {
+    return false;
+  } else if constexpr (std::is_same_v<T, at::Tensor>) {
+    return true;
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return ((!holds_tensors<std::tuple_element_t<I, T>>() ||
+               has_replaceable_tensors<std::tuple_element_t<I, T>>()) &&
+              ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    using Element = decltype(*std::declval<T&>().begin());
+    return std::is_lvalue_reference_v<Element> &&
+           has_replaceable_tensors<std::remove_reference_t<Element>>();
+  }
+}
+
 // The tensors in a result of forward(); empty if its type holds none.
 template <class T>
 std::vector<at::Tensor*> tensors_in(T& value) {

@@ -1,24 +1,76 @@
 #pragma once
-// The options of DadParallel, and the settings derived from them.
+// The options of DadParallel.
 
+#include <torch/types.h>
+
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sheaf/parallel/common/agreement.hpp"
 #include "sheaf/parallel/common/overlap.hpp"
-#include "sheaf/parallel/dad/dad_plan.hpp"
-#include "sheaf/parallel/dad/factor_reducer.hpp"
-#include "sheaf/parallel/data/bucket_exchange.hpp"
+#include "sheaf/plan/format/parcel_rules.hpp"
+
+namespace sheaf {
+class TraceWriter;  // base/trace.hpp
+}
 
 namespace sheaf::parallel {
+
+class BucketExchange;  // data/bucket_exchange.hpp
+
+// What is exchanged; see docs/explanation/dad.md.
+enum class DadMode { kDad, kEdad, kRankDad, kAuto };
+
+// The form in which a parameter's gradient is exchanged.
+enum class Route : std::int64_t { kGradient, kDad, kEdad, kRankDad };
+const char* name_of(Route route);
+
+// How factors reach the other ranks.
+enum class Where {
+  kAllGather,
+  kStar,  // through rank 0, for hosts that can only reach rank 0
+};
 
 enum class Average {
   // Ranks are weighted by rows; a rank's loss is the mean over its rows.
   kRows,
   kRanks,  // all ranks have equal weight
+};
+
+// The costs of communication and computation.
+struct LinkModel {
+  int ranks = 2;
+  double latency_s = 20e-6;  // of one collective
+  // Rate of factors received by one rank, copies included, and of gradients
+  // sent and received by one rank. Within a host these two differ widely.
+  double gather_bytes_per_s = 1e9;
+  double reduce_bytes_per_s = 1e9;
+  double skip_bytes_per_s = 1e9;     // encoding matrices without their zeros
+  double flops = 20e9;               // of one rank
+  double weight_bytes_per_s = 1e10;  // weights read or written by a product
+  bool is_overlapping = true;        // communication overlaps computation
+};
+
+// The routes chosen by auto, which depend on measured times. They are saved, so
+// that another run can reuse them.
+struct FixedRoutes {
+  std::map<std::string, Route> by_name;  // all trained parameters
+  bool skips_zeros = false;
+
+  bool empty() const { return by_name.empty(); }
+};
+
+// Statistics of one weight in the last pass.
+struct FactorStats {
+  std::int64_t rows = 0;      // over all ranks
+  std::int64_t own_rows = 0;  // on this rank; for rank-dad, the rank
+  std::int64_t sent = 0;      // bytes of this rank's factors
+  std::int64_t received = 0;  // bytes of the other ranks' factors
+  double exchange_ms = 0;     // time of its parcels, by share of bytes
+  double gradient_ms = 0;
 };
 
 struct DadOptions {
@@ -40,34 +92,27 @@ struct DadOptions {
   std::map<std::string, Route> routes = {};  // by parameter name
   // Routes from a plan; `routes` and `first_layer_gradient` override them.
   std::map<std::string, Route> planned = {};
-  // For parameters on the gradient route; null: no compression.
-  std::shared_ptr<BucketExchange> exchange = {};
   std::optional<LinkModel> link = {};  // unset: it is measured
   // auto: tries plans with similar predicted times in the first steps. Unset:
   // only if `link` is not given. The error feedback of low-rank factors is
   // dropped when the plan changes.
   std::optional<bool> has_trials = {};
   Average average = Average::kRows;
-  bool broadcast_buffers = true;
-  bool find_unused_parameters = true;  // on the gradient route
-  double bucket_mb = 25;
   // Factors of several layers share a message up to this size.
   double parcel_bytes = plan::kParcelBytes;
+
+  // The options of DataParallelOptions, which documents them. Those of buckets
+  // and `exchange` apply to parameters on the gradient route.
+  double bucket_mb = 25;
+  double first_bucket_mb = 1;
+  bool broadcast_buffers = true;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
   Overlap overlap = Overlap::kAuto;
-  // Not owned; must outlive the model.
+  std::optional<torch::Device> device = {};
+  std::shared_ptr<BucketExchange> exchange = {};
   TraceWriter* trace = nullptr;
+  std::vector<at::Tensor> kept = {};
 };
-
-// Throws UsageError for invalid values or combinations.
-void check(const DadOptions& options);
-
-// The options that determine what ranks exchange and how it is decoded.
-std::vector<NamedOption> named(const DadOptions& options);
-
-// Whether omitting zeros saves time on this link, unless the user has decided.
-bool skips_zeros(const DadOptions& options, const LinkModel& link);
-RouteWishes wishes_of(const DadOptions& options, bool skips_zeros);
-FactorOptions factor_options(const DadOptions& options, bool skips_zeros);
-ReducerOptions reducer_options(const DadOptions& options);
 
 }  // namespace sheaf::parallel

@@ -12,9 +12,11 @@
 #include "sheaf/parallel/common/parameter_claim.hpp"
 #include "sheaf/parallel/common/parameter_placement.hpp"
 #include "sheaf/parallel/common/wrapped_parameters.hpp"
+#include "sheaf/parallel/dad/dad_settings.hpp"
 #include "sheaf/parallel/dad/link_probe.hpp"
 #include "sheaf/parallel/dad/parameter_use.hpp"
 #include "sheaf/parallel/dad/plan_trials.hpp"
+#include "sheaf/parallel/data/common_options.hpp"
 
 namespace sheaf::parallel {
 struct DadParallelCore::State {
@@ -72,6 +74,9 @@ struct DadParallelCore::State {
     add(reducer);
     pass.connect(std::move(sinks), std::move(all));
   }
+  bool keeps(const at::Tensor& parameter) const {
+    return is_kept(common_options(options), parameter);
+  }
   bool can_repeat() const {
     return options.mode == DadMode::kAuto &&
            fixed.by_name.size() == tensors.trained.size() &&
@@ -87,12 +92,15 @@ DadParallelCore::DadParallelCore(std::shared_ptr<torch::nn::Module> module,
     : state_(std::make_unique<State>()) {
   SHEAF_CHECK(module, "DadParallel needs a module, got null");
   check(options);
+  if (options.device) module->to(*options.device);
   State& state = *state_;
   state.module = module;
   state.options = std::move(options);
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
   if (group.size() > 1) state.second = group.split(0, group.rank());
-  check_same_options(state.group, "DadParallel", named(state.options));
+  auto compared = named(state.options);
+  add_kept(common_options(state.options), *module, compared);
+  check_same_options(state.group, "DadParallel", compared);
   wrap();
   state.pass.set_before_pass([&state] { state.claim.check(); });
   state.pass.set_after_pass([&state] {
@@ -110,6 +118,8 @@ void DadParallelCore::wrap() {
   State& state = *state_;
   check_nothing_waits();
   ModuleTensors now = share_tensors(state.group, *state.module, state.tensors);
+  std::erase_if(now.trained,
+                [&](const auto& one) { return state.keeps(one.tensor); });
   if (!state.wrapped) check_not_empty(now.trained);
   check_like_homes(state.group, state.module->parameters(), "DadParallel");
   if (state.group.size() > 1) state.claim.set(now.trained);
@@ -367,6 +377,8 @@ void DadParallelCore::share_buffers() {
 
 void DadParallelCore::check_weights() const {
   NamedTensors all = state_->tensors.parameters;
+  std::erase_if(
+      all, [this](const auto& entry) { return state_->keeps(entry.second); });
   const NamedTensors buffers = state_->tensors.buffers.shared(state_->group);
   all.insert(all.end(), buffers.begin(), buffers.end());
   check_same_bits(state_->group, all);
@@ -439,6 +451,10 @@ void DadParallelCore::fix_routes(FixedRoutes routes) {
 }
 
 const comm::Group& DadParallelCore::group() const { return state_->group; }
+
+const std::optional<torch::Device>& DadParallelCore::device() const {
+  return state_->options.device;
+}
 
 bool DadParallelCore::is_trying() const { return !state_->trials.is_over(); }
 

@@ -4,14 +4,13 @@
 // see docs/explanation/dad.md.
 //
 //   sheaf::DadParallel model(net, world);
-//   loss(model.forward(batch.data), batch.target).backward();
+//   loss(model(batch.data), batch.target).backward();
 //   optimizer.step();  // all ranks take the same step
 //
 // The first forward() records how parameters are used; the route of each
 // gradient is then chosen.
 
 #include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
 
 #include <memory>
 #include <optional>
@@ -20,12 +19,15 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/common/module_wrapper.hpp"
 #include "sheaf/parallel/common/strategy.hpp"
-#include "sheaf/parallel/common/tensors_in.hpp"
 #include "sheaf/parallel/dad/dad_options.hpp"
 #include "sheaf/parallel/dad/row_weights.hpp"
 
 namespace sheaf::parallel {
+
+struct Product;         // products.hpp
+struct RouteCandidate;  // dad_plan.hpp
 
 // The route of one parameter's gradient.
 struct DadRoute {
@@ -43,6 +45,8 @@ struct DadRoute {
 // UsageError on all ranks if their modules or options differ.
 class DadParallelCore : public Strategy {
  public:
+  using Options = DadOptions;
+
   DadParallelCore(std::shared_ptr<torch::nn::Module> module,
                   const comm::Group& group, DadOptions options);
   ~DadParallelCore() override;
@@ -51,6 +55,15 @@ class DadParallelCore : public Strategy {
   // `rows`: this rank's number of rows, for Average::kRows.
   void before_forward(std::optional<std::int64_t> rows);
   void after_forward(const std::vector<at::Tensor*>& outputs) override;
+
+  // Not supported: every pass sends the factors of all ranks, and a rank that
+  // has finished has none. Give ranks without data empty batches instead.
+  template <class... Args>
+  void join(const Args&...) {
+    static_assert(sizeof...(Args) > 64,
+                  "DadParallel has no join(); give ranks without data empty "
+                  "batches, or use DataParallel");
+  }
 
   // Empty before the first forward().
   std::vector<DadRoute> routes() const;
@@ -78,6 +91,7 @@ class DadParallelCore : public Strategy {
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
   void end_forward() override { stop_watching(); }
+  const std::optional<torch::Device>& device() const;
 
   // Called between before_forward() and after_forward(): whether the gradients
   // of these inputs must be divided by the weight that Average::kRows applies
@@ -86,7 +100,67 @@ class DadParallelCore : public Strategy {
   // The weight of this rank's rows.
   double weight() const;
 
+  // Runs one forward pass; `call` calls the module.
+  template <class Call, class... Args>
+  auto run(const Call& call, Args&&... args) {
+    std::vector<const at::Tensor*> inputs;
+    (collect_tensors(std::as_const(args), inputs), ...);
+    if (!inputs.empty() && inputs[0]->dim() > 0)
+      before_forward(inputs[0]->size(0));
+    else
+      before_forward();
+    return finish_forward([&] {
+      auto output = weighs(inputs)
+                        ? run_unweighted(call, std::forward<Args>(args)...)
+                        : call(std::forward<Args>(args)...);
+      static_assert(holds_tensors<decltype(output)>(),
+                    "forward() must return a tensor, or a tuple or a list with "
+                    "tensors, for DadParallel to follow their gradients");
+      return output;
+    });
+  }
+
  private:
+  // Calls the module with copies of the arguments, whose tensors can be
+  // replaced. Assignments of the module to its arguments are copied back to the
+  // caller's arguments.
+  template <class Call, class... Args>
+  auto run_unweighted(const Call& call, Args&&... args) {
+    if constexpr ((can_copy<Args>() && ...)) {
+      std::tuple<std::decay_t<Args>...> copies(args...);
+      std::vector<at::Tensor*> inputs;
+      collect_tensors(copies, inputs);
+      UnweightedInputs unweighted;
+      unweighted.take(inputs, weight());
+      auto output = std::apply(
+          [&](auto&... one) { return call(static_cast<Args&&>(one)...); },
+          copies);
+      inputs.clear();
+      collect_tensors(copies, inputs);
+      unweighted.give_back(inputs);
+      std::apply([&](auto&... one) { (assign<Args>(args, one), ...); }, copies);
+      return output;
+    } else {
+      throw UsageError(
+          "forward() has arguments that cannot be copied and arguments that "
+          "require gradients, while ranks with unequal numbers of rows are "
+          "weighted; use Average::kRanks");
+      return call(std::forward<Args>(args)...);
+    }
+  }
+  template <class Arg>
+  static constexpr bool can_copy() {
+    using Plain = std::remove_cvref_t<Arg>;
+    return std::is_same_v<std::decay_t<Arg>, Plain> &&
+           std::is_copy_constructible_v<Plain>;
+  }
+  template <class Arg, class T>
+  static void assign(std::remove_reference_t<Arg>& argument, T& value) {
+    if constexpr (std::is_lvalue_reference_v<Arg> &&
+                  std::is_assignable_v<decltype((argument)), T&>)
+      argument = value;
+  }
+
   void wrap();
   // Must be called if forward() throws; after_forward() does it otherwise.
   void stop_watching();
@@ -104,92 +178,24 @@ class DadParallelCore : public Strategy {
   std::unique_ptr<State> state_;
 };
 
+// Checks that all ranks have built the same module, then copies rank 0's
+// parameters and buffers to all ranks, like DataParallel. forward() must return
+// a tensor, or tuples or lists with tensors; the number of rows is the size of
+// the first axis of the first tensor given to it. The model keeps the module
+// and a copy of the group.
 template <class Module>
-class DadParallel : public DadParallelCore {
+class DadParallel : public ModuleWrapper<Module, DadParallelCore> {
  public:
-  DadParallel(std::shared_ptr<Module> module, const comm::Group& group,
-              DadOptions options = {})
-      : DadParallelCore(module, group, std::move(options)),
-        module_(std::move(module)) {}
-  DadParallel(const torch::nn::ModuleHolder<Module>& module,
-              const comm::Group& group, DadOptions options = {})
-      : DadParallel(module.ptr(), group, std::move(options)) {}
-
-  // The number of rows is the size of the first axis of the first tensor. All
-  // ranks must call it.
-  template <class... Args>
-  auto forward(Args&&... args) {
-    std::vector<const at::Tensor*> inputs;
-    (collect_tensors(std::as_const(args), inputs), ...);
-    if (!inputs.empty() && inputs[0]->dim() > 0)
-      before_forward(inputs[0]->size(0));
-    else
-      DadParallelCore::before_forward();
-    return finish_forward([&] {
-      auto output = weighs(inputs)
-                        ? forward_unweighted(std::forward<Args>(args)...)
-                        : module_->forward(std::forward<Args>(args)...);
-      static_assert(holds_tensors<decltype(output)>(),
-                    "forward() must return a tensor, or a tuple or a list with "
-                    "tensors, for DadParallel to follow their gradients");
-      return output;
-    });
-  }
-
-  Module& operator*() const { return *module_; }
-  Module* operator->() const { return module_.get(); }
-  const std::shared_ptr<Module>& module() const { return module_; }
-
- private:
-  using DadParallelCore::before_forward;
-  // Runs forward() with copies of the arguments, whose tensors can be replaced.
-  // Assignments of the module to its arguments are copied back to the caller's
-  // arguments.
-  template <class... Args>
-  auto forward_unweighted(Args&&... args) {
-    if constexpr ((can_copy<Args>() && ...)) {
-      std::tuple<std::decay_t<Args>...> copies(args...);
-      std::vector<at::Tensor*> inputs;
-      collect_tensors(copies, inputs);
-      UnweightedInputs unweighted;
-      unweighted.take(inputs, weight());
-      auto output = std::apply(
-          [&](auto&... one) {
-            return module_->forward(static_cast<Args&&>(one)...);
-          },
-          copies);
-      inputs.clear();
-      collect_tensors(copies, inputs);
-      unweighted.give_back(inputs);
-      std::apply([&](auto&... one) { (assign<Args>(args, one), ...); }, copies);
-      return output;
-    } else {
-      throw UsageError(
-          "forward() has arguments that cannot be copied and arguments that "
-          "require gradients, while ranks with unequal numbers of rows are "
-          "weighted; use Average::kRanks");
-      return module_->forward(std::forward<Args>(args)...);
-    }
-  }
-  template <class Arg>
-  static constexpr bool can_copy() {
-    using Plain = std::remove_cvref_t<Arg>;
-    return std::is_same_v<std::decay_t<Arg>, Plain> &&
-           std::is_copy_constructible_v<Plain>;
-  }
-  template <class Arg, class T>
-  static void assign(std::remove_reference_t<Arg>& argument, T& value) {
-    if constexpr (std::is_lvalue_reference_v<Arg> &&
-                  std::is_assignable_v<decltype((argument)), T&>)
-      argument = value;
-  }
-  std::shared_ptr<Module> module_;
+  using ModuleWrapper<Module, DadParallelCore>::ModuleWrapper;
 };
 
-template <class Holder, class... Rest>
-DadParallel(const Holder&, Rest&&...)
-    -> DadParallel<typename Holder::ContainedType>;
-template <class Module, class... Rest>
-DadParallel(std::shared_ptr<Module>, Rest&&...) -> DadParallel<Module>;
+template <class First, class... Rest>
+DadParallel(const First&, const Rest&...) -> DadParallel<HeldModule<First>>;
+template <class First, class Group>
+DadParallel(const First&, const Group&, DadOptions)
+    -> DadParallel<HeldModule<First>>;
+template <class First, std::size_t N>
+DadParallel(const First&, GroupArgument, const UnknownOption (&)[N])
+    -> DadParallel<HeldModule<First>>;
 
 }  // namespace sheaf::parallel

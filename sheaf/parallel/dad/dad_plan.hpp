@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sheaf/parallel/common/agreement.hpp"
+#include "sheaf/parallel/dad/dad_options.hpp"
 #include "sheaf/parallel/dad/factor_reducer.hpp"
 #include "sheaf/parallel/dad/parameter_use.hpp"
 #include "sheaf/parallel/dad/step_model.hpp"
@@ -17,8 +18,6 @@ struct RouteChoice {
   Route route = Route::kGradient;
   std::string reason;
 };
-
-enum class DadMode { kDad, kEdad, kRankDad, kAuto };
 
 struct RouteWishes {
   DadMode mode = DadMode::kDad;
@@ -52,14 +51,6 @@ std::vector<RouteCandidate> route_candidates(
 std::vector<RouteCandidate> best_of(std::vector<RouteCandidate> list,
                                     std::vector<RouteCandidate> more);
 
-// The routes chosen by auto, which depend on measured times. They are saved, so
-// that another run can reuse them.
-struct FixedRoutes {
-  std::map<std::string, Route> by_name;  // all trained parameters
-  bool skips_zeros = false;
-
-  bool empty() const { return by_name.empty(); }
-};
 // Converts the routes to tensors of a saved state, and back; other entries are
 // ignored.
 NamedTensors state_of(const FixedRoutes& fixed);
@@ -70,7 +61,5 @@ FixedRoutes routes_in(const NamedTensors& state);
 FactorPlan plan_factors(const std::vector<ParameterUse>& uses,
                         const std::vector<RouteChoice>& choices, int ranks,
                         double parcel_bytes = plan::kParcelBytes);
-
-const char* name_of(Route route);
 
 }  // namespace sheaf::parallel

@@ -11,12 +11,12 @@
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/common/agreement.hpp"
+#include "sheaf/parallel/dad/dad_options.hpp"
 #include "sheaf/parallel/dad/factor_parcel.hpp"
 #include "sheaf/plan/format/exchange_plan.hpp"
 
 namespace sheaf::parallel {
 
-enum class Route : std::int64_t { kGradient, kDad, kEdad, kRankDad };
 // The route in terms of a plan.
 plan::Exchange exchange_of(Route route);
 

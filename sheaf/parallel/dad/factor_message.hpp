@@ -8,13 +8,9 @@
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
+#include "sheaf/parallel/dad/dad_options.hpp"
 
 namespace sheaf::parallel {
-
-enum class Where {
-  kAllGather,
-  kStar,  // through rank 0, for hosts that can only reach rank 0
-};
 
 // Returns the numbers of all ranks, by rank. One message if no rank has more
 // than 63 numbers, otherwise two. All ranks must call it.

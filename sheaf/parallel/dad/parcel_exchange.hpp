@@ -13,21 +13,12 @@
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/common/exchange_stats.hpp"
 #include "sheaf/parallel/common/trained_parameter.hpp"
+#include "sheaf/parallel/dad/dad_options.hpp"
 #include "sheaf/parallel/dad/factor_exchange.hpp"
 #include "sheaf/parallel/dad/factor_gradients.hpp"
 #include "sheaf/parallel/dad/waiting_rows.hpp"
 
 namespace sheaf::parallel {
-
-// Statistics of one weight in the last pass.
-struct FactorStats {
-  std::int64_t rows = 0;      // over all ranks
-  std::int64_t own_rows = 0;  // on this rank; for rank-dad, the rank
-  std::int64_t sent = 0;      // bytes of this rank's factors
-  std::int64_t received = 0;  // bytes of the other ranks' factors
-  double exchange_ms = 0;     // time of its parcels, by share of bytes
-  double gradient_ms = 0;
-};
 
 // A parcel to be sent.
 struct PackedParcel {

@@ -4,24 +4,11 @@
 
 #include <vector>
 
+#include "sheaf/parallel/dad/dad_options.hpp"
 #include "sheaf/parallel/dad/factor_reducer.hpp"
 #include "sheaf/parallel/dad/parameter_use.hpp"
 
 namespace sheaf::parallel {
-
-// The costs of communication and computation.
-struct LinkModel {
-  int ranks = 2;
-  double latency_s = 20e-6;  // of one collective
-  // Rate of factors received by one rank, copies included, and of gradients
-  // sent and received by one rank. Within a host these two differ widely.
-  double gather_bytes_per_s = 1e9;
-  double reduce_bytes_per_s = 1e9;
-  double skip_bytes_per_s = 1e9;     // encoding matrices without their zeros
-  double flops = 20e9;               // of one rank
-  double weight_bytes_per_s = 1e10;  // weights read or written by a product
-  bool is_overlapping = true;        // communication overlaps computation
-};
 
 class StepModel {
  public:

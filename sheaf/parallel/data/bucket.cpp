@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sheaf/parallel/common/staging.hpp"
 #include "sheaf/plan/format/bucket_rules.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
@@ -37,6 +38,8 @@ Bucket::Bucket(const comm::Group& group, std::vector<BucketMember> members,
   gradients_.resize(members_.size());
   allocate();
 }
+
+Bucket::~Bucket() = default;
 
 void Bucket::allocate() {
   // A block may have no elements, if its parameters have none.

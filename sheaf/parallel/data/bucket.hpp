@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/parallel/common/staging.hpp"
 #include "sheaf/plan/format/bucket_rules.hpp"
 
 namespace sheaf::parallel {
+
+class Staging;  // common/staging.hpp
 
 struct BucketMember {
   at::Tensor parameter;
@@ -37,6 +38,7 @@ class Bucket {
  public:
   Bucket(const comm::Group& group, std::vector<BucketMember> members,
          const BucketOptions& options = {});
+  ~Bucket();
 
   const std::vector<BucketMember>& members() const { return members_; }
   std::size_t size() const { return members_.size(); }

@@ -4,6 +4,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
+#include "sheaf/parallel/common/staging.hpp"
 #include "sheaf/parallel/data/sparse.hpp"
 
 namespace sheaf::parallel {

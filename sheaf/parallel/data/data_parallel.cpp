@@ -1,48 +1,15 @@
 #include "sheaf/parallel/data/data_parallel.hpp"
 
-#include <algorithm>
-
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/common/agreement.hpp"
+#include "sheaf/parallel/data/common_options.hpp"
 #include "sheaf/parallel/data/data_parallel_state.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
 
 namespace sheaf::parallel {
-namespace {
-
-ReducerOptions reducer_options(const DataParallelOptions& options) {
-  SHEAF_CHECK(options.bucket_mb > 0 && options.first_bucket_mb > 0,
-              "bucket_mb ", options.bucket_mb, " and first_bucket_mb ",
-              options.first_bucket_mb, " must be above 0");
-  constexpr double kMiB = 1 << 20;
-  return {.caps = {static_cast<std::size_t>(options.first_bucket_mb * kMiB),
-                   static_cast<std::size_t>(options.bucket_mb * kMiB)},
-          .find_unused_parameters = options.find_unused_parameters,
-          .static_graph = options.static_graph,
-          .overlap = options.overlap,
-          .exchange = options.exchange,
-          .trace = options.trace};
-}
-
-// The options that determine what ranks exchange and when a pass is an error.
-// Devices may differ between ranks.
-std::vector<NamedOption> named(const DataParallelOptions& options) {
-  return {
-      {"bucket_mb", concat(options.bucket_mb)},
-      {"first_bucket_mb", concat(options.first_bucket_mb)},
-      {"broadcast_buffers", concat(options.broadcast_buffers)},
-      {"find_unused_parameters", concat(options.find_unused_parameters)},
-      {"static_graph", concat(options.static_graph)},
-      {"exchange", options.exchange ? "given" : "none"},
-  };
-}
-
-}  // namespace
 
 bool DataParallelCore::State::keeps(const at::Tensor& parameter) const {
-  return std::any_of(
-      options.kept.begin(), options.kept.end(),
-      [&](const at::Tensor& one) { return one.is_same(parameter); });
+  return is_kept(options, parameter);
 }
 
 void DataParallelCore::State::set_active(
@@ -62,8 +29,7 @@ DataParallelCore::DataParallelCore(std::shared_ptr<torch::nn::Module> module,
   state.options = std::move(options);
   state.group = group.size() == 1 ? group : group.split(0, group.rank());
   auto compared = named(state.options);
-  for (const auto& item : module->named_parameters())
-    if (state.keeps(item.value())) compared.emplace_back("kept", item.key());
+  add_kept(state.options, *module, compared);
   check_same_options(state.group, "DataParallel", compared);
   wrap();
   state.pass.set_before_pass([&state] {

@@ -4,26 +4,31 @@
 //
 //   auto net = std::make_shared<LeNet>();
 //   sheaf::DataParallel model(net, world);
-//   loss(model.forward(batch.data), batch.target).backward();
+//   loss(model(batch.data), batch.target).backward();
 //   optimizer.step();  // all ranks take the same step
 
 #include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
+#include "sheaf/parallel/common/module_wrapper.hpp"
+#include "sheaf/parallel/common/overlap.hpp"
 #include "sheaf/parallel/common/strategy.hpp"
-#include "sheaf/parallel/data/reducer.hpp"
+
+namespace sheaf {
+class TraceWriter;  // base/trace.hpp
+}
 
 namespace sheaf::parallel {
 
+class BucketExchange;  // bucket_exchange.hpp
+
+// DadOptions and SpatialOptions have the same options with the same defaults.
 struct DataParallelOptions {
   double bucket_mb = 25;          // maximum bucket size in MiB
   double first_bucket_mb = 1;     // small, so that the exchange starts early
@@ -31,9 +36,10 @@ struct DataParallelOptions {
   bool find_unused_parameters = false;
   bool static_graph = false;  // the same parameters are used in every step
   Overlap overlap = Overlap::kAuto;
-  // The module and the tensor arguments of forward() are moved to this device.
+  // The module and the tensors given to forward() are moved to this device.
   std::optional<torch::Device> device = {};
-  std::shared_ptr<BucketExchange> exchange = {};  // null: no compression
+  // Null: no compression. Can be used by one model at a time.
+  std::shared_ptr<BucketExchange> exchange = {};
   // Not owned; must outlive the model.
   TraceWriter* trace = nullptr;
   // Parameters whose gradients are not exchanged; their values may differ
@@ -54,6 +60,8 @@ class DataParallelCore : public Strategy {
   struct JoinState;
 
  public:
+  using Options = DataParallelOptions;
+
   DataParallelCore(std::shared_ptr<torch::nn::Module> module,
                    const comm::Group& group, DataParallelOptions options);
   ~DataParallelCore() override;
@@ -96,6 +104,11 @@ class DataParallelCore : public Strategy {
 
  protected:
   const std::optional<torch::Device>& device() const;
+  // Runs one forward pass; `call` calls the module.
+  template <class Call, class... Args>
+  auto run(const Call& call, Args&&... args) {
+    return run_forward([&] { return call(std::forward<Args>(args)...); });
+  }
   bool is_syncing() const override;
   void set_sync(bool is_on) override;
   // Sets an action that is called within backward(), before the first gradient
@@ -120,45 +133,20 @@ class DataParallelCore : public Strategy {
 // parameters and buffers to all ranks. All ranks of the group must create it
 // together. The module may change later (types, devices, frozen or replaced
 // parameters), provided that it changes on all ranks before the same forward().
+// The model keeps the module and a copy of the group.
 template <class Module>
-class DataParallel : public DataParallelCore {
+class DataParallel : public ModuleWrapper<Module, DataParallelCore> {
  public:
-  DataParallel(std::shared_ptr<Module> module, const comm::Group& group,
-               DataParallelOptions options = {})
-      : DataParallelCore(module, group, std::move(options)),
-        module_(std::move(module)) {}
-  DataParallel(const torch::nn::ModuleHolder<Module>& module,
-               const comm::Group& group, DataParallelOptions options = {})
-      : DataParallel(module.ptr(), group, std::move(options)) {}
-
-  template <class... Args>
-  auto forward(Args&&... args) {
-    return run_forward([&] {
-      return module_->forward(on_device(std::forward<Args>(args))...);
-    });
-  }
-
-  Module& operator*() const { return *module_; }
-  Module* operator->() const { return module_.get(); }
-  const std::shared_ptr<Module>& module() const { return module_; }
-
- private:
-  template <class T>
-  decltype(auto) on_device(T&& value) const {
-    if constexpr (std::is_same_v<std::decay_t<T>, at::Tensor>)
-      return device() ? value.to(*device()) : at::Tensor(value);
-    else
-      return std::forward<T>(value);
-  }
-
-  std::shared_ptr<Module> module_;
+  using ModuleWrapper<Module, DataParallelCore>::ModuleWrapper;
 };
 
-// For holders of TORCH_MODULE: `Net net; DataParallel model(net, world);`
-template <class Holder, class... Rest>
-DataParallel(const Holder&, Rest&&...)
-    -> DataParallel<typename Holder::ContainedType>;
-template <class Module, class... Rest>
-DataParallel(std::shared_ptr<Module>, Rest&&...) -> DataParallel<Module>;
+template <class First, class... Rest>
+DataParallel(const First&, const Rest&...) -> DataParallel<HeldModule<First>>;
+template <class First, class Group>
+DataParallel(const First&, const Group&, DataParallelOptions)
+    -> DataParallel<HeldModule<First>>;
+template <class First, std::size_t N>
+DataParallel(const First&, GroupArgument, const UnknownOption (&)[N])
+    -> DataParallel<HeldModule<First>>;
 
 }  // namespace sheaf::parallel

@@ -14,6 +14,7 @@
 #include "sheaf/parallel/common/parameter_claim.hpp"
 #include "sheaf/parallel/common/wrapped_parameters.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
+#include "sheaf/parallel/data/reducer.hpp"
 
 namespace sheaf::parallel {
 

@@ -5,6 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/parallel/common/staging.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 
 namespace sheaf::parallel {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/spatial/split/parts.hpp"
 #include "sheaf/spatial/split/tiles.hpp"
 
 namespace sheaf::spatial {
@@ -49,9 +50,7 @@ bool may_be_reordered(const at::Tensor& tensor);
 // shown as one, as by flatten(); -1: none.
 at::Tensor make_split(at::Tensor local, Split split, int flat_from = -1);
 
-bool is_split(const at::Tensor& tensor);
 // The following functions accept split tensors only.
-const at::Tensor& local_of(const at::Tensor& tensor);
 void set_local(const at::Tensor& tensor, at::Tensor local);
 const Split& split_of(const at::Tensor& tensor);
 // Whether the tensor would be a view with gaps in the memory of a single
@@ -83,7 +82,4 @@ at::Tensor cut(const at::Tensor& whole, const std::shared_ptr<Tiles>& tiles,
 at::Tensor from_part(const at::Tensor& part,
                      const std::shared_ptr<Tiles>& tiles,
                      std::vector<std::int64_t> sizes, int first_axis = 2);
-// The whole tensor, on all ranks; differentiable. All ranks must call it.
-at::Tensor gather(const at::Tensor& split);
-
 }  // namespace sheaf::spatial

@@ -11,23 +11,12 @@
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/halo/halo_cache.hpp"
-#include "sheaf/parallel/data/reducer.hpp"
+#include "sheaf/parallel/common/overlap.hpp"
 #include "sheaf/spatial/split/lent_tiles.hpp"
+#include "sheaf/spatial/split/parts.hpp"
 #include "sheaf/spatial/split/tile_memory.hpp"
 
 namespace sheaf::spatial {
-
-// Statistics of one rank in the last step, or since reset_stats().
-struct SpatialStats {
-  std::int64_t halo_exchanges = 0;
-  std::int64_t halo_messages = 0;        // sent
-  std::int64_t halo_bytes = 0;           // sent
-  std::int64_t halo_bytes_in_place = 0;  // of them, read in place by neighbors
-  std::int64_t halo_bytes_read = 0;
-  std::int64_t reductions = 0;  // all-reduces and gathers
-  std::int64_t reduced_bytes = 0;
-  double wait_ms = 0;  // waiting for halos
-};
 
 // What an operation has exchanged, for listeners.
 struct ExchangeNote {

@@ -1,6 +1,8 @@
 #pragma once
 // A module's parameters and buffers by name, and files of them that C++ and
-// Python can both read and write. See docs/reference/files.md.
+// Python can both read and write. See docs/reference/files.md. Any thread may
+// call these functions, but not while another one changes the same module or
+// file; none communicates with other ranks.
 
 #include <torch/nn/module.h>
 #include <torch/types.h>

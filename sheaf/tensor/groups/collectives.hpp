@@ -1,6 +1,7 @@
 #pragma once
 // Collectives and messages on tensors. The rules of comm/group/collectives.hpp
-// apply: all ranks of the group call the same operations in the same order.
+// apply, also to threads: all ranks of the group call the same operations in
+// the same order.
 //
 // Tensors may have any shape, strides and device. GPU tensors travel through
 // pinned host memory, or by NCCL (see init.hpp). Results are written into the

@@ -8,6 +8,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/system.hpp"
+#include "sheaf/base/terminate.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/process/runtime.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
@@ -113,10 +114,12 @@ comm::World with_advice(comm::World world) {
 }  // namespace
 
 comm::World init_process_group(const ProcessGroupOptions& options) {
+  report_uncaught_exceptions();
   return with_advice(start(options));
 }
 
 comm::World init(int& argc, char**& argv) {
+  report_uncaught_exceptions();
   if (!comm::is_under_mpi_launcher() && has_variables_of_ranks())
     return init_process_group({.backend = "gloo"});
   return with_advice(comm::init(&argc, &argv));

@@ -1,6 +1,8 @@
 #pragma once
 // Starts a multi-process program and returns its World. See
-// docs/howto/start.md.
+// docs/howto/start.md. The World owns the connections: keep it until all
+// communication is over, usually in main(). Both functions also report uncaught
+// exceptions from then on, as comm/group/world.hpp describes.
 
 #include <chrono>
 #include <string>

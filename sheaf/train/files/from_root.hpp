@@ -12,18 +12,6 @@
 
 namespace sheaf::train {
 
-// Thrown if another rank, usually rank 0, failed and reports the error itself.
-class FailedOnRoot : public Error {
- public:
-  explicit FailedOnRoot(int code, int rank = 0)
-      : Error(concat("rank ", rank, " failed; see its error message")),
-        code_(code) {}
-  int code() const { return code_; }  // exit code of that rank
-
- private:
-  int code_;
-};
-
 // Calls `body` on rank 0 and returns its result on all ranks. If it throws,
 // rank 0 rethrows and the other ranks throw FailedOnRoot. Collective.
 std::string from_root(const comm::Group& group,

@@ -8,8 +8,11 @@
 #include <string>
 
 #include "sheaf/base/progress.hpp"
+#include "sheaf/train/config/config.hpp"
+#include "sheaf/train/log/metrics.hpp"
 #include "sheaf/train/setup/data_setup.hpp"
-#include "sheaf/train/step/learner.hpp"
+#include "sheaf/train/setup/model.hpp"
+#include "sheaf/train/setup/optimizer.hpp"
 
 namespace sheaf::train {
 

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/error_text.hpp"
 #include "sheaf/data/dataset/random.hpp"
 #include "sheaf/parallel/common/agreement.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
-#include "sheaf/tensor/groups/error_text.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 #include "sheaf/train/step/loss_curvature.hpp"
 #include "sheaf/train/step/step_search.hpp"
@@ -43,7 +43,7 @@ Tensor Learner::output_of(const Piece& piece) const {
   try {
     return network_.forward(piece.data);
   } catch (const c10::Error& error) {
-    const std::string text = tensor::one_line(error);
+    const std::string text = one_line(error);
     if (text.find("more than 1 value per channel") == text.npos) throw;
     throw UsageError(concat(
         "rank ", group_.rank(), " has ", piece.rows(),

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/groups/error_text.hpp"
+#include "sheaf/base/error_text.hpp"
 #include "sheaf/train/setup/fit_check.hpp"
 
 namespace sheaf::train {
@@ -41,7 +41,7 @@ Tensor Loss::of_classes(const Tensor& output, const Tensor& target) const {
   } catch (const c10::IndexError& error) {
     throw UsageError(concat("rank ", rank_, ": a label is not a class ",
                             "of the network, which has ", output.size(1),
-                            " outputs: ", tensor::one_line(error),
+                            " outputs: ", one_line(error),
                             "; correct the labels, or give the network's last "
                             "layer more outputs"));
   }

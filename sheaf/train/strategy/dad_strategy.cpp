@@ -71,6 +71,7 @@ parallel::DadOptions dad_options(
   // Rows are already weighted by their share of the global batch.
   options.average = parallel::Average::kRanks;
   options.bucket_mb = config.parallel.bucket_mb;
+  options.find_unused_parameters = true;
   if (planned) plan_routes(*planned, module, options);
   return options;
 }

@@ -1,5 +1,6 @@
 // Creates the parallel strategy that the config or its plan specifies.
 #include "sheaf/base/log.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"
 #include "sheaf/train/strategy/dad_strategy.hpp"
@@ -87,7 +88,12 @@ std::unique_ptr<TrainingStrategy> make_strategy(
       std::make_unique<spatial::SpatialParallelCore>(
           module, group,
           spatial::SpatialOptions{
-              .grid = wanted.grid, .data = options, .owns_filters = true}));
+              .grid = wanted.grid,
+              .owns_filters = true,
+              .bucket_mb = options.bucket_mb,
+              .find_unused_parameters = options.find_unused_parameters,
+              .exchange = options.exchange,
+              .trace = options.trace}));
 }
 
 }  // namespace sheaf::train

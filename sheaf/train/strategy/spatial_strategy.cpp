@@ -1,5 +1,7 @@
 #include "sheaf/train/strategy/spatial_strategy.hpp"
 
+#include "sheaf/spatial/split/split_tensor.hpp"
+
 namespace sheaf::train {
 namespace {
 

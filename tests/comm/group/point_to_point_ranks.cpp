@@ -7,6 +7,7 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/group_core.hpp"
 #include "sheaf/comm/group/point_to_point.hpp"
+#include "sheaf/comm/process/mailroom.hpp"
 #include "tests/support/world.hpp"
 
 namespace sheaf::comm {

@@ -11,6 +11,7 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/group_core.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "sheaf/comm/process/mailroom.hpp"
 #include "tests/support/outcomes.hpp"
 
 namespace sheaf::comm {

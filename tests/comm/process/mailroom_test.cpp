@@ -51,7 +51,7 @@ TEST_F(TwoRooms, ALetterWaitsForItsReceive) {
   EXPECT_TRUE(receiver_.test(*receiver_.receive(head(0, 4, 1), &data)));
   EXPECT_EQ(data, 40);
   EXPECT_TRUE(
-      receiver_.test(*receiver_.receive(head(kAnySource, 5, 1), &data)));
+      receiver_.test(*receiver_.receive(head(kAnySender, 5, 1), &data)));
   EXPECT_EQ(data, 50);
 }
 
@@ -60,7 +60,7 @@ TEST_F(TwoRooms, ALetterWaitsForItsReceive) {
 TEST_F(TwoRooms, MatchesInOrder) {
   int first = 0;
   int second = 0;
-  const auto one = receiver_.receive(head(kAnySource, 0, 1), &first);
+  const auto one = receiver_.receive(head(kAnySender, 0, 1), &first);
   const auto two = receiver_.receive(head(0, 0, 1), &second);
   send(head(0, 0, 1), {1});
   send(head(0, 0, 1), {2});

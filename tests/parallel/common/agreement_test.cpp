@@ -6,6 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/parallel/dad/dad_parallel.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
 
 namespace sheaf::parallel {

@@ -354,9 +354,11 @@ TEST(BackwardPass, AForwardWithoutBackwardGivesNoGradient) {
     for (const DadMode mode : {DadMode::kDad, DadMode::kRankDad})
       run_threads(2, [&](const Group& group) {
         auto net = std::make_shared<TwoImpl>();
-        DadParallel model(
-            net, group,
-            {.mode = mode, .link = LinkModel{.ranks = 2}, .overlap = overlap});
+        DadParallel model(net, group,
+                          {.mode = mode,
+                           .link = LinkModel{.ranks = 2},
+                           .find_unused_parameters = true,
+                           .overlap = overlap});
         const at::Tensor x = input_for(group, at::kDouble);
         (model.forward(x, true) + model.forward(x, false)).sum().backward();
         for (int step = 0; step < 3; ++step) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/comm/group/perform.hpp"
+#include "sheaf/parallel/common/gradients.hpp"
 #include "sheaf/parallel/dad/dad_parallel.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "sheaf/plan/predict/gradient_exchange.hpp"
 #include "tests/parallel/common/training.hpp"
 

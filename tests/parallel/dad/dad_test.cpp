@@ -250,6 +250,7 @@ TEST(DadParallel, RanksMayUseDifferentParameters) {
       DadParallel model(net, group,
                         {.routes = {{"extra.weight", Route::kGradient}},
                          .link = LinkModel{},
+                         .find_unused_parameters = true,
                          .overlap = overlap});
       const auto has = [](int step, int rank, int what) {
         return step == 0 || (step * 2 + rank) >> what & 1;

@@ -68,6 +68,8 @@ std::vector<at::Tensor> train_together(
   auto net = make_net(make, setting.type, 1 + group.rank());
   if (setting.sync_norm) use_sync_batch_norm(*net, group);
   DadOptions options = setting.options;
+  // Not all ranks use all of its layers.
+  options.find_unused_parameters = std::is_same_v<Net, SharedNetImpl>;
   // Measuring would take too long.
   options.link = LinkModel{.ranks = group.size()};
   DadParallel model(net, group, options);

@@ -4,6 +4,7 @@
 
 #include "sheaf/parallel/common/agreement.hpp"
 #include "sheaf/parallel/dad/dad_parallel.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "tests/parallel/dad/dad_training.hpp"
 
 namespace sheaf::parallel {

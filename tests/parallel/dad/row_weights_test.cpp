@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/common/gradients.hpp"
 #include "tests/parallel/dad/dad_training.hpp"
 
 // Average::kRows multiplies a rank's gradients by its share of the rows exactly

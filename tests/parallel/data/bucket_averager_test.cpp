@@ -5,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "sheaf/parallel/common/staging.hpp"
 
 namespace sheaf::parallel {
 namespace {

@@ -8,6 +8,7 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/perform.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "tests/parallel/common/training.hpp"
 
 namespace sheaf::parallel {

@@ -3,6 +3,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/common/sync_batch_norm.hpp"
 #include "sheaf/spatial/spatial_parallel.hpp"
+#include "sheaf/spatial/split/split_tensor.hpp"
 #include "tests/spatial/on_grids.hpp"
 
 namespace sheaf::spatial {

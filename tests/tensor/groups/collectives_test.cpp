@@ -7,6 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/make_group.hpp"
+#include "sheaf/comm/group/point_to_point.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/process/mailroom.hpp"
 #include "sheaf/tensor/groups/memory.hpp"

@@ -1,24 +1,10 @@
-#include "sheaf/tensor/groups/error_text.hpp"
+#include "sheaf/base/error_text.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 namespace sheaf::tensor {
 namespace {
-
-std::string line_of(const std::string& text) {
-  return one_line(std::runtime_error(text));
-}
-
-TEST(ErrorText, KeepsWhatIsSaidAndNotWhere) {
-  EXPECT_EQ(line_of("plain"), "plain");
-  EXPECT_EQ(line_of("it\n  does not\n\nfit\n"), "it does not fit");
-  EXPECT_EQ(line_of("it fails\nException raised from f at a.cpp:7 (most recent "
-                    "call first):\nframe #0: f + 0x1\nframe #1: g\n"),
-            "it fails");
-  EXPECT_EQ(line_of("it fails\nframe #0: f + 0x1\n"), "it fails");
-  EXPECT_EQ(line_of("[enforce fail at a.cpp:66] . no memory"), "no memory");
-}
 
 TEST(ErrorText, OfLibtorchsOwnErrors) {
   try {

@@ -1,13 +1,13 @@
 #pragma once
-// libtorch's errors as short messages.
+// Errors as messages of one line.
 
 #include <exception>
 #include <string>
 
-namespace sheaf::tensor {
+namespace sheaf {
 
 // The error message in one line, without libtorch's call stack and source
 // location.
 std::string one_line(const std::exception& error);
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf

@@ -1,8 +1,9 @@
-#include "sheaf/parallel/dad/dad_options.hpp"
+#include "sheaf/parallel/dad/dad_settings.hpp"
 
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/data/common_options.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -33,11 +34,13 @@ void check(const DadOptions& options) {
   SHEAF_CHECK(!options.wire || *options.wire == at::kHalf ||
                   *options.wire == at::kBFloat16,
               "factors can be sent as f16, as bf16 or unchanged");
+  static_cast<void>(reducer_options(options));  // checks the sizes of buckets
 }
 
 std::vector<NamedOption> named(const DadOptions& options) {
   constexpr const char* kModes[] = {"dad", "edad", "rank-dad", "auto"};
-  return {
+  std::vector<NamedOption> list = named(common_options(options));
+  const std::vector<NamedOption> own{
       {"mode", kModes[static_cast<std::size_t>(options.mode)]},
       {"rank", concat(options.rank)},
       {"tolerance", concat(options.tolerance)},
@@ -51,15 +54,13 @@ std::vector<NamedOption> named(const DadOptions& options) {
       {"first_layer_gradient", concat(options.first_layer_gradient)},
       {"routes", text_of(options.routes)},
       {"planned", text_of(options.planned)},
-      {"exchange", options.exchange ? "given" : "none"},
       {"link", options.link ? "given" : "measured"},
       {"has_trials", text_of(options.has_trials)},
       {"average", options.average == Average::kRows ? "rows" : "ranks"},
-      {"broadcast_buffers", concat(options.broadcast_buffers)},
-      {"find_unused_parameters", concat(options.find_unused_parameters)},
-      {"bucket_mb", concat(options.bucket_mb)},
       {"parcel_bytes", concat(options.parcel_bytes)},
   };
+  list.insert(list.begin(), own.begin(), own.end());
+  return list;
 }
 
 // Estimate: half of the bytes are saved, as if half of the elements were zeros.
@@ -93,14 +94,11 @@ FactorOptions factor_options(const DadOptions& options, bool skips_zeros) {
       .trace = options.trace};
 }
 
+// A first bucket is never larger than the others.
 ReducerOptions reducer_options(const DadOptions& options) {
-  constexpr double kMiB = 1 << 20;
-  const auto cap = static_cast<std::size_t>(options.bucket_mb * kMiB);
-  return {.caps = {std::min<std::size_t>(cap, 1 << 20), cap},
-          .find_unused_parameters = options.find_unused_parameters,
-          .overlap = options.overlap,
-          .exchange = options.exchange,
-          .trace = options.trace};
+  DataParallelOptions common = common_options(options);
+  common.first_bucket_mb = std::min(common.first_bucket_mb, common.bucket_mb);
+  return reducer_options(common);
 }
 
 }  // namespace sheaf::parallel

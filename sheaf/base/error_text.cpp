@@ -1,10 +1,10 @@
-#include "sheaf/tensor/groups/error_text.hpp"
+#include "sheaf/base/error_text.hpp"
 
 #include <string_view>
 
 #include "sheaf/base/text.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf {
 namespace {
 
 // Removes a prefix such as "[enforce fail at alloc_cpu.cpp:66] . ".
@@ -31,4 +31,4 @@ std::string one_line(const std::exception& error) {
   return line;
 }
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf
