@@ -4,56 +4,29 @@
 
 #include <atomic>
 #include <cmath>
-#include <mutex>
 
-#include "sheaf/comm/ddl/dump_replay.hpp"
+#include "sheaf/comm/ddl/dump.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "tests/comm/ddl/damaged_all_reduce.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
 #include "tests/support/exact.hpp"
 
 namespace sheaf::comm {
 namespace {
 
-const std::vector<std::string> kTwoHosts{"a", "a", "b"};
-
-// Reduces correctly, then damages one element on one rank, like a faulty link
-// or memory.
-void reduce_with_damage(const Group& group, std::vector<float>& data, int rank,
-                        std::size_t element, float damage) {
-  all_reduce(group, data).wait();
-  if (group.rank() == rank) data[element] += damage;
-}
-
-std::vector<std::string> errors_of(const std::vector<std::string>& hosts,
-                                   std::size_t count, float damage) {
-  std::mutex mutex;
-  std::vector<std::string> errors;
-  run_threads(hosts, [&](const Group& group) {
-    std::vector<float> data(count, static_cast<float>(group.rank() + 1));
-    const Buffer buffer(data);
-    try {
-      checked(group, {&buffer, 1}, {}, [&] {
-        reduce_with_damage(group, data, /*rank=*/1, count / 2, damage);
-      });
-    } catch (const CheckError& error) {
-      const std::lock_guard lock(mutex);
-      errors.emplace_back(error.what());
-    }
-    barrier(group).wait();  // the group still works
-  });
-  return errors;
-}
+using test::errors_of_damage;
+using test::kTwoHosts;
 
 TEST(Check, LetsARightResultPass) {
   const test::DumpFolder folder;
-  EXPECT_TRUE(errors_of(kTwoHosts, 1000, 0).empty());
+  EXPECT_TRUE(errors_of_damage(kTwoHosts, 1000, 0).empty());
   EXPECT_TRUE(folder.names().empty());
 }
 
 TEST(Check, EveryRankHearsOfTheSameError) {
   const test::DumpFolder folder;
-  const auto errors = errors_of(kTwoHosts, 1000, 0.5f);
+  const auto errors = errors_of_damage(kTwoHosts, 1000, 0.5f);
   ASSERT_EQ(errors.size(), 3u);
   EXPECT_EQ(errors[0], errors[1]);
   EXPECT_EQ(errors[0], errors[2]);
@@ -66,7 +39,7 @@ TEST(Check, EveryRankHearsOfTheSameError) {
 
 TEST(Check, EveryRankWritesItsDump) {
   const test::DumpFolder folder;
-  errors_of(kTwoHosts, 1000, 0.5f);
+  errors_of_damage(kTwoHosts, 1000, 0.5f);
   EXPECT_EQ(folder.names(),
             (std::vector<std::string>{"sheaf.dump.0.1", "sheaf.dump.1.1",
                                       "sheaf.dump.2.1"}));
@@ -88,7 +61,7 @@ TEST(Check, EveryRankWritesItsDump) {
 TEST(Check, LooksAtEverySegment) {
   const test::DumpFolder folder;
   const std::size_t count = 3000000;
-  const auto errors = errors_of({"a", "a"}, count, 2);
+  const auto errors = errors_of_damage({"a", "a"}, count, 2);
   ASSERT_EQ(errors.size(), 2u);
   EXPECT_NE(errors[0].find("element 1500000 on rank 1"), std::string::npos);
 }
@@ -184,73 +157,6 @@ TEST(Check, OneRankIsChecked) {
     checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data).wait(); });
     EXPECT_EQ(data[1], 2);
   });
-}
-
-TEST(Replay, AllDumpsGiveAllElements) {
-  const test::DumpFolder folder;
-  errors_of(kTwoHosts, 5000, 0.5f);
-  std::vector<Dump> dumps;
-  for (const int rank : {1, 0, 2})
-    dumps.push_back(read_dump(folder.file(concat("sheaf.dump.", rank, ".1"))));
-  const Replay result = replay(dumps);
-  EXPECT_TRUE(result.is_whole);
-  EXPECT_EQ(result.count, 5000u);
-  EXPECT_EQ(result.output.wrong, 1u);
-  EXPECT_TRUE(result.replayed.is_good());
-  EXPECT_EQ(result.different_bits, 1u);
-  ASSERT_EQ(result.wrong.size(), 1u);
-  EXPECT_EQ(result.wrong[0].found.element, 2500u);
-  EXPECT_EQ(result.wrong[0].replayed, 6);
-  EXPECT_EQ(result.wrong[0].inputs, (std::vector<double>{1, 2, 3}));
-  EXPECT_NE(result.conclusion(dumps[0]).find("replay agrees"),
-            std::string::npos);
-}
-
-TEST(Replay, OneDumpGivesTheNeighborsOfTheWorst) {
-  const test::DumpFolder folder;
-  errors_of(kTwoHosts, 5000, 0.5f);
-  const std::vector<Dump> one{read_dump(folder.file("sheaf.dump.1.1"))};
-  const Replay result = replay(one);
-  EXPECT_FALSE(result.is_whole);
-  EXPECT_EQ(result.output.wrong, 1u);
-  EXPECT_EQ(result.wrong.at(0).found.element, 2500u);
-  const std::vector<Dump> good{read_dump(folder.file("sheaf.dump.2.1"))};
-  EXPECT_TRUE(replay(good).output.is_good());
-  EXPECT_NE(replay(good).conclusion(good[0]).find("error is on rank 1"),
-            std::string::npos);
-}
-
-TEST(Replay, RefusesDumpsOfDifferentCalls) {
-  const test::DumpFolder folder;
-  errors_of(kTwoHosts, 100, 0.5f);
-  std::vector<Dump> dumps{read_dump(folder.file("sheaf.dump.0.1")),
-                          read_dump(folder.file("sheaf.dump.1.1"))};
-  dumps[1].iteration = 2;
-  EXPECT_THROW(replay(dumps), UsageError);
-  dumps[1] = dumps[0];
-  EXPECT_THROW(replay(dumps), UsageError);
-  EXPECT_THROW(replay({}), UsageError);
-}
-
-// The check is stricter than the type allows, so the replay fails, too.
-TEST(Replay, TellsArithmeticFromExchange) {
-  const test::DumpFolder folder;
-  std::atomic<int> failures{0};
-  run_threads(3, [&](const Group& group) {
-    std::vector<float> data(1, 0.1f * static_cast<float>(group.rank() + 1));
-    const Buffer buffer(data);
-    try {
-      checked(group, {&buffer, 1}, {.check = 1e-9},
-              [&] { all_reduce(group, data).wait(); });
-    } catch (const CheckError&) {
-      ++failures;
-    }
-  });
-  EXPECT_EQ(failures, 3);
-  const std::vector<Dump> one{read_dump(folder.file("sheaf.dump.0.1"))};
-  EXPECT_EQ(replay(one).different_bits, 0u);
-  EXPECT_NE(replay(one).conclusion(one[0]).find("too narrow"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -88,6 +88,21 @@ TEST(Fingerprint, DescriptionsOmitWhatDoesNotApply) {
   }
 }
 
+TEST(Fingerprint, SaysWhatApplies) {
+  EXPECT_EQ(describe({.operation = kBarrier, .sequence = 3}), "barrier #3");
+  EXPECT_EQ(describe({.operation = kBroadcast,
+                      .dtype = DType::kI8,
+                      .root = 2,
+                      .count = 5,
+                      .sequence = 1}),
+            "broadcast #1 (i8, 5 elements, root 2)");
+  EXPECT_EQ(describe({.operation = kReceive,
+                      .dtype = DType::kF64,
+                      .root = -1,
+                      .count = 5}),
+            "recv #0 (f64, 5 elements from any rank)");
+}
+
 TEST(Fingerprint, DescriptionsHaveNamesThatAreKnownHere) {
   Fingerprint call{.operation = kAllGather,
                    .dtype = DType::kI64,

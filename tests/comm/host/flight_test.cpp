@@ -135,27 +135,5 @@ TEST(FlightRing, CanBeReadWhileThreadsWrite) {
   reader.join();
 }
 
-TEST(Fingerprint, SaysWhatApplies) {
-  EXPECT_EQ(describe({.operation = Operation::kBarrier, .sequence = 3}),
-            "barrier #3");
-  EXPECT_EQ(describe({.operation = Operation::kBroadcast,
-                      .dtype = DType::kI8,
-                      .root = 2,
-                      .count = 5,
-                      .sequence = 1}),
-            "broadcast #1 (i8, 5 elements, root 2)");
-  EXPECT_EQ(describe({.operation = Operation::kReceive,
-                      .dtype = DType::kF64,
-                      .root = -1,
-                      .count = 5}),
-            "recv #0 (f64, 5 elements from any rank)");
-}
-
-TEST(Fingerprint, HashesNames) {
-  EXPECT_EQ(hash_name(""), 0u);
-  EXPECT_NE(hash_name("weights"), hash_name("biases"));
-  EXPECT_NE(hash_name("a"), 0u);
-}
-
 }  // namespace
 }  // namespace sheaf::comm

@@ -9,7 +9,6 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/world.hpp"
-#include "sheaf/comm/report/iteration_report.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
 
 namespace sheaf::comm {
@@ -212,67 +211,6 @@ TEST(IterationStats, UnwritableFolderDoesNotDisturb) {
   const std::string text = printed({"a", "a"}, "-dump_iter 1", 2, 10);
   EXPECT_TRUE(says(text, "all-reduces 2 to 2")) << text;
   EXPECT_TRUE(says(text, "cannot write")) << text;
-}
-
-ReportLine line_with(std::vector<std::int64_t> elapsed_ns) {
-  ReportLine line;
-  line.algorithm = "small";
-  line.calls = 2;
-  line.bytes = 2000;
-  for (const std::int64_t ns : elapsed_ns) {
-    LineTimes times;
-    times.elapsed_ns = ns;
-    times.local_ns = ns / 2;
-    line.ranks.push_back(times);
-  }
-  line.tiers = {{.name = "host",
-                 .outer = kHostTier,
-                 .size = 3,
-                 .algorithm = "shared",
-                 .bound_us_per_byte = 0.001}};
-  return line;
-}
-
-TEST(Report, LeastTimeInCallsIsLast) {
-  Report report;
-  report.machine = "test";
-  report.bound_us_per_byte = 0.005;
-  report.lines = {line_with({9000, 4000, 8000})};
-  EXPECT_EQ(report.slowest_rank(), 1);
-  EXPECT_DOUBLE_EQ(report.late_us(), 2.5);  // 5000 ns in 2 calls
-  EXPECT_DOUBLE_EQ(total_us(report.lines[0]), 2);
-  EXPECT_DOUBLE_EQ(tier_us(report.lines[0], report.lines[0].tiers[0]), 2.25);
-  const json parsed = json::parse(json_of(report));
-  EXPECT_EQ(parsed["algorithms"][0]["bound_us"], 5.0);
-  EXPECT_EQ(parsed["algorithms"][0]["fraction"], 2.5);
-  EXPECT_EQ(parsed["algorithms"][0]["tiers"][0]["bound_us"], 1.0);
-}
-
-TEST(ChoiceTiers, BoundsAreThoseOfTheTiers) {
-  topo::Machine machine;
-  machine.network.bandwidth_gbs = 1;
-  machine.shm_memory_gbs = 10;
-  const HostMap host_map = make_host_map({"a", "a", "b", "b", "c", "c"}, 0);
-  Choice choice;
-  choice.plan.lanes = 2;
-  choice.plan.outer_dims = {3};
-  choice.plan.segment_bytes = 1 << 20;
-  choice.plan.tier_algorithms = {TierAlgorithm::kHalving};
-  EXPECT_EQ(text_of(choice, host_map), "lanes=2 tiers=halving:3 segment=1M");
-  const auto tiers = tiers_of(choice, host_map, machine);
-  ASSERT_EQ(tiers.size(), 2u);
-  EXPECT_DOUBLE_EQ(tiers[0].bound_us_per_byte, 2.0 * 2 / 1e4);  // 2pS/M
-  EXPECT_DOUBLE_EQ(tiers[1].bound_us_per_byte, 2.0 * 2 / 3 / 1e3);
-  EXPECT_DOUBLE_EQ(bound_us_per_byte(host_map, machine), 2.0 * 2 / 3 / 1e3);
-
-  choice.plan.is_flat = true;
-  choice.plan.outer_dims = {2, 3};
-  choice.plan.tier_algorithms.assign(2, TierAlgorithm::kRing);
-  const auto flat = tiers_of(choice, host_map, machine);
-  ASSERT_EQ(flat.size(), 2u);
-  EXPECT_DOUBLE_EQ(flat[0].bound_us_per_byte,
-                   2.0 * 1 / 2 / (1e3 * machine.shm.bandwidth_gbs));
-  EXPECT_DOUBLE_EQ(flat[1].bound_us_per_byte, 2.0 * 2 / 3 / 1e3);
 }
 
 }  // namespace

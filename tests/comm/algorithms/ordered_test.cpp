@@ -3,14 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/base/error.hpp"
-#include "sheaf/comm/ddl/ddl.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/make_group.hpp"
 #include "sheaf/comm/group/world.hpp"
-#include "sheaf/comm/rivals/rival.hpp"
 #include "tests/comm/algorithms/ordered_sum.hpp"
-#include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
@@ -168,20 +164,6 @@ TEST(EveryReductionOfMuch, HasTheBitsOfOneHost) {
   run_threads({"a", "b"}, [](const Group& group) {
     OrderedOperations<float>(group, 2500001, {.reproducible = true}).check();
   });
-}
-
-TEST(PlainMpi, IsRefusedWhereSumsMustBeReproducible) {
-  topo::Options options;
-  options.reproducible = true;
-  run_threads(
-      2,
-      [](const Group& group) {
-        std::vector<float> data(10);
-        expect_throws<UsageError>(
-            [&] { plain_mpi_all_reduce(group, data, ReduceOp::kSum); },
-            {"mpi=true", "-reproducible", "order"});
-      },
-      options);
 }
 
 }  // namespace

@@ -4,12 +4,14 @@
 
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/point_to_point.hpp"
+#include "tests/comm/group/go_on.hpp"
 #include "tests/support/outcomes.hpp"
 
 namespace sheaf::comm {
 namespace {
 
 using test::Ending;
+using test::go_on;
 using test::Hosts;
 using test::Outcome;
 
@@ -84,12 +86,6 @@ std::vector<Difference> differences() {
            "all_gather #2", "all_gather #2"}};
 }
 
-// A rank that finished its part early gets the error in a later call.
-void go_on(const Group& group) {
-  for (int i = 0; i < 1000; ++i)
-    barrier(group, {.timeout = std::chrono::seconds(20)}).wait();
-}
-
 void expect_named(const Outcome& outcome, const Difference& difference,
                   int odd) {
   EXPECT_EQ(outcome.ending, Ending::kMismatch) << outcome;
@@ -152,24 +148,6 @@ TEST(MismatchInHalves, DoesNotHideThatOfTheOtherHalf) {
       });
   for (const Outcome& outcome : all)
     EXPECT_EQ(outcome.ending, Ending::kMismatch) << outcome;
-}
-
-TEST(MismatchOfAllToAll, NamesBothCounts) {
-  const test::ExpectFailures failures;
-  for (const Hosts& hosts : {Hosts{"a", "a", "a"}, Hosts{"a", "b", "c"}}) {
-    const auto all = test::outcomes(hosts, [](const Group& group) {
-      std::vector<std::size_t> send(3, 4);
-      std::vector<std::size_t> receive(3, 4);
-      if (group.rank() == 1) send[0] = 6;  // rank 0 expects 4
-      const std::vector<float> input(send[0] + send[1] + send[2]);
-      std::vector<float> output(12);
-      all_to_all(group, input, output, {}, send, receive).wait();
-      go_on(group);
-    });
-    for (const Outcome& outcome : all)
-      EXPECT_NE(outcome.ending, Ending::kWell) << outcome;
-    EXPECT_TRUE(all[0].names("24 bytes") && all[0].names("16")) << all[0];
-  }
 }
 
 }  // namespace

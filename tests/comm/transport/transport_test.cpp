@@ -1,8 +1,8 @@
+#include "sheaf/comm/transport/transport.hpp"
+
 #include <gtest/gtest.h>
 
 #include <set>
-
-#include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -27,6 +27,23 @@ TEST(Tags, PositionsBeginAgainAfterTheLast) {
             make_tag(TagKind::kGuard, 3, 0));
   EXPECT_EQ(make_tag(TagKind::kGuard, 3, kPositionMask + 8),
             make_tag(TagKind::kGuard, 3, 7));
+}
+
+TEST(Request, IsNullUntilItHasAHandle) {
+  Request request;
+  EXPECT_FALSE(request);
+  request = Request(7);
+  EXPECT_TRUE(request);
+  EXPECT_EQ(request.handle(), 7u);
+  request.clear();
+  EXPECT_FALSE(request);
+}
+
+TEST(Request, MovedFromIsNull) {
+  Request first(7);
+  const Request second(std::move(first));
+  EXPECT_FALSE(first);  // NOLINT: defined for requests
+  EXPECT_EQ(second.handle(), 7u);
 }
 
 }  // namespace

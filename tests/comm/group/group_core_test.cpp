@@ -1,0 +1,132 @@
+#include "sheaf/comm/group/group_core.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/comm/group/world.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+TEST(GroupCore, NamesRanksInTheWorldWhereTheyDiffer) {
+  run_threads(3, [](const Group& world) {
+    EXPECT_EQ(world.core().rank_text(2), "rank 2");
+    const Group turned = world.new_group({2, 1, 0});
+    EXPECT_EQ(turned.core().rank_text(0), "rank 0 (2 in the world)");
+    EXPECT_EQ(turned.core().rank_text(1), "rank 1");
+  });
+}
+
+// The groups of one split() have the same id and no rank in common.
+TEST(GroupCore, AlarmKeysTellGroupsWithOneIdApart) {
+  run_threads(4, [](const Group& world) {
+    const Group half = world.split(world.rank() % 2, /*key=*/-world.rank());
+    EXPECT_EQ(half.core().alarm_key(),
+              half.id() + kMaxGroups * (world.rank() % 2));
+    EXPECT_EQ(world.core().alarm_key(), 0);
+  });
+}
+
+TEST(GroupCore, RunsAJobOnTheThreadOfItsCaller) {
+  run_threads(1, [](const Group& group) {
+    std::thread::id thread;
+    const Work work = group.core().submit(
+        /*async=*/false, [&] { thread = std::this_thread::get_id(); });
+    EXPECT_TRUE(work.test());
+    EXPECT_EQ(thread, std::this_thread::get_id());
+  });
+}
+
+TEST(GroupCore, RunsJobsInTheOrderSubmitted) {
+  run_threads(1, [](const Group& group) {
+    std::latch may_start(1);
+    std::string order;
+    const Work first = group.core().submit(/*async=*/true, [&] {
+      may_start.wait();
+      order += 'a';
+    });
+    const Work second =
+        group.core().submit(/*async=*/true, [&] { order += 'b'; });
+    EXPECT_FALSE(first.test());
+    may_start.count_down();
+    // This job waits for the others, although it is not asynchronous.
+    group.core().submit(/*async=*/false, [&] { order += 'c'; }).wait();
+    EXPECT_EQ(order, "abc");
+    EXPECT_TRUE(second.test());
+  });
+}
+
+TEST(GroupCore, AJobThatThrowsDoesNotStopTheQueue) {
+  run_threads(1, [](const Group& group) {
+    Work failing =
+        group.core().submit(/*async=*/true, [] { throw IoError("no room"); });
+    bool was_run = false;
+    group.core().submit(/*async=*/true, [&] { was_run = true; }).wait();
+    EXPECT_TRUE(was_run);
+    expect_throws<IoError>([&] { failing.wait(); }, {"no room"});
+  });
+}
+
+// The end of a rank is not known while it has calls to make.
+TEST(GroupCore, QueuedJobsOfSmallerGroupsDelayTheEnd) {
+  run_threads(1, [](const Group& world) {
+    const Group group = world.split(0);
+    std::latch may_end(1);
+    Work work = group.core().submit(/*async=*/true, [&] { may_end.wait(); });
+    RankEnd& end = world.core().runtime().my_end();
+    end.note_end();
+    EXPECT_FALSE(end.has_ended());
+    may_end.count_down();
+    work.wait();
+    EXPECT_TRUE(end.has_ended());
+  });
+}
+
+TEST(GroupCore, KeepsItsFirstFailure) {
+  run_threads(1, [](const Group& world) {
+    const Group group = world.split(0);
+    EXPECT_NO_THROW(group.core().throw_if_failed());
+    group.core().fail(std::make_exception_ptr(CommError("first")));
+    group.core().fail(std::make_exception_ptr(CommError("second")));
+    expect_throws<CommError>([&] { group.core().throw_if_failed(); },
+                             {"first"});
+    EXPECT_NO_THROW(world.core().throw_if_failed());
+  });
+}
+
+// The alarms of a failed group stay, and must not concern another group.
+TEST(GroupCore, TheIdOfAFailedGroupIsNotUsedAgain) {
+  run_threads(1, [](const Group& world) {
+    int id = 0;
+    {
+      const Group group = world.split(0);
+      id = group.id();
+    }
+    EXPECT_EQ(world.split(0).id(), id);
+    {
+      const Group group = world.split(0);
+      group.core().fail(std::make_exception_ptr(CommError("failed")));
+    }
+    EXPECT_NE(world.split(0).id(), id);
+  });
+}
+
+TEST(GroupCore, NumbersItsCallsAndChannels) {
+  run_threads(1, [](const Group& group) {
+    GroupCore& core = group.core();
+    EXPECT_EQ(core.next_sequence(), 1u);
+    EXPECT_EQ(core.next_sequence(), 2u);
+    EXPECT_EQ(core.next_channel(), 0u);
+    EXPECT_EQ(core.next_channel(), 1u);
+    EXPECT_EQ(core.segments(), 0u);
+    core.add_segments(5);
+    EXPECT_EQ(core.segments(), 5u);
+    EXPECT_EQ(core.number_of(7).sequence, 7u);
+  });
+}
+
+}  // namespace
+}  // namespace sheaf::comm
