@@ -15,6 +15,7 @@
 #include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/image_folder.hpp"
 #include "sheaf/data/load/loader.hpp"
+#include "sheaf/data/load/torch_sampler.hpp"
 #include "sheaf/nn/network.hpp"
 #include "sheaf/nn/sgd.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
@@ -28,6 +29,7 @@
 #include "sheaf/tensor/files/numpy.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
+#include "sheaf/tensor/groups/differentiable.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 #include "sheaf/tensor/start/init.hpp"
 #include "sheaf/train/checkpoint/checkpoint.hpp"
@@ -86,6 +88,8 @@ using tensor::reduce;
 using tensor::reduce_scatter;
 using tensor::scatter;
 using tensor::send;
+// Collectives that autograd records: differentiable::all_reduce() etc.
+namespace differentiable = tensor::differentiable;
 
 // Files and checkpoints.
 using tensor::load_npy;
@@ -157,6 +161,7 @@ using data::SyntheticOptions;
 using data::TensorDataset;
 using data::TileOf;
 using data::to_float;
+using data::TorchSampler;
 using data::Transform;
 using data::TransformPtr;
 
