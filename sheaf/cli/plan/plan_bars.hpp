@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sheaf/plan/graph/measured_step.hpp"
-#include "sheaf/plan/predict/cluster_timeline.hpp"
+#include "sheaf/plan/predict/cluster.hpp"
 #include "sheaf/report/page/plan_page.hpp"
 
 namespace sheaf::cli {

@@ -55,7 +55,34 @@ std::vector<std::int64_t> traced_times(const StepGraph& step) {
   return times;
 }
 
+void scale(std::int64_t& ns, double factor) {
+  ns = static_cast<std::int64_t>(static_cast<double>(ns) * factor);
+}
+
+double factor_of(const ThreadMark& mark, const ModelGraph& graph,
+                 const WhatIf& change) {
+  if (mark.part == kNone) return 1 / change.memory;
+  const auto slot = static_cast<std::size_t>(mark.part / 2);
+  const bool is_layer = !graph.slots[slot].layer.empty();
+  return 1 / (is_layer ? change.compute : change.memory);
+}
+
 }  // namespace
+
+// Without a device the threads do the work.
+StepGraph change_step(StepGraph step, const ModelGraph& graph,
+                      const WhatIf& change) {
+  if (!change.is_any()) return step;
+  for (auto& thread : step.threads)
+    for (ThreadMark& mark : thread) {
+      const double factor = factor_of(mark, graph, change);
+      if (!step.has_device)
+        scale(mark.cpu_ns, factor);
+      else if (mark.kernel != kNone)
+        scale(step.kernels[static_cast<std::size_t>(mark.kernel)].ns, factor);
+    }
+  return step;
+}
 
 int Cluster::workers() const {
   int sum = 0;
@@ -171,6 +198,31 @@ void wait_for_data(const Cluster& cluster, std::vector<StepGraph>& steps) {
       if (lacks > 0) steps[i].threads[0][0].cpu_ns += lacks;
     }
   }
+}
+
+ClusterTimeline predict_timeline(const Cluster& cluster,
+                                 const std::vector<PrecisionPlan>& plans) {
+  SHEAF_CHECK(plans.size() == cluster.kinds.size(), plans.size(), " plans for ",
+              cluster.kinds.size(), " kinds of workers");
+  ClusterTimeline timeline;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    timeline.steps.push_back(step_of(cluster, i, plans));
+  wait_for_data(cluster, timeline.steps);
+  replay_until_steady(cluster, timeline.steps, &timeline.times);
+  std::vector<const StepGraph*> steps;
+  for (const StepGraph& step : timeline.steps) steps.push_back(&step);
+  timeline.path = critical_path(steps, timeline.times);
+  return timeline;
+}
+
+MarkFlags find_casts(const StepGraph& mixed) {
+  MarkFlags is_cast;
+  for (const auto& thread : mixed.threads) {
+    is_cast.emplace_back();
+    for (const ThreadMark& mark : thread)
+      is_cast.back().push_back(mark.is_cast);
+  }
+  return is_cast;
 }
 
 }  // namespace sheaf::plan

@@ -5,13 +5,27 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/plan/graph/critical_path.hpp"
 #include "sheaf/plan/graph/step_replay.hpp"
 #include "sheaf/plan/predict/gradient_exchange.hpp"
 #include "sheaf/plan/predict/mixed_step.hpp"
-#include "sheaf/plan/predict/what_if.hpp"
 #include "sheaf/topo/predict.hpp"
 
 namespace sheaf::plan {
+
+// A hypothetical change, used if there is no trace of the device: factors on
+// compute speed and memory bandwidth. As in a roofline model, layers
+// are bound by compute, and the work between them by memory.
+struct WhatIf {
+  double compute = 1;
+  double memory = 1;
+  bool is_any() const { return compute != 1 || memory != 1; }
+};
+
+// For a step whose marks identify sides (mix_step). Work outside the model,
+// such as the optimizer, scales with memory bandwidth.
+StepGraph change_step(StepGraph step, const ModelGraph& graph,
+                      const WhatIf& change);
 
 // Workers of one kind, with the traces recorded on one of them.
 struct WorkerKind {
@@ -80,5 +94,20 @@ struct MixedSteps {
 ClusterStep predict_step(const Cluster& cluster,
                          const std::vector<PrecisionPlan>& plans,
                          MixedSteps* known = nullptr);
+
+// A predicted step in detail.
+struct ClusterTimeline {
+  std::vector<StepGraph> steps;    // by kind
+  std::vector<ReplayTimes> times;  // by kind
+  std::vector<PathPiece> path;     // with kinds as ranks
+};
+
+// The timeline and critical path of the step that predict_step() predicts.
+ClusterTimeline predict_timeline(const Cluster& cluster,
+                                 const std::vector<PrecisionPlan>& plans);
+
+// By thread and mark of such a step: whether the mark is a cast.
+using MarkFlags = std::vector<std::vector<bool>>;
+MarkFlags find_casts(const StepGraph& mixed);
 
 }  // namespace sheaf::plan

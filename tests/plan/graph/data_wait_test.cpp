@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/plan/predict/batch_scaling.hpp"
-#include "sheaf/plan/predict/cluster_timeline.hpp"
+#include "sheaf/plan/predict/cluster.hpp"
 #include "tests/plan/trace/model_trace.hpp"
 
 namespace sheaf::plan {

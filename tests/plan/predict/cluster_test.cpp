@@ -1,4 +1,4 @@
-#include "sheaf/plan/predict/cluster_timeline.hpp"
+#include "sheaf/plan/predict/cluster.hpp"
 
 #include <gtest/gtest.h>
 
