@@ -72,6 +72,19 @@ ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
   return now;
 }
 
+void check_same_weights(const comm::Group& group, const ModuleTensors& tensors,
+                        const std::vector<at::Tensor>& kept) {
+  NamedTensors all = tensors.parameters;
+  std::erase_if(all, [&](const auto& entry) {
+    return std::any_of(kept.begin(), kept.end(), [&](const at::Tensor& one) {
+      return one.is_same(entry.second);
+    });
+  });
+  const NamedTensors buffers = tensors.buffers.shared(group);
+  all.insert(all.end(), buffers.begin(), buffers.end());
+  check_same_bits(group, all);
+}
+
 void check_not_empty(const std::vector<TrainedParameter>& trained) {
   SHEAF_CHECK(!trained.empty(),
               "no parameter of the module requires a gradient; a module "

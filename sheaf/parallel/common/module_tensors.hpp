@@ -28,6 +28,11 @@ struct ModuleTensors {
 // ranks must call it.
 ModuleTensors share_tensors(const comm::Group& group, torch::nn::Module& module,
                             const ModuleTensors& known);
+// Throws CheckError with the first parameter or buffer whose bits differ
+// between ranks. Does not compare the parameters in `kept`, nor buffers that a
+// rank has changed; see ModuleBuffers. All ranks must call it.
+void check_same_weights(const comm::Group& group, const ModuleTensors& tensors,
+                        const std::vector<at::Tensor>& kept);
 // Throws UsageError if there is nothing to train.
 void check_not_empty(const std::vector<TrainedParameter>& trained);
 

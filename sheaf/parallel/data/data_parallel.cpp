@@ -124,12 +124,7 @@ void DataParallelCore::set_before_pass(std::function<void()> action) {
 }
 
 void DataParallelCore::check_weights() const {
-  NamedTensors all = state_->tensors.parameters;
-  std::erase_if(
-      all, [this](const auto& entry) { return state_->keeps(entry.second); });
-  const NamedTensors buffers = state_->tensors.buffers.shared(state_->group);
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  check_same_bits(state_->group, all);
+  check_same_weights(state_->group, state_->tensors, state_->options.kept);
 }
 
 ExchangeStats DataParallelCore::stats() const {

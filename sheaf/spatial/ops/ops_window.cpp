@@ -18,23 +18,43 @@ Sizes kernel_of(const at::Tensor& weight) {
   return {weight.sizes().begin() + 2, weight.sizes().end()};
 }
 
+// The arguments of aten::convolution.
+struct ConvolutionArguments {
+  explicit ConvolutionArguments(Call& call)
+      : weight(call.tensor(1)),
+        bias(call.tensor(2)),
+        axes(static_cast<std::size_t>(weight.dim()) - 2),
+        given(image_of(call, axes)),
+        stride(call.integers(3, axes)),
+        padding(call.integers(4, axes)),
+        dilation(call.integers(5, axes)),
+        windows(
+            windows_of(kernel_of(weight), stride, padding, dilation, false)),
+        groups(call[8].toInt()) {}
+
+  const at::Tensor weight;
+  const at::Tensor bias;
+  const std::size_t axes;
+  const at::Tensor given;
+  const Sizes stride;
+  const Sizes padding;
+  const Sizes dilation;
+  const std::vector<halo::Window> windows;
+  const std::int64_t groups;
+};
+
 void convolve(Call& call) {
-  const at::Tensor weight = call.tensor(1);
-  const at::Tensor bias = call.tensor(2);
-  const Sizes kernel = kernel_of(weight);
-  const std::size_t axes = kernel.size();
-  const at::Tensor given = image_of(call, axes);
+  const ConvolutionArguments one(call);
+  const auto& [weight, bias, axes, given, stride, given_padding, dilation,
+               windows, groups] = one;
   const Split& split = split_of(given);
-  const Sizes stride = call.integers(3, axes);
-  Sizes padding = call.integers(4, axes);
-  const Sizes dilation = call.integers(5, axes);
-  const auto windows = windows_of(kernel, stride, padding, dilation, false);
+  Sizes padding = given_padding;
   WindowPlan plan = plan_windows(split, windows);
   plan.output.sizes[plan.output.sizes.size() - axes - 1] = weight.size(0);
   // libtorch then uses the weight's memory order for the output, whatever the
   // input's order.
   if (may_be_reordered(weight)) plan.output.may_be_reordered = true;
-  const ConvolutionTask task{split, windows, plan, call[8].toInt()};
+  const ConvolutionTask task{split, windows, plan, groups};
   if (split.tiles->is_overlapping() && can_overlap(task))
     return call.give(
         make_split(overlapped_convolution(local_of(given), weight, bias, task),
@@ -49,34 +69,28 @@ void convolve(Call& call) {
   call.give(make_split(
       is_empty ? nothing_from({input, weight, bias}, sizes)
                : at::convolution(input, weight, bias, stride, padding, dilation,
-                                 false, Sizes(axes, 0), call[8].toInt()),
+                                 false, Sizes(axes, 0), groups),
       plan.output));
 }
 
 void convolve_transposed(Call& call) {
-  const at::Tensor weight = call.tensor(1);
-  const at::Tensor bias = call.tensor(2);
-  const Sizes kernel = kernel_of(weight);
-  const std::size_t axes = kernel.size();
-  const at::Tensor given = image_of(call, axes);
+  const ConvolutionArguments one(call);
+  const auto& [weight, bias, axes, given, stride, padding, dilation, windows,
+               groups] = one;
   const Split& split = split_of(given);
-  const Sizes stride = call.integers(3, axes);
-  const Sizes padding = call.integers(4, axes);
-  const Sizes dilation = call.integers(5, axes);
   const Sizes more = call.integers(7, axes);
-  const auto windows = windows_of(kernel, stride, padding, dilation, false);
   TransposedPlan plan = plan_transposed(split, windows, more);
   const std::size_t channels = split.sizes.size() - axes - 1;
-  plan.output.sizes[channels] = weight.size(1) * call[8].toInt();
+  plan.output.sizes[channels] = weight.size(1) * groups;
   const at::Tensor input = with_halo(local_of(given), split, plan.needs);
   const Sizes sizes = plan.output.local_sizes();
   at::Tensor result =
       input.numel() == 0
           ? nothing_from({input, weight}, {0}).sum().expand(sizes)
-          : own_outputs(at::convolution(input, weight, {}, stride,
-                                        Sizes(axes, 0), dilation, true,
-                                        Sizes(axes, 0), call[8].toInt()),
-                        plan, windows);
+          : own_outputs(
+                at::convolution(input, weight, {}, stride, Sizes(axes, 0),
+                                dilation, true, Sizes(axes, 0), groups),
+                plan, windows);
   if (bias.defined()) {
     Sizes per_channel(sizes.size(), 1);
     per_channel[channels] = -1;
