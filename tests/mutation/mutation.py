@@ -2,7 +2,7 @@
 number that is off by one, a dropped call, two swapped arguments. The faults of
 each layer are listed in lists/LAYER.jsonl. All of them are compiled into a copy
 of the sources at once, each selected at run time (mutants.hpp), so that a layer
-is built once and then tested once per fault.
+is built once and then tested once per fault, N faults at the same time (--jobs).
 
 usage: mutation.py ROOT FOLDER [--jobs N] [--only N,N] [LAYER]...
        mutation.py ROOT --choose LAYER [--seed N] [--count N]
@@ -34,6 +34,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 
 import sites
 
@@ -400,12 +401,11 @@ def measure(root, tree, layer, options):
             fault["equivalent"] = "the arguments have different types"
     write_rows(list_path(layer), faults)
     found, _ = located(root, layer, faults)
-    rows = []
-    for name, pairs in found.items():
-        for _, fault in pairs:
-            if options.only and str(fault["number"]) not in options.only:
-                continue
-            rows.append(row_of(tests, {**fault, "file": name}))
+    chosen = [{**fault, "file": name}
+              for name, pairs in found.items() for _, fault in pairs
+              if not options.only or str(fault["number"]) in options.only]
+    with ThreadPoolExecutor(options.jobs) as threads:
+        rows = list(threads.map(lambda fault: row_of(tests, fault), chosen))
     survivors = [row for row in rows if row["result"] == "survived"]
     if survivors and rank_targets and not options.no_ranks:
         build(tree, rank_targets + ["sheaf"], options.jobs)

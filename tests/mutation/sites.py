@@ -234,6 +234,7 @@ def swapped_arguments(text, tokens, index):
     before = tokens[index - 1]
     if (token.text != "(" or token.partner < 0 or before.kind != "name"
             or before.text in NOT_CALLS | TYPES | set(NO_EFFECT)
+            or before.text == "exchange"  # the first is assigned to
             or before.text.isupper()):
         return
     found = list(arguments(tokens, index))
