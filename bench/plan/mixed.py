@@ -2,8 +2,8 @@
 
 usage: mixed.py SHEAF OUT MODEL.yaml... [--precisions f32,bf16,int8]
                 [--plans 5] [--device cuda] [--set key=value]...
-Traces each model with all layers in each precision, makes plans, predicts
-them, runs them, and prints a table; the traces and plans stay in OUT.
+Traces each model with all layers in each precision, generates plans, predicts
+them, runs them, and prints a table. Traces and plans are kept in OUT.
 """
 import argparse
 import json

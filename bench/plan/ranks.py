@@ -3,12 +3,12 @@
 usage: ranks.py SHEAF OUT CONFIG.yaml... [--ranks 2,4] [--rounds 5]
                 [--rows 64] [--set key=value]...
 Each round traces one rank, then each number of ranks with gradients and with
-dad, so that what else the machine does hits all alike. One rank is traced on
-each core in turn, bound to it as ranks are, for on a machine that is shared
-cores are not equally fast; the slowest one's trace is taken, for the slowest
-rank decides. A prediction is made out of that round's trace of one rank and
-OUT/machine.json, which is measured first where it is missing. Prints a line
-for each, with medians and the best of all rounds.
+dad, so that other load on the machine affects all of them equally. One rank is
+traced on each core separately, bound to it as ranks are, because the cores of a
+shared machine may differ in speed; the trace of the slowest core is used,
+because the slowest rank determines the step. A prediction uses that round's
+trace of one rank and OUT/machine.json, which is measured first if it is
+missing. Prints one line per case, with medians and the best of all rounds.
 """
 import argparse
 import os

@@ -3,11 +3,12 @@
 usage: unlike.py SHEAF OUT CONFIG.yaml [--devices cuda,cpu] [--threads 2,7]
                  [--precisions f32,bf16,int8/f32,bf16] [--rounds 3]
                  [--shares 3,1] [--seconds 330] [--set key=value]...
-Records the config on each kind of device alone, with a rank's rows and threads
-and all layers in each precision; measures links; plans for all ranks together;
-then trains interleaved under the plan, with all layers in the lowest precision of
-their device, and in f32. Prints predicted and measured steps and indicators;
-what was made stays in OUT, the numbers in OUT/NAME.results.json.
+Traces the config on each kind of device separately, with the rows and threads
+of one rank and all layers in each precision; measures the links; creates one
+plan for all ranks; then trains, interleaved, under the plan, with all layers in
+the lowest precision of their device, and in f32. Prints predicted and measured
+step times and indicators. All files are kept in OUT; OUT/NAME.results.json has
+the numbers.
 """
 import argparse
 import json
@@ -55,7 +56,7 @@ class Bench:
         numbers = self.arguments.threads.split(",")
         return numbers[min(self.devices.index(kind), len(numbers) - 1)]
 
-    # Of a step, of a rank on this kind of device.
+    # Rows per step of a rank on this kind of device.
     def rows_of(self, kind):
         if not self.arguments.shares:
             return self.global_batch // len(self.devices)
@@ -109,7 +110,7 @@ class Bench:
         return next(int(line.split(":")[1]) for line in text.splitlines()
                     if line.startswith("global_batch:"))
 
-    # A rank's rows on a device of its own.
+    # Records a step of one rank with its rows, alone on its device.
     def record_alone(self, kind, precision):
         path = self.file(f"{kind}.{precision}.json.gz")
         self.run(["trace", self.arguments.config, "-n", "1", "-o", path,
@@ -145,13 +146,13 @@ class Bench:
         try:
             self.run(words, limit=60)
         except Failed:
-            print("links are those of a usual machine", flush=True)
+            print("links: defaults of the machine description", flush=True)
         for kind in self.kinds:
             try:
                 self.run(["bench", "cast", "--device", kind, "--machine",
                           self.machine], limit=60)
             except Failed:
-                print(f"casts of {kind} are those in the traces", flush=True)
+                print(f"casts of {kind}: from the traces", flush=True)
 
     def cluster(self):
         counts = [str(self.devices.count(kind)) for kind in self.kinds]
@@ -186,7 +187,8 @@ class Bench:
                        "devices": devices}, file)
         return path
 
-    # Of the steps after the warm-up, by the trainer's own clock.
+    # Trains and returns the step time after the warm-up, as logged by the
+    # trainer.
     def train(self, label, plan, number):
         folder = self.file(f"{label.replace(' ', '_')}.{number}")
         shutil.rmtree(folder, ignore_errors=True)
@@ -224,7 +226,7 @@ class Bench:
                 longest = max(longest, time.monotonic() - begin)
         return measured
 
-    # What each rank did, for Perfetto and sheaf predict --together.
+    # Traces all ranks of a run, for Perfetto and sheaf predict --together.
     def trace_plan(self, plan):
         path = self.file("together.json.gz")
         if self.left() < 30:

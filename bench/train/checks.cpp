@@ -18,7 +18,7 @@
 #include "sheaf/nn/network.hpp"
 #include "sheaf/parallel/common/backward_pass.hpp"
 #include "sheaf/parallel/common/buffers.hpp"
-#include "sheaf/parallel/common/parameter_claim.hpp"
+#include "sheaf/parallel/common/trained_parameter.hpp"
 #include "sheaf/parallel/common/wrapped_parameters.hpp"
 
 namespace {

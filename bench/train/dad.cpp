@@ -36,7 +36,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--steps", options.steps,
                  "Steps per mode and round; the first is dropped");
   app.add_option("--warmup", options.warmup,
-                 "Steps before the first round, or until plans are tried");
+                 "Steps before the first round, or until auto's trials end");
   app.add_option("--rank", options.rank, "Rank of rank-dad");
   app.add_option("--sizes", options.sizes, "Widths of the MLP")->delimiter(',');
   app.add_option("--modes", options.modes,

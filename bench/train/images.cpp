@@ -30,7 +30,7 @@ Options parse(int argc, char** argv) {
   Options options;
   CLI::App app("Measure the training throughput in images per second");
   app.add_option("--network", options.network,
-                 "a name of docs/reference/networks.md");
+                 "A network in docs/reference/networks.md");
   app.add_option("--device", options.device, "cpu, cuda, cuda:1 ...");
   app.add_option("--rows", options.rows, "Images per rank and step");
   app.add_option("--side", options.side, "Side of an image in pixels");

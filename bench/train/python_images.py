@@ -1,4 +1,4 @@
-"""Images a second that a network learns from in Python's eager mode.
+"""Training throughput of an image network in Python's eager mode, in images/s.
 
 usage: python3 python_images.py [NETWORK] [DEVICE] [ROWS] [SIDE] [STEPS]
 

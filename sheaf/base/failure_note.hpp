@@ -1,7 +1,8 @@
 #pragma once
-// A process reports to its launcher (sheaf run) why it failed, so that the
-// launcher can name the rank that failed first. Exit codes and the order in
-// which ranks end do not show which failure caused the others.
+// How a process reports why it failed: to its launcher (sheaf run) and, for
+// exceptions that nothing catches, to standard error. The launcher can then
+// name the rank that failed first: exit codes and the order in which ranks end
+// do not show which failure caused the others.
 
 #include <exception>
 #include <optional>
@@ -45,5 +46,17 @@ class FailureNotes {
   int fd_ = -1;
   std::string token_;
 };
+
+// From now on, an exception that no code of this process catches prints the
+// line "sheaf: rank RANK: MESSAGE" to standard error, leaves a note for the
+// launcher and ends the process with exit_code(), without a core file. Other
+// ranks then notice that this rank has died.
+//
+// A handler that the program installed before with std::set_terminate is kept:
+// it is called instead of printing and exiting. The default handler is called
+// where there is no exception, such as for a joinable thread that is destroyed.
+// Called by init(), first without a rank, so that its own errors are reported,
+// too; later calls only set the rank. Thread-safe.
+void report_uncaught_exceptions(int rank = -1) noexcept;
 
 }  // namespace sheaf

@@ -2,6 +2,7 @@
 // String utilities.
 
 #include <cstddef>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,5 +47,9 @@ std::string did_you_mean(std::string_view word,
 // Number of terminal columns of `text`: its UTF-8 characters, each counted as
 // one column wide.
 std::size_t display_width(std::string_view text) noexcept;
+
+// The error message in one line, without libtorch's call stack and source
+// location.
+std::string one_line(const std::exception& error);
 
 }  // namespace sheaf

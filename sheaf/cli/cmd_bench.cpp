@@ -10,7 +10,6 @@
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/launcher.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/launch/program.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/topo/host.hpp"

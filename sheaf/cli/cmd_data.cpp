@@ -1,6 +1,6 @@
 // sheaf data: forwarded to sheaf-torch.
 #include "sheaf/cli/command/commands.hpp"
-#include "sheaf/cli/launch/program.hpp"
+#include "sheaf/cli/launch/process.hpp"
 
 namespace sheaf::cli {
 

@@ -12,7 +12,7 @@
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/plan/plan_inputs.hpp"
-#include "sheaf/plan/graph/clocks.hpp"
+#include "sheaf/plan/graph/measured_step.hpp"
 #include "sheaf/plan/graph/operator_map.hpp"
 #include "sheaf/plan/graph/step_replay.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/launcher.hpp"
-#include "sheaf/cli/launch/program.hpp"
+#include "sheaf/cli/launch/process.hpp"
 
 namespace sheaf::cli {
 namespace {

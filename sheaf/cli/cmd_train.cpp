@@ -5,7 +5,7 @@
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/command/train_arguments.hpp"
 #include "sheaf/cli/launch/launcher.hpp"
-#include "sheaf/cli/launch/program.hpp"
+#include "sheaf/cli/launch/process.hpp"
 
 namespace sheaf::cli {
 namespace {

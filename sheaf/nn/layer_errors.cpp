@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/error_text.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/tensor/groups/failure_probe.hpp"
 
 namespace sheaf::nn {

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/error_text.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/nn/kinds.hpp"
 #include "sheaf/nn/layer.hpp"

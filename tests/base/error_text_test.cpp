@@ -1,8 +1,8 @@
-#include "sheaf/base/error_text.hpp"
-
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+
+#include "sheaf/base/text.hpp"
 
 namespace sheaf {
 namespace {

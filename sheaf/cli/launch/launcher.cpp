@@ -11,7 +11,6 @@
 #include "sheaf/cli/launch/frame.hpp"
 #include "sheaf/cli/launch/job.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/launch/program.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
 #include "sheaf/topo/options.hpp"
 

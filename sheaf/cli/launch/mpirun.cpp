@@ -10,7 +10,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/launch/program.hpp"
 
 namespace sheaf::cli {
 namespace {

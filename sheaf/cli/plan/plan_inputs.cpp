@@ -6,7 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/plan/predict/batch_scaling.hpp"
-#include "sheaf/plan/predict/shared_host.hpp"
+#include "sheaf/plan/predict/cluster.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -9,7 +9,6 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/launch/program.hpp"
 #include "sheaf/cli/sweep/sweep.hpp"
 #include "sheaf/cli/sweep/sweep_record.hpp"
 

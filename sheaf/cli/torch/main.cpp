@@ -4,9 +4,9 @@
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/error_text.hpp"
 #include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/system.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/base/terminate.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/make_group.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"

@@ -45,6 +45,7 @@ void TorchSampler::begin(std::int64_t epoch) {
     for (const std::int64_t index : sampler_.share(batch))
       indices_.push_back(static_cast<std::size_t>(index));
   position_ = 0;
+  has_ended_ = false;
 }
 
 void TorchSampler::set_epoch(std::int64_t epoch) {
@@ -58,13 +59,14 @@ std::int64_t TorchSampler::size() const {
 }
 
 void TorchSampler::reset(MaybeSize new_size) {
-  const bool has_new_size = new_size.has_value();
+  const std::int64_t size =
+      new_size ? static_cast<std::int64_t>(*new_size) : examples_;
+  const bool has_new_size = size != examples_;
   if (has_new_size) {
-    data::Sampler sampler(static_cast<std::int64_t>(*new_size), rank_, ranks_,
-                          options_);
+    data::Sampler sampler(size, rank_, ranks_, options_);
     sampler.set_epoch(sampler_.epoch());
     sampler_ = std::move(sampler);
-    examples_ = static_cast<std::int64_t>(*new_size);
+    examples_ = size;
   }
   if (next_epoch_)
     begin(*next_epoch_);
@@ -79,6 +81,7 @@ void TorchSampler::reset(MaybeSize new_size) {
 MaybeIndices TorchSampler::next(std::size_t batch_size) {
   keeps_position_ = false;
   const std::size_t count = std::min(batch_size, indices_.size() - position_);
+  has_ended_ |= position_ == indices_.size();
   if (count == 0) return {};
   const auto first = indices_.begin() + static_cast<std::ptrdiff_t>(position_);
   position_ += count;
@@ -87,9 +90,11 @@ MaybeIndices TorchSampler::next(std::size_t batch_size) {
 }
 
 void TorchSampler::save(torch::serialize::OutputArchive& archive) const {
-  write_number(archive, "epoch", next_epoch_.value_or(sampler_.epoch()));
+  const bool is_between = next_epoch_ || has_ended_;
+  const std::int64_t following = sampler_.epoch() + (has_ended_ ? 1 : 0);
+  write_number(archive, "epoch", next_epoch_.value_or(following));
   write_number(archive, "position",
-               next_epoch_ ? 0 : static_cast<std::int64_t>(position_));
+               is_between ? 0 : static_cast<std::int64_t>(position_));
 }
 
 void TorchSampler::load(torch::serialize::InputArchive& archive) {
@@ -103,7 +108,7 @@ void TorchSampler::load(torch::serialize::InputArchive& archive) {
               "it was stored");
   position_ = static_cast<std::size_t>(position);
   next_epoch_.reset();
-  keeps_position_ = position_ < indices_.size();
+  keeps_position_ = true;
 }
 
 }  // namespace sheaf::data

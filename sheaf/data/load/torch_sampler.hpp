@@ -60,11 +60,12 @@ class TorchSampler : public TorchSamplerBase {
   // Up to `batch_size` indices, fewer at the end of the epoch; then nothing.
   MaybeIndices next(std::size_t batch_size) override;
 
-  // Stores and restores the epoch and the position in it. The sampler that
+  // Stores and restores the epoch and the position in it; once next() has
+  // returned nothing, that is the beginning of the next epoch. The sampler that
   // loads must have the same size, ranks and options; a position outside the
   // epoch causes UsageError. The first reset() after load() keeps the position,
-  // so that a new loader continues where the stored sampler was; if that was
-  // the end of an epoch, it begins the next one.
+  // so that a new loader continues where the stored sampler was. Samplers that
+  // all ranks stored in the same epoch thus continue in the same one.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
@@ -79,6 +80,7 @@ class TorchSampler : public TorchSamplerBase {
   data::Sampler sampler_;
   std::vector<std::size_t> indices_;  // of this rank, in the current epoch
   std::size_t position_ = 0;
+  bool has_ended_ = false;  // next() has returned nothing in this epoch
   // What the next reset() does: begin this epoch; otherwise keep the position;
   // otherwise begin the next epoch.
   std::optional<std::int64_t> next_epoch_;

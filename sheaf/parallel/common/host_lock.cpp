@@ -1,6 +1,6 @@
-#include "sheaf/parallel/common/host_lock.hpp"
-
 #include <cuda_runtime_api.h>
+
+#include "sheaf/parallel/common/staging.hpp"
 
 namespace sheaf::parallel::host_lock {
 

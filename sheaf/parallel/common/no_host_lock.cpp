@@ -1,5 +1,5 @@
 // Without CUDA, no memory needs to be locked.
-#include "sheaf/parallel/common/host_lock.hpp"
+#include "sheaf/parallel/common/staging.hpp"
 
 namespace sheaf::parallel::host_lock {
 

@@ -5,8 +5,6 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "sheaf/parallel/common/host_lock.hpp"
-
 namespace sheaf::parallel {
 
 // A separate stream for copies, and the event that it waits for.

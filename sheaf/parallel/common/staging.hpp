@@ -4,9 +4,21 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
 #include <memory>
 
 namespace sheaf::parallel {
+
+// Page-locked (pinned) host memory, which a GPU can copy to and from directly.
+namespace host_lock {
+
+// Returns false if the memory cannot be locked, and in builds without CUDA.
+// Copies are then still correct, only slower.
+bool lock(void* data, std::size_t bytes);
+// `data` must have been locked by lock().
+void unlock(void* data);
+
+}  // namespace host_lock
 
 // Connects a block on a device with its staging memory on the host; both must
 // outlive this object. If the block is on the CPU, the copies are plain copies.

@@ -4,15 +4,30 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/parallel/common/exchange_stats.hpp"
 #include "sheaf/parallel/common/tensors_in.hpp"
 
 namespace sheaf::parallel {
+
+// Whether gradients are exchanged while backward() computes the next ones.
+enum class Overlap : std::uint8_t { kAuto, kOn, kOff };
+
+// Time and traffic of the gradient exchange: totals since the last
+// reset_stats().
+struct ExchangeStats {
+  double exchange_ms = 0;  // time in exchanges, overlapped or not
+  double wait_ms = 0;      // the part that backward() waited for at its end
+  // Computing gradients from factors, after the exchange.
+  double gradient_ms = 0;
+  std::int64_t bytes = 0;  // sent by this rank
+  std::int64_t passes = 0;
+  std::int64_t buckets = 0;
+};
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 

@@ -24,8 +24,8 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/common/buffers.hpp"
-#include "sheaf/parallel/common/keep.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
+#include "sheaf/tensor/groups/keep.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -106,7 +106,7 @@ struct Function : torch::autograd::Function<Function> {
     const at::Tensor scale = inverse * weight.to(inverse.scalar_type());
     context->save_for_backward({input, weight, moments->mean, inverse});
     context->saved_data["count"] = moments->count;
-    keep(context, group);
+    tensor::keep(context, group);
     const at::Tensor y =
         (x - per_channel(moments->mean, x)) * per_channel(scale, x) +
         per_channel(bias, x);
@@ -130,7 +130,7 @@ struct Function : torch::autograd::Function<Function> {
         (x - per_channel(saved[2], x)) * per_channel(saved[3], x);
     const at::Tensor sums = at::stack({dy.sum(axes), (dy * xhat).sum(axes)});
     const at::Tensor local = sums.clone();
-    const comm::Group& group = kept<comm::Group>(context);
+    const comm::Group& group = tensor::kept<comm::Group>(context);
     tensor::all_reduce(group, sums, {.name = "batch norm backward"}).wait();
     sums.div_(context->saved_data["count"].toDouble());
     at::Tensor dx =

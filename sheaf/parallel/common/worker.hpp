@@ -1,5 +1,6 @@
 #pragma once
-// A thread that runs jobs in the order in which they were added.
+// A thread that runs jobs in the order in which they were added, such as
+// exchanges during backward().
 
 #include <condition_variable>
 #include <deque>
@@ -7,6 +8,8 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+
+#include "sheaf/parallel/common/strategy.hpp"
 
 namespace sheaf::parallel {
 
@@ -33,5 +36,9 @@ class Worker {
   bool is_closing_ = false;
   std::thread thread_;
 };
+
+// Resolves Overlap::kAuto: overlap if cores are free for it, or if the group
+// spans several hosts.
+bool should_overlap(Overlap wish, const comm::Group& group);
 
 }  // namespace sheaf::parallel

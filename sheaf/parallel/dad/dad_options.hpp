@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/parallel/common/overlap.hpp"
+#include "sheaf/parallel/common/strategy.hpp"
 #include "sheaf/plan/format/parcel_rules.hpp"
 
 namespace sheaf {

@@ -7,6 +7,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
+#include "sheaf/parallel/common/worker.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 
 namespace sheaf::parallel {

@@ -19,7 +19,7 @@
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/common/backward_pass.hpp"
 #include "sheaf/parallel/common/exchange_queue.hpp"
-#include "sheaf/parallel/common/overlap.hpp"
+#include "sheaf/parallel/common/strategy.hpp"
 #include "sheaf/parallel/common/trained_parameter.hpp"
 #include "sheaf/parallel/dad/delta_sources.hpp"
 #include "sheaf/parallel/dad/parcel_exchange.hpp"

@@ -11,7 +11,7 @@
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/parallel/common/exchange_stats.hpp"
+#include "sheaf/parallel/common/strategy.hpp"
 #include "sheaf/parallel/common/trained_parameter.hpp"
 #include "sheaf/parallel/dad/dad_options.hpp"
 #include "sheaf/parallel/dad/factor_exchange.hpp"

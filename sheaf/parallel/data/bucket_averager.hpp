@@ -7,7 +7,7 @@
 
 #include "sheaf/base/trace.hpp"
 #include "sheaf/comm/group/group.hpp"
-#include "sheaf/parallel/common/exchange_stats.hpp"
+#include "sheaf/parallel/common/strategy.hpp"
 #include "sheaf/parallel/data/bucket_exchange.hpp"
 
 namespace sheaf::parallel {

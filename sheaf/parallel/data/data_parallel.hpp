@@ -17,7 +17,6 @@
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/common/module_wrapper.hpp"
-#include "sheaf/parallel/common/overlap.hpp"
 #include "sheaf/parallel/common/strategy.hpp"
 
 namespace sheaf {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sheaf/parallel/common/module_tensors.hpp"
-#include "sheaf/parallel/common/parameter_claim.hpp"
+#include "sheaf/parallel/common/trained_parameter.hpp"
 #include "sheaf/parallel/common/wrapped_parameters.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
 #include "sheaf/parallel/data/reducer.hpp"

@@ -6,6 +6,7 @@
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/parallel/common/staging.hpp"
+#include "sheaf/parallel/common/worker.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
 
 namespace sheaf::parallel {

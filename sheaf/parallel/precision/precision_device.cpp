@@ -1,8 +1,16 @@
 #include "sheaf/parallel/precision/precision_device.hpp"
 
+#include <ATen/Context.h>
 #include <dlfcn.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
 
 #include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/precision/precision_int8.hpp"
@@ -59,6 +67,80 @@ std::string why_not(Precision precision, const c10::Device& device) {
     return concat("layers on ", device.str(), " are not supported; use a CPU ",
                   "or a CUDA device");
   return precision == Precision::kInt8 ? why_no_int8(device) : "";
+}
+
+namespace {
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+using FlagsOfNode = std::shared_ptr<std::optional<Tf32Flags>>;
+
+class SetFlags : public torch::autograd::FunctionPreHook {
+ public:
+  SetFlags(FlagsOfNode flags, bool is_on)
+      : flags_(std::move(flags)), is_on_(is_on) {}
+  variable_list operator()(const variable_list& gradients) override {
+    flags_->emplace(is_on_);
+    return gradients;
+  }
+
+ private:
+  FlagsOfNode flags_;
+  bool is_on_;
+};
+
+class ResetFlags : public torch::autograd::FunctionPostHook {
+ public:
+  explicit ResetFlags(FlagsOfNode flags) : flags_(std::move(flags)) {}
+  variable_list operator()(const variable_list& outputs,
+                           const variable_list& /*inputs*/) override {
+    flags_->reset();
+    return outputs;
+  }
+
+ private:
+  FlagsOfNode flags_;
+};
+
+void add_hooks(Node& node, bool is_on) {
+  const auto flags = std::make_shared<std::optional<Tf32Flags>>();
+  node.add_pre_hook(std::make_unique<SetFlags>(flags, is_on));
+  node.add_post_hook(std::make_unique<ResetFlags>(flags));
+}
+
+// Gradient accumulators have the maximum sequence number and are excluded.
+bool is_newer(const Node& node, std::uint64_t first_node) {
+  return node.sequence_nr() >= first_node &&
+         node.sequence_nr() != std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace
+
+Tf32Flags::Tf32Flags(bool is_on)
+    : had_matrices_(at::globalContext().allowTF32CuBLAS()),
+      had_convolutions_(at::globalContext().allowTF32CuDNN()) {
+  at::globalContext().setAllowTF32CuBLAS(is_on);
+  at::globalContext().setAllowTF32CuDNN(is_on);
+}
+
+Tf32Flags::~Tf32Flags() {
+  at::globalContext().setAllowTF32CuBLAS(had_matrices_);
+  at::globalContext().setAllowTF32CuDNN(had_convolutions_);
+}
+
+void use_tf32_in_backward(const at::Tensor& output, std::uint64_t first_node,
+                          bool is_on) {
+  std::set<Node*> seen;
+  std::vector<Node*> left{output.grad_fn().get()};
+  while (!left.empty()) {
+    Node* node = left.back();
+    left.pop_back();
+    if (!node || !is_newer(*node, first_node) || !seen.insert(node).second)
+      continue;
+    add_hooks(*node, is_on);
+    for (const auto& edge : node->next_edges())
+      left.push_back(edge.function.get());
+  }
 }
 
 }  // namespace sheaf::parallel

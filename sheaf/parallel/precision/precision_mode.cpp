@@ -20,9 +20,9 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/parallel/precision/precision_casts.hpp"
-#include "sheaf/parallel/precision/precision_flags.hpp"
+#include "sheaf/parallel/precision/precision_device.hpp"
 #include "sheaf/parallel/precision/precision_int8.hpp"
+#include "sheaf/parallel/precision/precision_rules.hpp"
 
 namespace sheaf::parallel {
 namespace {

@@ -1,13 +1,54 @@
 #pragma once
-// Reads the members of a large JSON document one by one.
+// Reads the members of a large JSON file, plain or compressed, one by one.
 
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <string_view>
-
-#include "sheaf/plan/trace/text_source.hpp"
 
 namespace sheaf::plan {
 
-// Only finds the end of each value; simdjson parses the contents.
+// Reads the text of a file, plain or compressed with gzip, piece by piece.
+class TextSource {
+ public:
+  // Throws IoError if the file cannot be opened.
+  explicit TextSource(const std::filesystem::path& path);
+  ~TextSource();
+  TextSource(const TextSource&) = delete;
+  TextSource& operator=(const TextSource&) = delete;
+
+  // The text read and not yet dropped; invalidated by read_more(). It is
+  // followed by as many readable bytes as simdjson may read ahead.
+  std::string_view text() const { return {buffer_.data() + begin_, size()}; }
+  std::size_t size() const { return end_ - begin_; }
+  std::size_t capacity() const { return buffer_.size() - begin_; }
+  // Offset of text()'s first byte in the uncompressed file.
+  std::uint64_t offset() const { return offset_; }
+
+  // Appends more text, which may move; returns false at the end of the file.
+  // Throws IoError for a damaged file or if the text exceeds kLargest.
+  bool read_more();
+  void drop(std::size_t bytes);
+
+  // Throws an IoError: "<file>, byte <offset + at>: <what>".
+  [[noreturn]] void fail(std::size_t at, std::string_view what) const;
+
+ private:
+  static constexpr std::size_t kLargest = std::size_t{256} << 20;
+
+  struct File;
+  std::filesystem::path path_;
+  std::unique_ptr<File> file_;
+  std::string buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::uint64_t offset_ = 0;
+};
+
+// The values of a JSON file. Only finds the end of each value; simdjson parses
+// the contents.
 class ValueStream {
  public:
   explicit ValueStream(const std::filesystem::path& path) : source_(path) {}

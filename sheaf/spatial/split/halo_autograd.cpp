@@ -6,16 +6,14 @@
 #include <numeric>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/common/keep.hpp"
 #include "sheaf/spatial/split/notes.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
+#include "sheaf/tensor/groups/keep.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::spatial {
 namespace {
 
-using parallel::keep;
-using parallel::kept;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -103,12 +101,12 @@ struct WithHalo : torch::autograd::Function<WithHalo> {
     lent.keep(*task.exchange, handle, tile);
     note_halo(task.split, task.all_needs, task.exchange->plan(), plain,
               task.name, handle.bytes_in_place(), false);
-    keep(context, std::move(task));
+    tensor::keep(context, std::move(task));
     return result;
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
-    const HaloTask& task = kept<HaloTask>(context);
+    const HaloTask& task = tensor::kept<HaloTask>(context);
     task.tiles->begin_backward();
     LentTiles& lent = task.tiles->lent();
     const at::Tensor wanted = inside_of(gradients[0], task.needs);
@@ -160,12 +158,12 @@ at::Tensor sum_of(const at::Tensor& local, Tiles& tiles,
 struct SumOverTiles : torch::autograd::Function<SumOverTiles> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& local,
                             const SumTask* task) {
-    keep(context, *task);
+    tensor::keep(context, *task);
     return sum_of(local, *task->tiles, task->name);
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
-    const SumTask& task = kept<SumTask>(context);
+    const SumTask& task = tensor::kept<SumTask>(context);
     task.tiles->begin_backward();
     return {sum_of(gradients[0], *task.tiles, task.name + ", backward"), {}};
   }
@@ -184,7 +182,7 @@ at::Tensor part_in(at::Tensor whole, const Split& split, int rank) {
 struct GatherParts : torch::autograd::Function<GatherParts> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& local,
                             const Split* split) {
-    keep(context, *split);
+    tensor::keep(context, *split);
     Tiles& tiles = *split->tiles;
     const at::Tensor whole = at::empty(split->sizes, local.options());
     std::vector<at::Tensor> parts;
@@ -201,7 +199,7 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
-    const Split& split = kept<Split>(context);
+    const Split& split = tensor::kept<Split>(context);
     split.tiles->begin_backward();
     const at::Tensor whole =
         sum_of(gradients[0], *split.tiles, "gather, backward");
@@ -212,12 +210,12 @@ struct GatherParts : torch::autograd::Function<GatherParts> {
 struct CutPart : torch::autograd::Function<CutPart> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& whole,
                             const Split* split) {
-    keep(context, *split);
+    tensor::keep(context, *split);
     return part_in(whole, *split, split->tiles->rank()).clone();
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
-    const Split& split = kept<Split>(context);
+    const Split& split = tensor::kept<Split>(context);
     split.tiles->begin_backward();
     const at::Tensor whole = at::zeros(split.sizes, gradients[0].options());
     part_in(whole, split, split.tiles->rank()).copy_(gradients[0]);

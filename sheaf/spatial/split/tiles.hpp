@@ -11,7 +11,7 @@
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/halo/halo_cache.hpp"
-#include "sheaf/parallel/common/overlap.hpp"
+#include "sheaf/parallel/common/strategy.hpp"
 #include "sheaf/spatial/split/lent_tiles.hpp"
 #include "sheaf/spatial/split/parts.hpp"
 #include "sheaf/spatial/split/tile_memory.hpp"

@@ -53,6 +53,7 @@ Kind adjoint_kind(Kind kind) {
 LinearMap adjoint(LinearMap map) {
   map.kind = adjoint_kind(map.kind);
   if (map.kind == Kind::kAllToAll) std::swap(map.counts, map.received);
+  map.is_backward = true;
   map.name = "backward of " + map.name;
   return map;
 }
@@ -159,7 +160,8 @@ Agreement agree(const LinearMap& map, bool needs) {
   vote[1] = !is_enabled;
   vote[2] = next_number;
   vote[3] = map.has_substitute;
-  comm::remember_name(signature(votes) + name);
+  // Backward passes have numbers in their names, too many to remember.
+  if (!map.is_backward) comm::remember_name(signature(votes) + name);
   tensor::all_reduce(
       group, votes,
       {.op = ReduceOp::kMax, .timeout = map.options.timeout, .name = name})
@@ -217,7 +219,8 @@ at::Tensor apply(LinearMap map, at::Tensor flat) {
   const Agreement agreed = agree(map, flat.requires_grad());
   map.name += concat(" ", agreed.number);
   map.has_substitute = agreed.has_backward && !flat.requires_grad();
-  if (map.has_substitute) flat = flat.detach().requires_grad_();
+  if (map.has_substitute)
+    flat = (flat.is_inference() ? flat.clone() : flat.detach()).requires_grad_();
   return Exchange::apply(flat, std::move(map));
 }
 

@@ -6,9 +6,9 @@
 #include <mutex>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/system.hpp"
-#include "sheaf/base/terminate.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/process/runtime.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"

@@ -1,8 +1,13 @@
 #pragma once
 // The parallel strategies that a config can name (parallel.strategy).
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 
 namespace sheaf::train {
 
@@ -20,9 +25,17 @@ enum class StrategyKind {
 inline constexpr std::array<std::string_view, 7> kStrategyNames{
     "data", "dad", "edad", "rank-dad", "auto", "spatial", "none"};
 
-std::string_view name_of(StrategyKind kind) noexcept;
+constexpr std::string_view name_of(StrategyKind kind) noexcept {
+  return kStrategyNames[static_cast<std::size_t>(kind)];
+}
 // Throws UsageError for a name that is not in kStrategyNames.
-StrategyKind parse_strategy(std::string_view name);
+inline StrategyKind parse_strategy(std::string_view name) {
+  const auto* const found =
+      std::find(kStrategyNames.begin(), kStrategyNames.end(), name);
+  SHEAF_CHECK(found != kStrategyNames.end(), "'", name,
+              "' is not a strategy; use one of ", join(kStrategyNames, ", "));
+  return static_cast<StrategyKind>(found - kStrategyNames.begin());
+}
 
 // Whether each image is split over several ranks.
 constexpr bool splits_images(StrategyKind kind) noexcept {

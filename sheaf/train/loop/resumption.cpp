@@ -9,8 +9,8 @@
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/files/run_folder.hpp"
-#include "sheaf/train/loop/best_epoch.hpp"
-#include "sheaf/train/loop/run_summary.hpp"
+#include "sheaf/train/loop/evaluation.hpp"
+#include "sheaf/train/loop/run_output.hpp"
 
 namespace sheaf::train {
 namespace {

@@ -1,12 +1,15 @@
 #include "sheaf/train/loop/run_output.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/files/run_folder.hpp"
-#include "sheaf/train/setup/routes_file.hpp"
+#include "sheaf/train/log/journal.hpp"
+#include "sheaf/train/setup/plan_setup.hpp"
 
 namespace sheaf::train {
 
@@ -59,31 +62,126 @@ const TrainingStrategy& RunOutput::strategy() const {
   return session_.learner().strategy();
 }
 
-void RunOutput::say(const std::string& line) {
+void RunOutput::print(const std::string& line) {
   if (journal_) journal_->say(line);
 }
 
-void RunOutput::tell(const BatchReport& report) {
+void RunOutput::report(const BatchReport& report) {
   if (!journal_) return;
   if (report.times.has_factors) {
     const auto routes = strategy().routes();
     std::string names;
     for (const parallel::DadRoute& one : routes) names += one.route + "\n";
-    if (std::exchange(told_routes_, names) != names)
+    if (std::exchange(saved_routes_, names) != names)
       journal_->write_routes(routes);
-    tell_plan();
+    save_routes();
     if (session_.config().dad.log_layers) journal_->add_layers(report, routes);
   }
   journal_->add(report);
 }
 
-void RunOutput::tell_plan() {
+void RunOutput::save_routes() {
   if (!journal_) return;
   const parallel::FixedRoutes fixed = strategy().fixed_routes();
   if (fixed.empty()) return;
   const std::string text = routes_text(fixed);
-  if (std::exchange(told_plan_, text) != text)
+  if (std::exchange(saved_plan_, text) != text)
     write_file_atomically(folder_ / "dad_plan.json", text);
+}
+
+namespace {
+using nlohmann::json;
+
+// Empty if the summary is missing or damaged.
+json summary_in(const fs::path& folder) {
+  const fs::path file = folder / "summary.json";
+  if (!fs::exists(file)) return json::object();
+  const json summary = json::parse(read_whole(file), nullptr, false);
+  return summary.is_object() ? summary : json::object();
+}
+
+std::optional<Ending> ending_in(const json& summary) {
+  const std::string text = summary.value("ending", "");
+  for (const Ending ending : {Ending::kFinished, Ending::kStoppedEarly})
+    if (text == name_of(ending)) return ending;
+  return std::nullopt;
+}
+
+std::optional<MetricValues> metrics_in(const json& summary,
+                                       const std::string& prefix) {
+  if (!summary.contains(prefix + "loss")) return std::nullopt;
+  const auto number = [&](const char* name) {
+    const json value = summary.value(prefix + name, json());
+    return value.is_number() ? value.get<double>() : MetricValues::kNan;
+  };
+  MetricValues values;
+  values.loss = number("loss");
+  values.accuracy = number("accuracy");
+  values.precision = number("precision");
+  values.recall = number("recall");
+  values.f1 = number("f1");
+  return values;
+}
+
+}  // namespace
+
+StepTimes times_so_far(const RunTotals& totals) {
+  StepTimes times = totals.times;
+  times += totals.open_times;
+  return times;
+}
+
+void write_summary(const TrainingSession& session, const TrainState& state,
+                   const RunResult& result) {
+  Row row{{"ending", name_of(result.ending)},
+          {"ranks", session.group().size()},
+          {"epochs", state.epoch},
+          {"steps", state.step},
+          {"rows_per_epoch", session.sets().train->size()}};
+  row.emplace_back("skipped_steps", result.skipped_steps);
+  if (result.train.rows > 0) append(row, "train_", result.train);
+  if (result.validation) append(row, "validation_", *result.validation);
+  if (result.test) {
+    append(row, "test_", *result.test);
+    row.emplace_back("tested_step", result.tested_step);
+  }
+  row.emplace_back("best_metric", session.config().early_stopping.metric);
+  row.emplace_back("best", state.best);
+  row.emplace_back("best_step", state.best_step);
+  row.emplace_back("seconds", result.seconds);
+  row.emplace_back("seconds_per_epoch", result.seconds_per_epoch);
+  row.emplace_back("exchange_share", result.exchange_share);
+  append(row, times_so_far(state.totals));
+  write_file_atomically(result.folder / "summary.json", json_of(row) + "\n");
+}
+
+bool has_finished(const fs::path& folder, const RunConfig& config,
+                  const TrainState& state) {
+  const json summary = summary_in(folder);
+  const auto ending = ending_in(summary);
+  if (!ending || summary.value("steps", json()) != state.step) return false;
+  if (*ending == Ending::kFinished)
+    return state.epoch == config.epochs && state.batch == 0;
+  const int patience = config.early_stopping.patience;
+  return state.epoch == config.epochs ||
+         (patience > 0 && state.epochs_since_best >= patience);
+}
+
+RunResult read_summary(const comm::Group& group, const fs::path& folder) {
+  const std::string text =
+      from_root(group, [&] { return summary_in(folder).dump(); });
+  const json summary = json::parse(text);
+  RunResult result;
+  result.folder = folder;
+  result.ending = ending_in(summary).value_or(Ending::kFinished);
+  result.train = metrics_in(summary, "train_").value_or(MetricValues{});
+  result.validation = metrics_in(summary, "validation_");
+  result.test = metrics_in(summary, "test_");
+  result.tested_step = summary.value("tested_step", std::int64_t{-1});
+  result.seconds = summary.value("seconds", 0.0);
+  result.seconds_per_epoch = summary.value("seconds_per_epoch", 0.0);
+  result.exchange_share = summary.value("exchange_share", 0.0);
+  return result;
 }
 
 }  // namespace sheaf::train

@@ -1,6 +1,6 @@
 #pragma once
-// What a run writes while it trains: its folder, the journal, the routes of
-// gradients, trace files.
+// What a run writes: its folder, the journal, the routes of gradients, trace
+// files, and at its end summary.json.
 
 #include <filesystem>
 #include <memory>
@@ -30,9 +30,9 @@ class RunOutput {
   Journal* journal() { return journal_ ? &*journal_ : nullptr; }  // on rank 0
 
   // These have no effect without a journal.
-  void say(const std::string& line);
-  void tell(const BatchReport& report);
-  void tell_plan();  // writes dad_plan.json if it has changed
+  void print(const std::string& line);
+  void report(const BatchReport& report);
+  void save_routes();  // writes dad_plan.json if it has changed
 
  private:
   static std::filesystem::path open_folder(const TrainingSession& session,
@@ -44,8 +44,25 @@ class RunOutput {
   std::filesystem::path folder_;
   CheckpointFolder checkpoints_;
   std::optional<Journal> journal_;
-  std::string told_routes_;  // last routes.json, by parameter
-  std::string told_plan_;    // last dad_plan.json
+  std::string saved_routes_;  // last routes.json, by parameter
+  std::string saved_plan_;    // last dad_plan.json
 };
+
+// Cumulative step times of a run.
+StepTimes times_so_far(const RunTotals& totals);
+
+// Writes summary.json, the result of the run. Call it on one rank only.
+void write_summary(const TrainingSession& session, const TrainState& state,
+                   const RunResult& result);
+
+// Whether the summary in the folder records the end of the run with this state,
+// so that nothing remains to be done.
+bool has_finished(const std::filesystem::path& folder, const RunConfig& config,
+                  const TrainState& state);
+
+// The result of a run that has_finished(), from its summary, without weights
+// and skipped steps. Rank 0 reads it; all ranks must call it.
+RunResult read_summary(const comm::Group& group,
+                       const std::filesystem::path& folder);
 
 }  // namespace sheaf::train

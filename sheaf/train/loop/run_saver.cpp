@@ -9,7 +9,7 @@ void RunSaver::save(const Metrics* metrics) {
   learner.share_weights();
   complete_state(metrics);
   learner.gather_exchange(run_.state);
-  run_.output.tell_plan();  // gather_exchange() may have decided the plan
+  run_.output.save_routes();  // gather_exchange() may have decided the plan
   const TraceSpan span(run_.trace, "checkpoint", "train");
   if (writes_shards()) {
     learner.save_share_to(run_.state, group.rank(), group.size());

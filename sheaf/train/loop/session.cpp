@@ -7,7 +7,6 @@
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/train/checkpoint/kept_state.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/setup/device_setup.hpp"
 #include "sheaf/train/setup/fit_check.hpp"
 #include "sheaf/train/setup/network_setup.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"

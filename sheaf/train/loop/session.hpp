@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "sheaf/nn/pretrainable.hpp"
-#include "sheaf/train/setup/loader_setup.hpp"
-#include "sheaf/train/setup/schedule.hpp"
+#include "sheaf/train/setup/data_setup.hpp"
+#include "sheaf/train/setup/optimizer.hpp"
 #include "sheaf/train/step/learner.hpp"
 
 namespace sheaf::train {

@@ -7,12 +7,11 @@
 
 #include "sheaf/base/units.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/loop/best_epoch.hpp"
 #include "sheaf/train/loop/evaluation.hpp"
-#include "sheaf/train/loop/pretraining_phase.hpp"
+#include "sheaf/train/loop/pretrainer.hpp"
 #include "sheaf/train/loop/resumption.hpp"
+#include "sheaf/train/loop/run_output.hpp"
 #include "sheaf/train/loop/run_saver.hpp"
-#include "sheaf/train/loop/run_summary.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -35,7 +34,7 @@ class TrainerRun {
   };
   TrainerRun(const Start& start, const TrainOptions& options, TrainState state);
 
-  void say(const std::string& line) { output_.say(line); }
+  void print(const std::string& line) { output_.print(line); }
   RunResult run();
 
  private:
@@ -151,9 +150,9 @@ bool TrainerRun::train_batch(data::Batch& batch, double data_ms,
   done.times.data = data_ms;
   done.times.batch = watch.lap() + data_ms;
   state_.totals.open_times += done.times;
-  output_.tell({state_.epoch, state_.batch, state_.step, done.totals,
-                session_.classes() > 0, done.learning_rate, done.times,
-                !done.is_applied});
+  output_.report({state_.epoch, state_.batch, state_.step, done.totals,
+                  session_.classes() > 0, done.learning_rate, done.times,
+                  !done.is_applied});
   ++state_.step;
   ++state_.batch;
   const std::int64_t check = config_.check_weights_every;
@@ -198,7 +197,7 @@ void TrainerRun::end_epoch(const Metrics& metrics) {
   state_.batch = 0;
   saver_.save(nullptr);
   if (state_.has_stopped_early)
-    say(fmt::format("stopped early: no better {} for {} epochs",
+    print(fmt::format("stopped early: no better {} for {} epochs",
                     config_.early_stopping.metric, state_.epochs_since_best));
 }
 
@@ -236,17 +235,17 @@ void TrainerRun::finish(Ending ending) {
 
 void TrainerRun::say_ending() {
   if (result_.ending == Ending::kStoppedBySignal) {
-    say(
+    print(
         fmt::format("stopped by a signal after step {}; the checkpoint is "
                     "saved,\ncontinue with --resume --output {}",
                     state_.step, result_.folder.string()));
     return;
   }
-  if (result_.test) say("test  " + describe(*result_.test));
+  if (result_.test) print("test  " + describe(*result_.test));
   if (result_.skipped_steps > 0)
-    say(fmt::format("{} of {} steps skipped: loss or gradients not finite",
+    print(fmt::format("{} of {} steps skipped: loss or gradients not finite",
                     result_.skipped_steps, result_.steps));
-  say(
+  print(
       fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange\n"
                   "run folder {}",
                   seconds_text(result_.seconds_per_epoch),
@@ -307,7 +306,7 @@ RunResult run(const comm::Group& group, const RunConfig& config,
   TrainerRun trainer({session, stop, clock, trace.get()}, options,
                      resumed.state);
   if (options.is_resumed)
-    for (const std::string& line : describe(resumed)) trainer.say(line);
+    for (const std::string& line : describe(resumed)) trainer.print(line);
   return trainer.run();
 }
 

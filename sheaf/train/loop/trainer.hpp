@@ -11,7 +11,7 @@
 #include "sheaf/train/config/config.hpp"
 #include "sheaf/train/log/metrics.hpp"
 #include "sheaf/train/setup/data_setup.hpp"
-#include "sheaf/train/setup/model.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
 #include "sheaf/train/setup/optimizer.hpp"
 
 namespace sheaf::train {

@@ -1,11 +1,16 @@
 #pragma once
-// Opens the datasets and transforms that a config specifies.
+// Opens the datasets, transforms and loaders that a config specifies: which
+// samples, and which part of each image, a rank reads.
+
+#include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/data/dataset/dataset.hpp"
+#include "sheaf/data/load/loader.hpp"
 #include "sheaf/data/load/sampler.hpp"
 #include "sheaf/data/transform/transform.hpp"
 #include "sheaf/train/config/config.hpp"
@@ -70,5 +75,21 @@ class Slice : public data::Dataset {
   std::int64_t first_;
   std::int64_t size_;
 };
+
+// The ranks that process different samples: all ranks, unless images are split;
+// then the ranks with the same tile of different images. All ranks must call
+// it.
+comm::Group sample_ranks(const RunConfig& config, const comm::Group& group);
+
+struct Loaders {
+  std::optional<data::Loader> train;
+  std::optional<data::Loader> validation;  // if there is a validation set
+  std::optional<data::Loader> test;        // if there is a test set
+};
+
+// `samples` is sample_ranks(). Throws UsageError if the training set is empty.
+Loaders open_loaders(const RunConfig& config, const DataSets& sets,
+                     const torch::nn::Module& module,
+                     const comm::Group& samples, const comm::Group& group);
 
 }  // namespace sheaf::train

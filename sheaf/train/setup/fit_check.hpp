@@ -7,7 +7,7 @@
 #include <string>
 
 #include "sheaf/train/setup/data_setup.hpp"
-#include "sheaf/train/setup/model.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::train {
 

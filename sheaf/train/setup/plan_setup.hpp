@@ -1,5 +1,6 @@
 #pragma once
-// Reads the plan file that a config names: precisions and exchange methods.
+// Reads the plan files that a config names: precisions and exchange methods
+// (plan), and routes of layers (dad.plan).
 
 #include <torch/nn/module.h>
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
+#include "sheaf/parallel/dad/dad_plan.hpp"
 #include "sheaf/plan/format/exchange_plan.hpp"
 #include "sheaf/plan/format/precision_plan.hpp"
 #include "sheaf/train/config/config.hpp"
@@ -41,5 +43,13 @@ std::vector<std::pair<std::string, std::string>> weights_by_layer(
 
 // The vendor's name of the device: "NVIDIA H200".
 std::string name_of(const torch::Device& device);
+
+// The text of dad_plan.json: the routes that strategy auto has chosen, so that
+// another run can reuse them (dad.plan).
+std::string routes_text(const parallel::FixedRoutes& routes);
+// Throws a UsageError that names `file` if the text is not in the format of
+// routes_text().
+parallel::FixedRoutes parse_routes(const std::string& text,
+                                   const std::string& file);
 
 }  // namespace sheaf::train

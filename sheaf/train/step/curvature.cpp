@@ -1,6 +1,7 @@
 #include "sheaf/train/step/curvature.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -8,6 +9,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/data/dataset/random.hpp"
+#include "sheaf/parallel/precision/precision_device.hpp"
+#include "sheaf/train/checkpoint/kept_state.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -141,6 +144,64 @@ std::vector<Curvature> mean_curvature(std::vector<Curvature> mine,
   for (std::size_t i = 0; i < mine.size(); ++i)
     mine[i] = {sums[2 * i] / ranks, std::sqrt(sums[2 * i + 1]) / ranks};
   return mine;
+}
+
+namespace {
+
+using torch::Tensor;
+
+// While it exists, attention uses operators that can be differentiated twice.
+// The set of switches depends on the libtorch version.
+template <class Context>
+class PlainAttention {
+ public:
+  explicit PlainAttention(Context& context)
+      : context_(context), had_flash_(context.userEnabledFlashSDP()) {
+    context_.setSDPUseFlash(false);
+    if constexpr (requires { context.setSDPUseMemEfficient(false); }) {
+      had_efficient_ = context.userEnabledMemEfficientSDP();
+      context.setSDPUseMemEfficient(false);
+    }
+    if constexpr (requires { context.setSDPUseCuDNN(false); }) {
+      had_cudnn_ = context.userEnabledCuDNNSDP();
+      context.setSDPUseCuDNN(false);
+    }
+  }
+  ~PlainAttention() {
+    context_.setSDPUseFlash(had_flash_);
+    if constexpr (requires { context_.setSDPUseMemEfficient(false); })
+      context_.setSDPUseMemEfficient(had_efficient_);
+    if constexpr (requires { context_.setSDPUseCuDNN(false); })
+      context_.setSDPUseCuDNN(had_cudnn_);
+  }
+  PlainAttention(const PlainAttention&) = delete;
+  PlainAttention& operator=(const PlainAttention&) = delete;
+
+ private:
+  Context& context_;
+  bool had_flash_ = true;
+  bool had_efficient_ = true;
+  bool had_cudnn_ = true;
+};
+
+}  // namespace
+
+std::vector<Curvature> loss_curvature(const LossPath& path,
+                                      const data::Batch& batch,
+                                      const std::vector<Tensor>& weights,
+                                      const CurvatureOptions& options) {
+  CurvatureSums sums(weights, options.samples, options.random.derive(0).next());
+  const KeptState kept(path.network.module(), path.network.device());
+  torch::manual_seed(options.random.derive(1).next());
+  const PlainAttention attention(at::globalContext());
+  const parallel::Tf32Flags exact(false);
+  const std::int64_t pieces = path.cutter.pieces_of(batch);
+  for (std::int64_t i = 0; i < pieces && batch.size() > 0; ++i) {
+    const Piece piece = path.cutter.piece(batch, i);
+    const Tensor output = path.network.forward(piece.data);
+    sums.add(path.loss.sum(output, piece.target) * piece.weight);
+  }
+  return sums.values();
 }
 
 }  // namespace sheaf::train

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "sheaf/comm/group/group.hpp"
+#include "sheaf/data/dataset/random.hpp"
+#include "sheaf/train/step/loss.hpp"
 
 namespace sheaf::train {
 
@@ -50,5 +52,18 @@ class CurvatureSums {
 // independent. All ranks must call it with the same number of values.
 std::vector<Curvature> mean_curvature(std::vector<Curvature> mine,
                                       const comm::Group& group);
+
+struct CurvatureOptions {
+  int samples = 1;
+  data::Random random{0};  // different on each rank
+};
+
+// The curvature on this rank's share of the batch, computed in the type of the
+// weights regardless of the plan. Changes no state. Layers must not exchange
+// data.
+std::vector<Curvature> loss_curvature(const LossPath& path,
+                                      const data::Batch& batch,
+                                      const std::vector<torch::Tensor>& weights,
+                                      const CurvatureOptions& options);
 
 }  // namespace sheaf::train

@@ -5,13 +5,13 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/error_text.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/data/dataset/random.hpp"
 #include "sheaf/parallel/common/agreement.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
 #include "sheaf/tensor/groups/scope.hpp"
-#include "sheaf/train/step/loss_curvature.hpp"
-#include "sheaf/train/step/step_search.hpp"
+#include "sheaf/train/step/curvature.hpp"
+#include "sheaf/train/step/non_finite.hpp"
 
 namespace sheaf::train {
 

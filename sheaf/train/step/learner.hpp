@@ -16,7 +16,7 @@
 #include "sheaf/train/log/step_times.hpp"
 #include "sheaf/train/step/curvature.hpp"
 #include "sheaf/train/step/finite.hpp"
-#include "sheaf/train/step/loss_path.hpp"
+#include "sheaf/train/step/loss.hpp"
 #include "sheaf/train/step/optimized_parameters.hpp"
 #include "sheaf/train/strategy/training_strategy.hpp"
 

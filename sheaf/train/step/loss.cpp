@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/error_text.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/train/setup/fit_check.hpp"
 
 namespace sheaf::train {

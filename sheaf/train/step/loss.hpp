@@ -1,10 +1,12 @@
 #pragma once
-// The loss function of a run.
+// The loss function of a run, and the parts that it needs outside of steps.
 
 #include <torch/torch.h>
 
 #include <string>
 
+#include "sheaf/train/step/network.hpp"
+#include "sheaf/train/step/pieces.hpp"
 #include "sheaf/train/strategy/training_strategy.hpp"
 
 namespace sheaf::train {
@@ -30,6 +32,13 @@ class Loss {
   std::string name_;
   int rank_;
   const TrainingStrategy& strategy_;
+};
+
+// What computes the loss of a piece, for passes outside of steps.
+struct LossPath {
+  Network& network;
+  const PieceCutter& cutter;
+  const Loss& loss;
 };
 
 }  // namespace sheaf::train

@@ -11,10 +11,24 @@
 #include "sheaf/comm/group/group.hpp"
 #include "sheaf/parallel/precision/precision.hpp"
 #include "sheaf/train/config/config.hpp"
-#include "sheaf/train/setup/autocast.hpp"
-#include "sheaf/train/setup/model.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::train {
+
+// Automatic mixed precision: while an object exists, this thread's operations
+// on `device` run in bf16 if libtorch considers that safe. Does nothing if
+// `is_on` is false.
+class Autocast {
+ public:
+  Autocast(torch::DeviceType device, bool is_on);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  torch::DeviceType device_;
+  bool is_on_;
+};
 
 // Not thread-safe. All ranks must construct it together.
 class Network {

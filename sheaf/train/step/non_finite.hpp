@@ -20,7 +20,10 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/precision/loss_scale.hpp"
 #include "sheaf/parallel/precision/precision_names.hpp"
+#include "sheaf/train/step/finite.hpp"
+#include "sheaf/train/step/loss.hpp"
 
 namespace sheaf::train {
 
@@ -79,5 +82,20 @@ class NonFiniteSearch {
   std::string named_layer_;  // from a plan's scope
   std::string last_layer_;
 };
+
+struct StepSearchOptions {
+  std::uint64_t seed = 0;  // of the step's random numbers
+  // Null: the loss is not scaled.
+  const parallel::LossScale* scale = nullptr;
+  // Ranks without rows run the passes as well, because layers exchange data.
+  bool runs_empty_pieces = false;
+};
+
+// Repeats the passes without exchanging gradients and reports the first
+// non-finite value on this rank, such as "the output of layer 'fc1'
+// (aten::addmm)". Changes no state. All ranks must call it.
+NonFiniteCause find_non_finite_value(const LossPath& path,
+                                     const data::Batch& batch,
+                                     const StepSearchOptions& options);
 
 }  // namespace sheaf::train

@@ -5,7 +5,6 @@
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"
-#include "sheaf/train/setup/routes_file.hpp"
 
 namespace sheaf::train {
 namespace {

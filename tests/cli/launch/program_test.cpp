@@ -1,8 +1,7 @@
-#include "sheaf/cli/launch/program.hpp"
-
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/cli/launch/process.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "sheaf/plan/graph/clocks.hpp"
-
 #include <gtest/gtest.h>
+
+#include "sheaf/plan/graph/measured_step.hpp"
 
 namespace sheaf::plan {
 namespace {

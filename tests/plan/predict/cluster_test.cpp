@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/plan/graph/measured_step.hpp"
 #include "tests/plan/trace/model_trace.hpp"
 
 namespace sheaf::plan {
@@ -97,35 +96,6 @@ TEST_F(Timelines, KnowCasts) {
       find_casts(mix_step(recorded_, uniform(Precision::kF32), {}));
   for (const auto& thread : none)
     for (const bool flag : thread) EXPECT_FALSE(flag);
-}
-
-TEST_F(Timelines, OfTracesHaveTheirMoments) {
-  const auto path = ModelTrace(small_model(), mixed_plan(), false);
-  const MeasuredStep measured = read_measured(path.write());
-  EXPECT_NEAR(1e-3 * static_cast<double>(measured.times.step.ns()),
-              path.step_us(), 0.01);
-  const StepGraph& graph = measured.profile.step;
-  ASSERT_EQ(measured.times.kernels.size(), graph.kernels.size());
-  for (std::size_t i = 0; i < graph.kernels.size(); ++i)
-    EXPECT_EQ(measured.times.kernels[i].ns(), graph.kernels[i].ns) << i;
-  for (std::size_t thread = 0; thread < graph.threads.size(); ++thread)
-    ASSERT_EQ(measured.times.marks[thread].size(),
-              graph.threads[thread].size());
-  EXPECT_EQ(measured.times.marks[0].back(), measured.times.step.end_ns);
-  // Each kernel starts after its launch, and is launched by its own mark.
-  for (std::size_t thread = 0; thread < graph.threads.size(); ++thread)
-    for (std::size_t i = 0; i < graph.threads[thread].size(); ++i)
-      if (const auto kernel = graph.threads[thread][i].kernel; kernel != kNone)
-        EXPECT_LE(
-            measured.times.marks[thread][i] - 5000,
-            measured.times.kernels[static_cast<std::size_t>(kernel)].begin_ns);
-  // A replay with the trace's measured durations is close to the trace.
-  Replay replay;
-  ReplayTimes again;
-  for (int i = 0; i < 3; ++i) replay.run(graph, &again);
-  EXPECT_NEAR(static_cast<double>(again.step.ns()) /
-                  static_cast<double>(measured.times.step.ns()),
-              1, 0.02);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-#include "sheaf/plan/predict/shared_host.hpp"
-
 #include <gtest/gtest.h>
 
+#include "sheaf/plan/predict/cluster.hpp"
 #include "tests/plan/trace/model_trace.hpp"
 
 namespace sheaf::plan {

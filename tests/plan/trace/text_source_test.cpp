@@ -1,10 +1,9 @@
-#include "sheaf/plan/trace/text_source.hpp"
-
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include <fstream>
 
+#include "sheaf/plan/trace/value_stream.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 

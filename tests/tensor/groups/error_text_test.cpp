@@ -1,7 +1,7 @@
-#include "sheaf/base/error_text.hpp"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include "sheaf/base/text.hpp"
 
 namespace sheaf::tensor {
 namespace {

@@ -1,9 +1,8 @@
-#include "sheaf/train/loop/best_epoch.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "sheaf/train/loop/evaluation.hpp"
 #include "tests/train/loop/runs.hpp"
 
 namespace sheaf::train {

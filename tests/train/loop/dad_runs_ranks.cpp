@@ -5,7 +5,7 @@
 
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/loop/trainer.hpp"
-#include "sheaf/train/setup/routes_file.hpp"
+#include "sheaf/train/setup/plan_setup.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/world.hpp"
 #include "tests/train/loop/runs.hpp"

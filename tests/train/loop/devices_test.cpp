@@ -4,7 +4,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/train/files/durable.hpp"
-#include "sheaf/train/setup/device_setup.hpp"
+#include "sheaf/train/setup/network_setup.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/train/loop/runs.hpp"
 

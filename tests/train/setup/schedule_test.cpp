@@ -1,6 +1,6 @@
-#include "sheaf/train/setup/schedule.hpp"
-
 #include <gtest/gtest.h>
+
+#include "sheaf/train/setup/optimizer.hpp"
 
 namespace sheaf::train {
 namespace {

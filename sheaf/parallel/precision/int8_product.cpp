@@ -1,13 +1,14 @@
-// Convolutions in int8: images are unfolded into rows of a matrix.
+#include "sheaf/parallel/precision/int8_product.hpp"
+
 #include <ATen/Functions.h>
+#include <ATen/SequenceNumber.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
-#include "sheaf/parallel/common/keep.hpp"
-#include "sheaf/parallel/precision/int8_function.hpp"
 #include "sheaf/parallel/precision/int8_matrix.hpp"
-#include "sheaf/parallel/precision/int8_product.hpp"
+#include "sheaf/tensor/groups/keep.hpp"
 
 namespace sheaf::parallel {
 namespace int8 {
@@ -15,6 +16,76 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// The sequence number of the next autograd node; -1 if autograd is off.
+std::int64_t next_gradient_node() {
+  return at::GradMode::is_enabled()
+             ? static_cast<std::int64_t>(at::sequence_number::peek())
+             : -1;
+}
+
+// libtorch's type or std::optional, depending on the libtorch version.
+using OptionalTensor =
+    decltype(std::declval<c10::IValue&>().toOptional<at::Tensor>());
+
+// Undefined tensors cannot be passed to autograd functions.
+OptionalTensor given(const at::Tensor& bias) {
+  return bias.defined() ? OptionalTensor(bias) : OptionalTensor();
+}
+
+at::Tensor bias_of(AutogradContext* context, const OptionalTensor& bias) {
+  context->saved_data["has_bias"] = bias.has_value();
+  return bias ? bias->contiguous() : at::Tensor();
+}
+
+bool needs_bias(AutogradContext* context) {
+  return context->saved_data["has_bias"].toBool() &&
+         context->needs_input_grad(2);
+}
+
+at::Tensor linear_forward(const at::Tensor& x, const at::Tensor& weight,
+                          const at::Tensor& bias, bool by_channel) {
+  const std::int64_t inner = round_up(x.size(1), kInnerUnit);
+  const Int8Matrix left =
+      quantized(x, amax_of(x), std::max(x.size(0), kLeastRows), inner);
+  const Int8Matrix right = quantized_weight(weight, by_channel, inner);
+  at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+  multiply(left, right, bias, {y.size(0), y.size(1), y.data_ptr(), 0});
+  return y;
+}
+
+struct Int8Linear : torch::autograd::Function<Int8Linear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const OptionalTensor& bias, bool by_channel) {
+    context->save_for_backward({x, weight});
+    auto sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    // Not recorded as a view, so that in-place operations on the result work.
+    return at::_unsafe_view(
+        linear_forward(rows_of(x).contiguous(), weight.contiguous(),
+                       bias_of(context, bias), by_channel),
+        sizes);
+  }
+  static at::Tensor rows_of(const at::Tensor& x) {
+    return x.reshape({-1, x.size(-1)});
+  }
+
+  static variable_list backward(AutogradContext* context,
+                                const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor delta = rows_of(gradients[0]);
+    variable_list results(4);
+    if (context->needs_input_grad(0))
+      results[0] = delta.mm(saved[1]).view(saved[0].sizes());
+    if (context->needs_input_grad(1))
+      results[1] = delta.t().mm(rows_of(saved[0]));
+    if (needs_bias(context)) results[2] = delta.sum(0);
+    return results;
+  }
+};
+
+// Convolutions: images are unfolded into rows of a matrix.
 
 // Maximum number of elements that are unfolded at once.
 constexpr std::int64_t kUnfoldedElements = std::int64_t{1} << 30;
@@ -162,7 +233,7 @@ struct Int8Conv2d : torch::autograd::Function<Int8Conv2d> {
                             const OptionalTensor& bias,
                             const ConvGeometry& geometry, bool by_channel) {
     context->save_for_backward({x, weight});
-    keep(context, geometry);
+    tensor::keep(context, geometry);
     return Int8Unfolded(dense(x), weight, bias_of(context, bias), geometry,
                         by_channel)
         .result();
@@ -171,7 +242,7 @@ struct Int8Conv2d : torch::autograd::Function<Int8Conv2d> {
   static variable_list backward(AutogradContext* context,
                                 const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const ConvGeometry& geometry = kept<ConvGeometry>(context);
+    const ConvGeometry& geometry = tensor::kept<ConvGeometry>(context);
     const std::vector<std::int64_t> bias_sizes{saved[1].size(0)};
     const std::array<bool, 3> mask{context->needs_input_grad(0),
                                    context->needs_input_grad(1),
@@ -191,6 +262,14 @@ struct Int8Conv2d : torch::autograd::Function<Int8Conv2d> {
 
 }  // namespace
 }  // namespace int8
+
+at::Tensor int8_linear(const at::Tensor& x, const at::Tensor& weight,
+                       const at::Tensor& bias, bool scales_by_channel) {
+  const c10::DeviceGuard on_device(x.device());
+  const int8::Told told("sheaf::int8_linear", int8::next_gradient_node());
+  return int8::Int8Linear::apply(x, weight, int8::given(bias),
+                                 scales_by_channel);
+}
 
 std::int64_t unfolded_elements(const at::Tensor& x, const at::Tensor& weight,
                                const ConvGeometry& geometry) {

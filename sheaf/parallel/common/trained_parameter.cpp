@@ -1,4 +1,4 @@
-#include "sheaf/parallel/common/parameter_claim.hpp"
+#include "sheaf/parallel/common/trained_parameter.hpp"
 
 #include <atomic>
 #include <mutex>
