@@ -1,10 +1,9 @@
 #include "sheaf/plan/predict/gradient_exchange.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/plan/predict/planned_messages.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -20,6 +19,8 @@ void shorten(std::int64_t& ns, double part) {
   ns -= static_cast<std::int64_t>(static_cast<double>(ns) * part);
 }
 
+// Rewrites the threads of a step: copies their marks and inserts the launches
+// of the exchange, and waits for it.
 class ExchangeMaker {
  public:
   ExchangeMaker(StepGraph step, const StepProfile& profile,
@@ -27,17 +28,14 @@ class ExchangeMaker {
                 const std::vector<FactorLayer>& layers)
       : step_(std::move(step)),
         options_(options),
-        costs_(layers, options.ways, scale_of(options)),
-        forward_(costs_.parcels().forward, 0),
-        backward_(costs_.parcels().backward, 1),
-        gradient_part_(profile.graph.slots.size(), 0) {
-    gradients_.assign(2 * profile.graph.slots.size(), 0);
+        parcels_(layers, options.ways, scale_of(options)),
+        buckets_(
+            profile, parcels_.layers(),
+            {options.caps, is_half(), options.is_on_devices, options.hosts}),
+        gradients_(2 * profile.graph.slots.size()),
+        stream_(static_cast<std::uint32_t>(step_.streams)) {
     for (const Part& part : profile.parts)
       gradients_[side_of(part)] += part.gradients;
-    find_factors();
-    find_buckets(profile);
-    is_device_ = step_.has_device;
-    stream_ = static_cast<std::uint32_t>(step_.streams);
   }
 
   StepGraph make() {
@@ -45,7 +43,7 @@ class ExchangeMaker {
     step_.streams += 1;
     new_mark_.resize(step_.threads.size());
     for (At thread = 0; thread < step_.threads.size(); ++thread) add_to(thread);
-    if (is_device_) let_optimizer_wait();
+    if (step_.has_device) let_optimizer_wait();
     for (auto& thread : step_.threads)
       for (ThreadMark& mark : thread)
         if (mark.other_thread != kNone)
@@ -55,71 +53,7 @@ class ExchangeMaker {
   }
 
  private:
-  // Parcels are sent in order, each when the last of its layers is done.
-  struct Leaving {
-    Leaving(Parcels list, int direction)
-        : parcels(std::move(list)),
-          is_ready(parcels.size()),
-          is_backward(direction) {}
-    Parcels parcels;
-    std::vector<bool> is_ready;
-    int is_backward;
-    At next = 0;
-  };
-
-  // Biases belong to their weights.
-  void find_factors() {
-    for (At i = 0; i < costs_.layers().size(); ++i) {
-      const FactorLayer& layer = costs_.layers()[i];
-      if (!has_factors(costs_.way(i))) continue;
-      is_factor_layer_.insert(layer.name);
-      for (At k = 0; k < layer.slots.size(); ++k)
-        gradient_part_[layer.slots[k]] = layer.gradient_part[k];
-    }
-    for (Leaving* leaving : {&forward_, &backward_})
-      for (At i = 0; i < leaving->parcels.size(); ++i) {
-        const FactorLayer& last = costs_.layers()[leaving->parcels[i].back()];
-        parcel_of_[leaving->is_backward ? 2 * last.slots.front() + 1
-                                        : 2 * last.slots.back()] = i;
-      }
-  }
-  // Gradients become available approximately from the last layer to the first.
-  void find_buckets(const StepProfile& profile) {
-    const auto& parameters = profile.model.parameters;
-    std::vector<BucketItem> items;
-    std::vector<std::int64_t> elements;
-    std::vector<At> order;
-    for (auto one = parameters.rbegin(); one != parameters.rend(); ++one) {
-      if (!is_factor_layer_.contains(one->layer)) order.push_back(items.size());
-      const auto bytes = static_cast<At>(4 * one->elements);
-      items.push_back({.bytes = bytes,
-                       .goes_alone = goes_alone(bytes, options_.is_on_devices,
-                                                !is_half())});
-      elements.push_back(one->elements);
-    }
-    bucket_of_.assign(items.size(), kNone);
-    const auto lists = plan_buckets(items, order, options_.caps);
-    for (const auto& members : lists) {
-      std::vector<std::int64_t> sizes;
-      for (const At i : members) {
-        bucket_of_[i] = static_cast<std::int32_t>(buckets_.size());
-        sizes.push_back(elements[i]);
-      }
-      const bool is_last = buckets_.size() + 1 == lists.size();
-      const BlockLayout block = lay_out_block(
-          sizes, is_last ? status_place(items[members[0]].goes_alone)
-                         : StatusPlace::kNone);
-      buckets_.push_back({block.elements, members.size()});
-      user_counts_ = is_last && !block.status_at ? 1 : 0;
-    }
-    parameters_ = static_cast<std::int64_t>(order.size());
-  }
   bool is_half() const { return options_.ways.bulk() == Exchange::kHalf; }
-  StatusPlace status_place(bool goes_alone) const {
-    return plan::status_place(goes_alone, /*keeps_zeros=*/true,
-                              options_.is_on_devices && !is_half(),
-                              options_.hosts);
-  }
 
   // Finds the last mark of each side and of all backward work.
   void find_last_marks() {
@@ -144,8 +78,8 @@ class ExchangeMaker {
       marks.push_back(mark);
       leave_out_gradient(marks.back());
       if (is_last_of_side(mark, i)) {
-        if (mark.part % 2 != 0) take_gradients(mark.part, marks);
-        take_factors(static_cast<At>(mark.part), marks);
+        if (mark.part % 2 != 0) send_gradients(mark.part, marks);
+        send_factors(static_cast<At>(mark.part), marks);
       }
       if (thread == backward_thread_ &&
           static_cast<std::int64_t>(i) == backward_end_)
@@ -160,25 +94,22 @@ class ExchangeMaker {
   // A worker that sends factors does not compute the gradient of its own rows.
   void leave_out_gradient(ThreadMark& mark) {
     if (mark.part == kNone || mark.part % 2 == 0) return;
-    const double part = gradient_part_[static_cast<At>(mark.part / 2)];
+    const double part = parcels_.omitted_part(static_cast<At>(mark.part / 2));
     if (part == 0) return;
-    if (!is_device_)
+    if (!step_.has_device)
       shorten(mark.cpu_ns, part);
     else if (mark.kernel != kNone)
       shorten(step_.kernels[static_cast<At>(mark.kernel)].ns, part);
   }
 
-  void take_gradients(std::int32_t side, std::vector<ThreadMark>& marks) {
+  void send_gradients(std::int32_t side, std::vector<ThreadMark>& marks) {
     for (int k = 0; k < gradients_[static_cast<At>(side)]; ++k) {
-      if (taken_ == bucket_of_.size()) return;
-      const std::int32_t bucket = bucket_of_[taken_++];
-      if (bucket != kNone) --buckets_[static_cast<At>(bucket)].missing;
-      while (next_ < buckets_.size() && buckets_[next_].missing == 0)
-        start_bucket(marks);
+      buckets_.complete_gradient();
+      while (const auto elements = buckets_.take_complete())
+        start_bucket(*elements, marks);
     }
   }
-  void start_bucket(std::vector<ThreadMark>& marks) {
-    const std::int64_t elements = buckets_[next_++].elements;
+  void start_bucket(std::int64_t elements, std::vector<ThreadMark>& marks) {
     start({"all_reduce",
            is_half() ? half_exchange_bytes(elements, options_.hosts) / 4
                      : elements,
@@ -204,7 +135,7 @@ class ExchangeMaker {
     mark.call_ns = options_.launch_ns;
     mark.kernel = static_cast<std::int32_t>(step_.kernels.size());
     task.stream = stream_;
-    if (is_device_)
+    if (step_.has_device)
       for (auto one = marks.rbegin(); one != marks.rend(); ++one)
         if (one->kernel != kNone) {
           task.after.push_back(one->kernel);
@@ -220,32 +151,23 @@ class ExchangeMaker {
   }
 
   // Without overlap all parcels are sent at the end.
-  void take_factors(At side, std::vector<ThreadMark>& marks) {
-    const auto found = parcel_of_.find(side);
-    if (found == parcel_of_.end() || options_.is_inline) return;
-    Leaving& leaving = side % 2 == 0 ? forward_ : backward_;
-    leaving.is_ready[found->second] = true;
-    while (leaving.next < leaving.parcels.size() &&
-           leaving.is_ready[leaving.next])
-      start_parcel(leaving, marks);
+  void send_factors(At side, std::vector<ThreadMark>& marks) {
+    if (options_.is_inline) return;
+    parcels_.complete_side(side);
+    while (const auto parcel = parcels_.take_ready())
+      start_parcel(*parcel, marks);
   }
   // Sends a header that describes the contents, then the contents, if any.
-  void start_parcel(Leaving& leaving, std::vector<ThreadMark>& marks) {
-    const auto& layers = leaving.parcels[leaving.next++];
-    double bytes = 0, compression_ns = 0;
-    for (const At layer : layers) {
-      bytes += leaving.is_backward ? costs_.backward_bytes(layer)
-                                   : costs_.forward_bytes(layer);
-      if (leaving.is_backward) compression_ns += costs_.compression_ns(layer);
-    }
-    if (compression_ns > 0) {
+  void start_parcel(const PlannedParcels::Parcel& parcel,
+                    std::vector<ThreadMark>& marks) {
+    if (parcel.compression_ns > 0) {
       KernelTask task;
-      task.ns = static_cast<std::int64_t>(compression_ns);
+      task.ns = static_cast<std::int64_t>(parcel.compression_ns);
       launch(task, marks);
     }
-    for (const double header : header_bytes(layers.size()))
+    for (const double header : header_bytes(parcel.layers))
       start_gather(header * options_.workers, marks);
-    if (bytes > 0) start_gather(bytes, marks);
+    if (parcel.bytes > 0) start_gather(parcel.bytes, marks);
   }
   void start_gather(double bytes, std::vector<ThreadMark>& marks) {
     start({"all_gather", static_cast<std::int64_t>(bytes / 4), {}}, marks);
@@ -253,22 +175,19 @@ class ExchangeMaker {
 
   // Sends the rest; then the optimizer waits for the averages.
   void finish(std::vector<ThreadMark>& marks) {
-    while (next_ < buckets_.size()) start_bucket(marks);
-    if (user_counts_ > 0) start_small(parameters_, marks);
-    for (Leaving* leaving : {&forward_, &backward_})
-      while (leaving->next < leaving->parcels.size())
-        start_parcel(*leaving, marks);
-    if (!is_factor_layer_.empty()) finish_factors(marks);
-    if (!is_device_) wait(marks);
+    while (const auto elements = buckets_.take())
+      start_bucket(*elements, marks);
+    if (buckets_.counts_users()) start_small(buckets_.parameters(), marks);
+    while (const auto parcel = parcels_.take()) start_parcel(*parcel, marks);
+    if (!parcels_.layers().empty()) finish_factors(marks);
+    if (!step_.has_device) wait(marks);
   }
   void finish_factors(std::vector<ThreadMark>& marks) {
-    for (int i = user_counts_; i < kMixedPassMessages; ++i)
-      if (!buckets_.empty()) start_small(1, marks);
+    for (int i = buckets_.counts_users() ? 1 : 0; i < kMixedPassMessages; ++i)
+      if (!buckets_.is_empty()) start_small(1, marks);
     wait(marks);
     ThreadMark products;
-    double ns = 0;
-    for (At i = 0; i < costs_.layers().size(); ++i) ns += costs_.gradient_ns(i);
-    products.cpu_ns = static_cast<std::int64_t>(ns);
+    products.cpu_ns = static_cast<std::int64_t>(parcels_.gradient_ns());
     marks.push_back(products);
   }
   // The optimizer's first kernel is the first one after the model's last part
@@ -293,29 +212,14 @@ class ExchangeMaker {
 
   StepGraph step_;
   const ExchangeOptions& options_;
-  FactorCosts costs_;
-  Leaving forward_;
-  Leaving backward_;
-  std::vector<double> gradient_part_;  // by slot, for layers that send factors
-  std::map<At, At> parcel_of_;         // by side that completes it
-  std::set<std::string> is_factor_layer_;
+  PlannedParcels parcels_;
+  PlannedBuckets buckets_;
   std::vector<int> gradients_;  // by side
-  struct GradientBucket {
-    std::int64_t elements = 0;
-    At missing = 0;  // gradients that are not complete
-  };
-  std::vector<std::int32_t> bucket_of_;  // by gradient, in order of completion
-  std::vector<GradientBucket> buckets_;
-  std::int64_t parameters_ = 0;  // whose gradients are averaged
-  int user_counts_ = 0;          // messages that count the users of parameters
-  bool is_device_ = false;
-  std::uint32_t stream_ = 0;
+  const std::uint32_t stream_;
   std::vector<std::int64_t> last_mark_;  // by side
   At backward_thread_ = 0;
   std::int64_t backward_end_ = -1;
   std::vector<std::vector<std::int32_t>> new_mark_;
-  std::size_t taken_ = 0;
-  std::size_t next_ = 0;
 };
 
 }  // namespace
