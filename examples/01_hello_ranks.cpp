@@ -1,5 +1,5 @@
-// Every rank prints its number and its host. Run: build/sheaf run -n 2 --
-// build/examples/01_hello_ranks
+// Every rank prints its number and its host:
+//   build/sheaf run -n 2 -- build/examples/01_hello_ranks
 
 #include <cstdio>
 #include <sheaf/sheaf.hpp>
