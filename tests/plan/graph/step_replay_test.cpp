@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "tests/plan/trace/trace_text.hpp"
+#include "tests/plan/graph/waiting_threads.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::plan {
@@ -106,11 +106,7 @@ TEST(Replay, LaunchesWaitForAFullQueue) {
 // The first thread is idle while another one works.
 TEST(Replay, ThreadsWaitForEachOther) {
   TraceText text;
-  text.step(1, 0, 1000);
-  text.op("aten::forward", 1, 10, 190);
-  text.op("aten::backward", 2, 210, 490);
-  text.kernel(2, 300, 7, 310, 10);
-  text.op("aten::step", 1, 710, 200);
+  add_waiting_threads(text);
   EXPECT_NEAR(replayed_us(text)[0], 1000, 1);
   const Trace trace = read_steps(text.write());
   StepGraph graph = make_graph(trace.steps[0], trace.names);

@@ -102,5 +102,17 @@ TEST(SplitLosses, OfPixels) {
       kFlatGrids);
 }
 
+TEST(SplitLosses, RefuseATargetThatIsSplitAlone) {
+  comm::run_threads(2, [](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x1"));
+    const at::Tensor target =
+        cut(at::zeros({1, 2, 4}, at::kLong), tiles, /*first_axis=*/1);
+    const at::Tensor whole = random({1, 3, 2, 4}, at::kDouble, 1);
+    expect_throws<UsageError>(
+        [&] { torch::nn::functional::cross_entropy(whole, target); },
+        {"nll_loss", "its target is split, its input is not"});
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::spatial

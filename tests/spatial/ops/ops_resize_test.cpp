@@ -140,5 +140,13 @@ TEST(SplitResize, Upsampling) {
                   kFlatGrids);
 }
 
+// Each axis of a volume has its own scale, which differs from the ratio of the
+// sizes.
+TEST(SplitResize, NearestPlacesOfVolumesFollowTheScales) {
+  expect_on_grids(
+      {nearest_by({1, 2, 7, 9, 8}, 1.3), nearest_by({1, 1, 9, 7, 11}, 1.7)},
+      {"2x1x1", "1x2x1", "1x1x2", "1x2x2"});
+}
+
 }  // namespace
 }  // namespace sheaf::spatial

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/spatial/on_grids.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -104,6 +105,31 @@ TEST(SplitShapes, SkipsSlicesAndJoins) {
         {},
         [](const at::Tensor& x, const Tensors&) { return x.softmax(1); }}},
       kFlatGrids);
+}
+
+// As in a channel shuffle: the axes before the image are split and joined.
+TEST(SplitShapes, AxesBesideTheImageAreSplitAndJoined) {
+  expect_on_grids(
+      {{"shuffle",
+        {2, 6, 5, 4},
+        {},
+        [](const at::Tensor& x, const Tensors&) {
+          return x.view({2, 2, 3, 5, 4}).transpose(1, 2).reshape({2, 6, 5, 4}) *
+                 x.view({12, 5, 4}).view({2, 6, 5, 4});
+        }}},
+      kFlatGrids);
+}
+
+// Only axes from the first cut one on can be flattened.
+TEST(SplitShapes, ACutAxisOfSamplesIsNotFlattenedAway) {
+  comm::run_threads(4, [](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2x2"));
+    const at::Tensor x =
+        cut(random({4, 6, 5}, at::kDouble, 1), tiles, /*first_axis=*/0);
+    expect_throws<UsageError>([&] { x.flatten(1); },
+                              {"view as [4, 30]", "would mix a cut axis"});
+    EXPECT_EQ(x.flatten(0).size(0), 120);
+  });
 }
 
 }  // namespace

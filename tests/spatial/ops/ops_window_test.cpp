@@ -2,6 +2,7 @@
 
 #include "tests/spatial/on_grids.hpp"
 #include "tests/spatial/random_cases.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::spatial {
 namespace {
@@ -165,6 +166,20 @@ TEST(SplitWindows, Pooling) {
              return at::adaptive_avg_pool2d(x, {1, 1});
            })},
       kFlatGrids);
+}
+
+TEST(SplitWindows, RefuseSamplesAndChannelsThatAreCut) {
+  comm::run_threads(2, [](const comm::Group& group) {
+    const auto tiles = std::make_shared<Tiles>(group, halo::Grid::parse("2"));
+    const at::Tensor whole = random({4, 2, 6, 6}, at::kDouble, 1);
+    const at::Tensor weight = random({3, 2, 3, 3}, at::kDouble, 2);
+    for (const int axis : {0, 1}) {
+      const at::Tensor x = cut(whole, tiles, axis);
+      for (const auto& action : std::vector<std::function<void()>>{
+               [&] { at::conv2d(x, weight); }, [&] { at::max_pool2d(x, 2); }})
+        expect_throws<UsageError>(action, {"samples or channels are cut"});
+    }
+  });
 }
 
 }  // namespace

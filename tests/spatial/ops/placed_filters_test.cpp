@@ -195,5 +195,20 @@ TEST(PlacedFilters, WithoutOtherParametersThereAreNone) {
   EXPECT_EQ(local_filters(*make_net<FilteredImpl>(1)).size(), 2u);
 }
 
+// A first pass without gradients, as with a loss of 0, shows no use of the
+// filters, so the second pass is checked too.
+TEST(PlacedFilters, OtherUsesAreSeenAfterAPassWithoutGradients) {
+  comm::run_threads(2, [](const comm::Group& group) {
+    auto net = make_net<FilteredImpl>(1);
+    SpatialParallel model(net, group, {.grid = "1x2", .owns_filters = true});
+    const auto loss = [&] {
+      return loss_of(model.forward(images_of(0, {})), 0, {}, 0, kSamples);
+    };
+    (0 * loss()).backward();
+    const at::Tensor wrong = loss() + net->first->weight.pow(2).sum();
+    expect_throws<UsageError>([&] { wrong.backward(); }, {"first.weight"});
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::spatial

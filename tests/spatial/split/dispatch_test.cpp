@@ -1,4 +1,7 @@
+#include "sheaf/spatial/split/dispatch.hpp"
+
 #include <gtest/gtest.h>
+#include <torch/library.h>
 
 #include "sheaf/base/error.hpp"
 #include "tests/spatial/on_grids.hpp"
@@ -118,6 +121,35 @@ TEST(SplitOperations, RefuseAllAxesAtOnce) {
                  {"aten::topk", "the axis is cut"});
   expect_refused([](const at::Tensor& x) { return at::where(x > 0)[0]; },
                  {"aten::where"});
+}
+
+// The schema of f(Tensor self). Another argument was removed, which is still in
+// memory behind the list. The compiler must not know what is removed, or it
+// never writes the name.
+c10::FunctionSchema schema_with_a_removed_argument() {
+  std::vector<c10::Argument> arguments;
+  arguments.reserve(2);
+  arguments.emplace_back("self", c10::TensorType::get());
+  arguments.emplace_back("removed", c10::IntType::get());
+  const volatile std::size_t kept = 1;
+  while (arguments.size() > kept) arguments.pop_back();
+  return {"sheaf_dispatch_test::f", "", std::move(arguments), {}};
+}
+
+TORCH_LIBRARY(sheaf_dispatch_test, library) {
+  library.def(schema_with_a_removed_argument());
+}
+
+TEST(SplitOperations, ArgumentsAreFoundByTheirNames) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+      "sheaf_dispatch_test::f", "");
+  torch::jit::Stack stack{at::zeros({1})};
+  const Call call(op, stack);
+  ASSERT_EQ(call.count(), 1u);
+  ASSERT_EQ(op.schema().arguments().capacity(), 2u);
+  EXPECT_EQ(call.place("self"), 0u);
+  EXPECT_EQ(call.place("removed"), std::nullopt);
+  EXPECT_EQ(call.place(""), std::nullopt);
 }
 
 }  // namespace

@@ -30,5 +30,13 @@ TEST(Durable, AMissingFileCannotBeSynced) {
                          {"none", "No such file"});
 }
 
+TEST(Durable, AFileInAMissingFolderCannotBeWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "none" / "file";
+  expect_throws<IoError>(
+      [&] { write_durably(file, "bytes"); },
+      {"cannot write " + file.string(), "No such file or directory"});
+}
+
 }  // namespace
 }  // namespace sheaf::train

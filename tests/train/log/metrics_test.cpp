@@ -97,5 +97,14 @@ TEST(Metrics, BetterIsLessLossAndMoreOfTheRest) {
   EXPECT_FALSE(is_better("loss", NAN, 1));
 }
 
+TEST(Metrics, OneRowIsEnough) {
+  Metrics metrics(2);
+  metrics.add(2.5, answers({1}, 2), torch::tensor({1}));
+  EXPECT_EQ(metrics.values().rows, 1);
+  EXPECT_EQ(metrics.values().loss, 2.5);
+  EXPECT_EQ(metrics.values().accuracy, 1);
+  EXPECT_EQ(metrics.values().f1, 1);
+}
+
 }  // namespace
 }  // namespace sheaf::train

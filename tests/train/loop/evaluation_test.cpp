@@ -1,8 +1,9 @@
+#include "sheaf/train/loop/evaluation.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "sheaf/train/loop/evaluation.hpp"
 #include "tests/train/loop/runs.hpp"
 
 namespace sheaf::train {
@@ -66,6 +67,28 @@ TEST(BestEpoch, CanBeForgotten) {
   EXPECT_TRUE(std::isnan(state.best));
   EXPECT_EQ(state.best_step, -1);
   EXPECT_EQ(state.best_metric, "");
+}
+
+// Only the first epoch counts as better, so its weights are tested: those with
+// which a run of one epoch ends.
+TEST(TestBest, TestsTheWeightsOfTheBestEpoch) {
+  with_one_rank([](const comm::Group& group) {
+    const TemporaryFolder folder;
+    const std::vector<std::string> sets{"data.validation=5",
+                                        "schedule=constant",
+                                        "early_stopping.min_change=1e9"};
+    const auto run_of = [&](const std::string& epochs) {
+      std::vector<std::string> all = sets;
+      all.push_back("epochs=" + epochs);
+      return run_in(group, folder.path() / epochs, small_run(all));
+    };
+    const RunResult one = run_of("1"), three = run_of("3");
+    EXPECT_EQ(three.tested_step, one.steps);
+    EXPECT_EQ(three.test->loss, one.test->loss);
+    EXPECT_EQ(three.test->rows, 10);
+    // Afterwards the learner has the last weights again.
+    EXPECT_FALSE(has_same_bits(one.weights, three.weights));
+  });
 }
 
 }  // namespace

@@ -126,5 +126,16 @@ TEST(Session, WithoutAStrategyThereIsOneRank) {
   });
 }
 
+// The message names the key that was set.
+TEST(Session, WithoutStagesThereIsNoPretraining) {
+  with_one_rank([](const comm::Group& group) {
+    for (const std::string key :
+         {"pretraining.epochs", "pretraining.classifier_epochs"})
+      expect_throws<UsageError>(
+          [&] { TrainingSession(group, small_run({key + "=1"})); },
+          {key + " is above 0", "'mlp' has no stages to pre-train"});
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::train

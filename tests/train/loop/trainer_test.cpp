@@ -233,5 +233,28 @@ TEST(Trainer, WrongNetworksAndDataAreToldWithTheirPlace) {
   });
 }
 
+TEST(Trainer, EpochsAreLoggedWithTheirLastStep) {
+  with_one_rank([](const comm::Group& group) {
+    const TemporaryFolder folder;
+    run_in(group, folder.path() / "a", small_run());
+    std::vector<std::int64_t> steps;
+    for (const std::string& line : lines_in(folder.path() / "a" / "log.jsonl"))
+      if (const json row = json::parse(line); row["kind"] == "epoch")
+        steps.push_back(row["step"]);
+    EXPECT_EQ(steps, (std::vector<std::int64_t>{2, 5, 8, 11}));
+  });
+}
+
+TEST(Trainer, OneRowIsAValidationSet) {
+  with_one_rank([](const comm::Group& group) {
+    const TemporaryFolder folder;
+    const auto result = run_in(group, folder.path() / "a",
+                               small_run({"data.validation=1", "epochs=1"}));
+    ASSERT_TRUE(result.validation.has_value());
+    EXPECT_EQ(result.validation->rows, 1);
+    EXPECT_TRUE(std::isfinite(result.validation->loss));
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::train
