@@ -16,7 +16,7 @@ import statistics
 
 from commands import rows, run
 
-WAYS = {"data": "gradients", "dad": "dad"}
+ROUTES = {"data": "gradients", "dad": "dad"}
 
 
 class Model:
@@ -46,7 +46,7 @@ class Model:
     def predicted(self, path, ranks, strategy):
         steps = rows(run([self.arguments.sheaf, "predict", path, "--workers",
                           str(ranks), "--machine", self.arguments.machine,
-                          "--exchange", WAYS[strategy], "--format", "json"]))
+                          "--exchange", ROUTES[strategy], "--format", "json"]))
         return max(step["predicted_ms"] for step in steps)
 
     def round(self, cases):
@@ -64,7 +64,7 @@ class Model:
         self.alone = []
         self.most_ranks = max(map(int, self.arguments.ranks.split(",")))
         cases = {(int(ranks), strategy): []
-                 for strategy in WAYS for ranks in self.arguments.ranks.split(",")}
+                 for strategy in ROUTES for ranks in self.arguments.ranks.split(",")}
         for _ in range(self.arguments.rounds):
             self.round(cases)
         cores = ", ".join(f"{statistics.median(times):.2f}"
@@ -74,7 +74,7 @@ class Model:
             predicted, measured = map(statistics.median, zip(*pairs))
             best = [min(times) for times in zip(*pairs)]
             each = " ".join(f"{100 * (a / b - 1):+.0f}" for a, b in pairs)
-            print(f"  {ranks} ranks, {WAYS[strategy]:9} predicted "
+            print(f"  {ranks} ranks, {ROUTES[strategy]:9} predicted "
                   f"{predicted:7.2f} measured {measured:7.2f} ms "
                   f"{100 * (predicted / measured - 1):+6.1f} %; best of each "
                   f"{best[0]:7.2f} {best[1]:7.2f} ms "

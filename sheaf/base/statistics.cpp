@@ -12,7 +12,7 @@ namespace {
 
 void check(std::span<const double> values) {
   SHEAF_CHECK(!values.empty(),
-              "there are no statistics of 0 values; measure at least once");
+              "no values to compute statistics of; measure at least once");
 }
 
 std::vector<double> sorted(std::span<const double> values) {
@@ -52,7 +52,7 @@ double median(std::span<const double> values) { return percentile(values, 50); }
 double percentile(std::span<const double> values, double percent) {
   check(values);
   SHEAF_CHECK(percent >= 0 && percent <= 100, "percentile ", percent,
-              " does not exist; give one from 0 to 100");
+              " is out of range; use 0 to 100");
   return percentile_of_sorted(sorted(values), percent);
 }
 

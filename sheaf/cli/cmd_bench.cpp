@@ -107,6 +107,7 @@ void add_cast_subcommand(CLI::App& bench) {
   auto options = std::make_shared<CastOptions>();
   CLI::App* command = bench.add_subcommand(
       "cast", "Measure casts between element types on a device");
+  command->footer("");  // not that of bench
   command->add_option("--device", options->device, "cpu or cuda");
   command->add_option("--machine", options->machine,
                       "machine.json to update with the result");

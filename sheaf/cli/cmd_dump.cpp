@@ -82,7 +82,7 @@ std::vector<Dump> read_all(const DumpArgs& args) {
 
 void print_call(const Dump& dump) {
   std::cout << fmt::format(
-      "{} in group {}, iteration {}, as seen by rank {} of {}\n",
+      "{} in group {}, iteration {}, dumped by rank {} of {}\n",
       describe(dump.call), dump.group, dump.iteration, dump.rank, dump.size());
   if (dump.counts.size() > 1)
     std::cout << "buffers of "
@@ -225,8 +225,8 @@ void add_dump_command(CLI::App& app) {
       command->add_subcommand("show", "Print a dump and replay its reduction");
   show_command
       ->add_option("files", args->files,
-                   "Dump files, sheaf.dump.<rank>.<iteration>; given one "
-                   "file, the other ranks' files are searched in its folder")
+                   "Dump files, sheaf.dump.<rank>.<iteration>; if only one is "
+                   "given, those of the other ranks are searched in its folder")
       ->required();
   show_command->add_option("--elements", args->elements,
                            "Number of wrong elements to show");

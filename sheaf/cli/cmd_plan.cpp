@@ -50,8 +50,8 @@ double in_ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
 // Uses the methods given with --exchange; otherwise lets the planner choose
 // among the exact methods and those given with --allow.
-void choose_ways(const PlanArguments& arguments,
-                 plan::PlannerOptions& options) {
+void choose_routes(const PlanArguments& arguments,
+                   plan::PlannerOptions& options) {
   SHEAF_CHECK(arguments.allowed.empty() || arguments.inputs.exchange.empty(),
               "--allow adds exchange methods for the planner to choose from, "
               "but --exchange fixes the choice; pass only one of them");
@@ -61,11 +61,10 @@ void choose_ways(const PlanArguments& arguments,
     SHEAF_CHECK(one.layers.empty(),
                 "--allow takes exchange methods, such as rank-dad:4, not ",
                 text);
-    auto& ways = options.exchange->ways;
-    if (std::find(ways.begin(), ways.end(), one.other) == ways.end())
-      ways.push_back(one.other);
-    if (one.other == plan::Exchange::kRankDad)
-      options.exchange->rank = one.rank;
+    auto& routes = options.exchange->routes;
+    if (std::find(routes.begin(), routes.end(), one.other) == routes.end())
+      routes.push_back(one.other);
+    if (one.other == plan::Route::kRankDad) options.exchange->rank = one.rank;
   }
 }
 
@@ -87,7 +86,7 @@ plan::PlannerOptions options_of(const PlanArguments& arguments) {
         plan::parse_precision(text.substr(equals + 1));
   }
   options.indicator = plan::parse_indicator(arguments.indicator);
-  choose_ways(arguments, options);
+  choose_routes(arguments, options);
   return options;
 }
 
@@ -194,7 +193,7 @@ void make_plan(const PlanArguments& arguments) {
   const double read_s = 1e-3 * watch.lap();
   const plan::ChosenPlan chosen = plan::choose_plan(cluster, options);
   const double chosen_s = 1e-3 * watch.lap();
-  cluster.exchange.ways = chosen.exchange.plan;
+  cluster.exchange.routes = chosen.exchange.plan;
   const std::string page = page_of_plan(arguments, cluster, chosen);
   write_file_atomically(arguments.output, plan_text(cluster, chosen));
   if (!page.empty()) write_file_atomically(arguments.report, page);
@@ -225,8 +224,9 @@ void add_graph_command(CLI::App& app) {
   };
   auto arguments = std::make_shared<GraphArguments>();
   CLI::App* command = app.add_subcommand(
-      "graph", "Print the layers and operators of the model, JSON or dot");
-  command->add_option("trace", arguments->trace)->required();
+      "graph", "Print the layers and operators of the model as JSON or dot");
+  command->add_option("trace", arguments->trace, "Trace of the model")
+      ->required();
   command->add_option("--format", arguments->format, "json or dot");
   command->callback(
       [arguments] { print_graph(arguments->trace, arguments->format); });
@@ -238,9 +238,9 @@ void add_plan_command(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
       "plan", "Choose the precision and the gradient exchange of each layer");
-  command->footer(kPlanFooter);
   add_graph_command(*command);
   add_compare_command(*command);
+  command->footer(kPlanFooter);
   command->require_subcommand(0, 1);
   arguments->inputs.add_to(*command);
   command->add_option("--memory", arguments->memory,

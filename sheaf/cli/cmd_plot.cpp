@@ -77,8 +77,8 @@ std::string csv_of(const std::vector<report::Comparison>& comparisons) {
   return csv.str();
 }
 
-void tell_notes(const std::vector<report::Run>& runs,
-                const std::vector<report::Comparison>& comparisons) {
+void print_notes(const std::vector<report::Run>& runs,
+                 const std::vector<report::Comparison>& comparisons) {
   for (const report::Run& run : runs)
     if (!run.log.note.empty())
       std::cerr << "sheaf plot: " << run.log.note << '\n';
@@ -90,7 +90,7 @@ void tell_notes(const std::vector<report::Run>& runs,
 void plot(const PlotArgs& args) {
   const auto runs = report::read_runs(args.runs, args.labels);
   const auto comparisons = report::compare(runs, args.compare);
-  tell_notes(runs, comparisons);
+  print_notes(runs, comparisons);
   const std::string stem = stem_of(args.output);
   auto written = write_pictures(comparisons, stem);
   write_file_atomically(stem + "table.csv", csv_of(comparisons));

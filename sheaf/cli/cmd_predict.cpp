@@ -160,16 +160,16 @@ double exchanged_mib(const plan::Cluster& cluster,
   return bytes / 1048576;
 }
 
-void tell_what_is_estimated(const PredictArguments& arguments,
-                            const plan::Cluster& cluster) {
+void print_estimates(const PredictArguments& arguments,
+                     const plan::Cluster& cluster) {
   if (arguments.change.compute != 1 || arguments.change.memory != 1 ||
       arguments.inputs.batch > 0 || !arguments.inputs.devices.empty())
     fmt::print(stderr,
                "sheaf: times are scaled by rule, not measured: layers by "
                "compute speed, the rest by memory bandwidth\n");
-  const plan::ExchangePlan& ways = cluster.exchange.ways;
+  const plan::ExchangePlan& routes = cluster.exchange.routes;
   if (cluster.workers() > 1 &&
-      plan::to_string(ways).find("rank-dad") != std::string::npos)
+      plan::to_string(routes).find("rank-dad") != std::string::npos)
     fmt::print(stderr,
                "sheaf: the time to compute low-rank factors is estimated from "
                "the matrix products in the trace\n");
@@ -205,7 +205,7 @@ void predict_what_if(const PredictArguments& arguments) {
                    ms_of(step.exchange_ns), exchanged,
                    static_cast<double>(step.memory[i].peak()) / 1048576});
   table.print(std::cout, format);
-  tell_what_is_estimated(arguments, cluster);
+  print_estimates(arguments, cluster);
 }
 
 void predict(const PredictArguments& arguments) {

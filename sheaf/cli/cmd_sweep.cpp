@@ -66,7 +66,8 @@ void sweep(const CLI::App& app, SweepArguments& arguments) {
 void add_sweep_command(CLI::App& app) {
   auto arguments = std::make_shared<SweepArguments>();
   CLI::App* command = app.add_subcommand(
-      "sweep", "Train with many combinations of settings, then compare");
+      "sweep",
+      "Train with every combination of settings, then compare the runs");
   command->footer(kSweepFooter);
   add_options(*command, *arguments);
   command->callback([arguments, &app] { sweep(app, *arguments); });

@@ -134,10 +134,11 @@ bool Lines::connect(Receiver& receiver) {
                      place + round_up(card.plane_bytes *
                                       static_cast<std::size_t>(card.capacity))};
   if (card.plane_bytes != receiver.plane_bytes)
-    throw MismatchError(concat(
-        "rank ", group_.rank(), " expects halos of ", receiver.plane_bytes,
-        " bytes per plane from rank ", receiver.peer, ", which sends ",
-        card.plane_bytes, "; all ranks must use the same tiling and needs"));
+    throw MismatchError(
+        concat("rank ", group_.rank(), " expects halos of ",
+               receiver.plane_bytes, " bytes per plane from rank ",
+               receiver.peer, ", which sends ", card.plane_bytes,
+               "; all ranks must use the same tiling and required boxes"));
   return true;
 }
 

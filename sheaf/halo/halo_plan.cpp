@@ -17,14 +17,14 @@ std::int64_t volume_of(const std::vector<HaloMessage>& messages) {
 void check_needs(const Tiling& owners, std::span<const Box> needs, int rank) {
   SHEAF_CHECK(static_cast<int>(needs.size()) == owners.ranks(), "the tiling ",
               owners.grid(), " has ", owners.ranks(),
-              " ranks, but needs are given ", "for ", needs.size(),
+              " ranks, but required boxes are given ", "for ", needs.size(),
               "; give one box for each rank");
   SHEAF_CHECK(rank >= 0 && rank < owners.ranks(), "rank ", rank,
               " is not in the grid ", owners.grid());
   const Box whole = owners.whole();
   for (std::size_t i = 0; i < needs.size(); ++i)
     SHEAF_CHECK(whole.contains(needs[i]), "rank ", i, " needs ", needs[i],
-                ", which is not inside of the image ", whole,
+                ", which is not inside the image ", whole,
                 "; remove the padding with clamp()");
 }
 

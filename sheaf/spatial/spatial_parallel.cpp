@@ -47,7 +47,8 @@ parallel::DataParallelOptions with_kept(
     const SpatialOptions& options) {
   parallel::DataParallelOptions result = parallel::common_options(options);
   if (module) {
-    parallel::check_like_homes(group, module->parameters(), "SpatialParallel");
+    parallel::check_same_placement(group, module->parameters(),
+                                   "SpatialParallel");
     check_module_on_host(*module);
   }
   if (result.device) check_on_host("SpatialOptions::device", *result.device);

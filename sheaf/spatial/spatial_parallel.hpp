@@ -172,15 +172,6 @@ class SpatialParallel
   using parallel::ModuleWrapper<Module, SpatialParallelCore>::ModuleWrapper;
 };
 
-template <class First, class... Rest>
-SpatialParallel(const First&, const Rest&...)
-    -> SpatialParallel<parallel::HeldModule<First>>;
-template <class First, class Group>
-SpatialParallel(const First&, const Group&, SpatialOptions)
-    -> SpatialParallel<parallel::HeldModule<First>>;
-template <class First, std::size_t N>
-SpatialParallel(const First&, parallel::GroupArgument,
-                const parallel::UnknownOption (&)[N])
-    -> SpatialParallel<parallel::HeldModule<First>>;
+SHEAF_DEDUCE_MODULE(SpatialParallel, SpatialOptions);
 
 }  // namespace sheaf::spatial

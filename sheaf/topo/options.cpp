@@ -19,8 +19,8 @@ constexpr std::string_view kModes =
 
 Mode parse_mode_letter(std::string_view letter) {
   SHEAF_CHECK(letter != "c",
-              "mode c was never described publicly, so there is nothing to "
-              "imitate; use b (the best for each tier) or p (try and keep the "
+              "mode c was never documented publicly and is not supported; "
+              "use b (the best for each tier) or p (try and keep the "
               "fastest)");
   for (const char known : {'r', 'm', 'n', 'b', 'p'})
     if (letter == std::string_view(&known, 1)) return static_cast<Mode>(known);

@@ -27,8 +27,8 @@ CoreRange parse_range(std::string_view text, int socket) {
   const int first = parse_index(text.substr(0, dash), "core");
   if (dash == std::string_view::npos) return {socket, first, first};
   const int last = parse_index(text.substr(dash + 1), "core");
-  SHEAF_CHECK(first <= last, "core range '", text, "' runs backwards; write ",
-              last, "-", first);
+  SHEAF_CHECK(first <= last, "core range '", text,
+              "' is in descending order; write ", last, "-", first);
   return {socket, first, last};
 }
 

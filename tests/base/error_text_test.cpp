@@ -11,7 +11,7 @@ std::string line_of(const std::string& text) {
   return one_line(std::runtime_error(text));
 }
 
-TEST(ErrorText, KeepsWhatIsSaidAndNotWhere) {
+TEST(ErrorText, KeepsTheMessageWithoutTheCallStack) {
   EXPECT_EQ(line_of("plain"), "plain");
   EXPECT_EQ(line_of("it\n  does not\n\nfit\n"), "it does not fit");
   EXPECT_EQ(line_of("it fails\nException raised from f at a.cpp:7 (most recent "

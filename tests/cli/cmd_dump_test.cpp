@@ -74,6 +74,8 @@ TEST_F(DumpShow, PrintsJsonRows) {
   for (std::string line; std::getline(lines, line);)
     rows.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(rows.size(), 7u);  // call, 2 statistics, 3 comparisons, 1 element
+  EXPECT_EQ(rows[0]["rank"], 1);
+  EXPECT_EQ(rows[0]["wrong"], 1);
   EXPECT_EQ(rows[0]["worst_element"], 4321);
   EXPECT_EQ(rows[1]["of"], "input");
   EXPECT_EQ(rows[3]["agree"], false);

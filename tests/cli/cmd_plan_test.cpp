@@ -31,6 +31,7 @@ TEST_F(PlanCommand, WritesAPlanThatRunsCanRead) {
   EXPECT_EQ(shown.code, 0) << shown.err;
   for (const char* part : {"all f32", "all bf16", "chosen", "conv2", "1 x GPU"})
     EXPECT_TRUE(has(shown.out, part)) << part << " in\n" << shown.out;
+  EXPECT_FALSE(has(shown.out, "exchange of")) << shown.out;  // one worker
   const auto plan = plan::read_precision_plan(output());
   EXPECT_EQ(plan.of("conv2"), Precision::kBf16);
   EXPECT_GT(written()["predicted"]["step_ms"], 0);
@@ -90,28 +91,31 @@ TEST_F(PlanCommand, PrintsTheGraph) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["operators"].size(), 6u);
 }
 
-TEST_F(PlanCommand, MistakesAreToldAndNothingIsWritten) {
-  const auto is_told = [&](std::vector<std::string> words, const char* part) {
+TEST_F(PlanCommand, ErrorsWriteNoFiles) {
+  const auto is_reported = [&](std::vector<std::string> words,
+                               const char* part) {
     words.insert(words.end(), {"-o", output()});
     const CallOutcome shown = call_sheaf(words);
     EXPECT_EQ(shown.code, 2) << part;
     EXPECT_TRUE(has(shown.err, part)) << shown.err;
     EXPECT_FALSE(std::filesystem::exists(output()));
   };
-  is_told({"plan"}, "pass the traces");
-  is_told({"plan", f32_, bf16_, "--memory", "1M"}, "no plan fits");
-  is_told({"plan", f32_, f32_}, "both traces in f32");
-  is_told({"plan", f32_, "--workers", "2,2"}, "of 1 devices");
-  is_told({"plan", f32_, "--workers", "4", "--topology", "2x3"}, "2x3");
-  is_told({"plan", f32_, "--fix", "conv1"}, "LAYER=PRECISION");
-  is_told({"plan", f32_, "--precisions", "f8"}, "unknown precision \"f8\"");
-  is_told({"plan", f32_, "--fix", "conv3=f32"}, "no layer 'conv3'");
-  is_told({"plan", f32_, "--exchange", "gradients,fcc=dad"},
-          "did you mean 'fc'");
-  is_told({"plan", f32_, "--exchange", "dad", "--allow", "half"},
-          "pass only one of them");
-  is_told({"plan", f32_, "--allow", "fc=dad"},
-          "--allow takes exchange methods");
+  is_reported({"plan"}, "pass the traces");
+  is_reported({"plan", f32_, bf16_, "--memory", "1M"}, "no plan fits");
+  is_reported({"plan", f32_, f32_}, "both traces in f32");
+  is_reported({"plan", f32_, "--workers", "2,2"}, "of 1 devices");
+  is_reported({"plan", f32_, "--workers", "0"},
+              "--workers must be 1 or more, not 0");
+  is_reported({"plan", f32_, "--workers", "4", "--topology", "2x3"}, "2x3");
+  is_reported({"plan", f32_, "--fix", "conv1"}, "LAYER=PRECISION");
+  is_reported({"plan", f32_, "--precisions", "f8"}, "unknown precision \"f8\"");
+  is_reported({"plan", f32_, "--fix", "conv3=f32"}, "no layer 'conv3'");
+  is_reported({"plan", f32_, "--exchange", "gradients,fcc=dad"},
+              "did you mean 'fc'");
+  is_reported({"plan", f32_, "--exchange", "dad", "--allow", "half"},
+              "pass only one of them");
+  is_reported({"plan", f32_, "--allow", "fc=dad"},
+              "--allow takes exchange methods");
 }
 
 class PlanDevices : public PlanCommand {
@@ -157,22 +161,22 @@ TEST_F(PlanDevices, AreScaledAndSaidToBeSo) {
   EXPECT_TRUE(has(predicted.err, "not measured")) << predicted.err;
 }
 
-TEST_F(PlanDevices, MistakesInTheirFilesAreTold) {
-  const auto is_told = [&](const std::string& text, const char* part) {
+TEST_F(PlanDevices, MistakesInTheirFilesAreReported) {
+  const auto is_reported = [&](const std::string& text, const char* part) {
     const std::string path = device("wrong.yaml", text);
     const CallOutcome shown =
         call_sheaf({"plan", f32_, "--devices", path, "--traced-on", traced_});
     EXPECT_EQ(shown.code, 2) << text;
     EXPECT_TRUE(has(shown.err, part)) << shown.err;
   };
-  is_told("name: x\ntflops: {f32: 1}\n", "the device has no memory_gbs");
-  is_told("name: x\nmemory_gbs: 1\n", "the device has no tflops");
-  is_told("name: x\ntflops: {f31: 1}\n", "unknown precision \"f31\"");
-  is_told("name: x\ntflops: {f32: -1}\n",
-          "line 2: the value must be greater than 0");
-  is_told("name: x\nspeed: 1\n", "line 2: unknown key speed");
-  is_told("name: x\ntflops: {f16: 1}\nmemory_gbs: 1\n",
-          "none of the precisions");
+  is_reported("name: x\ntflops: {f32: 1}\n", "the device has no memory_gbs");
+  is_reported("name: x\nmemory_gbs: 1\n", "the device has no tflops");
+  is_reported("name: x\ntflops: {f31: 1}\n", "unknown precision \"f31\"");
+  is_reported("name: x\ntflops: {f32: -1}\n",
+              "line 2: the value must be greater than 0");
+  is_reported("name: x\nspeed: 1\n", "line 2: unknown key speed");
+  is_reported("name: x\ntflops: {f16: 1}\nmemory_gbs: 1\n",
+              "none of the precisions");
   const CallOutcome unknown = call_sheaf({"plan", f32_, "--devices", slow_});
   EXPECT_TRUE(has(unknown.err, "--traced-on")) << unknown.err;
   const CallOutcome alone = call_sheaf({"plan", f32_, "--traced-on", slow_});
@@ -217,7 +221,7 @@ TEST_F(PlanCommand, ComparesWithWhatAPlanTook) {
   EXPECT_NEAR(step["error_percent"], 0, 2);
 }
 
-TEST_F(PlanCommand, PredictionsOfNothingAreTold) {
+TEST_F(PlanCommand, PredictionsOfNothingAreReported) {
   for (const char* option : {"--compute", "--bandwidth", "--batch"})
     for (const char* number : {"0", "-3"})
       EXPECT_EQ(call_sheaf({"predict", f32_, option, number}).code, 2)

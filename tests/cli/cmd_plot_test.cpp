@@ -47,7 +47,8 @@ TEST_F(PlotCommand, TakesSingleAndDoubleDashes) {
     EXPECT_EQ(plot.code, 0) << plot.err;
     for (const char* part : {"slow", "fast", "batch_duration", "loss", "ms"})
       EXPECT_TRUE(has(plot.out, part)) << part << " in\n" << plot.out;
-    EXPECT_TRUE(has(plot.err, "only 5 batches are compared, as many as fast"))
+    EXPECT_TRUE(
+        has(plot.err, "only 5 batches are compared, the number that fast"))
         << plot.err;
     EXPECT_TRUE(has(read_file(out("batch_duration.svg")), ">fast<"));
     EXPECT_TRUE(has(read_file(out("table.csv")), "loss,slow,5,"));

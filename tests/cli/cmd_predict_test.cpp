@@ -46,7 +46,7 @@ TEST_F(PredictCommand, PredictsStepsOutOfOne) {
   EXPECT_NEAR(second["error_percent"], -100.0 / 3, 1e-6);
 }
 
-TEST_F(PredictCommand, MistakesAreTold) {
+TEST_F(PredictCommand, UsageErrorsAreReported) {
   const std::string path = text_.write().string();
   const CallOutcome shown = call_sheaf({"predict", path, "--from", "9"});
   EXPECT_EQ(shown.code, 2);

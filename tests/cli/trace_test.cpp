@@ -115,7 +115,7 @@ TEST_P(TraceCommand, OfANetworkIsUnderstood) {
   }
 }
 
-TEST_P(TraceCommand, TellsTheGraphOfItsOperators) {
+TEST_P(TraceCommand, RecordsTheOperatorGraph) {
   ASSERT_EQ(record("lenet.yaml", "a.json").code, 0);
   const Json trace = trace_in("a.json");
   const Json& told = trace["sheaf"];
@@ -225,7 +225,7 @@ TEST_P(TraceCommand, LayersInAnotherPrecisionHaveCasts) {
   EXPECT_EQ(trace_in("b.json")["sheaf"]["precision"], "plan");
 }
 
-TEST_P(TraceCommand, TellsTheCurvatureThatPlansGoBy) {
+TEST_P(TraceCommand, RecordsTheCurvatureForPlans) {
   ASSERT_EQ(record("lenet.yaml", "bf16.json", {"--precision", "bf16"}).code, 0);
   ASSERT_EQ(record("lenet.yaml", "plain.json").code, 0);
   const RunResult result =
@@ -253,7 +253,7 @@ TEST_P(TraceCommand, TellsTheCurvatureThatPlansGoBy) {
   EXPECT_NE(refused.err.find("--curvature"), std::string::npos) << refused.err;
 }
 
-TEST_P(TraceCommand, MistakesAreTold) {
+TEST_P(TraceCommand, UsageErrorsAreReported) {
   const auto code_of = [&](const std::string& output, TraceWords more) {
     more.insert(more.end(), {"-n", "1"});
     return record("mlp.yaml", output, more).code;

@@ -108,7 +108,7 @@ TEST_P(Train, PrintsTheCompleteDescription) {
   EXPECT_FALSE(fs::exists(file("x")));
 }
 
-TEST_P(Train, AMistakeIsToldOnceWithItsPlace) {
+TEST_P(Train, AnErrorIsReportedOnceWithItsLine) {
   const RunResult result = run(command("x", {"--set", "epoch=3"}));
   EXPECT_EQ(result.code, 2);
   const std::string told = "did you mean 'epochs'?";
@@ -118,7 +118,7 @@ TEST_P(Train, AMistakeIsToldOnceWithItsPlace) {
   EXPECT_EQ(run({"train", file("none.yaml"), "-n", "2"}).code, 5);
 }
 
-TEST_P(Train, ANetworkThatDoesNotFitIsToldInOneLine) {
+TEST_P(Train, AMismatchedNetworkIsReportedInOneLine) {
   write_file(file("a.yaml"),
              std::string(kConfig).replace(
                  std::string(kConfig).find("[16, 8, 3]"), 10, "[15, 8, 3]"));
@@ -134,7 +134,7 @@ TEST_P(Train, ANetworkThatDoesNotFitIsToldInOneLine) {
 
 // The error precedes the creation of the folder, even if only one rank would
 // read such a label.
-TEST_P(Train, LabelsWithoutOutputsAreToldOnce) {
+TEST_P(Train, LabelsWithoutOutputsAreReportedOnce) {
   for (const char* set : {"network.arguments.sizes=[16, 8, 2]", "loss=mse"}) {
     const RunResult result = run(command("x", {"--set", set}));
     EXPECT_EQ(result.code, 2) << result.err;
@@ -271,7 +271,7 @@ TEST_P(Train, ALossThatIsNotFiniteEndsTheRun) {
   const std::string told = "is not finite";
   const std::size_t first = result.err.find(told);
   ASSERT_NE(first, std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("First on rank "), std::string::npos);
+  EXPECT_NE(result.err.find("Found first on rank "), std::string::npos);
   EXPECT_FALSE(fs::exists(file("a/summary.json")));
 }
 

@@ -57,7 +57,7 @@ TEST_F(DataCommand, GetsFashionMnist) {
   EXPECT_TRUE(contains(text, "60000 training")) << text;
 }
 
-TEST_F(DataCommand, TellsWhatIsWrong) {
+TEST_F(DataCommand, ReportsErrors) {
   EXPECT_THROW(run("get nothing"), UsageError);
   EXPECT_THROW(run("get cifar10"), IoError);
   EXPECT_THROW(run("get"), CLI::ParseError);

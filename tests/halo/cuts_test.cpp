@@ -61,7 +61,7 @@ TEST(GridTest, NumbersRanksRowByRow) {
   EXPECT_EQ(Grid().ranks(), 1);
 }
 
-TEST(GridTest, ThatIsNoneSaysWhatIsAllowed) {
+TEST(GridTest, InvalidGridsAreErrorsWithExamples) {
   for (const char* text : {"", "x", "2x", "x2", "0x2", "-1", "2x2x2x2", "2 x2",
                            "2X2", "a", "2xx2", "99999999999"})
     expect_throws<UsageError>([&] { Grid::parse(text); },

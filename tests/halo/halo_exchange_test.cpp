@@ -349,7 +349,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, HaloFailures,
                          testing::Values(Hosts{"a", "a"}, Hosts{"a", "b"}),
                          test::joined);
 
-TEST(HaloExchange, RanksThatDisagreeOnPlanesAreToldSo) {
+TEST(HaloExchange, DifferentPlanesAreAMismatch) {
   const test::ExpectFailures expected;
   const auto outcomes = test::outcomes({"a", "a"}, [](const Group& group) {
     ExchangeCase test = neighbors(group.size());

@@ -208,7 +208,7 @@ TEST(WindowTest, TransposedOutputsFollowTheirInputs) {
             "0|10|18");
 }
 
-TEST(WindowTest, ThatFitsNowhereSaysSo) {
+TEST(WindowTest, ThatDoesNotFitIsAnError) {
   expect_throws<UsageError>(
       [] { output_size({.kernel = 4, .dilation = 3}, 8); },
       {"window of 10", "kernel 4", "8 inputs"});

@@ -28,6 +28,7 @@ IDIOMS = {re.compile(r"(?i)\b" + idiom): better for idiom, better in (
     (r"passed ove[r]\b", "skipped"),
     (r"out of a trac[e]\b", "from a trace"),
     (r"for eve[r]\b", "forever"),
+    (r"\w*(?:Is|Are)Tol[d]\b", "Reported or AreErrors in names of tests"),
 )}
 BRITISH = re.compile(
     r"(?i)\b(?:behaviou[r]|colou[r]|neighbou[r]|favou[r]|(?:optimi|initiali"

@@ -90,7 +90,7 @@ TEST(Gb, TheClassifierCanLearnAlone) {
   }
 }
 
-TEST(Gb, MistakesAreTold) {
+TEST(Gb, InvalidArgumentsAreErrors) {
   const auto make = [](const Texts& arguments) {
     return [=] { make_network({"gb", arguments, {}}); };
   };

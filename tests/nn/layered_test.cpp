@@ -141,6 +141,20 @@ TEST(Layered, BuildingLeavesNoTrace) {
   EXPECT_EQ(network->named_buffers()["0.num_batches_tracked"].item<int>(), 0);
 }
 
+// The size of an axis that the samples do not have cannot be inferred.
+TEST(Layered, SamplesWithTooFewAxesAreRefused) {
+  const LayerSpec local{"locally_connected",
+                        {{"out_channels", "2"}, {"kernel", "1"}}};
+  EXPECT_EQ(error_of<UsageError>([&] { make("3x2", {local}); }),
+            "layer 0 (locally_connected) does not fit samples of [3, 2]");
+  const LayerSpec linear{"linear", {{"out_features", "2"}}};
+  const LayerSpec mean{"mean", {{"axes", "1"}}};
+  EXPECT_EQ(error_of<UsageError>([&] {
+              make("3", {mean, linear});
+            }),
+            "layer 1 (linear) does not fit samples of []");
+}
+
 TEST(Layered, MistakesNameTheLayer) {
   const LayerSpec relu{"relu", {}};
   expect_throws<UsageError>(

@@ -22,6 +22,7 @@ const std::vector<LocalCase> kCases{
     {3, 2, {8, 9}, {3, 3}, {2, 3}, {1, 0}},
     {2, 4, {6, 5}, {5, 4}, {3, 2}, {2, 1}},
     {1, 2, {5, 6}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 1, {4, 5}, {3, 3}, {1, 2}, {0, 1}},
 };
 
 LocallyConnected2d layer_of(const LocalCase& a, bool bias = false) {
@@ -162,11 +163,25 @@ TEST(LocallyConnected, CoverageCountsTheWindowsOnAPixel) {
 }
 
 TEST(LocallyConnected, ATooLargeKernelIsRefused) {
-  expect_throws<UsageError>(
-      [] {
-        layer_of({1, 1, {3, 3}, {4, 4}, {1, 1}, {0, 0}});
-      },
-      {"[4, 4]", "[3, 3]"});
+  for (const Pair& kernel : {Pair{4, 4}, Pair{4, 3}, Pair{3, 4}})
+    expect_throws<UsageError>(
+        [&] {
+          layer_of({1, 1, {3, 3}, kernel, {1, 1}, {0, 0}});
+        },
+        {concat("a kernel of ", at::IntArrayRef(kernel)), "[3, 3]"});
+}
+
+// Uniform, up to 1 / sqrt(inputs of a window). Of 1152 weights and of 32 biases
+// some are in the outer half of the range.
+TEST(LocallyConnected, StartsAsAConvolutionDoes) {
+  const auto layer = layer_of({4, 8, {4, 4}, {3, 3}, {1, 1}, {0, 0}}, true);
+  const double bound = 1.0 / 6;
+  for (const Tensor& start : {layer->weight, layer->bias}) {
+    const double largest = start.abs().max().item<double>();
+    EXPECT_LE(largest, static_cast<float>(bound));
+    EXPECT_GT(largest, bound / 2);
+    EXPECT_LT(start.min().item<double>(), 0);
+  }
 }
 
 TEST(L2Pool, IsTheLengthOfTheWindow) {
@@ -215,7 +230,7 @@ Tensor plain_contrast(const Tensor& x, std::int64_t kernel, double floor) {
   return centred / deviations;
 }
 
-TEST(LocalContrastNorm, IsWhatItsDefinitionSays) {
+TEST(LocalContrastNorm, MatchesItsDefinition) {
   for (const double floor : {0.0, 0.01, 0.8})
     for (const std::int64_t kernel : {3, 5}) {
       LocalContrastNorm norm(LocalContrastNormOptions{2, kernel, floor});

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -115,6 +117,41 @@ TEST(Network, ParameterCountsAreTheKnownOnes) {
   constexpr std::int64_t kEmbeddings = (30522 + 512 + 2 + 2) * kHidden;
   constexpr std::int64_t kEnds = kHidden * kHidden + kHidden + 2 * kHidden + 2;
   EXPECT_EQ(count("bert-base"), 12 * kLayer + kEmbeddings + kEnds);
+}
+
+// Each of the normalizations of a U-Net and of VGG has two numbers per channel.
+TEST(Network, NormalizationsAreThere) {
+  const auto made = [](const std::string& name, const Texts& arguments) {
+    return make_network({name, arguments, {}});
+  };
+  EXPECT_EQ(count_parameters(*made("unet", {{"norm", "group"}})), 482466);
+  const auto unet = made("unet", {{"width", "12"}, {"norm", "group"}});
+  std::vector<std::int64_t> groups;
+  for (const auto& module : unet->modules())
+    if (const auto* norm = module->as<torch::nn::GroupNormImpl>())
+      groups.push_back(norm->options.num_groups());
+  // Channels: 12, 24, 48, 96, then 48, 24, 12; two stages each.
+  EXPECT_EQ(std::count(groups.begin(), groups.end(), 4), 4);
+  EXPECT_EQ(std::count(groups.begin(), groups.end(), 8), 10);
+  Texts vgg{{"width", "2"}, {"hidden", "8"}, {"pool", "1"}};
+  const auto plain = made("vgg11", vgg);
+  vgg["batchnorm"] = "true";
+  const auto normalized = made("vgg11", vgg);
+  EXPECT_EQ(count_parameters(*normalized) - count_parameters(*plain),
+            2 * (2 + 4 + 8 + 8 + 16 + 16 + 16 + 16));
+  EXPECT_EQ(normalized->named_buffers()["features.1.running_mean"].size(0), 2);
+}
+
+// All weights are 1. If all hidden elements are dropped, the bias remains.
+TEST(Network, MlpDropsHiddenElementsInTrainingOnly) {
+  const auto network =
+      make_network({"mlp", {{"sizes", "5-4-3"}, {"dropout", "1"}}, {}});
+  for (const auto& weight : network->parameters()) weight.detach().fill_(1);
+  const auto input = torch::ones({2, 5});
+  EXPECT_TRUE(torch::equal(network->forward(input), torch::ones({2, 3})));
+  network->eval();
+  EXPECT_TRUE(torch::equal(network->forward(input),
+                           torch::full({2, 3}, 4.0 * (5 + 1) + 1)));
 }
 
 TEST(Network, ResNetStartsAsPythonsDoes) {

@@ -82,7 +82,7 @@ TEST(FitLink, AnEmptyMessageMayTakeNextToNothing) {
   EXPECT_TRUE(std::isfinite(fit.residual));
 }
 
-TEST(FitLink, RefusesSamplesThatCannotTell) {
+TEST(FitLink, RejectsInsufficientSamples) {
   expect_throws<UsageError>([] { fit_link({}); }, {"two sizes", "0 samples"});
   expect_throws<UsageError>([] { fit_link({{8, 1}, {8, 2}}); }, {"two sizes"});
   expect_throws<UsageError>(

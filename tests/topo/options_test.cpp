@@ -50,7 +50,7 @@ TEST(Options, ReadsSheafsOwn) {
 
 TEST(Options, RefusesUnknownModes) {
   expect_throws<UsageError>([] { parse_options("-mode c:4x3"); },
-                            {"mode c", "never described publicly", "b", "p"});
+                            {"mode c", "never documented publicly", "b", "p"});
   expect_throws<UsageError>([] { parse_options("-mode x:4"); },
                             {"unknown mode 'x'", "r (ring)"});
   expect_throws<UsageError>([] { parse_options("-mode :4"); },

@@ -88,7 +88,7 @@ TEST(Predict, TheBoundOfHostsCountsAllOfThem) {
   EXPECT_DOUBLE_EQ(bound, 2 * 15.0 / 16 * 1e6 / kMachine.network.bandwidth_gbs);
 }
 
-TEST(Predict, HostsMayHaveUnlikeNumbersOfRanks) {
+TEST(Predict, HostsMayHaveDifferentNumbersOfRanks) {
   const Placement uneven{7, 2, 4, {}};
   const double cost = predict_us(Collective::kAllReduce, Algorithm::kAuto,
                                  kMachine, uneven, 1e6);

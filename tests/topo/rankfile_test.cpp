@@ -91,7 +91,7 @@ TEST(RankFile, SyntaxFaultsSayWhatIsMissing) {
 TEST(RankFile, SyntaxFaultsInListsNameTheItem) {
   expect_syntax_fault("rank 3=a slot=0,,1", "core ''");
   expect_syntax_fault("rank 3=a slot=0-", "core ''");
-  expect_syntax_fault("rank 3=a slot=3-1", "runs backwards; write 1-3");
+  expect_syntax_fault("rank 3=a slot=3-1", "is in descending order; write 1-3");
   expect_syntax_fault("rank 3=a slot=*", "'*' needs a socket");
   expect_syntax_fault("rank 3=a slot=x:1", "socket 'x'");
   expect_syntax_fault("rank 3=a slot=0 1", "core '0 1'");

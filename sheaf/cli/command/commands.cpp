@@ -106,9 +106,10 @@ int run_cli(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("sheaf ") + SHEAF_VERSION);
   app.require_subcommand(1);
   app.failure_message(failure_text);
-  app.footer("Run sheaf COMMAND --help for the options of a command.");
   try {
     add_commands(app);
+    // Commands that are added later would inherit it.
+    app.footer("Run sheaf COMMAND --help for the options of a command.");
     return parse_and_run(app, argc, argv);
   } catch (const ExitWith& exit) {
     return exit.code;

@@ -53,10 +53,10 @@ plan::CastCosts casts_on(const topo::Machine& machine,
   return costs;
 }
 
-void use_ways(const plan::ExchangePlan& ways, plan::Cluster& cluster) {
+void use_routes(const plan::ExchangePlan& routes, plan::Cluster& cluster) {
   for (const plan::WorkerKind& kind : cluster.kinds)
-    plan::check_ways(ways, kind.recorded->base());
-  cluster.exchange.ways = ways;
+    plan::check_routes(routes, kind.recorded->base());
+  cluster.exchange.routes = routes;
 }
 
 // One kind of worker: its traces and the cost of casts.
@@ -143,9 +143,9 @@ void PlanInputs::add_to(CLI::App& command) {
   command.add_option("--topology", topology,
                      "Ranks per host x hosts, such as 4x3 (default: one host)");
   command.add_option("--bucket", bucket,
-                     "Bytes of a gradient bucket (default: 25M)");
+                     "Maximum size of a gradient bucket (default: 25M)");
   command.add_option("--exchange", exchange,
-                     "Exchange method: gradients, half, dad, edad or "
+                     "Route method: gradients, half, dad, edad or "
                      "rank-dad:4; per layer: gradients,fc1=dad");
   command
       .add_option("--batch", batch,
@@ -153,7 +153,7 @@ void PlanInputs::add_to(CLI::App& command) {
                   "there are traces with two batch sizes")
       ->check([](const std::string& text) {
         return text[0] == '-' || text == "0"
-                   ? "must be 1 or more samples, not " + text
+                   ? "must be at least 1 sample, not " + text
                    : std::string();
       });
   command
@@ -199,7 +199,7 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
     cluster.exchange.caps.bytes =
         static_cast<std::size_t>(parse_bytes(inputs.bucket));
   if (!inputs.exchange.empty())
-    use_ways(plan::parse_exchange(inputs.exchange), cluster);
+    use_routes(plan::parse_exchange(inputs.exchange), cluster);
   plan::share_host(cluster);
   return cluster;
 }
@@ -207,8 +207,8 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
 void use_exchange_of(const std::string& plan, const PlanInputs& inputs,
                      plan::Cluster& cluster) {
   if (plan.empty() || !inputs.exchange.empty()) return;
-  const auto ways = plan::parse_exchange_of(plan::read_plan_text(plan), plan);
-  if (ways) use_ways(*ways, cluster);
+  const auto routes = plan::parse_exchange_of(plan::read_plan_text(plan), plan);
+  if (routes) use_routes(*routes, cluster);
 }
 
 }  // namespace sheaf::cli

@@ -148,17 +148,17 @@ class ReportMaker {
     row.precision = to_string(chosen_.plans[kind].of(slot.layer));
     const auto reason = chosen_.reasons[kind].find(slot.layer);
     if (reason != chosen_.reasons[kind].end()) row.reason = reason->second;
-    const plan::ExchangePlan& ways = chosen_.exchange.plan;
-    if (cluster_.workers() > 1 && ways.layers.contains(slot.layer))
+    const plan::ExchangePlan& routes = chosen_.exchange.plan;
+    if (cluster_.workers() > 1 && routes.layers.contains(slot.layer))
       row.reason += concat(row.reason.empty() ? "" : "; ", "exchanged by ",
-                           text_of(ways, ways.of(slot.layer)));
+                           text_of(routes, routes.of(slot.layer)));
     return row;
   }
 
   void add_trade_offs() {
     if (!chosen_.has_indicator) return;
     const bool several = cluster_.kinds.size() > 1;
-    for (const plan::TradeOff& one : chosen_.way) {
+    for (const plan::TradeOff& one : chosen_.trade_offs) {
       std::string label = "fastest";
       if (!one.layer.empty())
         label =

@@ -43,7 +43,7 @@ std::string_view name_of(JobState state) {
     case JobState::kBegun:
       return "to resume";
     case JobState::kOther:
-      return "to run again";
+      return "to rerun";
     default:
       return "to run";
   }

@@ -156,7 +156,7 @@ class SweepRun {
   bool has_finished(const SweepJob& job) const;
   void say(const std::string& line);
   int conclude();
-  void tell_failures() const;
+  void report_failures() const;
   int make_report();
 
   SweepPlan& plan_;
@@ -308,14 +308,14 @@ int SweepRun::conclude() {
   say(fmt::format(
       "{} of {} jobs finished{}", finished, plan_.jobs.size(),
       failed_.empty() ? "" : fmt::format(", {} failed", failed_.size())));
-  if (!failed_.empty()) tell_failures();
+  if (!failed_.empty()) report_failures();
   if (finished < plan_.jobs.size()) say("to resume: " + options_.again);
   if (stop_signal_ != 0) return 128 + stop_signal_;
   const int code = finished > 0 ? make_report() : 0;
   return failed_.empty() ? code : 1;
 }
 
-void SweepRun::tell_failures() const {
+void SweepRun::report_failures() const {
   for (const std::size_t index : failed_) {
     const SweepJob& job = plan_.jobs[index];
     const fs::path log = job.folder / kLogName;

@@ -221,7 +221,7 @@ class Reader {
 };
 
 std::string_view take_header(Reader& reader) {
-  if (reader.take(kMagic.size(), "the magic word") != kMagic)
+  if (reader.take(kMagic.size(), "the magic number") != kMagic)
     reader.fail(0, concat("not a dump file: it does not begin with ", kMagic));
   const std::uint32_t version = reader.take_u32("the version");
   if (version != kVersion)

@@ -94,18 +94,18 @@ void CollectiveCall::wait_for_failure() {
 }
 
 void CollectiveCall::disagree(const std::string& text) {
-  tell(AlarmKind::kMismatch, text);
+  report(AlarmKind::kMismatch, text);
   throw MismatchError(text);
 }
 
-void CollectiveCall::tell(AlarmKind kind, const std::string& text) {
+void CollectiveCall::report(AlarmKind kind, const std::string& text) {
   group_.runtime().raise(kind, group_.world_rank(host_map().rank),
                          group_.alarm_key(), text);
 }
 
 void CollectiveCall::explain(const TransportError& error) {
   look_for_cause();
-  tell(AlarmKind::kGroupFailed, concat(who(), " failed: ", error.what()));
+  report(AlarmKind::kGroupFailed, concat(who(), " failed: ", error.what()));
 }
 
 bool CollectiveCall::has_arrived(int rank) const {

@@ -54,14 +54,14 @@ class CollectiveCall : public PeerWait {
   void poll() override { poll_guard(); }
   bool has_arrived(int rank) const override;
   bool is_owed_by(int rank) override;
-  void tell_ended(const std::string& text) override {
-    tell(AlarmKind::kGroupFailed, text);
+  void report_ended(const std::string& text) override {
+    report(AlarmKind::kGroupFailed, text);
   }
 
  private:
   void compare_with(int rank, const Fingerprint& theirs);
   [[noreturn]] void wait_for_failure();
-  void tell(AlarmKind kind, const std::string& text);
+  void report(AlarmKind kind, const std::string& text);
   void start_guard();
   bool poll_guard();
 

@@ -185,13 +185,13 @@ std::string PeerWait::who() const {
 
 void PeerWait::throw_ended(int rank) {
   const auto text = [&](const std::string& waiting) {
-    return concat(group_.rank_text(rank),
-                  " has ended its program normally while ", waiting,
-                  " waits for it in ", describe(fingerprint_), " of group ",
-                  group_.id(), " (e.g. uneven numbers of steps: see join)");
+    return concat(
+        group_.rank_text(rank), " has exited normally while ", waiting,
+        " waits for it in ", describe(fingerprint_), " of group ", group_.id(),
+        " (for example, ranks take different numbers of steps; see join())");
   };
   const std::string me = group_.rank_text(group_.rank());
-  tell_ended(text(me));
+  report_ended(text(me));
   throw CommError(concat(me, ": ", text("this rank")));
 }
 
@@ -215,7 +215,7 @@ void PeerWait::look_for_ends() {
 void PeerWait::throw_death(int rank) {
   look_for_ends();
   std::string text =
-      concat(who(), " cannot end: ", group_.rank_text(rank), " has died");
+      concat(who(), " cannot complete: ", group_.rank_text(rank), " has died");
   const auto last = group_.runtime().latest(group_.world_rank(rank));
   if (last) text += concat("; it was ", describe(*last, now_ns()));
   throw CommError(text);
@@ -238,7 +238,7 @@ void PeerWait::throw_timeout() {
       concat(who(), " timed out after ", timeout_.count(), " ms; ",
              missing.empty() ? "all ranks have arrived"
                              : concat("not arrived: rank ", missing),
-             "; raise the timeout if they are only slow", places));
+             "; increase the timeout if these ranks are only slow", places));
 }
 
 }  // namespace sheaf::comm

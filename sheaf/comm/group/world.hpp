@@ -14,7 +14,7 @@ namespace sheaf::comm {
 class Transport;
 
 // The group of all ranks, and the owner of the process's connections. The
-// destructor ends the communication in an orderly way: it waits for the other
+// destructor shuts down the communication cleanly: it waits for the other
 // ranks, unless an exception is propagating or an operation has failed. It logs
 // errors and does not throw. exit(0) does the same for worlds that still exist.
 // Groups, their memory and wrapped modules may outlive the World, but must not

@@ -26,7 +26,7 @@ class ReturnedBlocks {
 // Located at the start of every heap.
 struct RankHeader {
   FlightRing flight;
-  std::atomic<std::uint32_t> has_left{0};  // ended in an orderly way
+  std::atomic<std::uint32_t> has_left{0};  // has exited normally
   RankEnd end;
   // State of the whole host: only the copy of the host's first rank is used.
   Alarm alarm;

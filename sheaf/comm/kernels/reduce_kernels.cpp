@@ -59,7 +59,7 @@ void check(const Reduction& how, std::size_t sources) {
               "'; bool has no avg, and the bitwise reductions need integers "
               "or bool");
   SHEAF_CHECK(sources > 0, "reduction '", name_of(how.op), "' of '",
-              name_of(how.dtype), "' has no source; pass at least one");
+              name_of(how.dtype), "' has no input; pass at least one");
   SHEAF_CHECK(how.divisor >= 1, "the divisor of a reduction is ", how.divisor,
               "; it must be at least 1");
   const bool can_divide =

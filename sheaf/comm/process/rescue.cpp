@@ -72,7 +72,7 @@ std::string Rescue::missing_end() const {
     const RankEnd& end = runtime_.end_of(rank);
     if (rank != runtime_.rank() && end.has_ended() && !end.has_made(call))
       return concat("rank ", rank,
-                    " has ended its program normally while this rank waits for "
+                    " has exited normally while this rank waits for "
                     "it");
   }
   return "";

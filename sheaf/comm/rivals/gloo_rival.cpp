@@ -220,7 +220,7 @@ std::unique_ptr<RivalLibrary> make_gloo_rival(const GlooOptions& options) {
   try {
     return std::make_unique<GlooBaseline>(options);
   } catch (const std::runtime_error& error) {
-    throw CommError(concat("Gloo cannot join the ranks over interface ",
+    throw CommError(concat("Gloo cannot connect the ranks over interface ",
                            options.interface, ": ", error.what()));
   }
 }

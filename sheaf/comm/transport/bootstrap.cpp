@@ -39,7 +39,7 @@ void Requests::wait(std::chrono::milliseconds timeout) {
     if (missing.empty()) return;
     if (std::chrono::steady_clock::now() > deadline)
       throw TimeoutError(concat("rank ", transport_.rank(),
-                                ": start-up timed out after ", timeout.count(),
+                                ": startup timed out after ", timeout.count(),
                                 " ms; no message from rank",
                                 transport_.rank() == 0 ? missing : " 0",
                                 "; check that every rank calls init"));

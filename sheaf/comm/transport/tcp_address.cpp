@@ -66,7 +66,7 @@ TcpCard parse_card(const std::string& text, int rank) {
     card.addresses.push_back(parse_address(address));
   if (mark != kCardMark || card.port == 0 || card.addresses.empty())
     throw CommError(concat("rank ", rank, " sent '", text.substr(0, 80),
-                           "', which is not a valid address card; all ranks "
+                           "', which is not a valid address; all ranks "
                            "must run the same version of Sheaf"));
   return card;
 }

@@ -30,7 +30,7 @@ std::unique_ptr<TcpRequest> Outbox::send(int peer, Tag tag, const void* data,
   // Write errors are ignored here; reading will detect them.
   if (!is_writing_) write();
   note_busy();
-  if (!request->is_under_way()) request.reset();
+  if (!request->is_in_progress()) request.reset();
   return request;
 }
 

@@ -80,8 +80,8 @@ class TcpTransport final : public Transport {
   bool test(Request& request) override {
     if (!request) return true;
     auto* pending = as_pending(request);
-    if (pending->is_under_way()) look(*pending);
-    if (pending->is_under_way()) return false;
+    if (pending->is_in_progress()) look(*pending);
+    if (pending->is_in_progress()) return false;
     const std::unique_ptr<TcpRequest> ended(pending);
     request.clear();
     if (ended->state == TcpRequest::State::kFailed)
@@ -219,8 +219,8 @@ class TcpTransport final : public Transport {
 
   std::string farewell(int peer) {
     return at(peer).in.has_left()
-               ? concat("rank ", peer, " has ended its program")
-               : concat("rank ", peer, " is gone: its connection has closed");
+               ? concat("rank ", peer, " has exited")
+               : concat("rank ", peer, " has died: its connection was closed");
   }
   void lose_in(int peer) {
     const std::string why = farewell(peer);

@@ -62,7 +62,7 @@ struct TcpRequest {
   bool is_granted = false;
   bool is_refused = false;
 
-  bool is_under_way() const {
+  bool is_in_progress() const {
     return state.load(std::memory_order_acquire) == State::kUnderWay;
   }
   void end() { state.store(State::kDone, std::memory_order_release); }

@@ -94,7 +94,7 @@ std::string lacking_text(const std::vector<KnownFile>& files,
   for (const std::string& place : places) {
     const FoundFiles found = find_files(files, place);
     if (!found.paths.empty() && !found.missing.empty())
-      return concat("; ", place, " has some of its files and lacks ",
+      return concat("; ", place, " has only some of its files; missing: ",
                     join(found.missing, ", "), " (plain or .gz)");
   }
   return "";

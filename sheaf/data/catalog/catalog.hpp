@@ -48,7 +48,8 @@ std::vector<std::string> split_files(const std::string& name,
                                      const std::string& folder = "");
 
 // Describes the first folder of that search that has some, but not all of the
-// files: "; FOLDER has some of its files and lacks ..."; "" if there is none.
+// files: "; FOLDER has only some of its files; missing: ..."; "" if there is
+// none.
 std::string missing_files_text(const std::string& name,
                                const std::string& folder = "");
 

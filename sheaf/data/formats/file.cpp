@@ -151,7 +151,7 @@ struct Descriptor {
 
 void FileContent::fail(std::int64_t offset, std::string_view what) const {
   throw IoError(concat(path, ": ", what, ", at byte ", offset,
-                       was_unpacked ? " of its unpacked content" : ""));
+                       was_unpacked ? " of its decompressed content" : ""));
 }
 
 FileContent read_file(const std::string& path) {
@@ -181,7 +181,8 @@ FileContent map_file(const std::string& path) {
 }
 
 std::string source_of(const FileContent& content) {
-  return content.was_unpacked ? "files unpacked to memory" : "mapped files";
+  return content.was_unpacked ? "files decompressed into memory"
+                              : "mapped files";
 }
 
 std::string find_file(const std::string& folder, const std::string& name) {

@@ -30,7 +30,7 @@ FileContent read_file(const std::string& path);
 // The file must not be truncated while it is mapped. A gzip file is read and
 // decompressed instead.
 FileContent map_file(const std::string& path);
-// Describes the source: "mapped files" or "files unpacked to memory".
+// Describes the source: "mapped files" or "files decompressed into memory".
 std::string source_of(const FileContent& content);
 
 // `folder`/`name` or `folder`/`name`.gz, whichever exists; "" if neither does.

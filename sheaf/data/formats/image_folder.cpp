@@ -89,7 +89,7 @@ void add_images(const fs::path& folder, std::vector<fs::path>& above,
         throw IoError(concat(path.string(), " is not a file, ",
                              fs::is_symlink(path, error)
                                  ? "but a dangling link"
-                                 : "though it is named like an image",
+                                 : "although its extension is that of an image",
                              "; remove or repair it"));
       images.push_back(path.string());
     }

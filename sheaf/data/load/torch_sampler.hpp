@@ -64,8 +64,7 @@ class TorchSampler : public TorchSamplerBase {
   // returned nothing, that is the beginning of the next epoch. The sampler that
   // loads must have the same size, ranks and options; a position outside the
   // epoch causes UsageError. The first reset() after load() keeps the position,
-  // so that a new loader continues where the stored sampler was. Samplers that
-  // all ranks stored in the same epoch thus continue in the same one.
+  // so that a new loader continues where the stored sampler was.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 

@@ -102,10 +102,10 @@ void check_same_shapes(const comm::Group& group, const NamedTensors& tensors) {
                    "the same parameters frozen, on all ranks before wrapping "
                    "it");
   for (const auto& [name, tensor] : tensors)
-    SHEAF_CHECK(layout_of(tensor).empty(), name, " is a tensor",
-                layout_of(tensor),
-                ", which cannot be made rank 0's on all ranks; keep it in a "
-                "member of the module that is not registered");
+    SHEAF_CHECK(
+        layout_of(tensor).empty(), name, " is a tensor", layout_of(tensor),
+        ", which cannot be copied from rank 0 to all ranks; keep it in a "
+        "member of the module that is not registered");
 }
 
 void check_same_options(const comm::Group& group, const std::string& what,
@@ -114,7 +114,7 @@ void check_same_options(const comm::Group& group, const std::string& what,
   std::string mine;
   for (const auto& [name, value] : options) mine += name + " " + value + '\n';
   check_same_lines(group, mine, "options of " + what,
-                   "give the same options on all ranks");
+                   "pass the same options on all ranks");
 }
 
 std::uint64_t checksum(const at::Tensor& tensor) {

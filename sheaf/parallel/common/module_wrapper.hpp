@@ -48,7 +48,7 @@ struct HeldModuleOf<T> {
 template <class T>
 using HeldModule = std::remove_const_t<typename HeldModuleOf<T>::type>;
 
-// Stands for an option that the options of a wrapper do not have.
+// Matches any option name that a wrapper's options do not have.
 struct UnknownOption {
   template <class T>
   UnknownOption(T&&) {}  // NOLINT: any value
@@ -58,6 +58,20 @@ struct GroupArgument {
   GroupArgument(const comm::Group&) {}  // NOLINT: any group
   GroupArgument(const comm::World&) {}  // NOLINT: any group
 };
+
+// Deduces the module of a wrapper from the first argument of its constructors,
+// whatever the others are, so that the constructors report mistakes in them.
+#define SHEAF_DEDUCE_MODULE(Wrapper, Options)             \
+  template <class First, class... Rest>                   \
+  Wrapper(const First&, const Rest&...)                   \
+      -> Wrapper<::sheaf::parallel::HeldModule<First>>;   \
+  template <class First, class Group>                     \
+  Wrapper(const First&, const Group&, Options)            \
+      -> Wrapper<::sheaf::parallel::HeldModule<First>>;   \
+  template <class First, std::size_t N>                   \
+  Wrapper(const First&, ::sheaf::parallel::GroupArgument, \
+          const ::sheaf::parallel::UnknownOption(&)[N])   \
+      ->Wrapper<::sheaf::parallel::HeldModule<First>>
 
 template <class Module, class T>
 inline constexpr bool is_module_argument =

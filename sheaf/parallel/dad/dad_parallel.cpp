@@ -122,7 +122,7 @@ void DadParallelCore::wrap() {
   std::erase_if(now.trained,
                 [&](const auto& one) { return state.keeps(one.tensor); });
   if (!state.wrapped) check_not_empty(now.trained);
-  check_like_homes(state.group, state.module->parameters(), "DadParallel");
+  check_same_placement(state.group, state.module->parameters(), "DadParallel");
   if (state.group.size() > 1) state.claim.set(now.trained);
   state.tensors = std::move(now);
   state.wrapped.emplace(*state.module);
@@ -143,8 +143,7 @@ void DadParallelCore::check_nothing_waits() {
   if (!state.reducer && !state.factors) return;
   std::vector<int> waiting{(state.reducer && state.reducer->has_local()) ||
                            (state.factors && state.factors->has_local())};
-  comm::all_reduce(state.group, waiting, {.name = "gradients that wait"})
-      .wait();
+  comm::all_reduce(state.group, waiting, {.name = "pending gradients"}).wait();
   SHEAF_CHECK(waiting[0] == 0,
               "the module has changed while gradients of no_sync() have not "
               "been exchanged yet; change it after a backward() with exchange");
@@ -231,10 +230,11 @@ void DadParallelCore::see(Product product) {
 void DadParallelCore::make_plan() {
   State& state = *state_;
   if (state.can_repeat()) {
-    RouteWishes wishes = wishes_of(state.options, state.fixed.skips_zeros);
-    wishes.mode = DadMode::kDad;
-    wishes.planned = state.fixed.by_name;
-    state.candidates = route_candidates(state.uses, wishes, state.link);
+    RouteSettings settings =
+        route_settings(state.options, state.fixed.skips_zeros);
+    settings.mode = DadMode::kDad;
+    settings.planned = state.fixed.by_name;
+    state.candidates = route_candidates(state.uses, settings, state.link);
     state.candidates.resize(1);
     return install(state.candidates[0]);
   }
@@ -246,8 +246,8 @@ void DadParallelCore::make_plan() {
         should_overlap(state.options.overlap, state.second);
   const bool skips = skips_zeros(state.options, state.link);
   const auto with = [&](bool skips_zeros) {
-    return route_candidates(state.uses, wishes_of(state.options, skips_zeros),
-                            state.link);
+    return route_candidates(
+        state.uses, route_settings(state.options, skips_zeros), state.link);
   };
   state.candidates = with(skips);
   if (state.options.mode == DadMode::kAuto &&
@@ -351,9 +351,10 @@ std::vector<DadRoute> DadParallelCore::routes() const {
     }
     if (choice.route == Route::kEdad && state.factors) {
       const auto from = state.factors->source_of(i);
-      route.reason = from ? "delta computed from that of " +
-                                state.tensors.trained[*from].name
-                          : "delta sent: no plain layer above";
+      route.reason =
+          from ? "delta computed from that of " +
+                     state.tensors.trained[*from].name
+               : "delta sent: it cannot be derived from the layer above";
     }
     if (state.factors) route.last = state.factors->stats_of(i);
     list.push_back(std::move(route));

@@ -189,13 +189,6 @@ class DadParallel : public ModuleWrapper<Module, DadParallelCore> {
   using ModuleWrapper<Module, DadParallelCore>::ModuleWrapper;
 };
 
-template <class First, class... Rest>
-DadParallel(const First&, const Rest&...) -> DadParallel<HeldModule<First>>;
-template <class First, class Group>
-DadParallel(const First&, const Group&, DadOptions)
-    -> DadParallel<HeldModule<First>>;
-template <class First, std::size_t N>
-DadParallel(const First&, GroupArgument, const UnknownOption (&)[N])
-    -> DadParallel<HeldModule<First>>;
+SHEAF_DEDUCE_MODULE(DadParallel, DadOptions);
 
 }  // namespace sheaf::parallel

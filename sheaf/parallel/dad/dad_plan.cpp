@@ -20,24 +20,24 @@ constexpr double kWorthATrial = 1.6;
 
 // The route of a weight for which auto has no choice.
 std::optional<RouteChoice> fixed_route(const ParameterUse& use,
-                                       const RouteWishes& wishes) {
+                                       const RouteSettings& settings) {
   if (use.rows == 0)
     return RouteChoice{Route::kGradient, "not used in a matrix product"};
   if (use.has_other_use)
     return RouteChoice{Route::kGradient, "also used outside of products"};
-  if (const auto found = wishes.by_name.find(use.name);
-      found != wishes.by_name.end())
-    return RouteChoice{found->second, "given by name"};
-  if (use.takes_data && wishes.first_layer_gradient)
+  if (const auto found = settings.by_name.find(use.name);
+      found != settings.by_name.end())
+    return RouteChoice{found->second, "set by name"};
+  if (use.takes_data && settings.first_layer_gradient)
     return RouteChoice{Route::kGradient,
                        "first layer: its inputs are the data"};
-  if (const auto found = wishes.planned.find(use.name);
-      found != wishes.planned.end())
+  if (const auto found = settings.planned.find(use.name);
+      found != settings.planned.end())
     return RouteChoice{found->second, "from the plan"};
-  if (wishes.mode == DadMode::kAuto) return std::nullopt;
-  if (wishes.mode == DadMode::kRankDad && !use.is_lookup)
+  if (settings.mode == DadMode::kAuto) return std::nullopt;
+  if (settings.mode == DadMode::kRankDad && !use.is_lookup)
     return RouteChoice{Route::kRankDad, "mode rank-dad"};
-  if (wishes.mode == DadMode::kEdad && !use.is_lookup)
+  if (settings.mode == DadMode::kEdad && !use.is_lookup)
     return RouteChoice{Route::kEdad, "mode edad"};
   return RouteChoice{Route::kDad, "mode dad"};
 }
@@ -45,13 +45,13 @@ std::optional<RouteChoice> fixed_route(const ParameterUse& use,
 // Searches for the routes with the shortest predicted step time.
 class Search {
  public:
-  Search(const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+  Search(const std::vector<ParameterUse>& uses, const RouteSettings& settings,
          const LinkModel& link, std::vector<RouteChoice>& choices)
       : uses_(uses),
-        wishes_(wishes),
+        wishes_(settings),
         link_(link),
-        model_(uses, link, wishes.rank, wishes.skips_zeros,
-               wishes.feedback_rows),
+        model_(uses, link, settings.rank, settings.skips_zeros,
+               settings.feedback_rows),
         choices_(choices) {}
 
   // Improves each of the uniform assignments (one route for all weights), and
@@ -111,7 +111,7 @@ class Search {
     if (route == Route::kEdad)
       return use.above >= 0 &&
              plan::derives_deltas(
-                 plan::Exchange::kEdad,
+                 plan::Route::kEdad,
                  exchange_of(
                      choices_[static_cast<std::size_t>(use.above)].route));
     return route != Route::kRankDad ||
@@ -150,7 +150,8 @@ class Search {
     RouteChoice& choice = choices_[i];
     if (choice.route == Route::kEdad && !may_take(i, Route::kEdad))
       choice.route = Route::kDad;
-    choice.reason = fmt::format("by time: {:.2f} ms a step", best_ms);
+    choice.reason =
+        fmt::format("by predicted time: {:.2f} ms per step", best_ms);
     for (const Route route : kAll)
       if (route != choice.route && may_take(i, route))
         choice.reason +=
@@ -161,7 +162,7 @@ class Search {
   static constexpr double kWorthwhile = 0.999;
 
   const std::vector<ParameterUse>& uses_;
-  const RouteWishes& wishes_;
+  const RouteSettings& wishes_;
   const LinkModel& link_;
   const StepModel model_;
   std::vector<RouteChoice>& choices_;
@@ -192,15 +193,15 @@ const char* name_of(Route route) {
 }
 
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
-                                       const RouteWishes& wishes,
+                                       const RouteSettings& settings,
                                        const LinkModel& link) {
-  return route_candidates(uses, wishes, link).front().choices;
+  return route_candidates(uses, settings, link).front().choices;
 }
 
 std::vector<RouteCandidate> route_candidates(
-    const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+    const std::vector<ParameterUse>& uses, const RouteSettings& settings,
     const LinkModel& link) {
-  for (const auto* list : {&wishes.by_name, &wishes.planned})
+  for (const auto* list : {&settings.by_name, &settings.planned})
     for (const auto& [name, route] : *list)
       SHEAF_CHECK(
           std::any_of(uses.begin(), uses.end(),
@@ -210,7 +211,7 @@ std::vector<RouteCandidate> route_candidates(
   std::vector<RouteChoice> choices(uses.size());
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const auto fixed = fixed_route(uses[i], wishes);
+    const auto fixed = fixed_route(uses[i], settings);
     if (fixed)
       choices[i] = *fixed;
     else
@@ -224,13 +225,13 @@ std::vector<RouteCandidate> route_candidates(
   std::vector<RouteCandidate> list;
   double predicted_ms = 0;
   if (!free.empty()) {
-    Search search(uses, wishes, link, choices);
+    Search search(uses, settings, link, choices);
     search.find(free);
     predicted_ms = search.found_ms();
     list = search.others(free);
   }
   list.insert(list.begin(),
-              {"predicted", choices, predicted_ms, wishes.skips_zeros});
+              {"predicted", choices, predicted_ms, settings.skips_zeros});
   for (RouteCandidate& one : list) explain_biases(uses, one.choices);
   return list;
 }

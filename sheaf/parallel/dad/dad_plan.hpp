@@ -19,7 +19,7 @@ struct RouteChoice {
   std::string reason;
 };
 
-struct RouteWishes {
+struct RouteSettings {
   DadMode mode = DadMode::kDad;
   int rank = 4;
   int feedback_rows = plan::kFeedbackRows;
@@ -32,7 +32,7 @@ struct RouteWishes {
 };
 
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
-                                       const RouteWishes& wishes,
+                                       const RouteSettings& settings,
                                        const LinkModel& link);
 
 // The choice of choose_routes(). For auto there are further candidates, with
@@ -44,7 +44,7 @@ struct RouteCandidate {
   bool skips_zeros = false;
 };
 std::vector<RouteCandidate> route_candidates(
-    const std::vector<ParameterUse>& uses, const RouteWishes& wishes,
+    const std::vector<ParameterUse>& uses, const RouteSettings& settings,
     const LinkModel& link);
 // Merges both lists, fastest first, without candidates that are predicted to
 // take much longer than the fastest.

@@ -69,7 +69,7 @@ bool skips_zeros(const DadOptions& options, const LinkModel& link) {
                                       1 / link.skip_bytes_per_s);
 }
 
-RouteWishes wishes_of(const DadOptions& options, bool skips_zeros) {
+RouteSettings route_settings(const DadOptions& options, bool skips_zeros) {
   return {.mode = options.mode,
           .rank = options.rank,
           .feedback_rows = options.feedback_rows,

@@ -19,7 +19,7 @@ std::vector<NamedOption> named(const DadOptions& options);
 
 // Whether omitting zeros saves time on this link, unless the user has decided.
 bool skips_zeros(const DadOptions& options, const LinkModel& link);
-RouteWishes wishes_of(const DadOptions& options, bool skips_zeros);
+RouteSettings route_settings(const DadOptions& options, bool skips_zeros);
 FactorOptions factor_options(const DadOptions& options, bool skips_zeros);
 ReducerOptions reducer_options(const DadOptions& options);
 

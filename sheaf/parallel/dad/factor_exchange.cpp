@@ -49,18 +49,18 @@ at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-plan::Exchange exchange_of(Route route) {
+plan::Route exchange_of(Route route) {
   switch (route) {
     case Route::kDad:
-      return plan::Exchange::kDad;
+      return plan::Route::kDad;
     case Route::kEdad:
-      return plan::Exchange::kEdad;
+      return plan::Route::kEdad;
     case Route::kRankDad:
-      return plan::Exchange::kRankDad;
+      return plan::Route::kRankDad;
     case Route::kGradient:
       break;
   }
-  return plan::Exchange::kGradients;
+  return plan::Route::kGradients;
 }
 
 FactorExchange::FactorExchange(const comm::Group& group,

@@ -18,7 +18,7 @@
 namespace sheaf::parallel {
 
 // The route in terms of a plan.
-plan::Exchange exchange_of(Route route);
+plan::Route exchange_of(Route route);
 
 struct FactorExchangeOptions {
   Where where = Where::kAllGather;

@@ -11,7 +11,7 @@
 
 namespace sheaf::parallel {
 
-// Returns the same values; the gradient is multiplied by `weight` on its way
+// Returns the same values; the gradient is multiplied by `weight` as it passes
 // into the module.
 at::Tensor weighted_output(const at::Tensor& output, double weight);
 

@@ -12,7 +12,7 @@ BucketLayout::BucketLayout(const std::vector<TrainedParameter>& parameters,
     : parameters_(parameters),
       group_(group),
       options_(options),
-      homes_(find_homes()),
+      placements_(find_placements()),
       places_(parameters.size()) {
   // Gradients arrive in approximately the reverse order of the layers.
   std::vector<std::size_t> order(parameters_.size());
@@ -20,12 +20,12 @@ BucketLayout::BucketLayout(const std::vector<TrainedParameter>& parameters,
   make_buckets(order);
 }
 
-std::vector<Home> BucketLayout::find_homes() const {
-  std::vector<HomeCode> mine;
+std::vector<Placement> BucketLayout::find_placements() const {
+  std::vector<PlacementCode> mine;
   for (const auto& parameter : parameters_)
-    mine.push_back(options_.is_staged ? 1
-                                      : home_code(parameter.tensor.device()));
-  return agree_on_homes(group_, mine);
+    mine.push_back(
+        options_.is_staged ? 1 : placement_code(parameter.tensor.device()));
+  return agree_on_placements(group_, mine);
 }
 
 bool BucketLayout::is_on_host(std::size_t index) const {
@@ -36,8 +36,9 @@ bool BucketLayout::is_on_host(std::size_t index) const {
 // exchange it in place.
 bool BucketLayout::goes_alone(std::size_t index) const {
   const auto& [name, tensor, is_sparse] = parameters_[index];
-  return is_sparse || plan::goes_alone(tensor.nbytes(), homes_[index].is_device,
-                                       options_.takes_outside);
+  return is_sparse ||
+         plan::goes_alone(tensor.nbytes(), placements_[index].is_device,
+                          options_.takes_outside);
 }
 
 bool BucketLayout::is_exchanged_in_place(std::size_t index) const {
@@ -58,7 +59,7 @@ void BucketLayout::make_buckets(const std::vector<std::size_t>& order) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     items.push_back({parameters_[i].tensor.nbytes(),
                      static_cast<int>(parameters_[i].tensor.scalar_type()),
-                     homes_[i].number, goes_alone(i)});
+                     placements_[i].number, goes_alone(i)});
   const auto lists = plan::plan_buckets(items, order, options_.caps);
   for (const auto& members : lists) {
     std::vector<BucketMember> list;
@@ -78,7 +79,7 @@ BucketOptions BucketLayout::options_for(std::size_t first_member,
   BucketOptions options{.is_staged = options_.is_staged};
   // NCCL needs all ranks on GPUs.
   options.uses_nccl = options_.takes_outside &&
-                      homes_[first_member].is_device &&
+                      placements_[first_member].is_device &&
                       tensor::nccl::is_enabled(group_);
   if (is_last)
     options.status =

@@ -57,7 +57,7 @@ class BucketLayout {
     std::size_t member = 0;
   };
 
-  std::vector<Home> find_homes() const;
+  std::vector<Placement> find_placements() const;
   bool is_on_host(std::size_t index) const;
   bool goes_alone(std::size_t index) const;
   bool is_exchanged_in_place(std::size_t index) const;
@@ -67,7 +67,7 @@ class BucketLayout {
   const std::vector<TrainedParameter>& parameters_;
   comm::Group group_;
   BucketLayoutOptions options_;
-  std::vector<Home> homes_;  // by parameter
+  std::vector<Placement> placements_;  // by parameter
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<Place> places_;  // by parameter
   bool is_rebuilt_ = false;

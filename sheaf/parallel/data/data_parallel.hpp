@@ -139,13 +139,6 @@ class DataParallel : public ModuleWrapper<Module, DataParallelCore> {
   using ModuleWrapper<Module, DataParallelCore>::ModuleWrapper;
 };
 
-template <class First, class... Rest>
-DataParallel(const First&, const Rest&...) -> DataParallel<HeldModule<First>>;
-template <class First, class Group>
-DataParallel(const First&, const Group&, DataParallelOptions)
-    -> DataParallel<HeldModule<First>>;
-template <class First, std::size_t N>
-DataParallel(const First&, GroupArgument, const UnknownOption (&)[N])
-    -> DataParallel<HeldModule<First>>;
+SHEAF_DEDUCE_MODULE(DataParallel, DataParallelOptions);
 
 }  // namespace sheaf::parallel

@@ -166,7 +166,7 @@ DataParallelCore::Join::Join(const std::vector<DataParallelCore*>& models,
   }
   const auto other = std::static_pointer_cast<JoinState>(current_join.lock());
   SHEAF_CHECK(!other || other->has_ended() || !models[0]->state_->reducer,
-              "join() of another model is already under way, and a rank that "
+              "join() of another model is already active, and a rank that "
               "has finished could take part in the steps of only one of them; "
               "join them together: auto join = sheaf::join_models({&first, "
               "&second})");
@@ -197,7 +197,7 @@ void DataParallelCore::Join::check_can_join(const DataParallelCore& model) {
               "join() cannot be used with parameters that are not exchanged "
               "(SpatialOptions::owns_filters); give ranks without data empty "
               "batches instead");
-  SHEAF_CHECK(!state.joining(), "join() is already under way");
+  SHEAF_CHECK(!state.joining(), "join() is already active");
   if (!state.reducer) return;
   const std::string layer = first_sync_batch_norm(*state.module);
   // The layer's forward would wait for ranks that have finished.

@@ -8,7 +8,7 @@ namespace sheaf::parallel {
 void LateGradients::take(std::size_t parameter) {
   const auto& [name, tensor, is_sparse] = parameters_[parameter];
   SHEAF_CHECK(!is_sparse, "parameter ", name,
-              " got a sparse gradient twice in one backward(), from a "
+              " got two sparse gradients in one backward(), one of them from a "
               "nested backward(); make the gradients of its layer dense");
   const at::NoGradGuard no_grad;
   const at::Tensor& gradient = tensor.grad();

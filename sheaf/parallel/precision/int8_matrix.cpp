@@ -41,7 +41,7 @@ at::Tensor integer_product(const A& a, const B& b) {
 }
 
 at::Tensor amax_of_rows(const at::Tensor& matrix) {
-  const Told told("sheaf::amax");
+  const RecordedCall recorded("sheaf::amax");
   at::Tensor result =
       at::empty({matrix.size(0)}, matrix.options().dtype(at::kFloat));
   cast_kernels::amax_rows(matrix.data_ptr(), cast_kernels::Type::kF16,
@@ -61,7 +61,7 @@ cast_kernels::Stream stream_of(const at::Tensor& tensor) {
 }
 
 at::Tensor amax_of(const at::Tensor& x) {
-  const Told told("sheaf::amax");
+  const RecordedCall recorded("sheaf::amax");
   at::Tensor result = at::empty({1}, x.options().dtype(at::kFloat));
   cast_kernels::amax(x.data_ptr(), cast_kernels::Type::kF16,
                      static_cast<std::size_t>(x.numel()),
@@ -71,7 +71,7 @@ at::Tensor amax_of(const at::Tensor& x) {
 
 Int8Matrix quantized(const at::Tensor& matrix, at::Tensor amax,
                      std::int64_t rows, std::int64_t columns) {
-  const Told told("sheaf::quantize");
+  const RecordedCall recorded("sheaf::quantize");
   Int8Matrix result{
       at::empty({rows, columns}, matrix.options().dtype(at::kChar)),
       std::move(amax)};
@@ -97,7 +97,7 @@ Int8Matrix quantized_weight(const at::Tensor& weight, bool by_channel,
 void multiply(const Int8Matrix& x, const Int8Matrix& weight,
               const at::Tensor& bias, const Output& output) {
   const at::Tensor sums = integer_product(x.values, weight.values.t());
-  const Told told("sheaf::dequantize");
+  const RecordedCall recorded("sheaf::dequantize");
   cast_kernels::Dequantize work;
   work.from = sums.data_ptr<std::int32_t>();
   work.rows = output.rows;

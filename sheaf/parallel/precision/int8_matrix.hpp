@@ -19,9 +19,9 @@ inline constexpr std::int64_t kInnerUnit = 16;
 std::int64_t round_up(std::int64_t count, std::int64_t unit);
 
 // Reports an operation to observers as an operator.
-class Told {
+class RecordedCall {
  public:
-  explicit Told(const char* name, std::int64_t node = -1)
+  explicit RecordedCall(const char* name, std::int64_t node = -1)
       : record_(at::RecordScope::FUNCTION) {
     if (record_.isActive()) record_.before(name, node);
   }

@@ -194,7 +194,7 @@ class Int8Unfolded {
 
   Int8Matrix unfolded(const at::Tensor& some, std::int64_t images,
                       std::int64_t rows) {
-    const Told told("sheaf::im2col");
+    const RecordedCall recorded("sheaf::im2col");
     const std::int64_t padded = std::max(rows, kLeastRows);
     at::Tensor values =
         at::empty({padded, inner_}, x_.options().dtype(at::kChar));
@@ -266,7 +266,8 @@ struct Int8Conv2d : torch::autograd::Function<Int8Conv2d> {
 at::Tensor int8_linear(const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, bool scales_by_channel) {
   const c10::DeviceGuard on_device(x.device());
-  const int8::Told told("sheaf::int8_linear", int8::next_gradient_node());
+  const int8::RecordedCall recorded("sheaf::int8_linear",
+                                    int8::next_gradient_node());
   return int8::Int8Linear::apply(x, weight, int8::given(bias),
                                  scales_by_channel);
 }
@@ -281,7 +282,8 @@ at::Tensor int8_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, const ConvGeometry& geometry,
                        bool scales_by_channel) {
   const c10::DeviceGuard on_device(x.device());
-  const int8::Told told("sheaf::int8_conv2d", int8::next_gradient_node());
+  const int8::RecordedCall recorded("sheaf::int8_conv2d",
+                                    int8::next_gradient_node());
   return int8::Int8Conv2d::apply(x, weight, int8::given(bias), geometry,
                                  scales_by_channel);
 }

@@ -81,7 +81,7 @@ std::string text_of(const std::map<std::string, int>& products) {
     parts.push_back(count == 1
                         ? label + "#0"
                         : concat(label, "#0 to ", label, "#", count - 1));
-  return parts.empty() ? "none at all" : join(parts, ", ");
+  return parts.empty() ? "none" : join(parts, ", ");
 }
 
 bool has_product(const std::map<std::string, int>& products,
@@ -137,11 +137,12 @@ MixedPrecision::MixedPrecision(torch::nn::Module& module, PrecisionPlan plan,
 
 void MixedPrecision::check_products() const {
   for (const auto& [layer, precision] : setting_->plan.layers)
-    SHEAF_CHECK(!is_counted(layer) || has_product(setting_->products, layer),
-                "the plan names '", layer,
-                "', but the module's forward pass has had no such product of "
-                "activations; it has had ",
-                text_of(setting_->products), "; name one of these, or none");
+    SHEAF_CHECK(
+        !is_counted(layer) || has_product(setting_->products, layer),
+        "the plan names '", layer,
+        "', but no such product of activations occurred in the module's "
+        "forward pass; those that did: ",
+        text_of(setting_->products), "; use one of these names, or remove it");
 }
 
 MixedPrecision::~MixedPrecision() = default;

@@ -177,13 +177,13 @@ PrecisionPass::Layer PrecisionPass::layer_of(const OperatorRule& rule,
   const Precision wanted = layer.precision;
   layer.precision = granted(rule, arguments, layer);
   if (wanted == Precision::kInt8 && layer.precision != wanted)
-    tell_once(rule, layer);
+    log_once(rule, layer);
   return layer;
 }
 
 // A warning only if the layer was meant: a plan for all layers does not aim at
 // products of activations.
-void PrecisionPass::tell_once(const OperatorRule& rule, const Layer& layer) {
+void PrecisionPass::log_once(const OperatorRule& rule, const Layer& layer) {
   if (!setting_.told.insert(layer.name).second) return;
   const bool is_meant =
       layer.has_weight || setting_.plan.layers.contains(layer.name);

@@ -56,7 +56,7 @@ class PrecisionPass {
                           const Layer& layer) const;
   // Logs once that a layer is not computed in int8 although the plan requests
   // it.
-  void tell_once(const OperatorRule& rule, const Layer& layer);
+  void log_once(const OperatorRule& rule, const Layer& layer);
   void product(const c10::OperatorHandle& op, const OperatorRule& rule,
                torch::jit::Stack& stack);
   void multiply(const c10::OperatorHandle& op, const OperatorRule& rule,

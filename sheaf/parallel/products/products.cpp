@@ -134,7 +134,7 @@ void ProductWatch::see(const char* name, const std::vector<c10::IValue>& inputs,
   if (which == "aten::addmm") return see_addmm(inputs, output);
   if (auto product =
           matrix_product(inputs[0].toTensor(), inputs[1].toTensor(), 0))
-    tell(*std::move(product), output);
+    notify(*std::move(product), output);
 }
 
 // Finds the parameter whose memory the tensor is a view of. Parameters with
@@ -193,7 +193,7 @@ void ProductWatch::see_addmm(const std::vector<c10::IValue>& inputs,
       bias.numel() == parameters_[*found].numel() &&
       bias.numel() == product->view.out)
     product->bias = found;
-  tell(*std::move(product), y);
+  notify(*std::move(product), y);
 }
 
 void ProductWatch::see_embedding(const std::vector<c10::IValue>& inputs,
@@ -217,10 +217,10 @@ void ProductWatch::see_embedding(const std::vector<c10::IValue>& inputs,
   const std::int64_t padding = inputs[2].toInt();
   if (padding >= 0)
     product.input = product.input.masked_fill(product.input == padding, -1);
-  tell(std::move(product), y);
+  notify(std::move(product), y);
 }
 
-void ProductWatch::tell(Product product, const at::Tensor& output) {
+void ProductWatch::notify(Product product, const at::Tensor& output) {
   // Autocast may compute in another type than the parameter's.
   if (output.scalar_type() != parameters_[product.weight].scalar_type()) return;
   product.node = output.grad_fn();

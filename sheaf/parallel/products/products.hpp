@@ -81,7 +81,7 @@ class ProductWatch {
   void see_addmm(const std::vector<c10::IValue>& inputs, const at::Tensor& y);
   void see_embedding(const std::vector<c10::IValue>& inputs,
                      const at::Tensor& y);
-  void tell(Product product, const at::Tensor& output);
+  void notify(Product product, const at::Tensor& output);
 
   std::vector<at::Tensor> parameters_;
   std::unordered_multimap<const void*, std::size_t> by_storage_;

@@ -37,7 +37,7 @@ class ExchangeSearch {
 
   ChosenExchange run() {
     std::vector<Found> starts = try_uniform();
-    if (const ExchangePlan& given = options_[0].ways; !given.layers.empty())
+    if (const ExchangePlan& given = options_[0].routes; !given.layers.empty())
       starts.push_back({given, ns_of(given)});
     std::stable_sort(starts.begin(), starts.end(),
                      [](const auto& a, const auto& b) { return a.ns < b.ns; });
@@ -67,9 +67,9 @@ class ExchangeSearch {
   // Finds the layers whose weights are not cast on any kind of worker.
   void find_free(const std::vector<PrecisionPlan>& plans) {
     ExchangePlan all;
-    all.other = Exchange::kDad;
+    all.other = Route::kDad;
     const ExchangePlan usable =
-        ways_under(all, cluster_.kinds[0].recorded->graph(), plans);
+        routes_under(all, cluster_.kinds[0].recorded->graph(), plans);
     for (const FactorLayer& layer : layers_[0])
       (has_factors(usable.of(layer.name)) ? free_ : cast_)
           .push_back(layer.name);
@@ -81,9 +81,9 @@ class ExchangeSearch {
   // on every kind of worker, than averaging the gradient; and edad where it
   // equals dad.
   void find_hopeless() {
-    for (const Exchange way : factor_ways()) {
+    for (const Route route : factor_routes()) {
       ExchangePlan plan;
-      plan.other = way;
+      plan.other = route;
       plan.rank = choices_.rank;
       for (At i = 0; i < layers_[0].size(); ++i) {
         const FactorLayer& layer = layers_[0][i];
@@ -92,9 +92,9 @@ class ExchangeSearch {
                                    topo::Algorithm::kAuto, cluster_.machine,
                                    cluster_.placement,
                                    4 * layer.in * layer.out);
-        const bool is_dad = way == Exchange::kEdad && layer.above < 0;
+        const bool is_dad = route == Route::kEdad && layer.above < 0;
         if (is_dad || longer_ns(plan, i) > reduce_ns)
-          hopeless_.insert({layer.name, way});
+          hopeless_.insert({layer.name, route});
       }
     }
   }
@@ -115,7 +115,7 @@ class ExchangeSearch {
     std::vector<StepGraph> steps;
     for (At kind = 0; kind < alone_.size(); ++kind) {
       ExchangeOptions options = options_[kind];
-      options.ways = plan;
+      options.routes = plan;
       steps.push_back(
           with_exchange(alone_[kind], profile(kind), options, layers_[kind]));
     }
@@ -123,50 +123,50 @@ class ExchangeSearch {
     return *std::max_element(together.step_ns.begin(), together.step_ns.end());
   }
   std::int64_t ns_with(ExchangePlan plan, const std::string& layer,
-                       Exchange way) const {
-    set(plan, layer, way);
+                       Route route) const {
+    set(plan, layer, route);
     return ns_of(plan);
   }
-  static void set(ExchangePlan& plan, const std::string& layer, Exchange way) {
-    if (way == plan.other)
+  static void set(ExchangePlan& plan, const std::string& layer, Route route) {
+    if (route == plan.other)
       plan.layers.erase(layer);
     else
-      plan.layers[layer] = way;
+      plan.layers[layer] = route;
   }
   // Ranks on mixed devices can only exchange gradients.
-  bool has_unlike_homes() const {
+  bool has_mixed_devices() const {
     return std::any_of(cluster_.kinds.begin(), cluster_.kinds.end(),
                        [&](const WorkerKind& kind) {
                          return kind.recorded->model().device !=
                                 cluster_.kinds[0].recorded->model().device;
                        });
   }
-  std::vector<Exchange> factor_ways() const {
-    std::vector<Exchange> list;
-    if (has_unlike_homes()) return list;
-    for (const Exchange way : choices_.ways)
-      if (has_factors(way)) list.push_back(way);
+  std::vector<Route> factor_routes() const {
+    std::vector<Route> list;
+    if (has_mixed_devices()) return list;
+    for (const Route route : choices_.routes)
+      if (has_factors(route)) list.push_back(route);
     return list;
   }
 
   std::vector<Found> try_uniform() {
-    std::vector<Exchange> bulks{Exchange::kGradients};
-    if (std::find(choices_.ways.begin(), choices_.ways.end(),
-                  Exchange::kHalf) != choices_.ways.end())
-      bulks.push_back(Exchange::kHalf);
+    std::vector<Route> bulks{Route::kGradients};
+    if (std::find(choices_.routes.begin(), choices_.routes.end(),
+                  Route::kHalf) != choices_.routes.end())
+      bulks.push_back(Route::kHalf);
     std::vector<Found> list;
-    for (const Exchange bulk : bulks) {
+    for (const Route bulk : bulks) {
       ExchangePlan plan;
       plan.other = bulk;
       plan.rank = choices_.rank;
       add_uniform(plan, text_of(plan, bulk), list);
       if (free_.empty()) continue;
-      for (const Exchange way : factor_ways()) {
-        if (way == Exchange::kEdad && !has_deltas_that_follow()) continue;
-        for (const std::string& layer : free_) plan.layers[layer] = way;
+      for (const Route route : factor_routes()) {
+        if (route == Route::kEdad && !has_deltas_that_follow()) continue;
+        for (const std::string& layer : free_) plan.layers[layer] = route;
         add_uniform(plan,
-                    text_of(plan, way) +
-                        (bulk == Exchange::kHalf ? ", the rest half" : ""),
+                    text_of(plan, route) +
+                        (bulk == Route::kHalf ? ", the rest half" : ""),
                     list);
       }
     }
@@ -184,19 +184,20 @@ class ExchangeSearch {
 
   // Changes one layer at a time, from the top, until no change helps.
   void improve(Found& found) const {
-    std::vector<Exchange> ways = factor_ways();
-    ways.insert(ways.begin(), found.plan.other);
+    std::vector<Route> routes = factor_routes();
+    routes.insert(routes.begin(), found.plan.other);
     bool has_changed = true;
     while (std::exchange(has_changed, false))
       for (const std::string& layer : free_)
-        for (const Exchange way : ways) {
-          if (way == found.plan.of(layer) || hopeless_.contains({layer, way}))
+        for (const Route route : routes) {
+          if (route == found.plan.of(layer) ||
+              hopeless_.contains({layer, route}))
             continue;
-          const std::int64_t ns = ns_with(found.plan, layer, way);
+          const std::int64_t ns = ns_with(found.plan, layer, route);
           if (static_cast<double>(ns) >=
               static_cast<double>(found.ns) * kWorthChanging)
             continue;
-          set(found.plan, layer, way);
+          set(found.plan, layer, route);
           found.ns = ns;
           has_changed = true;
         }
@@ -211,19 +212,27 @@ class ExchangeSearch {
     }
   }
 
+  // The reason why a layer has no alternative to its route.
+  const char* why_no_other() const {
+    if (has_mixed_devices())
+      return "ranks on mixed devices can only exchange gradients";
+    if (factor_routes().empty()) return "no other exchange is allowed";
+    return "products over all workers' rows would take longer";
+  }
+
   void explain() {
     const ExchangePlan& plan = chosen_.plan;
-    std::vector<Exchange> ways = factor_ways();
-    ways.insert(ways.begin(), plan.other);
+    std::vector<Route> routes = factor_routes();
+    routes.insert(routes.begin(), plan.other);
     for (const std::string& layer : free_) {
-      std::string text = fmt::format("{:.2f} ms a step", search_ms(chosen_.ns));
-      for (const Exchange way : ways)
-        if (way != plan.of(layer) && !hopeless_.contains({layer, way}))
+      std::string text =
+          fmt::format("{:.2f} ms per step", search_ms(chosen_.ns));
+      for (const Route route : routes)
+        if (route != plan.of(layer) && !hopeless_.contains({layer, route}))
           text += fmt::format(", {:.2f} with {}",
-                              search_ms(ns_with(plan, layer, way)),
-                              text_of(plan, way));
-      if (text.find(',') == std::string::npos)
-        text = "products over all workers' rows would take longer";
+                              search_ms(ns_with(plan, layer, route)),
+                              text_of(plan, route));
+      if (text.find(',') == std::string::npos) text = why_no_other();
       chosen_.reasons[layer] = text;
     }
     for (const std::string& layer : cast_)
@@ -238,18 +247,19 @@ class ExchangeSearch {
   std::vector<ExchangeOptions> options_;          // by kind
   std::vector<std::string> free_;                 // layers, from the top
   std::vector<std::string> cast_;
-  std::set<std::pair<std::string, Exchange>> hopeless_;
+  std::set<std::pair<std::string, Route>> hopeless_;
   ChosenExchange chosen_;
 };
 
 }  // namespace
 
-ExchangePlan spelled_out(const ExchangePlan& ways, const StepProfile& profile) {
+ExchangePlan spelled_out(const ExchangePlan& routes,
+                         const StepProfile& profile) {
   ExchangePlan result;
-  result.other = ways.bulk();
-  result.rank = ways.rank;
+  result.other = routes.bulk();
+  result.rank = routes.rank;
   for (const std::string& layer : factor_layer_names(profile))
-    if (has_factors(ways.of(layer))) result.layers[layer] = ways.of(layer);
+    if (has_factors(routes.of(layer))) result.layers[layer] = routes.of(layer);
   return result;
 }
 
@@ -257,7 +267,7 @@ ChosenExchange choose_exchange(const Cluster& cluster,
                                const std::vector<PrecisionPlan>& plans,
                                const ExchangeChoices& choices) {
   ChosenExchange none;
-  none.plan = cluster.exchange.ways;
+  none.plan = cluster.exchange.routes;
   if (cluster.workers() == 1) return none;
   return ExchangeSearch(cluster, plans, choices).run();
 }

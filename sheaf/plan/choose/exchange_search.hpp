@@ -13,7 +13,7 @@ namespace sheaf::plan {
 struct ExchangeChoices {
   // Allowed methods besides gradients, which every layer may use. The default
   // ones are exact.
-  std::vector<Exchange> ways = {Exchange::kDad, Exchange::kEdad};
+  std::vector<Route> routes = {Route::kDad, Route::kEdad};
   int rank = 4;             // rank of rank-dad
   bool has_reasons = true;  // fill ChosenExchange::reasons
 };
@@ -29,7 +29,8 @@ struct ChosenExchange {
 
 // An equivalent plan in which gradients (or half) is the default and all layers
 // that use factors are named.
-ExchangePlan spelled_out(const ExchangePlan& ways, const StepProfile& profile);
+ExchangePlan spelled_out(const ExchangePlan& routes,
+                         const StepProfile& profile);
 
 // Starts from the fastest two among the uniform choices and the cluster's own
 // plan, and changes the method of one layer at a time while the predicted step

@@ -34,8 +34,8 @@ Json json_of(const ClusterStep& step, double indicator) {
 Json json_of(const ChosenExchange& chosen) {
   const ExchangePlan& plan = chosen.plan;
   Json layers = Json::object();
-  for (const auto& [layer, way] : plan.layers)
-    layers[layer] = text_of(plan, way);
+  for (const auto& [layer, route] : plan.layers)
+    layers[layer] = text_of(plan, route);
   Json uniform = Json::object();
   for (const auto& [name, ns] : chosen.uniform) uniform[name] = ms(ns);
   return {{"default", text_of(plan, plan.other)},
@@ -44,9 +44,9 @@ Json json_of(const ChosenExchange& chosen) {
           {"uniform_step_ms", uniform}};
 }
 
-Json way_of(const ChosenPlan& chosen) {
+Json trade_offs_of(const ChosenPlan& chosen) {
   Json list = Json::array();
-  for (const TradeOff& one : chosen.way)
+  for (const TradeOff& one : chosen.trade_offs)
     list.push_back({{"layer", one.layer},
                     {"kind", one.kind},
                     {"precision", to_string(one.precision)},
@@ -79,7 +79,7 @@ std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen) {
             {"predicted", json_of(chosen.step, chosen.indicator)},
             {"fastest", json_of(chosen.fastest, chosen.fastest_indicator)},
             {"uniform", uniform},
-            {"way", way_of(chosen)}};
+            {"trade_offs", trade_offs_of(chosen)}};
   if (cluster.workers() > 1) root["exchange"] = json_of(chosen.exchange);
   return root.dump(1) + "\n";
 }

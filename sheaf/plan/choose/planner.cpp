@@ -57,7 +57,7 @@ class Planner {
     constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
     chosen_.indicator = chosen_.fastest_indicator = kUnknown;
     for (UniformStep& one : chosen_.uniform) one.indicator = kUnknown;
-    for (TradeOff& one : chosen_.way) one.indicator = kUnknown;
+    for (TradeOff& one : chosen_.trade_offs) one.indicator = kUnknown;
   }
 
   // Statistics of any kind of worker serve, because the model is the same.
@@ -79,8 +79,8 @@ class Planner {
                     one) != options_.precisions.end())
         list.push_back(one);
     SHEAF_CHECK(!list.empty(), kind.recorded->base().file,
-                " and the other traces of its device have none of the "
-                "precisions that are allowed");
+                " and the other traces of its device: no trace has an allowed "
+                "precision");
     return list;
   }
 
@@ -130,8 +130,8 @@ class Planner {
     chosen_.fastest_indicator = indicator_of(chosen_.plans);
     limit_ns_ = static_cast<std::int64_t>(
         static_cast<double>(chosen_.fastest.ns) * (1 + options_.slack));
-    chosen_.way.push_back({"", 0, Precision::kF32, chosen_.fastest.ns,
-                           chosen_.fastest_indicator, true});
+    chosen_.trade_offs.push_back({"", 0, Precision::kF32, chosen_.fastest.ns,
+                                  chosen_.fastest_indicator, true});
     for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
       for (const std::string& layer : layers_of(kind)) {
         chosen_.plans[kind].layers[layer] = chosen_.plans[kind].of(layer);
@@ -164,10 +164,10 @@ class Planner {
         std::all_of(precisions_.begin(), precisions_.end(),
                     [](const auto& list) { return list.front() == kHeld; });
     if (cluster_.workers() == 1 || !is_possible) return held;
-    const ExchangePlan& ways = cluster_.exchange.ways;
+    const ExchangePlan& routes = cluster_.exchange.routes;
     for (const std::string& layer :
          factor_layer_names(cluster_.kinds[0].recorded->base()))
-      if (has_factors(ways.of(layer))) held.layers.emplace(layer, kHeld);
+      if (has_factors(routes.of(layer))) held.layers.emplace(layer, kHeld);
     return held;
   }
   std::vector<std::string> layers_of(At kind) const {
@@ -211,8 +211,8 @@ class Planner {
       now = one.to;
       const ClusterStep step = predict_step(cluster_, chosen_.plans, &known_);
       const bool is_kept = step.ns <= limit_ns_ && fits(step);
-      chosen_.way.push_back({one.layer, one.kind, one.to, step.ns,
-                             indicator - one.gain, is_kept});
+      chosen_.trade_offs.push_back({one.layer, one.kind, one.to, step.ns,
+                                    indicator - one.gain, is_kept});
       if (is_kept) {
         indicator -= one.gain;
         push(one.kind, one.layer);
@@ -244,7 +244,7 @@ class Planner {
       for (At kind = 0; kind < cluster_.kinds.size(); ++kind)
         for (const std::string& layer : layers_of(kind)) {
           chosen_.plans[kind].layers[layer] = one.plans[kind].of(layer);
-          chosen_.reasons[kind][layer] = "a uniform precision costs no more";
+          chosen_.reasons[kind][layer] = "a uniform precision is not slower";
         }
     }
   }
@@ -255,18 +255,19 @@ class Planner {
       for (const auto& [layer, precision] : chosen_.plans[kind].layers) {
         const auto found = reasons_.find({kind, layer});
         chosen_.reasons[kind][layer] =
-            options_.fixed.layers.contains(layer)    ? "given by the user"
-            : found != reasons_.end()                ? found->second
-            : precision == precisions_[kind].front() ? "costs no time"
-                                                     : "as fast as any";
+            options_.fixed.layers.contains(layer) ? "fixed by the user"
+            : found != reasons_.end()             ? found->second
+            : precision == precisions_[kind].front()
+                ? "highest precision, at no cost in time"
+                : "fastest precision";
       }
   }
 
   // The smaller of the given limit and the device's memory; 0: no limit.
   std::int64_t memory_limit(At kind) const {
-    const std::int64_t told = options_.memory_limit;
+    const std::int64_t given = options_.memory_limit;
     const std::int64_t has = cluster_.kinds[kind].memory_bytes;
-    return told == 0 || has == 0 ? std::max(told, has) : std::min(told, has);
+    return given == 0 || has == 0 ? std::max(given, has) : std::min(given, has);
   }
   bool fits(const ClusterStep& step) const {
     for (At kind = 0; kind < step.memory.size(); ++kind)
@@ -304,18 +305,18 @@ ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options) {
     const Recorded& recorded = *cluster.kinds[0].recorded;
     chosen.exchange.ns = chosen.step.ns;
     chosen.exchange.plan = spelled_out(
-        ways_under(cluster.exchange.ways, recorded.graph(), chosen.plans),
+        routes_under(cluster.exchange.routes, recorded.graph(), chosen.plans),
         recorded.base());
     return chosen;
   }
   Cluster mine = cluster;
   ExchangeChoices first = *options.exchange;
   first.has_reasons = false;
-  mine.exchange.ways =
+  mine.exchange.routes =
       choose_exchange(cluster, Planner(cluster, options).highest(), first).plan;
   ChosenPlan chosen = Planner(mine, options).run();
   chosen.exchange = choose_exchange(mine, chosen.plans, *options.exchange);
-  mine.exchange.ways = chosen.exchange.plan;
+  mine.exchange.routes = chosen.exchange.plan;
   chosen.step = predict_step(mine, chosen.plans);
   return chosen;
 }

@@ -50,7 +50,7 @@ struct ChosenPlan {
   ClusterStep fastest;
   double fastest_indicator = 0;
   std::vector<UniformStep> uniform;
-  std::vector<TradeOff> way;
+  std::vector<TradeOff> trade_offs;
   // False if no trace has layer statistics; all indicators are then NaN.
   bool has_indicator = true;
   // By kind: the reason for each layer's precision.

@@ -18,7 +18,7 @@ using At = std::size_t;
 constexpr double kMemorySteps = 2000;
 
 // A path to a state: its time, memory and predecessor.
-struct Way {
+struct Partial {
   double ns = 0;
   double bytes = 0;
   std::int32_t before = kNone;  // path of the previous slot
@@ -53,8 +53,8 @@ class Search {
     again_.clear();
     trail_.clear();
     Front front;
-    front[""] = {Way{}};
-    trail_.push_back({Way{}});
+    front[""] = {Partial{}};
+    trail_.push_back({Partial{}});
     front_index_.clear();
     front_index_[""] = {0};
     for (At slot = 0; slot < slots_.size(); ++slot) front = pass(front, slot);
@@ -62,21 +62,22 @@ class Search {
   }
 
  private:
-  using Front = std::unordered_map<State, std::vector<Way>>;
+  using Front = std::unordered_map<State, std::vector<Partial>>;
 
   Front pass(const Front& front, At slot) {
     Front next;
     const std::vector<At> kept = kept_after(slot);
     const std::vector<std::string> again = again_after(slot);
-    for (const auto& [state, ways] : front) {
+    for (const auto& [state, partials] : front) {
       const auto& numbers = front_index_.at(state);
       for (const Precision choice : choices(state, slot)) {
         const Step step = step_of(state, slot, choice);
         const State to = state_after(state, slot, step.result, kept) +
                          choices_after(state, slot, choice, again);
-        for (At i = 0; i < ways.size(); ++i)
-          next[to].push_back({ways[i].ns + step.ns, ways[i].bytes + step.bytes,
-                              numbers[i], choice});
+        for (At i = 0; i < partials.size(); ++i)
+          next[to].push_back({partials[i].ns + step.ns,
+                              partials[i].bytes + step.bytes, numbers[i],
+                              choice});
       }
     }
     live_ = kept;
@@ -89,7 +90,7 @@ class Search {
     const std::string& layer = slots_[slot].layer;
     // Its type follows from its inputs.
     if (layer.empty()) return {Precision::kF32};
-    if (const auto told = told_before(state, layer)) return {*told};
+    if (const auto chosen = chosen_before(state, layer)) return {*chosen};
     const auto fixed = options_.fixed.layers.find(layer);
     if (fixed != options_.fixed.layers.end()) return {fixed->second};
     return options_.precisions;
@@ -147,8 +148,8 @@ class Search {
         state[static_cast<At>(found - live_.begin())]);
   }
   // A layer has one precision for all its calls.
-  std::optional<Precision> told_before(const State& state,
-                                       const std::string& layer) const {
+  std::optional<Precision> chosen_before(const State& state,
+                                         const std::string& layer) const {
     const auto found = std::find(again_.begin(), again_.end(), layer);
     if (found == again_.end()) return std::nullopt;
     return static_cast<Precision>(
@@ -169,7 +170,7 @@ class Search {
     State next;
     for (const std::string& one : again)
       next += static_cast<char>(
-          one == slots_[slot].layer ? choice : *told_before(state, one));
+          one == slots_[slot].layer ? choice : *chosen_before(state, one));
     return next;
   }
 
@@ -194,63 +195,65 @@ class Search {
     front_index_.clear();
     trail_.emplace_back();
     if (front.size() > options_.most_states) drop_slowest(front);
-    for (auto& [state, ways] : front) {
-      std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
-        return a.ns != b.ns ? a.ns < b.ns : a.bytes < b.bytes;
-      });
-      std::vector<Way> best;
+    for (auto& [state, partials] : front) {
+      std::sort(partials.begin(), partials.end(),
+                [](const Partial& a, const Partial& b) {
+                  return a.ns != b.ns ? a.ns < b.ns : a.bytes < b.bytes;
+                });
+      std::vector<Partial> best;
       const double unit = byte_limit_ / kMemorySteps;
       double least = std::numeric_limits<double>::infinity();
-      for (const Way& way : ways) {
-        if (byte_limit_ > 0 && way.bytes > byte_limit_) continue;
-        if (!best.empty() && (byte_limit_ <= 0 || way.bytes > least - unit))
+      for (const Partial& partial : partials) {
+        if (byte_limit_ > 0 && partial.bytes > byte_limit_) continue;
+        if (!best.empty() && (byte_limit_ <= 0 || partial.bytes > least - unit))
           continue;
-        least = way.bytes;
-        best.push_back(way);
+        least = partial.bytes;
+        best.push_back(partial);
       }
-      ways = std::move(best);
+      partials = std::move(best);
       auto& numbers = front_index_[state];
-      for (const Way& way : ways) {
+      for (const Partial& partial : partials) {
         numbers.push_back(static_cast<std::int32_t>(trail_.back().size()));
-        trail_.back().push_back(way);
+        trail_.back().push_back(partial);
       }
     }
     std::erase_if(front, [](const auto& one) { return one.second.empty(); });
   }
+  // Keeps the states with the fastest partial plans; of equally fast ones the
+  // first by name, so that the result is deterministic.
   void drop_slowest(Front& front) {
     is_exact_ = false;
-    std::vector<double> times;
-    const auto fastest = [](const std::vector<Way>& ways) {
+    std::vector<std::pair<double, State>> order;
+    for (const auto& [state, partials] : front) {
       double ns = std::numeric_limits<double>::infinity();
-      for (const Way& way : ways) ns = std::min(ns, way.ns);
-      return ns;
-    };
-    for (const auto& [state, ways] : front) times.push_back(fastest(ways));
-    auto middle = times.begin() + static_cast<long>(options_.most_states);
-    std::nth_element(times.begin(), middle, times.end());
-    const double bound = *middle;
-    std::erase_if(front,
-                  [&](const auto& one) { return fastest(one.second) > bound; });
+      for (const Partial& partial : partials) ns = std::min(ns, partial.ns);
+      order.emplace_back(ns, state);
+    }
+    const auto dropped =
+        order.begin() + static_cast<long>(options_.most_states);
+    std::nth_element(order.begin(), dropped, order.end());
+    for (auto one = dropped; one != order.end(); ++one)
+      front.erase(one->second);
   }
 
   FastestPlan best_of(const Front& front) const {
     FastestPlan result;
     result.is_exact = is_exact_;
-    const Way* best = nullptr;
-    for (const auto& [state, ways] : front)
-      for (const Way& way : ways)
-        if (best == nullptr || way.ns < best->ns) best = &way;
+    const Partial* best = nullptr;
+    for (const auto& [state, partials] : front)
+      for (const Partial& partial : partials)
+        if (best == nullptr || partial.ns < best->ns) best = &partial;
     if (best == nullptr) {
       result.work_ns = -1;  // no path fits
       return result;
     }
     result.work_ns = best->ns;
     result.plan.other = options_.fixed.other;
-    Way way = *best;
+    Partial partial = *best;
     for (At slot = slots_.size(); slot-- > 0;) {
       if (!slots_[slot].layer.empty())
-        result.plan.layers[slots_[slot].layer] = way.choice;
-      way = trail_[slot][static_cast<At>(way.before)];
+        result.plan.layers[slots_[slot].layer] = partial.choice;
+      partial = trail_[slot][static_cast<At>(partial.before)];
     }
     return result;
   }
@@ -266,7 +269,8 @@ class Search {
   std::vector<At> live_;            // slots whose types are in the state
   std::vector<std::string> again_;  // layers whose precisions are in the state
   std::unordered_map<std::string, At> last_call_;  // slot, by layer
-  std::vector<std::vector<Way>> trail_;  // by slot, starting before the first
+  std::vector<std::vector<Partial>>
+      trail_;  // by slot, starting before the first
   std::unordered_map<State, std::vector<std::int32_t>> front_index_;
 };
 

@@ -13,12 +13,12 @@
 namespace sheaf::plan {
 namespace {
 
-constexpr std::array<std::pair<Exchange, const char*>, 5> kWays = {
-    {{Exchange::kGradients, "gradients"},
-     {Exchange::kHalf, "half"},
-     {Exchange::kDad, "dad"},
-     {Exchange::kEdad, "edad"},
-     {Exchange::kRankDad, "rank-dad"}}};
+constexpr std::array<std::pair<Route, const char*>, 5> kWays = {
+    {{Route::kGradients, "gradients"},
+     {Route::kHalf, "half"},
+     {Route::kDad, "dad"},
+     {Route::kEdad, "edad"},
+     {Route::kRankDad, "rank-dad"}}};
 
 int rank_of(const std::string& text) {
   int rank = 0;
@@ -39,11 +39,11 @@ class ExchangeReader {
   }
 
   ExchangePlan finish() {
-    bool has_gradients = plan_.other == Exchange::kGradients;
-    bool has_half = plan_.other == Exchange::kHalf;
-    for (const auto& [layer, way] : plan_.layers) {
-      has_gradients |= way == Exchange::kGradients;
-      has_half |= way == Exchange::kHalf;
+    bool has_gradients = plan_.other == Route::kGradients;
+    bool has_half = plan_.other == Route::kHalf;
+    for (const auto& [layer, route] : plan_.layers) {
+      has_gradients |= route == Route::kGradients;
+      has_half |= route == Route::kHalf;
     }
     SHEAF_CHECK(!has_gradients || !has_half,
                 "gradients are sent in 16 bits for all layers or for none; "
@@ -53,20 +53,20 @@ class ExchangeReader {
   }
 
  private:
-  Exchange way_of(const std::string& text) {
+  Route way_of(const std::string& text) {
     const auto colon = text.find(':');
     const std::string name = text.substr(0, colon);
-    for (const auto& [way, known] : kWays)
-      if (name == known || (way == Exchange::kRankDad && name == "low_rank")) {
-        if (colon != std::string::npos) take_rank(way, text);
-        return way;
+    for (const auto& [route, known] : kWays)
+      if (name == known || (route == Route::kRankDad && name == "low_rank")) {
+        if (colon != std::string::npos) take_rank(route, text);
+        return route;
       }
     throw UsageError(
         concat("unknown exchange \"", text,
                "\"; use gradients, half, dad, edad or rank-dad (rank-dad:8)"));
   }
-  void take_rank(Exchange way, const std::string& text) {
-    SHEAF_CHECK(way == Exchange::kRankDad, "only rank-dad has a rank, not ",
+  void take_rank(Route route, const std::string& text) {
+    SHEAF_CHECK(route == Route::kRankDad, "only rank-dad has a rank, not ",
                 text);
     const int rank = rank_of(text.substr(text.find(':') + 1));
     SHEAF_CHECK(rank_ == 0 || rank_ == rank, "rank-dad uses one rank for all ",
@@ -80,16 +80,16 @@ class ExchangeReader {
 
 }  // namespace
 
-const char* to_string(Exchange way) {
+const char* to_string(Route route) {
   for (const auto& [one, name] : kWays)
-    if (one == way) return name;
+    if (one == route) return name;
   return "?";
 }
 
-Exchange ExchangePlan::bulk() const {
-  for (const auto& [layer, way] : layers)
-    if (way == Exchange::kHalf) return way;
-  return other == Exchange::kHalf ? other : Exchange::kGradients;
+Route ExchangePlan::bulk() const {
+  for (const auto& [layer, route] : layers)
+    if (route == Route::kHalf) return route;
+  return other == Route::kHalf ? other : Route::kGradients;
 }
 
 bool ExchangePlan::has_any_factors() const {
@@ -118,15 +118,16 @@ ExchangePlan parse_exchange(const std::string& text) {
   return reader.finish();
 }
 
-std::string text_of(const ExchangePlan& plan, Exchange way) {
-  if (way != Exchange::kRankDad) return to_string(way);
-  return concat(to_string(way), ":", plan.rank);
+std::string text_of(const ExchangePlan& plan, Route route) {
+  if (route != Route::kRankDad) return to_string(route);
+  return concat(to_string(route), ":", plan.rank);
 }
 
 std::string to_string(const ExchangePlan& plan) {
   std::string text = text_of(plan, plan.other);
-  for (const auto& [layer, way] : plan.layers)
-    if (way != plan.other) text += concat(",", layer, "=", text_of(plan, way));
+  for (const auto& [layer, route] : plan.layers)
+    if (route != plan.other)
+      text += concat(",", layer, "=", text_of(plan, route));
   return text;
 }
 
@@ -139,8 +140,8 @@ std::optional<ExchangePlan> parse_exchange_of(const std::string& text,
     ExchangeReader reader;
     reader.take_other(exchange.value("default", "gradients"));
     const auto layers = exchange.value("layers", nlohmann::json::object());
-    for (const auto& [layer, way] : layers.items())
-      reader.take(layer, way.get<std::string>());
+    for (const auto& [layer, route] : layers.items())
+      reader.take(layer, route.get<std::string>());
     return reader.finish();
   } catch (const nlohmann::json::exception& error) {
     throw IoError(concat(name, " is not a plan: ", error.what()));
@@ -152,7 +153,7 @@ std::optional<ExchangePlan> parse_exchange_of(const std::string& text,
 void check_exchange_layers(const ExchangePlan& plan,
                            const std::vector<std::string>& known) {
   const std::vector<std::string_view> views(known.begin(), known.end());
-  for (const auto& [layer, way] : plan.layers)
+  for (const auto& [layer, route] : plan.layers)
     SHEAF_CHECK(std::find(views.begin(), views.end(), layer) != views.end(),
                 "an exchange is given for '", layer, "', but the model has no ",
                 "such layer", did_you_mean(layer, views));

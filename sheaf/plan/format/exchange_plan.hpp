@@ -11,7 +11,7 @@ namespace sheaf::plan {
 
 // How the gradient of a layer is exchanged. The names are those of a run's
 // strategies and routes; docs/explanation/dad.md describes what each sends.
-enum class Exchange {
+enum class Route {
   kGradients,  // all-reduced in f32
   kHalf,       // all-reduced in 16 bits
   kDad,        // the inputs and deltas of a matrix product
@@ -20,24 +20,24 @@ enum class Exchange {
 };
 
 // "gradients", "half", "dad", "edad", "rank-dad".
-const char* to_string(Exchange way);
-inline bool has_factors(Exchange way) { return way >= Exchange::kDad; }
+const char* to_string(Route route);
+inline bool has_factors(Route route) { return route >= Route::kDad; }
 // Whether the step is the same as with gradients, except for the order of sums.
-inline bool is_exact(Exchange way) {
-  return way != Exchange::kHalf && way != Exchange::kRankDad;
+inline bool is_exact(Route route) {
+  return route != Route::kHalf && route != Route::kRankDad;
 }
 
 struct ExchangePlan {
-  std::map<std::string, Exchange> layers;  // named as in a PrecisionPlan
-  Exchange other = Exchange::kGradients;   // layers that are not named
-  int rank = 4;                            // rank of rank-dad, for all layers
+  std::map<std::string, Route> layers;  // named as in a PrecisionPlan
+  Route other = Route::kGradients;      // layers that are not named
+  int rank = 4;                         // rank of rank-dad, for all layers
 
-  Exchange of(const std::string& layer) const {
+  Route of(const std::string& layer) const {
     const auto found = layers.find(layer);
     return found == layers.end() ? other : found->second;
   }
   // Method for gradients that are not sent as factors: gradients or half.
-  Exchange bulk() const;
+  Route bulk() const;
   bool has_any_factors() const;
   bool operator==(const ExchangePlan&) const = default;
 };
@@ -48,7 +48,7 @@ struct ExchangePlan {
 ExchangePlan parse_exchange(const std::string& text);
 // Inverse of parse_exchange(). text_of() formats one method, with its rank.
 std::string to_string(const ExchangePlan& plan);
-std::string text_of(const ExchangePlan& plan, Exchange way);
+std::string text_of(const ExchangePlan& plan, Route route);
 
 // The exchange plan in the text of a plan.json: {"exchange": {"default":
 // "gradients", "layers": {"fc1": "dad"}}}; nullopt if it has none. Throws an

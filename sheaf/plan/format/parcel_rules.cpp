@@ -48,15 +48,15 @@ double low_rank_operations(const FactorShape& shape, int feedback_rows) {
   return 2 * m * m * (shape.in + shape.out) + 3 * m * m * m;
 }
 
-double gradient_rows(Exchange way, const FactorShape& shape, int rank,
+double gradient_rows(Route route, const FactorShape& shape, int rank,
                      double all_rows, int ranks) {
-  return way == Exchange::kRankDad ? ranks * low_rank_rows(shape, rank)
-                                   : all_rows;
+  return route == Route::kRankDad ? ranks * low_rank_rows(shape, rank)
+                                  : all_rows;
 }
 
-bool derives_deltas(Exchange way, std::optional<Exchange> above) {
-  return way == Exchange::kEdad &&
-         (above == Exchange::kDad || above == Exchange::kEdad);
+bool derives_deltas(Route route, std::optional<Route> above) {
+  return route == Route::kEdad &&
+         (above == Route::kDad || above == Route::kEdad);
 }
 
 ParcelPlan plan_parcels(const std::vector<ParcelItem>& items,
@@ -69,7 +69,7 @@ ParcelPlan plan_parcels(const std::vector<ParcelItem>& items,
   }
   std::vector<std::size_t> early;
   for (const std::size_t item : order)
-    if (items[item].way != Exchange::kRankDad) early.push_back(item);
+    if (items[item].route != Route::kRankDad) early.push_back(item);
   const std::vector<std::size_t> last_first(order.rbegin(), order.rend());
   return {fill_parcels(early, inputs, parcel_bytes),
           fill_parcels(last_first, deltas, parcel_bytes)};

@@ -36,18 +36,18 @@ double low_rank_bytes(const FactorShape& shape, int rank, bool has_bias);
 double low_rank_operations(const FactorShape& shape, int feedback_rows);
 // The number of rows of the product that computes the gradient after the
 // exchange. `all_rows` are those of all ranks together.
-double gradient_rows(Exchange way, const FactorShape& shape, int rank,
+double gradient_rows(Route route, const FactorShape& shape, int rank,
                      double all_rows, int ranks);
 
 // Whether the deltas of a layer are derived from those of the layer above it
 // instead of being sent. `above`: how that layer is exchanged; nullopt if there
 // is no such layer.
-bool derives_deltas(Exchange way, std::optional<Exchange> above);
+bool derives_deltas(Route route, std::optional<Route> above);
 
 // A layer that sends factors, with its mean number of rows per rank. All ranks
 // must use the same numbers.
 struct ParcelItem {
-  Exchange way = Exchange::kDad;
+  Route route = Route::kDad;
   FactorShape shape;
 };
 using Parcels = std::vector<std::vector<std::size_t>>;

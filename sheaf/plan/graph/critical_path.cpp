@@ -291,7 +291,7 @@ const char* to_string(Cause cause) {
     case Cause::kOtherStream:
       return "another stream";
     case Cause::kQueue:
-      return "room in the queue";
+      return "space in the launch queue";
     case Cause::kDevice:
       return "the device";
     case Cause::kOtherRank:
@@ -303,7 +303,7 @@ const char* to_string(Cause cause) {
 std::vector<PathPiece> critical_path(const std::vector<const StepGraph*>& steps,
                                      const std::vector<ReplayTimes>& times) {
   SHEAF_CHECK(steps.size() == times.size() && !steps.empty(), steps.size(),
-              " steps, but times of ", times.size());
+              " steps, but the times of ", times.size());
   return PathWalk(steps, times).walk();
 }
 

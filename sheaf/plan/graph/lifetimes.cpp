@@ -76,8 +76,8 @@ void Lifetimes::find_roots(const StepProfile& profile) {
   for (At i = 0; i < slots.size(); ++i) scope_end_.push_back(2 * i);
 }
 
-// Learns which operator held a result until its backward pass: the producer or
-// one of its users.
+// Determines which operator held a result until its backward pass: the producer
+// or one of its users.
 void Lifetimes::learn(const StepProfile& profile) {
   for (At i = 0; i < root_.size(); ++i) {
     const auto found = result_in(profile, i);

@@ -90,8 +90,9 @@ class GraphMaker {
     }
     graph_.kernels.resize(traced_.size());
     if (traced_.size() < step_.kernels.size())
-      graph_.notes.push_back(concat(step_.kernels.size() - traced_.size(),
-                                    " kernels share a launch with another"));
+      graph_.notes.push_back(concat(
+          step_.kernels.size() - traced_.size(),
+          " kernels share a launch with another kernel and are ignored"));
   }
 
   // Typical duration of a call that need not wait for a full queue, by name.

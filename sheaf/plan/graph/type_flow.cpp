@@ -57,21 +57,21 @@ SlotTypes types_of(const ModelGraph& graph, std::size_t number,
   const Slot& slot = slots[number];
   SlotTypes types;
   const bool is_layer = !slot.layer.empty();
-  const bool is_told = is_layer || is_f32_only;
+  const bool is_assigned = is_layer || is_f32_only;
   bool is_first = true;
   if (is_layer) types.result = result_of(choice);
   for (const SlotInput& input : slot.inputs) {
     const auto from = static_cast<std::size_t>(input.slot);
     const Precision given = given_by(from);
     const bool decides = decides_type(slots[from]);
-    if (!is_told && decides) {
+    if (!is_assigned && decides) {
       types.result = is_first ? given : promoted(types.result, given);
       is_first = false;
     }
     types.casts.push_back(
-        {is_told && decides && given != types.result, given, types.result});
+        {is_assigned && decides && given != types.result, given, types.result});
   }
-  for (std::size_t i = 0; !is_told && i < types.casts.size(); ++i) {
+  for (std::size_t i = 0; !is_assigned && i < types.casts.size(); ++i) {
     SlotTypes::Cast& cast = types.casts[i];
     cast.to = types.result;
     cast.is_promoted =

@@ -32,15 +32,16 @@ void mix_steps(const Cluster& cluster, const std::vector<PrecisionPlan>& plans,
                MixedSteps& steps) {
   const std::size_t had = steps.plans.size();
   steps.plans.resize(plans.size());
-  steps.ways.resize(plans.size());
+  steps.routes.resize(plans.size());
   steps.graphs.resize(plans.size());
   steps.memory.resize(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const ExchangePlan ways = exchange_of(cluster, i, plans).ways;
-    if (i < had && are_same(steps.plans[i], plans[i]) && steps.ways[i] == ways)
+    const ExchangePlan routes = exchange_of(cluster, i, plans).routes;
+    if (i < had && are_same(steps.plans[i], plans[i]) &&
+        steps.routes[i] == routes)
       continue;
     steps.plans[i] = plans[i];
-    steps.ways[i] = ways;
+    steps.routes[i] = routes;
     steps.graphs[i] = step_of(cluster, i, plans);
     steps.memory[i] = mix_memory(*cluster.kinds[i].recorded, plans[i]);
   }
@@ -115,7 +116,8 @@ ExchangeOptions exchange_of(const Cluster& cluster, std::size_t kind,
       });
   exchange.shares =
       rows_of(worker) > 0 ? rows / rows_of(worker) : exchange.workers;
-  exchange.ways = ways_under(exchange.ways, worker.recorded->graph(), plans);
+  exchange.routes =
+      routes_under(exchange.routes, worker.recorded->graph(), plans);
   return exchange;
 }
 

@@ -82,7 +82,7 @@ struct ClusterStep {
 // Cache of composed steps, by kind.
 struct MixedSteps {
   std::vector<PrecisionPlan> plans;
-  std::vector<ExchangePlan> ways;
+  std::vector<ExchangePlan> routes;
   std::vector<StepGraph> graphs;
   std::vector<PhaseMemory> memory;
 };

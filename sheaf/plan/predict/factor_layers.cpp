@@ -120,7 +120,8 @@ std::vector<std::string> factor_layer_names(const StepProfile& profile) {
 FactorCosts::FactorCosts(std::vector<FactorLayer> layers,
                          const ExchangePlan& plan, const FactorScale& scale)
     : layers_(std::move(layers)), rank_(plan.rank), scale_(scale) {
-  for (const FactorLayer& layer : layers_) ways_.push_back(plan.of(layer.name));
+  for (const FactorLayer& layer : layers_)
+    routes_.push_back(plan.of(layer.name));
 }
 
 FactorShape FactorCosts::shape(std::size_t layer) const {
@@ -131,26 +132,26 @@ FactorShape FactorCosts::shape(std::size_t layer) const {
 bool FactorCosts::follows(std::size_t layer) const {
   const std::int32_t above = layers_[layer].above;
   return above >= 0 &&
-         derives_deltas(ways_[layer], ways_[static_cast<At>(above)]);
+         derives_deltas(routes_[layer], routes_[static_cast<At>(above)]);
 }
 
 double FactorCosts::forward_bytes(std::size_t layer) const {
-  if (!has_factors(ways_[layer]) || ways_[layer] == Exchange::kRankDad)
+  if (!has_factors(routes_[layer]) || routes_[layer] == Route::kRankDad)
     return 0;
   return scale_.shares * input_bytes(shape(layer));
 }
 
 double FactorCosts::backward_bytes(std::size_t layer) const {
-  if (ways_[layer] == Exchange::kRankDad)
+  if (routes_[layer] == Route::kRankDad)
     return scale_.workers *
            low_rank_bytes(shape(layer), rank_, layers_[layer].has_bias);
-  if (!has_factors(ways_[layer]) || follows(layer)) return 0;
+  if (!has_factors(routes_[layer]) || follows(layer)) return 0;
   return scale_.shares * delta_bytes(shape(layer));
 }
 
 double FactorCosts::compression_ns(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
-  if (ways_[layer] != Exchange::kRankDad) return 0;
+  if (routes_[layer] != Route::kRankDad) return 0;
   const double done = 2 * one.rows * one.in * one.out;
   return one.gradient_ns * low_rank_operations(shape(layer), kFeedbackRows) /
          done;
@@ -158,8 +159,8 @@ double FactorCosts::compression_ns(std::size_t layer) const {
 
 double FactorCosts::gradient_ns(std::size_t layer) const {
   const FactorLayer& one = layers_[layer];
-  if (!has_factors(ways_[layer])) return 0;
-  const double rows = gradient_rows(ways_[layer], shape(layer), rank_,
+  if (!has_factors(routes_[layer])) return 0;
+  const double rows = gradient_rows(routes_[layer], shape(layer), rank_,
                                     scale_.shares * one.rows, scale_.workers);
   const double own = one.gradient_ns * rows / one.rows;
   if (!follows(layer)) return own;
@@ -172,8 +173,8 @@ ParcelPlan FactorCosts::parcels() const {
   std::vector<ParcelItem> items;
   std::vector<At> order;
   for (At i = 0; i < layers_.size(); ++i) {
-    if (has_factors(ways_[i])) order.push_back(i);
-    items.push_back({ways_[i], shape(i)});
+    if (has_factors(routes_[i])) order.push_back(i);
+    items.push_back({routes_[i], shape(i)});
     items.back().shape.rows *= scale_.shares / scale_.workers;
   }
   return plan_parcels(items, order);

@@ -58,7 +58,7 @@ class FactorCosts {
               const FactorScale& scale);
 
   const std::vector<FactorLayer>& layers() const { return layers_; }
-  Exchange way(std::size_t layer) const { return ways_[layer]; }
+  Route route(std::size_t layer) const { return routes_[layer]; }
   // Bytes over all workers: of inputs sent in the forward pass, and of data
   // sent in the backward pass.
   double forward_bytes(std::size_t layer) const;
@@ -75,7 +75,7 @@ class FactorCosts {
   bool follows(std::size_t layer) const;
 
   std::vector<FactorLayer> layers_;
-  std::vector<Exchange> ways_;
+  std::vector<Route> routes_;
   int rank_;
   FactorScale scale_;
 };

@@ -28,7 +28,7 @@ class ExchangeMaker {
                 const std::vector<FactorLayer>& layers)
       : step_(std::move(step)),
         options_(options),
-        parcels_(layers, options.ways, scale_of(options)),
+        parcels_(layers, options.routes, scale_of(options)),
         buckets_(
             profile, parcels_.layers(),
             {options.caps, is_half(), options.is_on_devices, options.hosts}),
@@ -53,7 +53,7 @@ class ExchangeMaker {
   }
 
  private:
-  bool is_half() const { return options_.ways.bulk() == Exchange::kHalf; }
+  bool is_half() const { return options_.routes.bulk() == Route::kHalf; }
 
   // Finds the last mark of each side and of all backward work.
   void find_last_marks() {
@@ -227,7 +227,7 @@ class ExchangeMaker {
 StepGraph with_exchange(StepGraph step, const StepProfile& profile,
                         const ExchangeOptions& options) {
   std::vector<FactorLayer> layers;
-  if (options.ways.has_any_factors()) layers = factor_layers(profile, step);
+  if (options.routes.has_any_factors()) layers = factor_layers(profile, step);
   return with_exchange(std::move(step), profile, options, layers);
 }
 
@@ -241,30 +241,31 @@ StepGraph with_exchange(StepGraph step, const StepProfile& profile,
   return ExchangeMaker(std::move(step), profile, options, layers).make();
 }
 
-ExchangePlan ways_under(const ExchangePlan& ways, const ModelGraph& graph,
-                        const std::vector<PrecisionPlan>& plans) {
-  if (!ways.has_any_factors()) return ways;
-  ExchangePlan result = ways;
+ExchangePlan routes_under(const ExchangePlan& routes, const ModelGraph& graph,
+                          const std::vector<PrecisionPlan>& plans) {
+  if (!routes.has_any_factors()) return routes;
+  ExchangePlan result = routes;
   for (const Slot& slot : graph.slots) {
-    if (slot.layer.empty() || !has_factors(ways.of(slot.layer))) continue;
+    if (slot.layer.empty() || !has_factors(routes.of(slot.layer))) continue;
     for (const PrecisionPlan& plan : plans)
       if (const Precision one = plan.of(slot.layer);
           one != Precision::kF32 && one != Precision::kTf32)
-        result.layers[slot.layer] = ways.bulk();
+        result.layers[slot.layer] = routes.bulk();
   }
   return result;
 }
 
-void check_ways(const ExchangePlan& ways, const StepProfile& profile) {
+void check_routes(const ExchangePlan& routes, const StepProfile& profile) {
   std::vector<std::string> known;
   for (const Slot& slot : profile.graph.slots)
     if (!slot.layer.empty()) known.push_back(slot.layer);
-  check_exchange_layers(ways, known);
+  check_exchange_layers(routes, known);
   const auto products = factor_layer_names(profile);
-  for (const auto& [layer, way] : ways.layers)
-    SHEAF_CHECK(!has_factors(way) || std::find(products.begin(), products.end(),
-                                               layer) != products.end(),
-                layer, " cannot be exchanged by ", to_string(way),
+  for (const auto& [layer, route] : routes.layers)
+    SHEAF_CHECK(!has_factors(route) ||
+                    std::find(products.begin(), products.end(), layer) !=
+                        products.end(),
+                layer, " cannot be exchanged by ", to_string(route),
                 ": it is not a product of rows with a weight; exchange its "
                 "gradient");
 }

@@ -11,7 +11,7 @@
 namespace sheaf::plan {
 
 struct ExchangeOptions {
-  ExchangePlan ways;
+  ExchangePlan routes;
   int workers = 2;
   int hosts = 1;
   bool is_on_devices = false;  // all workers have their gradients on GPUs
@@ -41,12 +41,12 @@ StepGraph with_exchange(StepGraph step, const StepProfile& profile,
 
 // The exchange methods under precision plans: a layer whose weight is cast on
 // any kind of worker cannot send factors and sends its gradient.
-ExchangePlan ways_under(const ExchangePlan& ways, const ModelGraph& graph,
-                        const std::vector<PrecisionPlan>& plans);
+ExchangePlan routes_under(const ExchangePlan& routes, const ModelGraph& graph,
+                          const std::vector<PrecisionPlan>& plans);
 
 // Throws UsageError for layers that the model does not have, and for factors of
 // a layer that is not a matrix product.
-void check_ways(const ExchangePlan& ways, const StepProfile& profile);
+void check_routes(const ExchangePlan& routes, const StepProfile& profile);
 
 // Bytes of each collective of the result: the buffer of an all-reduce (see
 // half_exchange_bytes() for 16 bits), or the blocks of all workers of an

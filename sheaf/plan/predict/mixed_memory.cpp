@@ -131,6 +131,7 @@ class MemoryMixer {
       if (is_done[side]) continue;
       is_done[side] = true;
       std::int64_t& peak = part.is_backward ? memory.backward : memory.forward;
+      peak = std::max(peak, now);
       for (const std::int64_t change : sides_[side].changes)
         peak = std::max(peak, now += change);
       now -= sides_[side].freed_at_end;

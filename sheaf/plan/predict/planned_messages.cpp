@@ -60,7 +60,7 @@ PlannedParcels::PlannedParcels(const std::vector<FactorLayer>& layers,
                                const FactorScale& scale)
     : costs_(layers, plan, scale) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (!has_factors(costs_.way(i))) continue;
+    if (!has_factors(costs_.route(i))) continue;
     names_.insert(layers[i].name);
     for (std::size_t k = 0; k < layers[i].slots.size(); ++k)
       omitted_[layers[i].slots[k]] = layers[i].gradient_part[k];

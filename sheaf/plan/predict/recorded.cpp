@@ -81,7 +81,7 @@ Recorded::Recorded(std::vector<StepProfile> profiles)
         by_precision_.try_emplace(profile.model.precision, &profile);
     SHEAF_CHECK(is_new, profile.file, " and ", at->second->file,
                 " are both traces in ", to_string(profile.model.precision),
-                "; give one of each precision");
+                "; pass one trace for each precision");
   }
   for (const Precision one : kHighestFirst)
     if (has(one)) order_.push_back(by_precision_.at(one));

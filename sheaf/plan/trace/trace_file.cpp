@@ -130,7 +130,7 @@ class TraceScan {
       read_member_of_file(key);
       if (stream_.peek() != '}') stream_.expect(',', "between members");
     }
-    if (!has_events_) stream_.fail("there is no list of traceEvents");
+    if (!has_events_) stream_.fail("the list traceEvents is missing");
     header_.bytes = stream_.offset();
     return header_;
   }

@@ -103,8 +103,8 @@ std::string cut_note(std::span<const Run* const> runs, std::size_t warm_up,
   }
   if (longer.empty()) return "";
   return fmt::format(
-      "only {} batches are compared, as many as {} {}; "
-      "longer: {}",
+      "only {} batches are compared, the number that {} {}; "
+      "longer runs: {}",
       count, join(shortest, ", "), shortest.size() == 1 ? "has" : "have",
       join(longer, ", "));
 }

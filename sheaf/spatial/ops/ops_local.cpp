@@ -1,5 +1,6 @@
 // Filters that are not shared (sheaf/nn/locally_connected): each rank uses the
-// filters of its own outputs. If it owns them, its gradient is complete.
+// filters of its own outputs. If a rank owns its filters, their gradients are
+// complete.
 
 #include <torch/torch.h>
 

@@ -148,7 +148,7 @@ void layer_norm(Call& call) {
                                   call[4].toDouble()),
                    split));
   if (!are_all_cut)
-    call.refuse("it is over some of the cut axes, but not over all");
+    call.refuse("it normalizes over some of the cut axes, but not over all");
   Sizes axes;
   for (std::size_t i = first; i < split.sizes.size(); ++i)
     axes.push_back(static_cast<std::int64_t>(i));

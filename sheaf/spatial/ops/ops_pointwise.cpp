@@ -29,7 +29,7 @@ void check_flat(Call& call, const at::Tensor& given, int flat) {
 void check_returns(Call& call) {
   for (const c10::Argument& one : call.op().schema().returns())
     if (one.type()->kind() != c10::TypeKind::TensorType)
-      call.refuse("there is no rule for it with these arguments");
+      call.refuse("it is not supported with these arguments");
 }
 
 // Whether the result may have another memory order: the requested one, or that

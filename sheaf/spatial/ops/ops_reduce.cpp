@@ -59,7 +59,7 @@ at::Tensor sum_along(Call& call, const at::Tensor& given, const Sizes& axes,
   const Split& split = split_of(given);
   if (flat_from(given) >= 0 &&
       axes.size() != static_cast<std::size_t>(given.dim()))
-    call.refuse("it is flattened, and only some axes are to be summed");
+    call.refuse("it sums only some axes of a flattened image");
   Sizes of_local = axes;
   if (flat_from(given) >= 0) {
     of_local.clear();
@@ -73,7 +73,7 @@ at::Tensor sum_along(Call& call, const at::Tensor& given, const Sizes& axes,
   const at::Tensor local = input.sum(of_local, keeps);
   if (count == 0) return make_split(local, reduced(split, axes, keeps));
   if (count < split.cut_axes.size())
-    call.refuse("it is along some of the cut axes, but not along all");
+    call.refuse("it reduces some of the cut axes, but not all");
   const at::Tensor sum = sum_over_tiles(local, split.tiles);
   // A flattened tensor has fewer axes than its part.
   return keeps && flat_from(given) >= 0
@@ -111,7 +111,7 @@ void along_axes(Call& call) {
   const at::Tensor given = call.tensor(0);
   const Split split = split_of(given);
   const Sizes axes = named_axes(call, given);
-  if (axes.empty()) call.refuse("it takes all axes at once; give it an axis");
+  if (axes.empty()) call.refuse("it reduces all axes at once; pass an axis");
   for (const std::int64_t axis : axes)
     if (split.is_cut(axis)) call.refuse("the axis is cut");
   call[0] = local_of(given);

@@ -18,7 +18,7 @@ WindowPlan plan_windows(const Split& input,
     const halo::Cuts& before = input.layout.cuts(static_cast<int>(i));
     const int axis = input.cut_axes[i];
     if (axis < static_cast<int>(first)) {
-      SHEAF_ASSERT(axis < 0, "a window over images that are cut elsewhere");
+      SHEAF_ASSERT(axis < 0, "a window over images with cuts along other axes");
       cuts.push_back(before);
       by_cut.push_back(nullptr);
       continue;

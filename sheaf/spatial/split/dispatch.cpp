@@ -81,8 +81,8 @@ bool names_axes(Call& call) {
 void check_call(Call& call) {
   if (has_out(call))
     call.refuse(
-        "it writes into a given tensor (out), of which each rank has only a "
-        "part; use the tensor that it returns without out");
+        "it writes its result to the tensor `out`, of which each rank has only "
+        "a part; use the variant without `out`");
   if (names_axes(call)) call.refuse("axes are given by name; use axis numbers");
   for_each_split(call, [&](const at::Tensor& given) {
     if (const std::string reason = why_unusable(given); !reason.empty())
@@ -103,8 +103,8 @@ void carry_out(Call& call, const Rule& rule) {
     for_each_split(call, [&](const at::Tensor& given) {
       if (flat_from(given) >= 0)
         call.refuse(
-            "it is given a flattened image, of which each rank has scattered "
-            "elements of the last axis; compute this before flatten()");
+            "its input is a flattened image, of which each rank has scattered "
+            "elements of the last axis; call it before flatten()");
     });
   const at::Tensor given = any_split(call);
   if (!given.defined()) return rule.compute(call);
@@ -129,7 +129,7 @@ void on_operation(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                  c10::DispatchKey::CompositeImplicitAutograd)) {
     op.redispatchBoxed(keys.remove(kDispatchKey), stack);
   } else {
-    call.refuse("there is no rule for it");
+    call.refuse("it is not supported");
   }
 }
 
@@ -167,7 +167,7 @@ void Call::give(c10::IValue first, c10::IValue second) {
 
 c10::IValue& Call::operator[](std::size_t i) {
   SHEAF_ASSERT(i < count_, name(), " has ", count_, " arguments, and number ",
-               i, " was asked for");
+               i, " was requested");
   return stack_[stack_.size() - count_ + i];
 }
 

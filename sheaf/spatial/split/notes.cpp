@@ -49,11 +49,11 @@ void note_halo(const Split& split, const Needs& needs,
                bool is_overlapped) {
   if (!split.tiles->is_heard()) return;
   const std::int64_t planes = plain.size(0) * plain.size(1);
-  split.tiles->tell({operation, split.text(), widest_halo(split, needs),
-                     static_cast<std::int64_t>(plan.sends.size()),
-                     plan.sent_volume() * planes *
-                         static_cast<std::int64_t>(plain.element_size()),
-                     bytes_in_place, is_overlapped});
+  split.tiles->notify({operation, split.text(), widest_halo(split, needs),
+                       static_cast<std::int64_t>(plan.sends.size()),
+                       plan.sent_volume() * planes *
+                           static_cast<std::int64_t>(plain.element_size()),
+                       bytes_in_place, is_overlapped});
 }
 
 void note_sum(const Tiles& tiles, const at::Tensor& summed,
@@ -64,7 +64,7 @@ void note_sum(const Tiles& tiles, const at::Tensor& summed,
 void note_sums(const Tiles& tiles, std::int64_t sums, std::int64_t bytes,
                const std::string& operation) {
   if (!tiles.is_heard()) return;
-  tiles.tell({operation, "", "sum of all ranks", sums, bytes, 0, false});
+  tiles.notify({operation, "", "sum of all ranks", sums, bytes, 0, false});
 }
 
 }  // namespace sheaf::spatial

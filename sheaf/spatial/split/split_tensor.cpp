@@ -42,11 +42,11 @@ struct SplitHistory : torch::autograd::Node {
   }
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&&) override {
-    throw UsageError(
-        concat("backward of a tensor that is split over ranks (", text,
-               "): only its parts have a history; call backward() on a loss or "
-               "on sheaf::spatial::gather(tensor), and pass gathered tensors "
-               "to functions of your own (torch::autograd::Function)"));
+    throw UsageError(concat(
+        "backward of a tensor that is split over ranks (", text,
+        "): autograd records its parts only; call backward() on a loss or "
+        "on sheaf::spatial::gather(tensor), and pass gathered tensors "
+        "to functions of your own (torch::autograd::Function)"));
   }
   std::string name() const override { return "SplitTensor"; }
 

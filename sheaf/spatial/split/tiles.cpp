@@ -21,7 +21,7 @@ Tiles::Tiles(const comm::Group& group, const halo::Grid& grid,
   if (rank() == 0)
     seed[0] =
         at::randint(std::int64_t{1} << 62, {1}, at::kLong).item<std::int64_t>();
-  comm::broadcast(group_, seed, {.name = "seed of the tiles"}).wait();
+  comm::broadcast(group_, seed, {.name = "dropout seed of the tiles"}).wait();
   seed_ = static_cast<std::uint64_t>(seed[0]);
 }
 

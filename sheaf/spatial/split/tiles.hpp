@@ -81,7 +81,7 @@ class Tiles {
     names_ = std::move(names);
   }
   bool is_heard() const { return listener_ != nullptr; }
-  void tell(const ExchangeNote& note) const { listener_(note); }
+  void notify(const ExchangeNote& note) const { listener_(note); }
   const WeightNames& weight_names() const { return names_; }
 
   // From now on each rank computes gradients only for the positions of a

@@ -220,7 +220,8 @@ at::Tensor apply(LinearMap map, at::Tensor flat) {
   map.name += concat(" ", agreed.number);
   map.has_substitute = agreed.has_backward && !flat.requires_grad();
   if (map.has_substitute)
-    flat = (flat.is_inference() ? flat.clone() : flat.detach()).requires_grad_();
+    flat =
+        (flat.is_inference() ? flat.clone() : flat.detach()).requires_grad_();
   return Exchange::apply(flat, std::move(map));
 }
 

@@ -34,7 +34,7 @@ struct LinearMap {
   // Known to the root only for scatter and its adjoint.
   ElementCounts counts = {};
   ElementCounts received = {};  // all_to_all: elements from each rank
-  bool is_backward = false;  // this is the adjoint of an earlier call
+  bool is_backward = false;     // this is the adjoint of an earlier call
   // The input requires no gradient, but that of another rank does: a leaf
   // replaces it, so that this rank takes part in the backward pass.
   bool has_substitute = false;

@@ -221,9 +221,10 @@ std::size_t count_of(const at::Tensor& tensor) {
 }  // namespace
 
 void check_available() {
-  SHEAF_CHECK(at::hasCUDA() && c10::cuda::device_count() > 0,
-              "backend nccl needs a GPU, and this process sees none; choose "
-              "gloo or mpi, or check CUDA_VISIBLE_DEVICES");
+  SHEAF_CHECK(
+      at::hasCUDA() && c10::cuda::device_count() > 0,
+      "backend nccl needs a GPU, but none is visible to this process; choose "
+      "gloo or mpi, or check CUDA_VISIBLE_DEVICES");
 }
 
 void enable(const Group& world, bool is_on) { switch_of(world).is_on = is_on; }

@@ -6,8 +6,8 @@ namespace sheaf::tensor::nccl {
 void check_available() {
   throw UsageError(
       "backend nccl is not in this build: libtorch has no CUDA, or nccl.h was "
-      "not found; choose gloo or mpi: CUDA tensors travel through the host's "
-      "memory");
+      "not found; choose gloo or mpi, which exchange CUDA tensors through "
+      "host memory");
 }
 
 void enable(const comm::Group&, bool) {}

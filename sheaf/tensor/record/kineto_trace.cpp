@@ -42,7 +42,7 @@ KinetoTrace::KinetoTrace(const std::filesystem::path& file)
   events_ = list == text_.npos ? text_.npos : text_.find('[', list);
   end_ = text_.rfind('}');
   if (events_ == text_.npos || end_ == text_.npos || end_ < events_)
-    fail("there is no list of traceEvents");
+    fail("the list traceEvents is missing");
   ++events_;
 }
 

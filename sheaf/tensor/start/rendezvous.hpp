@@ -16,7 +16,7 @@ namespace sheaf::tensor {
 struct MeetingPlace {
   int rank = 0;
   int world_size = 1;
-  std::string host;  // for TCP; empty if the ranks meet at a file
+  std::string host;  // for TCP; empty if the rendezvous is a file
   std::uint16_t port = 0;
   std::string path;
   // torchrun's agent already runs a store server at this address.

@@ -80,7 +80,7 @@ class CheckpointFolder {
   // fails, all throw, as with from_root().
   void save_shards(const comm::Group& group, const TrainState& share);
 
-  // Loads the newest valid checkpoint; nullopt if there is none at all. Corrupt
+  // Loads the newest valid checkpoint; nullopt if there is none. Corrupt
   // checkpoints are logged and skipped; throws IoError if none is valid.
   std::optional<TrainState> load_latest() const;
   // Loads the checkpoint of one step; throws like load().

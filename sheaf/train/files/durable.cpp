@@ -100,7 +100,7 @@ void replace_link(const fs::path& target, const fs::path& name) {
   ::unlink(temporary.c_str());
   if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
       ::rename(temporary.c_str(), name.c_str()) != 0)
-    fail("make the link", name);
+    fail("create the link", name);
 }
 
 }  // namespace sheaf::train

@@ -31,7 +31,7 @@ std::string from_root(const comm::Group& group,
     }
     news[1] = static_cast<std::int64_t>(text.size());
   }
-  comm::broadcast(group, news, {.name = "news from rank 0"}).wait();
+  comm::broadcast(group, news, {.name = "status of rank 0"}).wait();
   if (error) std::rethrow_exception(error);
   if (news[0] != 0) fail_after(/*rank=*/0, news[0]);
   text.resize(static_cast<std::size_t>(news[1]));
@@ -55,7 +55,7 @@ std::vector<std::vector<std::int64_t>> from_all(
   }
   const auto ranks = static_cast<std::size_t>(group.size());
   std::vector<std::int64_t> all(mine.size() * ranks);
-  comm::all_gather(group, mine, all, {.name = "news from all ranks"}).wait();
+  comm::all_gather(group, mine, all, {.name = "status of all ranks"}).wait();
   if (error) std::rethrow_exception(error);
   std::vector<std::vector<std::int64_t>> result;
   for (std::size_t i = 0; i < ranks; ++i) {

@@ -42,7 +42,7 @@ void check_empty(const fs::path& path) {
               " is a file, not a folder; choose another with --output");
   SHEAF_CHECK(!fs::exists(path) || fs::is_empty(path), "the folder ",
               path.string(),
-              " already holds a run; continue it with --resume, or choose "
+              " already contains a run; resume it with --resume, or choose "
               "another with --output");
 }
 

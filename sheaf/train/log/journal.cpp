@@ -89,17 +89,17 @@ void Journal::add(const BatchReport& report) {
   row.emplace_back("learning_rate", report.learning_rate);
   if (report.is_skipped) row.emplace_back("is_skipped", true);
   append(row, report.times);
-  const bool is_told = (report.step + 1) % config_.output.log_every == 0;
-  log_.add(row, /*flush=*/is_told || report.is_skipped);
+  const bool is_logged = (report.step + 1) % config_.output.log_every == 0;
+  log_.add(row, /*flush=*/is_logged || report.is_skipped);
   if (report.is_skipped)
     say(fmt::format("step {} skipped: its loss or gradients are not finite",
                     report.step));
-  if (events_ && is_told && !report.is_skipped)
+  if (events_ && is_logged && !report.is_skipped)
     events_->add(report.step, {{"batch/loss", loss},
                                {"batch/learning_rate", report.learning_rate},
                                {"batch/duration_ms", report.times.batch}});
   rows_since_line_ += report.totals.rows;
-  if (options_.progress || is_told) show_step(report, loss);
+  if (options_.progress || is_logged) show_step(report, loss);
 }
 
 double Journal::done(std::int64_t steps) const {
@@ -163,7 +163,7 @@ std::string Journal::describe(const PretrainingReport& report) const {
 }
 
 void Journal::add(const PretrainingReport& report) {
-  const bool is_told = (report.batch + 1) % config_.output.log_every == 0;
+  const bool is_logged = (report.batch + 1) % config_.output.log_every == 0;
   Row row{{"kind", "pretrain"},
           {"stage", report.stage},
           {"epoch", report.epoch},
@@ -175,10 +175,10 @@ void Journal::add(const PretrainingReport& report) {
           {"data_duration", report.data},
           {"batch_duration", report.duration}};
   if (report.is_skipped) row.emplace_back("is_skipped", true);
-  log_.add(row, /*flush=*/is_told || report.is_skipped);
+  log_.add(row, /*flush=*/is_logged || report.is_skipped);
   if (options_.progress)
     options_.progress->update(0, describe(report));
-  else if (is_told)
+  else if (is_logged)
     say(fmt::format("{}  step {}/{}", describe(report), report.batch + 1,
                     options_.steps_per_epoch));
 }

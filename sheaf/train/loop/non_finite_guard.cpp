@@ -47,9 +47,10 @@ NonFiniteCause NonFiniteGuard::find_cause(const data::Batch& batch) {
   if (!mine.text.empty()) return mine;
   const std::string name = learner.parameters().find_non_finite_gradient();
   if (name.empty()) return mine;
-  return {concat("the gradient of '", name,
-                 "' after the exchange, though each rank's own is finite"),
-          kAfterExchange};
+  return {
+      concat("the gradient of '", name,
+             "' after the exchange, although it is finite on each rank before"),
+      kAfterExchange};
 }
 
 void NonFiniteGuard::stop(const std::string& what,
@@ -66,7 +67,7 @@ void NonFiniteGuard::stop(const std::string& what,
         what, ". ",
         found == texts.size()
             ? std::string("No cause was found when the step was repeated")
-            : concat("First on rank ", found, ": ", texts[found]),
+            : concat("Found first on rank ", found, ": ", texts[found]),
         ". ",
         names.empty() ? std::string("There is no checkpoint yet")
                       : concat("The last checkpoint is ", names.back()),

@@ -34,8 +34,8 @@ struct PretrainingCost {
 // position of the first batch add up to 1 on average. The same learning rate
 // and sparsity then suit all stages. The mean is subtracted because it is
 // common to all images and makes up most of a photograph's brightness: filters
-// that learn to reconstruct it respond to all images alike, more so in each
-// later stage.
+// that learn to reconstruct it respond equally to all images, even more so in
+// later stages.
 class Pretrainer {
  public:
   // All arguments must outlive the object.

@@ -23,7 +23,7 @@ struct ResumedRun {
 // into rank 0's module. Call it before session.start(), on all ranks.
 ResumedRun resume(TrainingSession& session, const TrainOptions& options);
 
-// The lines that tell the user what is resumed.
+// The lines that report to the user what is resumed.
 std::vector<std::string> describe(const ResumedRun& run);
 
 }  // namespace sheaf::train

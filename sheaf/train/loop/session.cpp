@@ -127,11 +127,11 @@ StepResult TrainingSession::step(const data::Batch& batch,
   return result;
 }
 
-// One small all-reduce between the backward pass and the update. No step can do
-// without it: only the losses and gradients of all ranks tell whether the step
-// may be applied (a gradient that a rank keeps or a loss need not reach the
-// others by the exchange of gradients), and a signal may reach any rank at any
-// time, but all must stop after the same step. The totals, which the log
+// One small all-reduce between the backward pass and the update. Every step
+// needs it: whether the step may be applied depends on the losses and gradients
+// of all ranks (the exchange of gradients includes neither losses nor gradients
+// that ranks keep), and a signal may reach any rank at any time, but all must
+// stop after the same step. The totals, which the log
 // contains for every step, are sent with it.
 TrainingSession::Agreement TrainingSession::agree(
     const Totals& mine, const StepRequest& request) const {

@@ -198,7 +198,7 @@ void TrainerRun::end_epoch(const Metrics& metrics) {
   saver_.save(nullptr);
   if (state_.has_stopped_early)
     print(fmt::format("stopped early: no better {} for {} epochs",
-                    config_.early_stopping.metric, state_.epochs_since_best));
+                      config_.early_stopping.metric, state_.epochs_since_best));
 }
 
 void TrainerRun::test() {
@@ -244,7 +244,7 @@ void TrainerRun::say_ending() {
   if (result_.test) print("test  " + describe(*result_.test));
   if (result_.skipped_steps > 0)
     print(fmt::format("{} of {} steps skipped: loss or gradients not finite",
-                    result_.skipped_steps, result_.steps));
+                      result_.skipped_steps, result_.steps));
   print(
       fmt::format("{} per epoch, {:.1f} % of it waiting for the exchange\n"
                   "run folder {}",

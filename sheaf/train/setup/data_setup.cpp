@@ -288,7 +288,7 @@ bool normalizes_vectors(const torch::nn::Module& module) {
   });
 }
 
-// For training and evaluation alike.
+// The loader options that training and evaluation have in common.
 data::LoaderOptions common_options(const RunConfig& config,
                                    const comm::Group& group) {
   data::LoaderOptions options;
@@ -309,7 +309,7 @@ comm::Group sample_ranks(const RunConfig& config, const comm::Group& group) {
   const int places = halo::Grid::parse(config.parallel.grid).ranks();
   SHEAF_CHECK(group.size() % places == 0, config.where("parallel.grid"),
               "parallel.grid ", config.parallel.grid, " has ", places,
-              " places, but there are ", group.size(),
+              " positions, but there are ", group.size(),
               " ranks; start a multiple of that, such as -n ", places);
   return group.split(group.rank() % places, group.rank());
 }

@@ -1,6 +1,6 @@
-// A finite sum has only finite terms, and a sum is the fastest way to read all
-// elements. A non-finite sum may be due to overflow, so then every element is
-// checked.
+// A finite sum has only finite terms, and a sum is the fastest operation that
+// reads all elements. A non-finite sum may be due to overflow, so then every
+// element is checked.
 #include "sheaf/train/step/finite.hpp"
 
 #include <ATen/Functions.h>

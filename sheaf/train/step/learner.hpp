@@ -47,8 +47,8 @@ class Learner {
                       double learning_rate, Metrics& metrics);
   // The two halves of train_step(). compute() leaves the averaged gradients and
   // does not change the weights. apply() updates the weights. With a loss
-  // scale, it may skip the update to reduce the scale. It returns false, on all
-  // ranks alike, if gradients are not finite and the scale cannot be reduced
+  // scale, it may skip the update to reduce the scale. It returns false on all
+  // ranks if gradients are not finite and the scale cannot be reduced
   // further.
   Computed compute(const data::Batch& batch, std::int64_t step,
                    Metrics& metrics);

@@ -37,11 +37,11 @@ void plan_routes(const plan::ExchangePlan& planned,
   options.rank = planned.rank;
   options.has_trials = false;
   for (const auto& [name, layer] : weights_by_layer(module)) {
-    const std::string way = to_string(planned.of(layer));
+    const std::string route = to_string(planned.of(layer));
     if (planned.layers.contains(layer))
-      options.planned[name] = route_of(way);
+      options.planned[name] = route_of(route);
     else
-      options.planned.emplace(name, route_of(way));
+      options.planned.emplace(name, route_of(route));
   }
 }
 

@@ -45,7 +45,7 @@ ParallelConfig parallel_config(const RunConfig& config,
   wanted.strategy =
       planned->has_any_factors() ? StrategyKind::kDad : StrategyKind::kData;
   wanted.compression = "none";
-  if (planned->bulk() == plan::Exchange::kHalf)
+  if (planned->bulk() == plan::Route::kHalf)
     wanted.compression = is_bf16 ? "bf16" : "f16";
   const ParallelConfig& told = config.parallel;
   if (group.rank() == 0 && (told.strategy != StrategyKind::kData ||

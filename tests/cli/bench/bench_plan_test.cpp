@@ -59,7 +59,7 @@ TEST(BenchPlan, OperationsWithoutReductionIgnoreTheOp) {
             comm::ReduceOp::kSum);
 }
 
-TEST(BenchPlan, EachMistakeIsTold) {
+TEST(BenchPlan, EachUsageErrorIsReported) {
   expect_fault({}, "choose what to measure");
   expect_fault({.what = "allreduc"}, "did you mean 'allreduce'");
   expect_fault({.what = "allreduce", .begin = "10", .end = "8"}, "-e 8");
@@ -78,7 +78,7 @@ TEST(BenchPlan, EachMistakeIsTold) {
   expect_fault({.what = "allreduce", .fit = "m.json"}, "--fit");
 }
 
-TEST(BenchPlan, WhatTheOtherLibraryLacksIsTold) {
+TEST(BenchPlan, MissingFeaturesOfTheOtherLibraryAreReported) {
   expect_fault({.what = "allreduce", .op = "avg", .versus = "mpi"}, "avg");
   expect_fault({.what = "allreduce", .dtype = "bf16", .versus = "mpi"}, "bf16");
   expect_fault({.what = "allreduce", .versus = "mpi,mpi"}, "twice");

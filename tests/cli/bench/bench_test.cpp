@@ -137,7 +137,7 @@ TEST_P(BenchSheaf, RecordsSayWhereAndHow) {
   EXPECT_NE(command.find("--ranks 2"), std::string::npos) << command;
 }
 
-TEST_P(BenchSheaf, MistakesAreToldOnce) {
+TEST_P(BenchSheaf, UsageErrorsAreReportedOnce) {
   for (const auto& [words, told] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"allreduc"}, "did you mean"},
@@ -152,7 +152,7 @@ TEST_P(BenchSheaf, MistakesAreToldOnce) {
   }
 }
 
-TEST_P(BenchSheaf, UnwritableRecordIsToldBeforeTheRun) {
+TEST_P(BenchSheaf, UnwritableRecordIsReportedBeforeTheRun) {
   const RunResult result = bench({"barrier", "--record", "/dev/null/x"});
   EXPECT_EQ(result.code, 5);
   EXPECT_EQ(result.out, "");
@@ -167,7 +167,7 @@ TEST_P(BenchSheaf, IdleRanksAreListed) {
   EXPECT_LT(found[0]["processor_ms"], found[0]["wait_ms"]);
 }
 
-TEST_P(BenchSheaf, GuardIsMeasuredBothWays) {
+TEST_P(BenchSheaf, GuardIsMeasuredOnAndOff) {
   const auto found = rows({"guard", "-n", "2"});
   ASSERT_EQ(found.size(), 1u);
   EXPECT_GT(found[0]["guard_us"], 0);

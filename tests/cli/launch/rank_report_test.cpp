@@ -78,7 +78,7 @@ TEST(ReportBook, CountsARankOnce) {
   EXPECT_FALSE(book.has(0));
 }
 
-TEST(ReportBook, WhoWasToldToEndDidNotFail) {
+TEST(ReportBook, RanksThatWereStoppedDidNotFail) {
   ReportBook book;
   RankReport report = make(1, 143);
   report.was_asked = true;

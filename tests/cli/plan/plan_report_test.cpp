@@ -71,7 +71,7 @@ TEST_F(PlanReports, HaveAllPartsOfThePlan) {
   EXPECT_GT(page.layers[1].indicator.at("bf16"), 0);
   EXPECT_EQ(page.nodes.size(), 6u);
   EXPECT_EQ(page.edges.size(), 6u);
-  EXPECT_EQ(page.trade_offs.size(), chosen_.way.size());
+  EXPECT_EQ(page.trade_offs.size(), chosen_.trade_offs.size());
   EXPECT_NEAR(path_ms(page), page.steps[3].step_ms, 1e-6);
 }
 
@@ -180,9 +180,9 @@ TEST_F(PlanReports, MeasuredStandsBesidePredicted) {
   EXPECT_EQ(data["steps"].back()["name"], "chosen, measured");
 }
 
-TEST_F(PlanReports, MistakesAreToldAndNothingIsWritten) {
-  const auto is_told = [&](const std::vector<std::string>& words,
-                           const char* part, int code) {
+TEST_F(PlanReports, ErrorsWriteNoFiles) {
+  const auto is_reported = [&](const std::vector<std::string>& words,
+                               const char* part, int code) {
     std::vector<std::string> all = {"plan", f32_, bf16_, "-o",
                                     file("plan.json")};
     all.insert(all.end(), words.begin(), words.end());
@@ -192,16 +192,16 @@ TEST_F(PlanReports, MistakesAreToldAndNothingIsWritten) {
     EXPECT_FALSE(std::filesystem::exists(file("plan.json")));
     EXPECT_FALSE(std::filesystem::exists(file("plan.html")));
   };
-  is_told({"--measured", f32_}, "--report", 2);
+  is_reported({"--measured", f32_}, "--report", 2);
   if (report::echarts_script().empty()) return;
   auto other = plan::small_model();
   other[1].op = "aten::gelu";
   const ModelTrace foreign(other, plan::uniform(Precision::kF32), false);
-  is_told(
+  is_reported(
       {"--report", file("plan.html"), "--measured", foreign.write().string()},
       "not traces of one model", 2);
-  is_told({"--report", file("plan.html"), "--measured", file("none.json")},
-          "none.json", 5);
+  is_reported({"--report", file("plan.html"), "--measured", file("none.json")},
+              "none.json", 5);
 }
 
 }  // namespace

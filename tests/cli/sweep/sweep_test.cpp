@@ -119,7 +119,7 @@ TEST_P(Sweep, NamesFollowThePattern) {
   EXPECT_TRUE(contains(rows[7], "\"x-r2_bf16_b8\"")) << rows[7];
 }
 
-TEST_P(Sweep, MistakesAreToldWithTheirLine) {
+TEST_P(Sweep, ErrorsHaveTheirLine) {
   expect_mistake("rank: [2]\n",
                  "jobs.yaml:3: unknown key 'rank'; did you mean 'ranks'?");
   expect_mistake("set:\n  epochs: [1]\n  epoch: [1, 2]\n",
@@ -179,7 +179,7 @@ TEST_P(Sweep, OtherSettingsAreRunAnewAndTheOldKept) {
   write_jobs("set: {seed: [3]}\nname: j\n");
   ASSERT_EQ(sweep().code, 0);
   write_jobs("set: {seed: [4]}\nname: j\n");
-  EXPECT_TRUE(contains(listed()[0], "to run again"));
+  EXPECT_TRUE(contains(listed()[0], "to rerun"));
   const RunResult result = sweep();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(contains(in_job("j", "config.yaml"), "seed: 4"));
@@ -188,7 +188,7 @@ TEST_P(Sweep, OtherSettingsAreRunAnewAndTheOldKept) {
   EXPECT_TRUE(has_finished("j"));
 }
 
-TEST_P(Sweep, AFailureIsToldAndStopsNobodyElse) {
+TEST_P(Sweep, AFailureIsReportedAndOtherJobsRun) {
   write_jobs(
       "cases:\n"
       "  good: {seed: 1}\n"

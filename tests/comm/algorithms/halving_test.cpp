@@ -17,7 +17,7 @@ TEST(HalvingSchedule, SumsEverywhere) {
 }
 
 // The cost stated in the file: number of steps, elements sent per place.
-TEST(HalvingSchedule, CostsWhatItsFileSays) {
+TEST(HalvingSchedule, HasTheDocumentedCost) {
   const Range range{0, 1600};
   for (const int size : {2, 4, 8, 16}) {
     const auto places = static_cast<std::size_t>(size);

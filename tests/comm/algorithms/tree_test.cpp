@@ -43,7 +43,7 @@ TEST(TreeSchedule, BroadcastCopiesFromItsRoot) {
 }
 
 // The cost stated in the file: number of steps, elements sent per place.
-TEST(TreeSchedule, CostsWhatItsFileSays) {
+TEST(TreeSchedule, HasTheDocumentedCost) {
   const Range range{0, 1600};
   for (const int size : {2, 4, 8, 16}) {
     const auto places = static_cast<std::size_t>(size);

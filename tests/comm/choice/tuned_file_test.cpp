@@ -26,7 +26,7 @@ TEST(TunedFile, RemembersByTopologyTypeAndSize) {
   EXPECT_EQ(recall(path, {"8x2", DType::kF32, 1024}), std::nullopt);
 }
 
-TEST(TunedFile, LiesWhereTheEnvironmentSays) {
+TEST(TunedFile, PathComesFromTheEnvironment) {
   {
     const test::ScopedVariable file("SHEAF_TUNED_FILE", "/x/y.json");
     EXPECT_EQ(tuned_path(), "/x/y.json");

@@ -37,12 +37,12 @@ TEST(CApiWithoutWorld, EverythingIsAnErrorWithAText) {
 
 TEST(CApiWithoutWorld, WrongOptionsAreUsageErrors) {
   EXPECT_EQ(sheaf_init("-mode c"), SHEAF_ERROR_USAGE);
-  EXPECT_TRUE(says("never described publicly")) << sheaf_last_error();
+  EXPECT_TRUE(says("never documented publicly")) << sheaf_last_error();
   EXPECT_EQ(sheaf_init("-mode b:2x2"), SHEAF_ERROR_USAGE);
   EXPECT_EQ(sheaf_initialized(), 0);
 }
 
-TEST_F(CApi, TellsThePlace) {
+TEST_F(CApi, ReturnsRankSizeHostsAndDevice) {
   EXPECT_EQ(sheaf_initialized(), 1);
   EXPECT_EQ(sheaf_rank(), 0);
   EXPECT_EQ(sheaf_size(), 1);
@@ -83,6 +83,18 @@ TEST_F(CApi, RefusesWhatIsNotAllowed) {
   EXPECT_EQ(sheaf_all_reduce_with(data, 2, SHEAF_F32, SHEAF_SUM, &wrong),
             SHEAF_ERROR_USAGE);
   EXPECT_TRUE(says("check is -1")) << sheaf_last_error();
+}
+
+TEST_F(CApi, ASingleRankReducesToItself) {
+  const std::int64_t input[] = {3, -4};
+  std::int64_t output[] = {0, 0};
+  EXPECT_EQ(sheaf_reduce(input, output, 2, SHEAF_I64, SHEAF_SUM, /*root=*/0),
+            SHEAF_OK);
+  EXPECT_EQ(output[0], 3);
+  EXPECT_EQ(output[1], -4);
+  EXPECT_EQ(sheaf_reduce(input, output, 2, SHEAF_I64, SHEAF_SUM, /*root=*/1),
+            SHEAF_ERROR_USAGE);
+  EXPECT_TRUE(says("root 1")) << sheaf_last_error();
 }
 
 TEST_F(CApi, EachThreadHasItsOwnError) {

@@ -119,6 +119,23 @@ TEST(Check, NanInputsAreNoFailure) {
   EXPECT_TRUE(folder.names().empty());
 }
 
+TEST(Check, OnlyRankZeroReportsNanInputs) {
+  const std::string line =
+      "1 of 4 elements have NaN among their inputs, the first is element 2";
+  for (const int ranks : {1, 3}) {
+    testing::internal::CaptureStderr();
+    run_threads(ranks, [](const Group& group) {
+      std::vector<float> data{1, 2, std::nanf(""), 4};
+      const Buffer buffer(data);
+      checked(group, {&buffer, 1}, {}, [&] { all_reduce(group, data).wait(); });
+    });
+    const std::string text = testing::internal::GetCapturedStderr();
+    const std::size_t at = text.find(line);
+    ASSERT_NE(at, std::string::npos) << text;
+    EXPECT_EQ(text.find(line, at + 1), std::string::npos) << text;
+  }
+}
+
 // Correct results of every type and algorithm pass.
 TEST(Check, AcceptsEveryTypeAndAlgorithm) {
   const test::DumpFolder folder;

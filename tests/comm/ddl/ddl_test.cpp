@@ -51,7 +51,7 @@ TEST(Ddl, NoDevicesGiveNone) {
 
 TEST(Ddl, WrongOptionsSayWhy) {
   expect_throws<UsageError>([] { init("-mode c:1"); },
-                            {"never described publicly"});
+                            {"never documented publicly"});
   expect_throws<UsageError>([] { init("-mode b:4x3"); }, {"12", "1"});
   EXPECT_FALSE(is_initialized());
 }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
+#include <cstring>
 
 #include "tests/comm/ddl/damaged_all_reduce.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
@@ -78,6 +80,29 @@ TEST(Replay, TellsArithmeticFromExchange) {
   EXPECT_EQ(replay(one).different_bits, 0u);
   EXPECT_NE(replay(one).conclusion(one[0]).find("too narrow"),
             std::string::npos);
+}
+
+// The memory behind the elements still holds the last value.
+TEST(DumpStatistics, AreOfTheFiniteElements) {
+  const float values[] = {3, NAN, -1, INFINITY, 4, 100};
+  std::vector<std::byte> data(sizeof values);
+  std::memcpy(data.data(), values, sizeof values);
+  data.resize(5 * sizeof(float));
+  const ElementStatistics found = statistics_of(DType::kF32, data);
+  EXPECT_EQ(found.count, 5u);
+  EXPECT_EQ(found.nan, 1u);
+  EXPECT_EQ(found.infinite, 1u);
+  EXPECT_EQ(found.min, -1);
+  EXPECT_EQ(found.max, 4);
+  EXPECT_EQ(found.mean, 2);
+}
+
+TEST(DumpStatistics, OfNothingAreZero) {
+  const ElementStatistics found = statistics_of(DType::kF64, {});
+  EXPECT_EQ(found.count, 0u);
+  EXPECT_EQ(found.min, 0);
+  EXPECT_EQ(found.max, 0);
+  EXPECT_EQ(found.mean, 0);
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ std::string damage_of(const std::string& bytes) {
   return error_of<IoError>([&] { parse_dump(bytes, "the.file"); });
 }
 
-TEST(Dump, SaysWhereItIsDamaged) {
+TEST(Dump, ErrorNamesTheDamagedOffset) {
   const std::string bytes = format_dump(example());
   EXPECT_EQ(damage_of("GIF89a-and-more-of-it"),
             "the.file: at offset 0: not a dump file: it does not begin with "

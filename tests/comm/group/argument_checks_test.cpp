@@ -72,6 +72,8 @@ std::vector<Mistake> mistakes() {
        }},
       {"is_member()", [](auto&) { barrier(Group()).wait(); }},
       {"is_member()", [](auto&) { all_reduce(Group(), Floats(1)).wait(); }},
+      {"broadcast: this rank is not in the group",
+       [](auto&) { broadcast(Group(), Floats(1)).wait(); }},
       {"is_member()", [](auto&) { send(Group(), Floats(1), 0); }},
       {"is_member()", [](auto&) { Group().split(0); }}};
 }
@@ -84,7 +86,7 @@ void expect_told(const Mistake& mistake, const Group& group) {
       << "'" << mistake.words << "' is not in: " << outcome;
 }
 
-TEST(Usage, MistakesAreToldAndDoNoHarm) {
+TEST(Usage, ErrorsAreReportedAndHarmless) {
   run_threads(3, [](const Group& group) {
     for (const Mistake& mistake : mistakes()) expect_told(mistake, group);
     Floats one{1};
@@ -126,7 +128,7 @@ std::vector<Mistake> mistakes_of_root_1() {
   };
 }
 
-TEST(Usage, AMistakeOfTheRootsIsToldToTheRoot) {
+TEST(Usage, AnErrorOfTheRootIsReportedToTheRoot) {
   run_threads(2, [](const Group& group) {
     if (group.rank() != 1) return;
     for (const Mistake& mistake : mistakes_of_root_1())

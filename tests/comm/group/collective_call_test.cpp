@@ -113,12 +113,12 @@ class Mismatch : public testing::TestWithParam<Hosts> {
   const test::ExpectFailures failures_;
 };
 
-TEST_P(Mismatch, IsToldToAllRanks) {
+TEST_P(Mismatch, IsReportedToAllRanks) {
   const int last = static_cast<int>(GetParam().size()) - 1;
   for (const Difference& difference : differences()) check(difference, last);
 }
 
-TEST_P(Mismatch, IsToldWhicheverRankIsOdd) {
+TEST_P(Mismatch, IsReportedWhicheverRankDiffers) {
   const auto all = differences();
   for (int odd = 0; odd < static_cast<int>(GetParam().size()); ++odd) {
     check(all[1], odd);

@@ -19,7 +19,7 @@ using test::Hosts;
 using test::Outcome;
 
 constexpr int kDeserter = 1;
-const char* const kHasEnded = "rank 1 has ended its program normally while";
+const char* const kHasEnded = "rank 1 has exited normally while";
 
 class Desertion : public testing::TestWithParam<Hosts> {
  protected:
@@ -86,7 +86,7 @@ TEST_P(Desertion, OfASmallerGroupByReturning) {
     if (rank == kDeserter) continue;
     EXPECT_EQ(all[rank].ending, Ending::kCommError) << all[rank];
     EXPECT_TRUE(
-        all[rank].names("(1 in the world) has ended its program "
+        all[rank].names("(1 in the world) has exited "
                         "normally while"))
         << all[rank];
     EXPECT_TRUE(all[rank].names("waits for it in all_reduce #2")) << all[rank];

@@ -21,7 +21,7 @@ TEST(GroupCore, NamesRanksInTheWorldWhereTheyDiffer) {
 }
 
 // The groups of one split() have the same id and no rank in common.
-TEST(GroupCore, AlarmKeysTellGroupsWithOneIdApart) {
+TEST(GroupCore, AlarmKeysDistinguishGroupsWithEqualIds) {
   run_threads(4, [](const Group& world) {
     const Group half = world.split(world.rank() % 2, /*key=*/-world.rank());
     EXPECT_EQ(half.core().alarm_key(),
@@ -82,6 +82,20 @@ TEST(GroupCore, QueuedJobsOfSmallerGroupsDelayTheEnd) {
     may_end.count_down();
     work.wait();
     EXPECT_TRUE(end.has_ended());
+  });
+}
+
+// Otherwise a rank that ended before its first call in the group would seem to
+// have made all calls.
+TEST(GroupCore, JoiningIsNotedAsCallZero) {
+  run_threads(2, [](const Group& world) {
+    const RankEnd& end = world.core().runtime().my_end();
+    const Group group = world.split(0);
+    const CallNumber last = end.last(group.id());
+    EXPECT_EQ(last.serial, group.core().serial());
+    EXPECT_EQ(last.sequence, 0u);
+    EXPECT_TRUE(end.has_made(group.core().number_of(0)));
+    EXPECT_FALSE(end.has_made(group.core().number_of(1)));
   });
 }
 

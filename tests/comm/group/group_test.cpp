@@ -211,7 +211,7 @@ TEST(OneGroup, OfOneRankDoEverythingAlone) {
   });
 }
 
-TEST(OneGroup, TooManyAreAnErrorThatSaysSo) {
+TEST(OneGroup, TooManyGroupsAreAnError) {
   run_threads(1, [](const Group& world) {
     std::vector<Group> groups;
     const auto outcome = test::outcome_of([&] {
@@ -223,7 +223,7 @@ TEST(OneGroup, TooManyAreAnErrorThatSaysSo) {
   });
 }
 
-TEST(OneGroup, TellTheirLastOperations) {
+TEST(OneGroup, RanksListTheirLastOperations) {
   run_threads(2, [](const Group& world) {
     const Group group = world.split(0);
     for (int i = 0; i < 200; ++i) use(group, 5);

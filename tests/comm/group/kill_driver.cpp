@@ -123,7 +123,7 @@ bool is_orderly(const Loss& loss) {
 
 bool is_expected(const Loss& loss, const std::string& error) {
   const std::string ended =
-      concat("rank ", loss.victim, " has ended its program normally while");
+      concat("rank ", loss.victim, " has exited normally while");
   return error.find(" CommError") == 0 &&
          (!is_orderly(loss) || error.find(ended) != error.npos);
 }
@@ -138,8 +138,7 @@ void expect_blamed(const Loss& loss, const std::string& output) {
             !is_orderly(loss))
       << output;
   if (is_orderly(loss)) {
-    EXPECT_NE(output.find(rank + " has ended its program", found), output.npos)
-        << output;
+    EXPECT_NE(output.find(rank + " has exited", found), output.npos) << output;
   }
 }
 

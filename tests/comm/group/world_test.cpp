@@ -4,10 +4,14 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/group_core.hpp"
+#include "sheaf/comm/transport/transport.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
@@ -71,6 +75,53 @@ TEST(World, MovesWithoutEnding) {
   const World second = std::move(first);
   EXPECT_FALSE(second.group().core().runtime().is_finalized());
   barrier(second).wait();
+}
+
+// The transport of a single rank, which reports its end.
+class ReportingTransport : public Transport {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string name() const override { return "reporting"; }
+  Request send(int, Tag, const void*, std::size_t) override { return {}; }
+  Request receive(int, Tag, void*, std::size_t) override { return {}; }
+  bool test(Request&) override { return true; }
+  void abandon(Request&) noexcept override {}
+  std::optional<Arrived> probe(Tag) override { return std::nullopt; }
+  void finalize(bool clean) override {
+    std::fputs(clean ? "orderly end\n" : "failed\n", stderr);
+  }
+};
+
+World reporting_world() {
+  return init(std::make_unique<ReportingTransport>(), topo::Options{});
+}
+
+// In a child process.
+[[noreturn]] void exit_with(int code, int calls_in_progress) {
+  const World world = reporting_world();
+  world.group().core().runtime().add_calls(calls_in_progress);
+  std::exit(code);
+}
+
+TEST(WorldAtExit, EndsIfTheProgramSucceeds) {
+  EXPECT_EXIT(exit_with(0, /*calls_in_progress=*/0), testing::ExitedWithCode(0),
+              "^orderly end\n$");
+}
+
+TEST(WorldAtExit, DoesNotEndIfTheProgramFailsOrIsInACall) {
+  EXPECT_EXIT(exit_with(1, /*calls_in_progress=*/0), testing::ExitedWithCode(1),
+              "^$");
+  EXPECT_EXIT(exit_with(0, /*calls_in_progress=*/1), testing::ExitedWithCode(0),
+              "^$");
+}
+
+TEST(WorldAtExit, AChildDoesNotEndTheWorldOfItsParent) {
+  std::optional<World> world(reporting_world());
+  EXPECT_EXIT(std::exit(0), testing::ExitedWithCode(0), "^$");
+  testing::internal::CaptureStderr();
+  world.reset();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "orderly end\n");
 }
 
 }  // namespace

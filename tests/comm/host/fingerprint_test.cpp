@@ -88,7 +88,7 @@ TEST(Fingerprint, DescriptionsOmitWhatDoesNotApply) {
   }
 }
 
-TEST(Fingerprint, SaysWhatApplies) {
+TEST(Fingerprint, TextListsWhatApplies) {
   EXPECT_EQ(describe({.operation = kBarrier, .sequence = 3}), "barrier #3");
   EXPECT_EQ(describe({.operation = kBroadcast,
                       .dtype = DType::kI8,

@@ -21,7 +21,7 @@ TEST(FlightRing, IsEmptyAtFirst) {
   EXPECT_TRUE(ring.all().empty());
 }
 
-TEST(FlightRing, TellsACallThatIsUnderWayFromOneThatHasEnded) {
+TEST(FlightRing, DistinguishesActiveAndEndedCalls) {
   FlightRing ring;
   const auto ticket = ring.begin(call_number(1), 4);
   ASSERT_TRUE(ring.latest());

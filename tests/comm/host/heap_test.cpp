@@ -64,7 +64,7 @@ TEST(Heap, JoinsFreedNeighbors) {
   }
 }
 
-TEST(Heap, SaysWhatToDoWhenItIsFull) {
+TEST(Heap, FullHeapErrorHasAdvice) {
   Heap heap(4 * kMiB, kReserved);
   heap.allocate(kMiB);
   expect_throws<UsageError>([&] { heap.allocate(16 * kMiB); },
@@ -200,6 +200,26 @@ TEST(Heap, ServesThreads) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(place(heap, heap.allocate(32 * kMiB)), 2 * kMiB);
+}
+
+// Blocks are committed and released at the same time. There are few records of
+// what is committed, so that threads often change the same ones.
+TEST(Heap, CommitsForThreads) {
+  Heap heap(16 * kMiB, kReserved);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&heap] {
+      for (int i = 0; i < 20000; ++i) {
+        heap.free(heap.allocate(100));
+        if (i % 4 == 0) heap.trim();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(heap.bytes_in_use(), 0u);
+  std::byte* const block = heap.allocate(4 * kMiB);
+  const std::size_t held = held_by(heap);
+  std::memset(block, 1, 4 * kMiB);
+  EXPECT_EQ(held_by(heap), held) << "touching took memory";
 }
 
 }  // namespace

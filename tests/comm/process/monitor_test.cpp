@@ -109,7 +109,7 @@ TEST_F(MonitoredHosts, PassAlarmsOn) {
   EXPECT_EQ(records(3).size(), 1u);
 }
 
-TEST_F(MonitoredHosts, TellWhereTheirRanksAre) {
+TEST_F(MonitoredHosts, ReportTheOperationsOfTheirRanks) {
   start(3);
   at(2).memory.header(0).flight.begin(
       {.operation = Operation::kScatter, .sequence = 8}, 0);
@@ -124,7 +124,7 @@ TEST_F(MonitoredHosts, TellWhereTheirRanksAre) {
   }
 }
 
-TEST_F(MonitoredHosts, TellHowTheirRanksEnded) {
+TEST_F(MonitoredHosts, ReportHowTheirRanksEnded) {
   start(3);
   RankEnd& end = at(2).memory.header(0).end;
   end.note_call({.group = 5, .serial = 77, .sequence = 12});

@@ -25,7 +25,7 @@ TEST(Runtime, KnowsRanksAndHosts) {
   });
 }
 
-TEST(Runtime, WaitsFiveMinutesUnlessTold) {
+TEST(Runtime, DefaultTimeoutIsFiveMinutes) {
   run_runtimes({"a"}, [](Runtime& runtime) {
     EXPECT_EQ(runtime.timeout(), kDefaultTimeout);
   });

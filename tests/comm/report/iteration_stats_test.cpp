@@ -22,14 +22,20 @@ void all_reduces(const Group& group, int calls, std::size_t count) {
     all_reduce(group, data, {.op = ReduceOp::kMax}).wait();
 }
 
-// The output of rank 0 while the ranks do `calls` all-reduces.
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The output of rank 0 while the ranks do `calls` all-reduces and end.
 std::string printed(const std::vector<std::string>& hosts,
                     const std::string& options, int calls, std::size_t count) {
   testing::internal::CaptureStderr();
   run_threads(
       hosts, [&](const Group& group) { all_reduces(group, calls, count); },
-      topo::parse_options(options));
-  return testing::internal::GetCapturedStderr();
+      topo::parse_options(options + " -timeout 30s"));
+  std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_FALSE(says(text, "at the end of the program")) << text;
+  return text;
 }
 
 std::vector<json> reports(const test::DumpFolder& folder) {
@@ -40,13 +46,9 @@ std::vector<json> reports(const test::DumpFolder& folder) {
   return lines;
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 const std::vector<std::string> kFourOnTwo{"a", "a", "b", "b"};
 
-TEST(IterationStats, SaysNothingUnlessAsked) {
+TEST(IterationStats, PrintsNothingByDefault) {
   const test::DumpFolder folder;
   EXPECT_EQ(printed({"a", "a"}, "", 10, 100), "");
   EXPECT_TRUE(folder.names().empty());
@@ -93,7 +95,7 @@ TEST(IterationStats, HasARowPerTier) {
   }
 }
 
-TEST(IterationStats, TellsDeclaredTiersApart) {
+TEST(IterationStats, DistinguishesDeclaredTiers) {
   const test::DumpFolder folder;
   printed({"a", "b", "c", "d"}, "-mode r:2x2 -dump_iter 2", 2, 100000);
   const json kind = reports(folder).at(0)["algorithms"].at(0);
@@ -103,7 +105,7 @@ TEST(IterationStats, TellsDeclaredTiersApart) {
   EXPECT_GT(kind["tiers"][1]["time_us"], 0.0);
 }
 
-TEST(IterationStats, TellsKindsOfCallsApart) {
+TEST(IterationStats, DistinguishesKindsOfCalls) {
   const test::DumpFolder folder;
   testing::internal::CaptureStderr();
   run_threads(
@@ -203,6 +205,27 @@ TEST(IterationStats, DebugLevelsTalk) {
   const std::string detailed = printed({"a", "a"}, "-dbg_level 2", 3, 10);
   EXPECT_TRUE(says(detailed, "all-reduce 1 of 40 B f32, small")) << detailed;
   EXPECT_TRUE(says(detailed, "all-reduce 3 of 40 B f32, small")) << detailed;
+  set_log_level(before);
+}
+
+// All ranks make the same choices.
+TEST(IterationStats, OnlyRankZeroLogsTheChoices) {
+  const LogLevel before = log_level();
+  for (const int noting : {0, 1}) {
+    testing::internal::CaptureStderr();
+    run_threads(
+        2,
+        [&](const Group& group) {
+          IterationStats& stats = IterationStats::of(group.core());
+          if (group.rank() == noting)
+            stats.note({.path = DataPath::kSmall, .plan = {}}, DType::kF32, 40,
+                       {});
+        },
+        topo::parse_options("-dbg_level 1"));
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(says(text, "all-reduces of about 40 B use small"), noting == 0)
+        << text;
+  }
   set_log_level(before);
 }
 

@@ -42,13 +42,13 @@ TEST(Bootstrap, RankZeroNamesTheRanksThatAreMissing) {
         bootstrap_all_gather(*transports[2], &mine, sizeof mine,
                              milliseconds(1));
       },
-      {"rank 2: start-up timed out after 1 ms", "no message from rank 0;"});
+      {"rank 2: startup timed out after 1 ms", "no message from rank 0;"});
   expect_throws<TimeoutError>(
       [&] {
         bootstrap_all_gather(*transports[0], &mine, sizeof mine,
                              milliseconds(1));
       },
-      {"rank 0: start-up timed out", "no message from rank 1 3;",
+      {"rank 0: startup timed out", "no message from rank 1 3;",
        "every rank calls init"});
 }
 

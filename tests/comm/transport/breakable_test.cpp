@@ -4,19 +4,13 @@
 #include <unistd.h>
 
 #include <mutex>
-#include <thread>
+
+#include "tests/comm/transport/breaker.hpp"
 
 namespace sheaf::comm {
 namespace {
 
-// Interrupts the call in progress.
-std::thread breaker_of(Breakable& library, const char* reason) {
-  return std::thread([&library, reason] {
-    std::uint64_t call = 0;
-    while (call == 0) call = library.call();
-    library.interrupt(call, reason);
-  });
-}
+using test::breaker_of;
 
 TEST(Breakable, ReturnsWhatTheCallDid) {
   Breakable library;
@@ -27,7 +21,7 @@ TEST(Breakable, ReturnsWhatTheCallDid) {
   EXPECT_FALSE(library.is_broken());
 }
 
-TEST(Breakable, ComesBackFromACallThatSleepsForEver) {
+TEST(Breakable, ReturnsFromACallThatSleepsForever) {
   Breakable library;
   auto breaker = breaker_of(library, "rank 3 has died");
   EXPECT_FALSE(library.run([] {
@@ -37,7 +31,7 @@ TEST(Breakable, ComesBackFromACallThatSleepsForEver) {
   EXPECT_EQ(library.reason(), "rank 3 has died");
 }
 
-TEST(Breakable, ComesBackFromACallThatIsBusyForEver) {
+TEST(Breakable, ReturnsFromACallThatSpinsForever) {
   Breakable library;
   auto breaker = breaker_of(library, "");
   std::mutex mutex;

@@ -58,18 +58,27 @@ TEST(TcpAcceptor, ThePeerGetsItsAnswerWhenItsConnectionIsAttached) {
   EXPECT_TRUE(inbox.is_attached());
 }
 
-// A hello with a wrong token closes the connection without an answer.
+// A hello that does not fit closes the connection without an answer.
 TEST(TcpAcceptor, AnotherProgramGetsNoAnswer) {
   TcpCard card;
   Socket listening = listen_on_any_port(card);
   const TcpAcceptor acceptor(
       std::move(listening), Hello{.token = card.token, .rank = 0, .size = 2},
       [](int, Socket, const Hello&) { ADD_FAILURE() << "not a peer"; });
-  const Socket stranger = connect_to_loopback(card.port);
-  const Hello hello{.token = card.token + 1, .rank = 1, .size = 2};
-  ASSERT_TRUE(write_all(stranger.fd(), &hello, sizeof hello));
-  char byte = 0;
-  EXPECT_EQ(::recv(stranger.fd(), &byte, 1, 0), 0);
+  const Hello fits{.token = card.token, .rank = 1, .size = 2};
+  std::vector<Hello> hellos(6, fits);
+  hellos[0].magic += 1;
+  hellos[1].token += 1;
+  hellos[2].size = 3;
+  hellos[3].rank = -1;
+  hellos[4].rank = 0;  // that of the acceptor
+  hellos[5].rank = 2;
+  for (std::size_t i = 0; i < hellos.size(); ++i) {
+    const Socket stranger = connect_to_loopback(card.port);
+    ASSERT_TRUE(write_all(stranger.fd(), &hellos[i], sizeof hellos[i]));
+    char byte = 0;
+    EXPECT_EQ(::recv(stranger.fd(), &byte, 1, 0), 0) << "hello " << i;
+  }
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_F(InboxFrames, MayComeByteByByte) {
   std::memcpy(wire.data(), &head, sizeof head);
   wire.insert(wire.end(), data.begin(), data.end());
   for (const std::byte& byte : wire) {
-    EXPECT_TRUE(request->is_under_way());
+    EXPECT_TRUE(request->is_in_progress());
     ASSERT_TRUE(write_all(peer_.fd(), &byte, 1));
     ASSERT_TRUE(inbox_.advance());
   }
@@ -63,7 +63,7 @@ TEST_F(InboxFrames, SeveralMayComeAtOnce) {
   for (std::uint32_t i = 0; i < 10; ++i) {
     WireBytes got(i);
     auto request = inbox_.receive(1, i, got.data(), i);
-    EXPECT_FALSE(request->is_under_way()) << i;
+    EXPECT_FALSE(request->is_in_progress()) << i;
     EXPECT_EQ(got, wire_pattern(i));
   }
 }
@@ -82,10 +82,10 @@ TEST_F(InboxFrames, PartsGoToTheirMessages) {
   EXPECT_EQ(peer_.read().first.kind, FrameKind::kGrant);
   EXPECT_EQ(peer_.read().first.id, 2u);
   more_of(/*id=*/2, late, 100);
-  EXPECT_TRUE(first->is_under_way());
-  EXPECT_FALSE(second->is_under_way());
+  EXPECT_TRUE(first->is_in_progress());
+  EXPECT_FALSE(second->is_in_progress());
   more_of(/*id=*/1, late, 100);
-  EXPECT_FALSE(first->is_under_way());
+  EXPECT_FALSE(first->is_in_progress());
   EXPECT_EQ(a, data);
   EXPECT_EQ(b, data);
 }

@@ -116,7 +116,7 @@ TEST_F(OutboxTest, ASlowPeerIsAskedBeforeEveryMessage) {
   ASSERT_TRUE(outbox_.advance_readable());
   EXPECT_EQ(outbox_.send(1, 6, data.data(), 1), nullptr);
   EXPECT_EQ(peer_.read().first.kind, FrameKind::kWhole);
-  EXPECT_TRUE(request->is_under_way());
+  EXPECT_TRUE(request->is_in_progress());
   peer_.write({.kind = FrameKind::kGrant, .id = begin.id});
   ASSERT_TRUE(outbox_.advance());
   EXPECT_EQ(peer_.read().second, data);

@@ -57,7 +57,7 @@ TEST_F(Connecting, ToThePeerSucceeds) {
   peer.get();
 }
 
-TEST_F(Connecting, ToAnotherRankFailsAndSaysWhy) {
+TEST_F(Connecting, ToAnotherRankFailsWithAReason) {
   auto both = std::async(std::launch::async, [this] {
     for (int i = 0; i < 2; ++i)  // connect_to() tries twice
       answer_one(listening_.fd(), {.token = card_.token, .rank = 7, .size = 2})

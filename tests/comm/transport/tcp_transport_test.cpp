@@ -232,7 +232,7 @@ TEST(TcpTransport, APeerThatGoesIsNamed) {
     if (transport->rank() == 2) return transport->finalize(false);
     int got = 0;
     Request large = transport->receive(1, 2, &got, sizeof got);
-    EXPECT_TRUE(has(error_of(*transport, std::move(large)), "rank 1 is gone"));
+    EXPECT_TRUE(has(error_of(*transport, std::move(large)), "rank 1 has died"));
     // Messages sent before are still received.
     wait(*transport, transport->receive(1, 1, &got, sizeof got));
     EXPECT_EQ(got, 5);
@@ -252,9 +252,19 @@ TEST(TcpTransport, APeerThatEndsWellIsNamed) {
     wait(*transport, transport->receive(1, 1, &value, sizeof value));
     wait(*transport, transport->send(1, 1, &value, sizeof value));
     EXPECT_EQ(error_of(*transport, transport->receive(1, 1, &value, 4)),
-              "rank 1 has ended its program");
+              "rank 1 has exited");
     transport->finalize(true);
   });
+}
+
+// Sends to rank 1, which dies after the first message.
+void expect_gone_after_one(Transport& transport) {
+  const int value = 0;
+  const Bytes large(64 * kEagerBytes);
+  wait(transport, transport.send(1, 1, &value, sizeof value));
+  EXPECT_TRUE(
+      has(error_of(transport, transport.send(1, 2, large.data(), large.size())),
+          "rank 1 has died"));
 }
 
 TEST(TcpTransport, SendersHearOfADeathToo) {
@@ -264,11 +274,22 @@ TEST(TcpTransport, SendersHearOfADeathToo) {
       wait(*transport, transport->receive(0, 1, &value, sizeof value));
       return transport.reset();
     }
-    const Bytes large(64 * kEagerBytes);
-    wait(*transport, transport->send(1, 1, &value, sizeof value));
-    EXPECT_TRUE(has(
-        error_of(*transport, transport->send(1, 2, large.data(), large.size())),
-        "rank 1 is gone"));
+    expect_gone_after_one(*transport);
+  });
+}
+
+// The peer, which only waits for a message, has no connection to the sender.
+TEST(TcpTransport, SendersHearOfADeathByTheirOwnConnection) {
+  run_transports(2, [](auto& transport) {
+    int value = 0;
+    if (transport->rank() == 1) {
+      while (!transport->probe(1)) {  // receive() would connect
+      }
+      wait(*transport, transport->receive(0, 1, &value, sizeof value));
+      return transport.reset();
+    }
+    expect_gone_after_one(*transport);
+    EXPECT_THROW(transport->send(1, 1, &value, sizeof value), TransportError);
   });
 }
 

@@ -91,7 +91,7 @@ TEST_F(Catalog, FindsWhatIsInTheRoot) {
   EXPECT_TRUE(contains(searched, "mnist in " + root_ + "/mnist")) << searched;
 }
 
-TEST_F(Catalog, SaysHowToGetWhatIsMissing) {
+TEST_F(Catalog, MissingDatasetErrorHasInstructions) {
   const std::string empty = folder_.path().string();
   EXPECT_TRUE(
       contains(io_error([&] { open_dataset("fashion-mnist", "train", empty); }),
@@ -108,13 +108,13 @@ TEST_F(Catalog, NamesTheFilesThatAreMissing) {
     write_bytes(concat(folder, "/data_batch_", batch, ".bin"), Bytes(3073));
   write_bytes(folder + "/test_batch.bin.gz", gzip(Bytes(3073)));
   const std::string text = io_error([] { open_dataset("cifar10", "train"); });
-  EXPECT_TRUE(contains(text, folder + " has some of its files and lacks "
+  EXPECT_TRUE(contains(text, folder + " has only some of its files; missing: "
                                       "data_batch_3.bin, data_batch_5.bin"))
       << text;
   const std::string got =
       io_error([&] { get_dataset("cifar10", {.from = folder}); });
   EXPECT_TRUE(contains(got, "not found in " + folder) &&
-              contains(got, "lacks data_batch_3.bin, data_batch_5.bin"))
+              contains(got, "missing: data_batch_3.bin, data_batch_5.bin"))
       << got;
   EXPECT_EQ(open_dataset("cifar10", "test")->size(), 1);
   // A folder with all files is used, whatever its position in the search.
@@ -196,7 +196,9 @@ TEST_F(Catalog, UnknownNamesAreErrors) {
       usage_error([] { open_dataset("fashion_mnist", "train"); });
   EXPECT_TRUE(contains(text, "did you mean 'fashion-mnist'")) << text;
   EXPECT_THROW(open_dataset("mnist", "validate"), UsageError);
-  EXPECT_THROW(get_dataset("imagenet"), UsageError);
+  EXPECT_EQ(usage_error([] { get_dataset("cifar11"); }),
+            "unknown dataset 'cifar11'; did you mean 'cifar10'?; allowed: "
+            "mnist, fashion-mnist, cifar10, cifar100");
 }
 
 TEST_F(Catalog, FetchesMnist) {
@@ -210,7 +212,7 @@ TEST_F(Catalog, FetchesMnist) {
   EXPECT_EQ(get_dataset("mnist"), root_ + "/mnist");
 }
 
-TEST_F(Catalog, SaysWhenThereIsNoNpm) {
+TEST_F(Catalog, ReportsMissingNpm) {
   const std::string path = getenv("PATH") ? getenv("PATH") : "";
   setenv("PATH", root_.c_str(), 1);
   const std::string text = io_error([] { get_dataset("mnist"); });

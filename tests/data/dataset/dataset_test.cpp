@@ -64,6 +64,25 @@ TEST(TensorDataset, RefusesWhatDoesNotFit) {
   EXPECT_THROW(dataset.get(Indices{-1}, random), UsageError);
 }
 
+TEST(TensorDataset, ThePartsHaveRowsOfOneShapeAndType) {
+  const std::vector<at::Tensor> parts{at::zeros({2, 3}), at::ones({1, 3})};
+  Random random;
+  EXPECT_TRUE(at::equal(
+      TensorDataset(parts, at::zeros({3})).get(Indices{2, 1}, random).data,
+      at::tensor({1, 1, 1, 0, 0, 0}, at::kFloat).view({2, 3})));
+  for (const at::Tensor& other :
+       {at::zeros({1, 2}), at::zeros({1, 3}, at::kLong), at::zeros({}),
+        at::Tensor()})
+    EXPECT_TRUE(contains(usage_error([&] {
+                           TensorDataset({parts[0], other}, at::zeros({3}));
+                         }),
+                         "rows of the same shape and type"));
+  EXPECT_TRUE(contains(usage_error([] {
+                         TensorDataset(std::vector<at::Tensor>{}, at::zeros(0));
+                       }),
+                       "at least one data tensor"));
+}
+
 TEST(NpyDataset, ReadsAPair) {
   const TemporaryFolder folder;
   const std::string data = (folder.path() / "data.npy").string();

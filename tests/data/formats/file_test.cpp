@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "tests/data/made_files.hpp"
 
 namespace sheaf::data {
@@ -36,6 +39,21 @@ TEST_F(File, UnpacksWhatShrinksALot) {
   const Bytes zeros(5'000'000);
   write_bytes(path_, gzip(zeros));
   EXPECT_EQ(read(), zeros);
+}
+
+// The trailer has the size of the content, so that the memory is allocated
+// once, with one byte to find its end.
+TEST_F(File, UnpackingTakesTheMemoryOfTheContent) {
+  std::minstd_rand random;
+  for (const std::size_t size : {1000, 200'000}) {
+    Bytes bytes(size);
+    for (std::uint8_t& byte : bytes)
+      byte = static_cast<std::uint8_t>(random() >> 8);
+    write_bytes(path_, gzip(bytes));
+    const FileContent content = read_file(path_);
+    EXPECT_EQ(content.bytes.storage().nbytes(), size + 1);
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), content.data()));
+  }
 }
 
 TEST_F(File, UnpacksJoinedParts) {

@@ -90,7 +90,7 @@ TEST_F(Idx, MoreThanPromisedIsAnError) {
 
 TEST_F(Idx, OffsetsOfPackedFilesAreInTheirContent) {
   const std::string text = error_of(gzip(idx_bytes(8, {5}, {1, 2})));
-  EXPECT_TRUE(contains(text, "at byte 10 of its unpacked content")) << text;
+  EXPECT_TRUE(contains(text, "at byte 10 of its decompressed content")) << text;
 }
 
 TEST_F(Idx, CountsMustAgree) {

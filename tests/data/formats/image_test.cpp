@@ -1,6 +1,7 @@
 #include "sheaf/data/formats/image.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
@@ -227,6 +228,25 @@ TEST_F(Image, AJpegCutAnywhereIsAnError) {
       EXPECT_LE(offset_in(text), static_cast<long>(size)) << text;
     }
   }
+}
+
+// libjpeg allocates some KB for each image, which is far above the allowed
+// difference for 200 images.
+TEST_F(Image, DecodingAJpegLeavesNoMemory) {
+  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
+  const Bytes whole = jpeg_bytes();
+  const std::string good = write("good.jpg", whole);
+  const std::string bad =
+      write("bad.jpg", Bytes(whole.begin(), whole.end() - 9));
+  const auto used_after = [&](int images) {
+    for (int i = 0; i < images; ++i) {
+      read_image(good);
+      EXPECT_NE(io_error([&] { read_image(bad); }), "");
+    }
+    return ::mallinfo2().uordblks;
+  };
+  const std::size_t before = used_after(10);
+  EXPECT_LT(used_after(100), before + 20'000);
 }
 
 // A changed file may still be an image; the only exception allowed is IoError.

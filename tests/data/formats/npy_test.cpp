@@ -32,7 +32,7 @@ TEST_F(CompressedNpy, IsReadAsIfItWerePlain) {
   const auto dataset = read_npy_dataset(data, target);
   EXPECT_TRUE(dataset->data().equal(images));
   EXPECT_TRUE(dataset->target().equal(at::arange(4)));
-  EXPECT_EQ(dataset->source(), "files unpacked to memory");
+  EXPECT_EQ(dataset->source(), "files decompressed into memory");
   // Elements that cannot be used in the memory of the file.
   EXPECT_TRUE(read_npy_dataset(other, target)->data().equal(flags));
 }

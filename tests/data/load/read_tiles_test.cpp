@@ -276,7 +276,7 @@ TEST_F(ReadTilesOfFiles, Idx) {
   expect_quarters(read_idx_dataset(write("images", images), labels),
                   "mapped files");
   expect_quarters(read_idx_dataset(write("packed", gzip(images)), labels),
-                  "files unpacked to memory");
+                  "files decompressed into memory");
   // 16-bit elements are big-endian and must be converted.
   const std::string shorts =
       write("shorts", idx_bytes(11, {kTileExamples, 12, 14},

@@ -44,7 +44,7 @@ Indices global_batch(std::int64_t size, int ranks, std::int64_t batch,
   return all;
 }
 
-TEST(Sampler, RanksMayTakeUnlikeShares) {
+TEST(Sampler, RanksMayHaveUnequalShares) {
   SamplerOptions options{.global_batch = 8, .shares = {5, 0, 3}};
   EXPECT_EQ(Sampler(22, 0, 3, options).share(0).size(), 5u);
   EXPECT_EQ(Sampler(22, 1, 3, options).share(0).size(), 0u);
@@ -55,6 +55,8 @@ TEST(Sampler, RanksMayTakeUnlikeShares) {
     EXPECT_EQ(global_batch(22, 3, batch, options),
               global_batch(22, 3, batch, equal));
   EXPECT_THROW(Sampler(22, 0, 2, options), UsageError);
+  options.shares = {0, 1, 0};
+  EXPECT_EQ(Sampler(22, 1, 3, options).share(0).size(), 8u);
   options.shares = {1, -1, 3};
   EXPECT_THROW(Sampler(22, 0, 3, options), UsageError);
   options.shares = {0, 0, 0};

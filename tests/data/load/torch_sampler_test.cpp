@@ -110,7 +110,12 @@ TEST(TorchSampler, ContinuesAfterLoad) {
   second.reset();  // of the new loader: keeps the position
   EXPECT_EQ(second.epoch(), 1);
   EXPECT_EQ(*second.next(100), *first.next(100));
-  copy_state(first, second);  // the end of epoch 1
+  copy_state(first, second);  // nothing is left, but epoch 1 has not ended
+  second.reset();
+  EXPECT_EQ(second.epoch(), 1);
+  EXPECT_FALSE(second.next(3).has_value());
+  EXPECT_FALSE(first.next(3).has_value());
+  copy_state(first, second);  // epoch 1 has ended
   EXPECT_EQ(take_epoch(second, 3), take_epoch(first, 3));
   EXPECT_EQ(second.epoch(), 2);
   TorchSampler other(4, 0, 2, options);
@@ -127,6 +132,47 @@ TEST(TorchSampler, KeepsTheEpochThatWasSet) {
   copy_state(first, second);
   EXPECT_EQ(take_epoch(second, 3), take_epoch(first, 3));
   EXPECT_EQ(second.epoch(), 7);
+}
+
+// After one step rank 1 has no example left, and rank 0 has one.
+TEST(TorchSampler, RanksWithUnequalCountsContinueInTheSameEpoch) {
+  for (const int rank : {0, 1}) {
+    TorchSampler stored(3, rank, 2, {.global_batch = 2});
+    TorchSampler loaded(3, rank, 2, {.global_batch = 2});
+    stored.reset();
+    EXPECT_TRUE(stored.next(1).has_value());
+    copy_state(stored, loaded);
+    loaded.reset();
+    EXPECT_EQ(loaded.epoch(), 0);
+    EXPECT_EQ(loaded.next(1).has_value(), rank == 0);
+    loaded.reset();
+    EXPECT_EQ(loaded.epoch(), 1);
+  }
+}
+
+TEST(TorchSampler, ARankWithoutExamplesHasTheSameEpochs) {
+  TorchSampler stored(1, 1, 2, {.global_batch = 2});
+  TorchSampler loaded(1, 1, 2, {.global_batch = 2});
+  EXPECT_EQ(stored.size(), 0);
+  stored.set_epoch(7);
+  copy_state(stored, loaded);
+  loaded.reset();
+  EXPECT_EQ(loaded.epoch(), 7);
+  EXPECT_FALSE(loaded.next(1).has_value());
+  copy_state(loaded, stored);
+  stored.reset();
+  EXPECT_EQ(stored.epoch(), 8);
+}
+
+TEST(TorchSampler, TheSameSizeAgainKeepsThePosition) {
+  TorchSampler first(20, 0, 2, {.global_batch = 4});
+  first.reset();
+  first.next(3);
+  TorchSampler second(20, 0, 2, {.global_batch = 4});
+  copy_state(first, second);
+  second.reset(20);
+  EXPECT_EQ(second.epoch(), 0);
+  EXPECT_EQ(*second.next(100), *first.next(100));
 }
 
 // Example i is the number i.

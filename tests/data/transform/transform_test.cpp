@@ -182,7 +182,7 @@ TEST(Transform, DependsOnTheExampleAlone) {
   }
 }
 
-TEST(Transform, LotsDifferBetweenEpochsAndParts) {
+TEST(Transform, RandomNumbersDifferBetweenEpochsAndParts) {
   const TransformPtr crop = random_crop(2, 2);
   const at::Tensor images = made({50, 1, 6, 6});
   EXPECT_FALSE(at::equal(applied(crop, images, 1), applied(crop, images, 2)));

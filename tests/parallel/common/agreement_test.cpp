@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/parallel/dad/dad_parallel.hpp"
 #include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -100,6 +103,44 @@ TEST(Agreement, FrozenTensorsMayHaveAnyOrder) {
   });
 }
 
+TEST(Agreement, OptionsMustBeTheSameOnAllRanks) {
+  run_threads(2, [](const Group& group) {
+    const bool is_second = group.rank() == 1;
+    const auto net = std::make_shared<ConvAndLinearImpl>();
+    expect_throws<UsageError>(
+        [&] {
+          DataParallel(net, group, {.find_unused_parameters = is_second});
+        },
+        {"DataParallel", "rank 1 has find_unused_parameters 1",
+         "find_unused_parameters 0 on rank 0"});
+    expect_throws<UsageError>(
+        [&] {
+          DadParallel(net, group,
+                      {.mode = is_second ? DadMode::kRankDad : DadMode::kDad});
+        },
+        {"DadParallel", "rank 1 has mode rank-dad", "mode dad on rank 0"});
+    expect_throws<UsageError>(
+        [&] {
+          DadParallel(net, group,
+                      {.wire = is_second ? at::kBFloat16 : at::kHalf});
+        },
+        {"wire BFloat16", "wire Half"});
+  });
+}
+
+// A text ends before those of the other ranks.
+TEST(Agreement, LongTextsAreTruncated) {
+  run_threads(2, [](const Group& group) {
+    for (const std::size_t size : {0, 254, 255, 256, 300}) {
+      const std::string mine(size, group.rank() == 0 ? 'a' : 'b');
+      const auto all = share_texts(group, mine);
+      const std::size_t left = std::min<std::size_t>(size, 255);
+      EXPECT_EQ(all, (std::vector<std::string>{std::string(left, 'a'),
+                                               std::string(left, 'b')}));
+    }
+  });
+}
+
 // A parameter without elements, alone in its bucket and together with others.
 struct WithNothingImpl : torch::nn::Module {
   explicit WithNothingImpl(bool is_alone) {
@@ -115,7 +156,7 @@ struct WithNothingImpl : torch::nn::Module {
   at::Tensor nothing, weight;
 };
 
-TEST(EmptyParameter, IsExchangedInEachWay) {
+TEST(EmptyParameter, IsExchangedByEachMode) {
   const std::function<std::unique_ptr<BucketExchange>()> exchanges[] = {
       [] { return make_plain_exchange(); },
       [] { return make_half_exchange(at::kHalf); },

@@ -12,18 +12,6 @@ namespace {
 
 using test::Mlp;
 
-// The common options of another wrapper have the defaults of DataParallel.
-TEST(ModuleWrapper, OptionsHaveTheSameDefaults) {
-  const DataParallelOptions data;
-  const DataParallelOptions dad = common_options(DadOptions{});
-  EXPECT_EQ(named(dad), named(data));
-  EXPECT_EQ(dad.overlap, data.overlap);
-  EXPECT_EQ(dad.device, data.device);
-  EXPECT_EQ(dad.exchange, data.exchange);
-  EXPECT_EQ(dad.trace, data.trace);
-  EXPECT_EQ(dad.kept.size(), data.kept.size());
-}
-
 template <class Model>
 void expect_members(Mlp net, Model& model) {
   const at::Tensor x = torch::ones({2, 12});

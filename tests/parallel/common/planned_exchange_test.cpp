@@ -21,8 +21,8 @@ constexpr std::int64_t kRows = 16;
 constexpr int kPlannedRanks = 3;
 
 // The weight of `a` has 300 KiB, and therefore a bucket of its own.
-struct PlannedNetImpl : torch::nn::Module {
-  PlannedNetImpl() {
+struct ExchangedNetImpl : torch::nn::Module {
+  ExchangedNetImpl() {
     a = register_module("a", torch::nn::Linear(300, 256));
     b = register_module("b", torch::nn::Linear(256, 41));
     c = register_module("c", torch::nn::Linear(41, 10));
@@ -32,7 +32,7 @@ struct PlannedNetImpl : torch::nn::Module {
   }
   torch::nn::Linear a{nullptr}, b{nullptr}, c{nullptr};
 };
-TORCH_MODULE(PlannedNet);
+TORCH_MODULE(ExchangedNet);
 
 struct SentMessage {
   std::string operation;
@@ -70,7 +70,7 @@ class PlannedExchange : public testing::Test {
   // The messages of this rank's second backward(): in the first, buckets are
   // rebuilt. Without overlap, this thread sends them.
   template <class Model>
-  static SentMessages sent(Model& model, const PlannedNet& net) {
+  static SentMessages sent(Model& model, const ExchangedNet& net) {
     SentMessages list;
     for (int pass = 0; pass < 2; ++pass) {
       forget_gradients(*net);
@@ -85,7 +85,7 @@ class PlannedExchange : public testing::Test {
     return list;
   }
   static SentMessages sent_by_dad(const Group& group, DadOptions options) {
-    PlannedNet net;
+    ExchangedNet net;
     options.skips_zeros = false;
     options.link = LinkModel{.ranks = group.size()};
     options.average = Average::kRanks;
@@ -96,7 +96,7 @@ class PlannedExchange : public testing::Test {
 
   // The trace of a step of the module, without times.
   static void describe(plan::StepProfile& profile) {
-    const PlannedNet net;
+    const ExchangedNet net;
     for (const auto& item : net->named_parameters())
       profile.model.parameters.push_back(
           {item.key(), item.value().numel(), item.key().substr(0, 1)});
@@ -133,7 +133,7 @@ class PlannedExchange : public testing::Test {
       step.threads[0].back().part = side;
     }
     plan::ExchangeOptions options;
-    options.ways = parse_exchange(ways);
+    options.routes = parse_exchange(ways);
     options.workers = kPlannedRanks;
     options.hosts = hosts;
     const auto with = plan::with_exchange(step, profile, options);
@@ -147,7 +147,7 @@ class PlannedExchange : public testing::Test {
 
 TEST_F(PlannedExchange, OfGradients) {
   run_threads(kPlannedRanks, [](const Group& group) {
-    PlannedNet net;
+    ExchangedNet net;
     DataParallel model(net, group, {.overlap = Overlap::kOff});
     const SentMessages messages = sent(model, net);
     EXPECT_EQ(messages, predicted("gradients"));
@@ -166,7 +166,7 @@ TEST_F(PlannedExchange, OfGradientsInSixteenBits) {
   for (const bool is_one_host : {true, false}) {
     const std::vector<std::string> hosts{"x", is_one_host ? "x" : "y", "x"};
     run_threads(hosts, [&](const Group& group) {
-      PlannedNet net;
+      ExchangedNet net;
       DataParallel model(net, group,
                          {.overlap = Overlap::kOff,
                           .exchange = make_half_exchange(at::kHalf)});

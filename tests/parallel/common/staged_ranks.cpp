@@ -4,7 +4,7 @@
 namespace sheaf::parallel {
 namespace {
 
-TEST(UnlikeDevices, ProcessesThatStageAndThoseThatDoNotAgree) {
+TEST(MixedDevices, ProcessesThatStageAndThoseThatDoNotAgree) {
   const comm::Group group =
       sheaf::test::world().split(0, sheaf::test::world().rank());
   if (group.size() == 1) GTEST_SKIP() << "there is nobody to agree with";

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
+
+#include "sheaf/comm/group/world.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -35,6 +38,20 @@ TEST(Worker, JobsAfterAnErrorAreDroppedAndDrainEnds) {
     EXPECT_TRUE(was_dropped);
   }
   worker.drain();  // the error is thrown only once
+}
+
+TEST(Worker, ExchangesOverlapIfThereAreCoresOrHosts) {
+  const auto cores = std::thread::hardware_concurrency();
+  for (const int ranks : {1, 2, 4})
+    comm::run_threads(ranks, [&](const comm::Group& group) {
+      EXPECT_TRUE(should_overlap(Overlap::kOn, group));
+      EXPECT_FALSE(should_overlap(Overlap::kOff, group));
+      EXPECT_EQ(should_overlap(Overlap::kAuto, group),
+                2u * static_cast<unsigned>(ranks) <= cores);
+    });
+  comm::run_threads({"a", "a", "a", "a", "b"}, [](const comm::Group& group) {
+    EXPECT_TRUE(should_overlap(Overlap::kAuto, group));
+  });
 }
 
 }  // namespace

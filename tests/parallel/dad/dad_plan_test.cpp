@@ -139,17 +139,17 @@ TEST(DadPlan, PlansThatAreCloseAreCandidates) {
   EXPECT_EQ(names({.ranks = 2, .latency_s = 1}), "predicted; edad for all; ");
 }
 
-// A plan overrides the mode. Routes given by name and the rule for the first
+// A plan overrides the mode. Routes set by name and the rule for the first
 // layer override the plan.
 TEST(DadPlan, APlanIsBetweenNamesAndMode) {
-  const RouteWishes wishes{.mode = DadMode::kAuto,
-                           .first_layer_gradient = true,
-                           .by_name = {{"1.weight", Route::kRankDad}},
-                           .planned = {{"0.weight", kD},
-                                       {"1.weight", kD},
-                                       {"2.weight", kG},
-                                       {"3.weight", Route::kEdad}}};
-  const auto choices = choose_routes(mlp(8), wishes, slow_link(2));
+  const RouteSettings settings{.mode = DadMode::kAuto,
+                               .first_layer_gradient = true,
+                               .by_name = {{"1.weight", Route::kRankDad}},
+                               .planned = {{"0.weight", kD},
+                                           {"1.weight", kD},
+                                           {"2.weight", kG},
+                                           {"3.weight", Route::kEdad}}};
+  const auto choices = choose_routes(mlp(8), settings, slow_link(2));
   const auto routes = weights_of(choices);
   EXPECT_EQ(routes[0], kG);
   EXPECT_EQ(routes[1], Route::kRankDad);

@@ -1,7 +1,7 @@
 #include "tests/parallel/dad/dad_training.hpp"
 #include "tests/support/world.hpp"
 
-// dAD on processes; see dad_test.cpp for ranks as threads.
+// dAD on processes; see dad_parallel_test.cpp for ranks as threads.
 namespace sheaf::parallel {
 namespace {
 
@@ -49,7 +49,7 @@ TEST(DadRanks, ChoosesByTime) {
   ASSERT_EQ(routes.size(), 6);
   for (const auto& route : routes)
     if (route.name.find("weight") != std::string::npos)
-      EXPECT_TRUE(route.reason.rfind("by time: ", 0) == 0 ||
+      EXPECT_TRUE(route.reason.rfind("by predicted time: ", 0) == 0 ||
                   route.route == "edad")
           << route.reason;
 }

@@ -47,7 +47,7 @@ TEST(FactorMessage, HalfTheZerosHalfTheBytes) {
   EXPECT_LT(bytes, 0.6 * static_cast<double>(matrix.nbytes()));
 }
 
-TEST(FactorMessage, SixteenBitsOnTheWay) {
+TEST(FactorMessage, SixteenBitsOnTheWire) {
   const at::Tensor matrix = at::relu(at::randn({20, 31}));
   for (const auto type : {at::kHalf, at::kBFloat16})
     for (const bool skips : {false, true}) {

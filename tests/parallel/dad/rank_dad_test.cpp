@@ -6,6 +6,7 @@
 #include "sheaf/parallel/dad/dad_parallel.hpp"
 #include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "tests/parallel/dad/dad_training.hpp"
+#include "tests/parallel/dad/factor_parts.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -21,7 +22,8 @@ const DadOptions kTwoWay{.mode = DadMode::kRankDad,
                          .skips_zeros = false};
 
 template <class Model>
-void train(Model& model, torch::optim::SGD& optimizer, int first, int last) {
+void train_steps(Model& model, torch::optim::SGD& optimizer, int first,
+                 int last) {
   const Group& group = model.group();
   for (int step = first; step < last; ++step) {
     optimizer.zero_grad();
@@ -39,7 +41,7 @@ TEST(RankDad, TwoWayCountsItsBytes) {
     auto net = make_net(maker<PlainNetImpl>(true), at::kFloat, 1);
     DadParallel model(net, group, kTwoWay);
     torch::optim::SGD optimizer(net->parameters(), 0.1);
-    train(model, optimizer, 0, 3);
+    train_steps(model, optimizer, 0, 3);
     constexpr std::int64_t kOnce = (2 * (12 + 20) + 20) * 4;
     for (const auto& route : model.routes()) {
       if (route.name != "first.weight") continue;
@@ -61,12 +63,12 @@ void expect_same_after_a_checkpoint(
     auto other = make_net(maker<PlainNetImpl>(true), at::kFloat, 2);
     DadParallel model(net, group, options());
     torch::optim::SGD optimizer(net->parameters(), 0.1);
-    train(model, optimizer, 0, 3);
+    train_steps(model, optimizer, 0, 3);
     const NamedTensors mine = model.gather_state();
     if (group.rank() == 0) saved = mine;
     const auto weights = weights_of(*net);
     // The other ranks wait for rank 0's state in it.
-    train(model, optimizer, 3, 6);
+    train_steps(model, optimizer, 3, 6);
 
     DadParallel resumed(other, group, options());
     {
@@ -77,7 +79,7 @@ void expect_same_after_a_checkpoint(
     }
     resumed.load_state(saved);
     torch::optim::SGD again(other->parameters(), 0.1);
-    train(resumed, again, 3, 6);
+    train_steps(resumed, again, 3, 6);
     EXPECT_EQ(distance(weights_of(*other), weights_of(*net)), 0);
   });
   EXPECT_GT(saved.size(), 1);
@@ -100,44 +102,6 @@ TEST(RankDad, PowerSgdGoesOnFromACheckpoint) {
       options.exchange = make_power_sgd_exchange({.start_step = 0});
       return options;
     });
-}
-
-// The average of the rests is unchanged when the number of ranks changes.
-TEST(RankDad, FeedbackMovesToOtherNumbersOfRanks) {
-  constexpr std::int64_t kIn = 6, kOut = 5;
-  const BlockKey key{0, -1, {kIn, kOut, 1, kIn, 0, false}};
-  const auto mean_left = [&](const NamedTensors& saved) {
-    at::Tensor sum = at::zeros({kOut, kIn}, at::kDouble);
-    for (std::size_t i = 1; i < saved.size(); i += 3)
-      sum += saved[i + 2].second.t().mm(saved[i + 1].second);
-    return sum / saved[0].second.item<double>();
-  };
-  const FactorExchangeOptions options{.low_rank = {.rank = 1}};
-  NamedTensors saved;
-  run_threads(2, [&](const Group& group) {
-    FactorExchange exchange(group, {Route::kRankDad}, options);
-    at::manual_seed(1);
-    FactorParcel parcel;
-    FactorPart& part = parcel.parts.emplace_back();
-    part.block = key;
-    part.factors = {at::rand({4, kIn}, at::kDouble) + group.rank(),
-                    at::rand({4, kOut}, at::kDouble) - group.rank()};
-    exchange.share(parcel);
-    exchange.end_pass();
-    const NamedTensors state = exchange.gather_feedback();
-    if (group.rank() == 0) saved = state;
-  });
-  const at::Tensor before = mean_left(saved);
-  ASSERT_GT(before.norm().item<double>(), 1e-3);
-  for (const int ranks : {1, 3}) {
-    run_threads(ranks, [&](const Group& group) {
-      FactorExchange exchange(group, {Route::kRankDad}, options);
-      exchange.load_feedback(saved);
-      const NamedTensors state = exchange.gather_feedback();
-      if (group.rank() == 0)
-        EXPECT_LT((mean_left(state) - before).norm().item<double>(), 1e-12);
-    });
-  }
 }
 
 std::vector<at::Tensor> gradients_of(const torch::nn::Module& net) {
@@ -262,13 +226,6 @@ TEST(RankDad, WhatOverflowsOnTheWireIsNotFiniteOnAllRanksAlike) {
   }
 }
 
-// Called on this thread, because its first use of threads would otherwise set
-// the number that another rank's thread has set last.
-void use_threads(int count) {
-  at::get_num_threads();
-  at::set_num_threads(count);
-}
-
 // Ranks with different numbers of threads multiply with portable loops.
 TEST(RankDad, RanksWithOtherNumbersOfThreadsGetTheSameBits) {
   for (const DadMode mode : {DadMode::kDad, DadMode::kEdad, DadMode::kRankDad})
@@ -284,32 +241,6 @@ TEST(RankDad, RanksWithOtherNumbersOfThreadsGetTheSameBits) {
           for (const at::Tensor& one : got)
             check_same_bits(group, {{"a gradient", one}});
         }
-      });
-  at::set_num_threads(1);
-}
-
-TEST(RankDad, RanksSeeWhoMultipliesInOtherWays) {
-  constexpr std::int64_t kIn = 6, kOut = 5;
-  for (const bool is_alike : {true, false})
-    for (const bool is_two_way : {true, false})
-      run_threads(3, [&](const Group& group) {
-        use_threads(!is_alike && group.rank() == 2 ? 2 : 1);
-        FactorExchange exchange(
-            group, {Route::kRankDad},
-            {.where = is_two_way ? Where::kStar : Where::kAllGather,
-             .is_two_way = is_two_way});
-        exchange.begin_pass(at::kCPU);
-        FactorParcel parcel;
-        FactorPart& part = parcel.parts.emplace_back();
-        part.block = {0, -1, {kIn, kOut, 1, kIn, 0, false}};
-        part.factors = {at::ones({4, kIn}), at::ones({4, kOut})};
-        int parts = 0;
-        for (const FactorParcel& got : exchange.share(parcel))
-          for (const FactorPart& one : got.parts) {
-            EXPECT_EQ(one.needs_portable, !is_alike);
-            ++parts;
-          }
-        EXPECT_EQ(parts, is_two_way ? 1 : 3);
       });
   at::set_num_threads(1);
 }

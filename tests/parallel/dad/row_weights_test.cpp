@@ -14,14 +14,14 @@ using comm::Group;
 using comm::run_threads;
 
 constexpr int kRanks = 3;
-constexpr std::int64_t kWide = 4;
+constexpr std::int64_t kFeatures = 4;
 
 std::int64_t rows_of(int rank) { return 2 + 3 * rank; }
 
 at::Tensor rows(int rank, int seed) {
   auto generator =
       at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed + rank));
-  return at::randn({rows_of(rank), kWide}, generator,
+  return at::randn({rows_of(rank), kFeatures}, generator,
                    at::TensorOptions(at::kDouble));
 }
 
@@ -34,7 +34,7 @@ struct TwoLayers {
 
 TwoLayers make_two_layers() {
   const std::function make = [] {
-    return std::make_shared<torch::nn::LinearImpl>(kWide, kWide);
+    return std::make_shared<torch::nn::LinearImpl>(kFeatures, kFeatures);
   };
   return {make_net(make, at::kDouble, 1), make_net(make, at::kDouble, 2)};
 }
@@ -102,7 +102,7 @@ TEST(RowWeights, TwoModelsOneAfterTheOther) {
 
 TEST(RowWeights, AModelAfterItself) {
   expect_weighted_once([](const Call& first, const Call& second, int rank) {
-    at::Tensor state = torch::zeros({rows_of(rank), kWide}, at::kDouble);
+    at::Tensor state = torch::zeros({rows_of(rank), kFeatures}, at::kDouble);
     for (int time = 0; time < 3; ++time)
       state = torch::tanh(first(state + rows(rank, 20 + 10 * time)));
     return state.square().mean() + second(state.detach()).square().mean();
@@ -138,7 +138,7 @@ TEST(RowWeights, GradientsOfInputsAreNotWeighted) {
 
 struct CounterImpl : torch::nn::Module {
   CounterImpl() {
-    layer = register_module("layer", torch::nn::Linear(kWide, kWide));
+    layer = register_module("layer", torch::nn::Linear(kFeatures, kFeatures));
     layer->to(at::kDouble);
   }
   at::Tensor forward(const at::Tensor& x, at::Tensor& state, bool in_place) {

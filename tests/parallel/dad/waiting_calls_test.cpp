@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/dad/waiting_rows.hpp"
 
@@ -81,6 +83,19 @@ TEST_F(WaitingCallsTest, EarlyInputsWithoutDeltasAreVoid) {
   expect_rows(packed[0].deltas, {2});
 }
 
+// An input that was not sent yet is not sent at all without a delta.
+TEST_F(WaitingCallsTest, LaterInputsWithoutDeltasAreNotVoid) {
+  const auto first = rows.add(product(0, 5));
+  rows.pack({0}, /*is_backward=*/false);
+  rows.add(product(0, 6));
+  rows.take_delta(first, delta(2), /*is_local=*/false);
+  const auto packed = rows.pack({0}, /*is_backward=*/true);
+  ASSERT_EQ(packed.size(), 1u);
+  EXPECT_TRUE(packed[0].voids.empty());
+  EXPECT_TRUE(packed[0].inputs.empty());
+  expect_rows(packed[0].deltas, {2});
+}
+
 TEST_F(WaitingCallsTest, WithoutDeltasNothingIsSent) {
   rows.add(product(0, 5));
   EXPECT_TRUE(rows.pack({0}, /*is_backward=*/true).empty());
@@ -95,6 +110,21 @@ TEST_F(WaitingCallsTest, ADroppedCallIsNotSent) {
   expect_rows(packed[0].inputs, {6});
   rows.drop(second);  // was sent
   EXPECT_TRUE(rows.has_calls(0, 1));
+}
+
+// A graph that is kept may be used again after its gradients were reset.
+TEST_F(WaitingCallsTest, ADroppedCallReturnsToItsPlace) {
+  const auto first = rows.add(product(0, 5));
+  const auto second = rows.add(product(0, 6));
+  rows.drop(first);
+  EXPECT_FALSE(rows.has_calls(0, 2));
+  rows.take_delta(second, delta(3), /*is_local=*/false);
+  rows.take_delta(first, delta(2), /*is_local=*/false);
+  EXPECT_TRUE(rows.has_calls(0, 2));
+  const auto packed = rows.pack({0}, /*is_backward=*/true);
+  ASSERT_EQ(packed.size(), 1u);
+  expect_rows(packed[0].inputs, {5, 6});
+  expect_rows(packed[0].deltas, {2, 3});
 }
 
 TEST_F(WaitingCallsTest, ADeltaAfterItsPassIsANewCall) {
@@ -179,6 +209,28 @@ TEST_F(WaitingCallsTest, BlocksDifferByTheirBias) {
   expect_rows(packed[0].inputs, {4, 6});
   expect_rows(packed[1].inputs, {5});
   EXPECT_EQ(rows.biases_of(0), std::vector<std::size_t>{1});
+}
+
+// The layer above may have any weight, also the first.
+TEST_F(WaitingCallsTest, DeltasThatFollowFromAboveAreNotSent) {
+  for (const std::size_t above : {0, 1}) {
+    const auto below_ticket = rows.add(product(1 - above, 5));
+    const auto above_ticket = rows.add(product(above, 6));
+    WaitingBlock& block = *below_ticket.block;
+    block.source.above = above_ticket.block->key;
+    block.chain = std::make_shared<DeltaChain>();
+    const at::Tensor passing = delta(3);
+    block.chain->start(passing);
+    block.chain->arrive(passing);
+    rows.take_delta(above_ticket, delta(2), /*is_local=*/false);
+    rows.take_delta(below_ticket, passing, /*is_local=*/false);
+    const auto packed = rows.pack({1 - above}, /*is_backward=*/true);
+    ASSERT_EQ(packed.size(), 1u);
+    expect_rows(packed[0].inputs, {5});
+    EXPECT_TRUE(packed[0].deltas.empty()) << "above is weight " << above;
+    EXPECT_EQ(packed[0].source.above.weight, static_cast<std::int64_t>(above));
+    end_pass();
+  }
 }
 
 }  // namespace

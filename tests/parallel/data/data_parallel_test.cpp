@@ -18,9 +18,9 @@ using namespace test;
 using comm::Group;
 using comm::run_threads;
 
-constexpr int kSteps = 50;
+constexpr int kDataSteps = 50;
 
-struct Setting {
+struct DataSetting {
   at::ScalarType type = at::kDouble;
   std::int64_t batch = 12;
   int accumulate = 1;
@@ -29,7 +29,8 @@ struct Setting {
 };
 
 template <class Net>
-Net make_net(const std::function<Net()>& make, at::ScalarType type, int seed) {
+Net make_seeded(const std::function<Net()>& make, at::ScalarType type,
+                int seed) {
   // Torch's default generator is shared by all threads.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -45,11 +46,11 @@ torch::optim::SGD make_optimizer(const torch::nn::Module& net) {
 }
 
 template <class Net>
-std::vector<at::Tensor> train_alone(const std::function<Net()>& make,
-                                    const Setting& setting) {
-  Net net = make_net(make, setting.type, 1);
+std::vector<at::Tensor> train_one_process(const std::function<Net()>& make,
+                                          const DataSetting& setting) {
+  Net net = make_seeded(make, setting.type, 1);
   auto optimizer = make_optimizer(*net);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kDataSteps; ++step) {
     optimizer.zero_grad();
     const Examples all = examples(step, setting.batch, setting.type);
     part_of_loss(net->forward(all.data), all, setting.batch).backward();
@@ -60,15 +61,15 @@ std::vector<at::Tensor> train_alone(const std::function<Net()>& make,
 
 // Each rank's share is divided further for accumulation.
 template <class Net>
-std::vector<at::Tensor> train_together(const std::function<Net()>& make,
-                                       const Setting& setting,
-                                       const Group& group) {
+std::vector<at::Tensor> train_ranks(const std::function<Net()>& make,
+                                    const DataSetting& setting,
+                                    const Group& group) {
   // Different initial weights: rank 0's weights must reach all ranks.
-  Net net = make_net(make, setting.type, 1 + group.rank());
+  Net net = make_seeded(make, setting.type, 1 + group.rank());
   if (setting.sync_norm) use_sync_batch_norm(*net, group);
   DataParallel model(net, group, setting.options);
   auto optimizer = make_optimizer(*net);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kDataSteps; ++step) {
     optimizer.zero_grad();
     const Examples mine = share_of(examples(step, setting.batch, setting.type),
                                    group.rank(), group.size());
@@ -88,12 +89,12 @@ std::vector<at::Tensor> train_together(const std::function<Net()>& make,
 }
 
 template <class Net>
-void expect_same(const std::function<Net()>& make, const Setting& setting,
-                 double tolerance) {
-  const auto alone = train_alone(make, setting);
+void expect_as_one_process(const std::function<Net()>& make,
+                           const DataSetting& setting, double tolerance) {
+  const auto alone = train_one_process(make, setting);
   for (const int ranks : {1, 2, 3, 4})
     run_threads(ranks, [&](const Group& group) {
-      const auto together = train_together(make, setting, group);
+      const auto together = train_ranks(make, setting, group);
       EXPECT_LE(distance(together, alone), tolerance) << ranks << " ranks";
     });
 }
@@ -103,16 +104,16 @@ const std::function<ConvNet()> kConvNet = [] { return ConvNet(false); };
 const std::function<ConvNet()> kNormNet = [] { return ConvNet(true); };
 
 TEST(DataParallel, GivesTheWeightsOfOneProcess) {
-  expect_same(kMlp, {}, 1e-12);
-  expect_same(kConvNet, {}, 1e-12);
-  expect_same(kMlp, {.type = at::kFloat}, 1e-5);
-  expect_same(kConvNet, {.type = at::kFloat}, 1e-5);
+  expect_as_one_process(kMlp, {}, 1e-12);
+  expect_as_one_process(kConvNet, {}, 1e-12);
+  expect_as_one_process(kMlp, {.type = at::kFloat}, 1e-5);
+  expect_as_one_process(kConvNet, {.type = at::kFloat}, 1e-5);
 }
 
 // A layer that only one rank has used, and only in a pass without exchange.
 TEST(DataParallel, WhatCameWithoutExchangeIsAveraged) {
   run_threads(2, [](const Group& group) {
-    Mlp net = make_net(kMlp, at::kDouble, 1);
+    Mlp net = make_seeded(kMlp, at::kDouble, 1);
     DataParallel model(net, group, {.find_unused_parameters = true});
     const at::Tensor x = at::ones({1, 20}, at::kDouble);
     if (group.rank() == 0) {
@@ -134,16 +135,18 @@ TEST(DataParallel, WhatCameWithoutExchangeIsAveraged) {
 TEST(DataParallel, GivesTheWeightsOfOneProcessWithBatchNorm) {
   DataParallelOptions options;
   options.broadcast_buffers = false;
-  expect_same(kNormNet, {.options = options, .sync_norm = true}, 1e-12);
+  expect_as_one_process(kNormNet, {.options = options, .sync_norm = true},
+                        1e-12);
 }
 
 TEST(DataParallel, TakesSharesOfUnequalSize) {
-  expect_same(kMlp, {.batch = 7}, 1e-12);
-  expect_same(kMlp, {.batch = 3}, 1e-12);  // with 4 ranks, one has no rows
+  expect_as_one_process(kMlp, {.batch = 7}, 1e-12);
+  expect_as_one_process(kMlp, {.batch = 3},
+                        1e-12);  // with 4 ranks, one has no rows
 }
 
 TEST(DataParallel, AddsUpGradientsWithoutSync) {
-  expect_same(kMlp, {.accumulate = 3}, 1e-12);
+  expect_as_one_process(kMlp, {.accumulate = 3}, 1e-12);
 }
 
 TEST(DataParallel, BucketsOfAnySizeAndOverlap) {
@@ -153,14 +156,14 @@ TEST(DataParallel, BucketsOfAnySizeAndOverlap) {
       options.bucket_mb = mb;
       options.first_bucket_mb = mb;
       options.overlap = overlap;
-      expect_same(kMlp, {.options = options}, 1e-12);
+      expect_as_one_process(kMlp, {.options = options}, 1e-12);
     }
 }
 
 TEST(DataParallel, AverageGradientsIsTheSame) {
   run_threads(3, [](const Group& group) {
-    Mlp net = make_net(kMlp, at::kDouble, 1);
-    Mlp other = make_net(kMlp, at::kDouble, 1);
+    Mlp net = make_seeded(kMlp, at::kDouble, 1);
+    Mlp other = make_seeded(kMlp, at::kDouble, 1);
     DataParallel model(net, group);
     const Examples mine =
         share_of(examples(0, 12, at::kDouble), group.rank(), group.size());
@@ -197,7 +200,7 @@ TEST(DataParallel, NamesParametersThatDiffer) {
 // Rank 1 keeps a parameter to itself that the other ranks exchange.
 TEST(DataParallel, NamesAKeptParameterThatDiffers) {
   run_threads(3, [](const Group& group) {
-    Mlp net = make_net(kMlp, at::kFloat, 1);
+    Mlp net = make_seeded(kMlp, at::kFloat, 1);
     DataParallelOptions options;
     options.kept.push_back(net->second->bias);
     if (group.rank() == 1) options.kept.push_back(net->first->weight);
@@ -215,7 +218,7 @@ TEST(DataParallel, NamesAKeptParameterThatDiffers) {
 
 TEST(DataParallel, NamesWeightsThatDrift) {
   run_threads(2, [](const Group& group) {
-    Mlp net = make_net(kMlp, at::kFloat, 1);
+    Mlp net = make_seeded(kMlp, at::kFloat, 1);
     DataParallel model(net, group);
     model.check_weights();
     if (group.rank() == 1) net->second->bias.data()[3] += 1e-6;
@@ -239,7 +242,7 @@ TEST(DataParallel, RefusesModulesWithoutParameters) {
 }
 
 TEST(DataParallel, ClipsByTheGlobalNorm) {
-  Mlp net = make_net(kMlp, at::kDouble, 1);
+  Mlp net = make_seeded(kMlp, at::kDouble, 1);
   const Examples all = examples(0, 12, at::kDouble);
   part_of_loss(net->forward(all.data), all, 1).backward();
   const double before = clip_gradients(*net, 0.5);

@@ -5,10 +5,9 @@
 #include <set>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/parallel/common/gradients.hpp"
-#include "sheaf/parallel/common/sync_batch_norm.hpp"
 #include "tests/parallel/common/training.hpp"
+#include "tests/parallel/data/many_parameters.hpp"
 
 // Unusual graphs: parameters that are unused, shared, sparse, or used in
 // several backward passes.
@@ -18,31 +17,6 @@ namespace {
 using namespace test;
 using comm::Group;
 using comm::run_threads;
-
-// y = sum over the used layers of x * weight.
-struct ManyImpl : torch::nn::Module {
-  explicit ManyImpl(int count) {
-    for (int i = 0; i < count; ++i)
-      weights.push_back(register_parameter(
-          "w" + std::to_string(i), torch::full({3}, i + 1.0, torch::kDouble)));
-  }
-  at::Tensor forward(const std::vector<int>& used, double x) {
-    at::Tensor sum = torch::zeros({}, torch::kDouble);
-    for (const int i : used)
-      sum = sum + (weights[static_cast<std::size_t>(i)] * x).sum();
-    return sum;
-  }
-  at::Tensor gradient(int i) const {
-    return weights[static_cast<std::size_t>(i)].grad();
-  }
-  std::vector<at::Tensor> weights;
-};
-TORCH_MODULE(Many);
-
-void expect_value(const at::Tensor& tensor, double value) {
-  ASSERT_TRUE(tensor.defined());
-  EXPECT_TRUE(torch::all(tensor == value).item<bool>()) << tensor << value;
-}
 
 TEST(Reducer, NamesParametersThatWereForgotten) {
   run_threads(2, [](const Group& group) {
@@ -262,16 +236,8 @@ TEST(Reducer, SparseGradientsOfOrdinaryParameters) {
 }
 
 TEST(Reducer, BuffersFollowRankZero) {
-  struct CountImpl : torch::nn::Module {
-    CountImpl() {
-      weight = register_parameter("weight", torch::ones({1}));
-      count = register_buffer("count", torch::zeros({1}));
-    }
-    at::Tensor forward(const at::Tensor& x) { return weight * x; }
-    at::Tensor weight, count;
-  };
   run_threads(2, [](const Group& group) {
-    auto net = std::make_shared<CountImpl>();
+    auto net = std::make_shared<CountedImpl>();
     DataParallel model(net, group);
     net->count.fill_(group.rank() + 5);
     model.forward(torch::ones({1})).sum().backward();
@@ -317,161 +283,6 @@ TEST(Reducer, KeptGradientsAreNotWrittenTo) {
         EXPECT_TRUE(second.allclose(7 * copy));
       }
     });
-}
-
-TEST(Reducer, JoinTakesUnequalNumbersOfSteps) {
-  for (const bool by_active : {false, true})
-    run_threads(3, [=](const Group& group) {
-      Many net(2);
-      DataParallel model(net, group);
-      torch::optim::SGD optimizer(net->parameters(), 1.0);
-      {
-        auto join = model.join({.divide_by_active_ranks = by_active});
-        for (int step = 0; step <= group.rank(); ++step) {
-          forget_gradients(*net);
-          model.forward(std::vector{0, 1}, 3.0).backward();
-          optimizer.step();
-        }
-        join.finish();
-      }
-      // 3 ranks, then 2, then 1 of them contribute 3 each.
-      const double sum = by_active ? 9 : 3 + 2 + 1;
-      expect_value(net->weights[0].detach(), 1 - sum);
-      expect_value(net->weights[1].detach(), 2 - sum);
-      model.forward(std::vector{0, 1}, 1.0).backward();  // all ranks again
-    });
-}
-
-// The error ends join(), also on ranks that have finished; they may join()
-// again.
-TEST(Reducer, JoinTellsAllRanksOfParametersWithoutGradients) {
-  run_threads(3, [](const Group& group) {
-    Many net(2);
-    DataParallel model(net, group);
-    for (int time = 0; time < 2; ++time) {
-      auto join = model.join();
-      const auto expect_error = [&](const auto& action) {
-        try {
-          action();
-          ADD_FAILURE() << "no error on rank " << group.rank();
-        } catch (const UsageError& error) {
-          const std::string text = error.what();
-          EXPECT_NE(text.find("w1"), text.npos) << text;
-        }
-      };
-      if (group.rank() != 1)
-        expect_error([&] { model.forward(std::vector{0}, 1.0).backward(); });
-      if (group.rank() == 1)
-        expect_error([&] { join.finish(); });
-      else
-        join.finish();
-    }
-  });
-}
-
-TEST(Reducer, JoinRefusesLayersThatNormaliseOverAllRanks) {
-  run_threads(2, [](const Group& group) {
-    torch::nn::Sequential net(torch::nn::Linear(2, 3),
-                              torch::nn::BatchNorm1d(3));
-    use_sync_batch_norm(*net, group);
-    DataParallelCore model(net.ptr(), group, {.broadcast_buffers = false});
-    try {
-      auto join = model.join();
-      ADD_FAILURE() << "join() should have been refused";
-    } catch (const UsageError& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find("the layer '1' of"), text.npos) << text;
-      EXPECT_NE(text.find("use_local_batch_norm"), text.npos) << text;
-    }
-    use_local_batch_norm(*net);
-    model.join().finish();
-  });
-}
-
-TEST(Reducer, HalfExchangeRoundsToSixteenBits) {
-  for (const auto type : {at::kHalf, at::kBFloat16})
-    run_threads(2, [=](const Group& group) {
-      Mlp net;
-      Mlp twin;
-      DataParallel model(net, group, {.exchange = make_half_exchange(type)});
-      DataParallel plain(twin, group);
-      {
-        const torch::NoGradGuard no_grad;
-        for (std::size_t i = 0; i < net->parameters().size(); ++i)
-          twin->parameters()[i].copy_(net->parameters()[i]);
-      }
-      const Examples mine =
-          share_of(examples(0, 12, at::kFloat), group.rank(), 2);
-      part_of_loss(model.forward(mine.data), mine, 12).backward();
-      part_of_loss(plain.forward(mine.data), mine, 12).backward();
-      const double eps = type == at::kHalf ? 1e-3 : 8e-3;
-      for (std::size_t i = 0; i < net->parameters().size(); ++i) {
-        const auto& got = net->parameters()[i].grad();
-        const auto& want = twin->parameters()[i].grad();
-        EXPECT_LE((got - want).abs().max().item<double>(),
-                  2 * eps * want.abs().max().item<double>() + 1e-7);
-      }
-      EXPECT_LT(model.stats().bytes, plain.stats().bytes * 0.51);
-      model.check_weights();
-    });
-}
-
-// 40,000 is representable in f16, the sum of two such numbers is not.
-TEST(Reducer, AveragesOfSomeRanksFitSixteenBits) {
-  run_threads(3, [](const Group& group) {
-    Many net(1);
-    DataParallel model(net, group, {.exchange = make_half_exchange(at::kHalf)});
-    auto join = model.join({.divide_by_active_ranks = true});
-    if (group.rank() > 0) {
-      model.forward(std::vector{0}, 40000.0).backward();
-      const double got = net->gradient(0)[0].item<double>();
-      EXPECT_NEAR(got, 40000, 64);  // two roundings to 16 bits
-    }
-    join.finish();
-  });
-}
-
-TEST(Reducer, AnExchangeBelongsToOneModel) {
-  run_threads(2, [](const Group& group) {
-    const std::shared_ptr<BucketExchange> exchange =
-        make_half_exchange(at::kHalf);
-    Mlp net, other;
-    {
-      DataParallel model(net, group, {.exchange = exchange});
-      EXPECT_THROW(DataParallel(other, group, {.exchange = exchange}),
-                   UsageError);
-    }
-    DataParallel model(other, group, {.exchange = exchange});
-  });
-}
-
-// The rest of one step is sent later: the sum of the results of all steps stays
-// close to the sum of the true gradients.
-TEST(Reducer, PowerSgdFeedsErrorsBack) {
-  run_threads(2, [](const Group& group) {
-    struct OneImpl : torch::nn::Module {
-      OneImpl() { w = register_parameter("w", torch::zeros({24, 20})); }
-      at::Tensor forward(const at::Tensor& g) { return (w * g).sum(); }
-      at::Tensor w;
-    };
-    auto net = std::make_shared<OneImpl>();
-    DataParallel model(
-        net, group,
-        {.exchange = make_power_sgd_exchange({.rank = 2, .start_step = 0})});
-    auto generator = at::detail::createCPUGenerator(3);
-    const at::Tensor both = at::randn({2, 24, 20}, generator);
-    at::Tensor sum = torch::zeros({24, 20});
-    constexpr int kSteps = 400;
-    for (int step = 0; step < kSteps; ++step) {
-      forget_gradients(*net);
-      model.forward(both[group.rank()]).backward();
-      sum += net->w.grad();
-    }
-    const at::Tensor mean = both.mean(0);
-    EXPECT_LT((sum / kSteps - mean).norm().item<double>(),
-              0.1 * mean.norm().item<double>());
-    EXPECT_LT(model.stats().bytes, kSteps * 24 * 20 * 4 / 2);
-  });
 }
 
 }  // namespace

@@ -316,6 +316,33 @@ TEST(LowRank, ProductsOutOfRangeAreReturnedAsTheyCame) {
   EXPECT_TRUE(rest.inputs.is_same(before.inputs));
 }
 
+// Normalized rows lose elements below the range of floats. A row whose squared
+// length is exactly the smallest moderate one does not need it.
+TEST(LowRank, ModerateRowsKeepTheirSmallElements) {
+  const float a = 0x1.203af8p-50f, b = 0x1.0af19ap-61f, c = 0x1.8fe63p-73f;
+  ASSERT_EQ(double(a) * a + double(b) * b + double(c) * c, 1 / 1e30);
+  const Factors full{at::eye(2, 6), at::tensor({a, b, c, 0.f, 0.f, 0.f, 0.f,
+                                                0.f, 1e10f, 2e-38f})
+                                        .view({2, 5})};
+  const Factors few = low_rank(full, {.rank = 1}, nullptr);
+  ASSERT_EQ(few.inputs.size(0), 1);
+  const at::Tensor got = product(few);
+  EXPECT_NEAR(got[3][1].item<double>(), 1e10, 1e4);
+  EXPECT_NEAR(got[4][1].item<double>(), 2e-38, 2e-44);
+}
+
+// With as many deltas per row as rows, the product itself is reduced. Bases of
+// nearly equal rows would lose their difference, which is all that is left.
+TEST(LowRank, DifferencesOfAsManyRowsAsColumnsAreNotLost) {
+  const float tiny = 0x1p-27f;
+  const Factors full{at::tensor({-1.f, tiny, 0.f, 1.f, 0.f, 0.f}).view({2, 3}),
+                     at::tensor({1.f, 0.f, 1.f, tiny}).view({2, 2})};
+  const at::Tensor want = product(full);
+  ASSERT_EQ(norm_of(want), std::sqrt(2) * tiny);
+  const Factors both = low_rank(full, {.rank = 2}, nullptr);
+  EXPECT_LE(norm_of(product(both) - want), 1e-6 * tiny);
+}
+
 // The reference's own check: with its defaults, the original is far off.
 TEST(LowRank, BeatsPowerIteration) {
   const Factors full = factors(16, 24, 30, 11, 0.1);

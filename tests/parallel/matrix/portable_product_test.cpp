@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "sheaf/parallel/matrix/product_identity.hpp"
-
 namespace sheaf::parallel {
 namespace {
 
@@ -95,16 +93,6 @@ TEST(PortableProduct, ColumnsBecomeOrthonormal) {
   square.select(1, 2).zero_();
   orthonormalize_columns(square);
   expect_orthonormal(square);
-}
-
-TEST(ProductIdentity, ChangesWithTheNumberOfThreads) {
-  at::set_num_threads(1);
-  const auto one = product_identity(-1);
-  EXPECT_EQ(product_identity(-1), one);
-  at::set_num_threads(2);
-  EXPECT_NE(product_identity(-1), one);
-  EXPECT_NE(describe_products(-1).find("2 threads"), std::string::npos);
-  at::set_num_threads(1);
 }
 
 }  // namespace

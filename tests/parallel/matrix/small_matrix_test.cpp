@@ -91,11 +91,13 @@ TEST(SmallMatrix, CombinationsOfRowsAreExact) {
             data.push_back(transposed[place(c * kRows + i)]);
         const auto by = whole_numbers<float>(count * kRows, 4);
         const auto rows = rows_of(data, kRows, width);
-        std::vector<float> out(place(count * width));
+        std::vector<float> out(place((count + 1) * width), 99);
         loops->combine({rows.data(), kRows, width}, by.data(), count,
                        out.data());
-        EXPECT_EQ(Matrix(out.begin(), out.end()),
+        const auto end = out.begin() + count * width;
+        EXPECT_EQ(Matrix(out.begin(), end),
                   product(by, transposed, count, width, kRows));
+        EXPECT_EQ(std::count(end, out.end(), 99), width) << "memory behind it";
       }
 }
 

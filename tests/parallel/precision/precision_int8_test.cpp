@@ -1,5 +1,5 @@
 // Which products int8 supports; their values are tested in
-// precision_cuda_test.cpp.
+// int8_product_test.cpp.
 #include "sheaf/parallel/precision/precision_int8.hpp"
 
 #include <gtest/gtest.h>

@@ -179,7 +179,7 @@ TEST(Precision, AModuleWithoutProductsOfActivationsSaysSo) {
     net->forward(torch::randn({3, 12}));
   }
   expect_throws<UsageError>([&] { (void)precision.forward_scope(); },
-                            {"'bmm#0'", "none at all"});
+                            {"'bmm#0'", "none"});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/parallel/common/training.hpp"
+#include "tests/parallel/precision/precision_cuda.hpp"
 #include "tests/parallel/precision/precision_networks.hpp"
 
 namespace sheaf::parallel {
@@ -103,36 +104,6 @@ TEST(Precision, AllF32IsAsWithoutAPlan) {
       results_of(attention, [&] { return attention->forward(words); })));
 }
 
-TEST(Precision, NothingIsLeftOnBehindAPass) {
-  Mlp net;
-  const at::Tensor x = torch::randn({3, 12});
-  MixedPrecision precision(*net, all_in(Precision::kBf16));
-  { const auto scope = precision.forward_scope(); }
-  EXPECT_EQ(net->forward(x).scalar_type(), kWide);
-  EXPECT_TRUE(at::isRecordFunctionEnabled());
-  try {
-    const auto scope = precision.forward_scope();
-    net->forward(torch::randn({3, 5}));
-    ADD_FAILURE() << "5 columns went through 12 rows";
-  } catch (const c10::Error&) {
-  }
-  EXPECT_EQ(net->forward(x).scalar_type(), kWide);
-}
-
-TEST(Precision, PassesWithoutGradients) {
-  torch::manual_seed(5);
-  Mlp net;
-  const at::Tensor x = torch::randn({3, 12});
-  MixedPrecision precision(*net, all_in(Precision::kBf16));
-  const torch::NoGradGuard no_grad;
-  const auto scope = precision.forward_scope();
-  const at::Tensor y = net->forward(x);
-  EXPECT_FALSE(y.requires_grad());
-  EXPECT_EQ(y.scalar_type(), kLow);
-  const c10::InferenceMode inference;
-  EXPECT_TRUE(net->forward(x).equal(y));
-}
-
 // Cases in which libtorch does not support bf16, or is wrong.
 TEST(Precision, WhatLibtorchCannotDoIsDoneInF32) {
   torch::manual_seed(7);
@@ -155,43 +126,38 @@ TEST(Precision, WhatLibtorchCannotDoIsDoneInF32) {
   }
 }
 
-// y = x * x, with a backward that relies on f32.
-struct Square : torch::autograd::Function<Square> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const at::Tensor& x) {
-    context->save_for_backward({x});
-    return torch::matmul(x, x);
+TEST_F(PrecisionOnCuda, EveryPrecisionIsNearF32) {
+  PlannedNet net;
+  Attention attention;
+  net->to(at::kCUDA);
+  attention->to(at::kCUDA);
+  const at::Tensor images = torch::randn({16, 3, 8, 8}, at::kCUDA);
+  const at::Tensor words = torch::randn({4, 20, 12}, at::kCUDA);
+  const auto f32 = all_in(Precision::kF32);
+  const auto exact = results_under(net, f32, images);
+  const auto exact_words = results_under(attention, f32, words);
+  struct Case {
+    Precision precision;
+    at::ScalarType type;
+    double error;
+  };
+  for (const Case& one : {Case{Precision::kTf32, at::kFloat, 0.01},
+                          Case{Precision::kBf16, at::kBFloat16, 0.06},
+                          Case{Precision::kF16, at::kHalf, 0.01},
+                          Case{Precision::kInt8, at::kHalf, 0.15}}) {
+    if (one.precision == Precision::kInt8 && !cast_kernels::are_built())
+      continue;
+    const auto plan = all_in(one.precision);
+    const auto planned = results_under(net, plan, images);
+    EXPECT_EQ(planned[0].scalar_type(), one.type);
+    EXPECT_LT(relative_error(planned[0], exact[0]), one.error)
+        << plan::to_string(one.precision);
+    for (std::size_t i = 1; i < planned.size(); ++i)
+      EXPECT_EQ(planned[i].scalar_type(), at::kFloat);
+    const auto planned_words = results_under(attention, plan, words);
+    EXPECT_LT(relative_error(planned_words[0], exact_words[0]), one.error)
+        << plan::to_string(one.precision);
   }
-  static torch::autograd::variable_list backward(
-      torch::autograd::AutogradContext* context,
-      torch::autograd::variable_list gradients) {
-    const at::Tensor x = context->get_saved_variables()[0];
-    return {torch::matmul(gradients[0], x.t()) +
-            torch::matmul(x.t(), gradients[0])};
-  }
-};
-
-TEST(Precision, FunctionsOfTheUserAreLeftAlone) {
-  Mlp net;
-  MixedPrecision precision(*net, all_in(Precision::kBf16));
-  const at::Tensor x = torch::randn({4, 4});
-  const auto scope = precision.forward_scope();
-  EXPECT_TRUE(Square::apply(x).equal(Square::apply(x)));
-  EXPECT_EQ(Square::apply(x).scalar_type(), kWide);
-  const torch::NoGradGuard no_grad;
-  EXPECT_EQ(torch::matmul(x, low(x)).scalar_type(), kWide);
-  const at::AutoGradMode gradients(true);
-  EXPECT_EQ(torch::matmul(x, x).scalar_type(), kLow);
-}
-
-TEST(Precision, ProductsWithinOperatorsAreFound) {
-  Mlp net;
-  MixedPrecision precision(*net, {{{"bmm#0", Precision::kBf16}}});
-  const at::Tensor a = torch::randn({2, 3, 4}), b = torch::randn({2, 4, 5});
-  const auto scope = precision.forward_scope();
-  const at::Tensor first = torch::einsum("bij,bjk->bik", {a, b});
-  EXPECT_EQ(first.scalar_type(), kLow);
-  EXPECT_EQ(torch::einsum("bij,bjk->bik", {a, b}).scalar_type(), kWide);
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include "sheaf/comm/host/local_group.hpp"
 #include "sheaf/parallel/dad/dad_parallel.hpp"
 #include "sheaf/parallel/data/data_parallel.hpp"
+#include "sheaf/parallel/precision/loss_scale.hpp"
 #include "sheaf/parallel/precision/precision.hpp"
 #include "tests/parallel/common/training.hpp"
+#include "tests/parallel/precision/precision_cuda.hpp"
 #include "tests/parallel/precision/precision_networks.hpp"
 
 namespace sheaf::parallel {
@@ -87,6 +89,35 @@ TEST(Precision, TrainingInBf16LearnsAsWell) {
   const double exact = train(nullptr);
   EXPECT_LT(exact, 0.05);
   EXPECT_LT(train(&plan), 0.06);
+}
+
+TEST_F(Int8OnCuda, WeightsOfIntegersAreTrained) {
+  torch::nn::Sequential net(
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 3).padding(1)),
+      torch::nn::ReLU(), torch::nn::Flatten(), torch::nn::Linear(16 * 64, 2));
+  net->to(at::kCUDA);
+  MixedPrecision precision(*net, all_in(Precision::kInt8));
+  ASSERT_TRUE(precision.needs_loss_scale());
+  const at::Tensor x = torch::randn({64, 1, 8, 8}, at::kCUDA);
+  const at::Tensor target = (x.mean({1, 2, 3}) > 0).to(at::kLong);
+  torch::optim::SGD optimizer(net->parameters(), 0.05);
+  LossScale scale;
+  double first = 0, last = 0;
+  comm::run_threads(1, [&](const comm::Group& group) {
+    for (int step = 0; step < 200; ++step) {
+      optimizer.zero_grad();
+      at::Tensor loss;
+      {
+        const auto scope = precision.forward_scope();
+        loss = torch::cross_entropy_loss(net->forward(x), target);
+      }
+      scale.scaled(loss).backward();
+      if (scale.unscale(net->parameters(), group)) optimizer.step();
+      last = loss.item<double>();
+      if (step == 0) first = last;
+    }
+  });
+  EXPECT_LT(last, 0.3 * first);
 }
 
 }  // namespace

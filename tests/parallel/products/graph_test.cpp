@@ -14,7 +14,7 @@ LayerNodes nodes_of(const at::Tensor& output, const at::Tensor& input) {
   return {output.grad_fn(), input.grad_fn(), true};
 }
 
-TEST(Graph, CountsEveryWayToANode) {
+TEST(Graph, CountsEveryPathToANode) {
   const at::Tensor w = leaf(3, 3);
   const at::Tensor a = w.mm(w);
   at::Tensor once = a.relu();

@@ -5,25 +5,13 @@
 
 #include <thread>
 
-#include "sheaf/parallel/products/product_tap.hpp"
+#include "tests/parallel/products/seen_products.hpp"
 
 namespace sheaf::parallel {
 namespace {
 
-std::vector<Product> seen_in(const std::vector<at::Tensor>& parameters,
-                             const std::function<void()>& action) {
-  std::vector<Product> seen;
-  ProductWatch watch(parameters,
-                     [&](Product one) { seen.push_back(std::move(one)); });
-  watch.start();
-  action();
-  watch.stop();
-  return seen;
-}
-
-at::Tensor weight(std::int64_t out, std::int64_t in) {
-  return at::rand({out, in}).set_requires_grad(true);
-}
+using test::random_weight;
+using test::seen_in;
 
 // The gradient computed from the factors of the product.
 at::Tensor gradient_from(const Product& product, const at::Tensor& gradient) {
@@ -50,7 +38,7 @@ TEST(Products, OfMatricesThatOverlapInMemoryAreNotTaken) {
 }
 
 TEST(Products, OfALayerWithAndWithoutBias) {
-  const at::Tensor w = weight(3, 4);
+  const at::Tensor w = random_weight(3, 4);
   const at::Tensor b = at::rand({3}).set_requires_grad(true);
   const at::Tensor x = at::rand({5, 4});
   auto seen = seen_in({w, b}, [&] { at::linear(x, w, b); });
@@ -66,7 +54,7 @@ TEST(Products, OfALayerWithAndWithoutBias) {
 }
 
 TEST(Products, OfBothSidesAndOfParts) {
-  const at::Tensor w = weight(6, 4);
+  const at::Tensor w = random_weight(6, 4);
   const at::Tensor x = at::rand({5, 4});
   std::vector<at::Tensor> outputs;
   const auto seen = seen_in({w}, [&] {
@@ -87,7 +75,7 @@ TEST(Products, OfBothSidesAndOfParts) {
 }
 
 TEST(Products, OfATable) {
-  const at::Tensor table = weight(7, 3);
+  const at::Tensor table = random_weight(7, 3);
   const at::Tensor numbers = at::tensor({2, 5, 2}, at::kLong);
   const auto seen = seen_in({table}, [&] { at::embedding(table, numbers); });
   ASSERT_EQ(seen.size(), 1);
@@ -96,7 +84,7 @@ TEST(Products, OfATable) {
 }
 
 TEST(Products, OnlyOfThoseParametersThisThreadAndThatTime) {
-  const at::Tensor w = weight(3, 4), other = weight(3, 4);
+  const at::Tensor w = random_weight(3, 4), other = random_weight(3, 4);
   const at::Tensor x = at::rand({5, 4});
   const auto seen = seen_in({w}, [&] {
     at::linear(x, other);
@@ -108,34 +96,34 @@ TEST(Products, OnlyOfThoseParametersThisThreadAndThatTime) {
   at::linear(x, w);  // after stop()
 }
 
-TEST(Products, TapsTakeTheGradientAfterAllHooks) {
-  const at::Tensor w = weight(3, 4);
-  const at::Tensor b = at::rand({3}).set_requires_grad(true);
-  const at::Tensor x = at::rand({5, 4}).set_requires_grad(true);
-  at::Tensor y, taken;
-  auto seen = seen_in({w, b}, [&] { y = at::linear(x, w, b); });
-  ASSERT_EQ(seen.size(), 1);
-  bool takes = true, has_ended = false;
-  ProductTap::attach(seen[0], {[&] { return takes; },
-                               [&](const at::Tensor& given) { taken = given; },
-                               [&] { has_ended = true; }});
-  y.register_hook([](const at::Tensor& gradient) { return gradient * 2; });
-  y.sum().backward({}, /*retain_graph=*/true);
-  EXPECT_FALSE(w.grad().defined());
-  EXPECT_FALSE(b.grad().defined());
-  EXPECT_TRUE(x.grad().defined());
-  EXPECT_TRUE(taken.equal(at::full_like(y, 2).detach()));
-  // Other backward passes, and those that it does not take, are not affected.
-  const auto grads = torch::autograd::grad({y.sum()}, {w, b}, {}, true);
-  EXPECT_TRUE(grads[1].equal(at::full({3}, 10.0)));
-  takes = false;
-  y.sum().backward();
-  EXPECT_TRUE(w.grad().equal(grads[0]));
-  EXPECT_TRUE(b.grad().equal(grads[1]));
-  EXPECT_FALSE(has_ended);
-  y.reset();
-  seen.clear();
-  EXPECT_TRUE(has_ended);
+// A view may reach the memory behind its parameter.
+TEST(Products, OfMemoryBehindAParameterAreNotTaken) {
+  const at::Tensor memory = at::rand({20});
+  const at::Tensor p = memory.narrow(0, 4, 8).detach().set_requires_grad(true);
+  const auto count = [&](std::int64_t offset) {
+    return seen_in(
+               {p},
+               [&] {
+                 at::mm(at::rand({5, 2}), p.as_strided({2, 4}, {4, 1}, offset));
+               })
+        .size();
+  };
+  EXPECT_EQ(count(3), 0) << "before it";
+  EXPECT_EQ(count(4), 1);
+  EXPECT_EQ(count(12), 0) << "behind it";
+}
+
+// The delta of W x has the shape out x rows.
+TEST(Products, DeltasHaveOneRowForEachRowOfTheInput) {
+  Product product;
+  const at::Tensor gradient = at::rand({2, 3});
+  EXPECT_TRUE(product.delta(gradient).is_same(gradient));
+  product.is_transposed = true;
+  EXPECT_TRUE(product.delta(gradient).equal(gradient.t()));
+  product.view.is_lookup = true;
+  product.view.out = 3;
+  const at::Tensor words = at::rand({2, 5, 3});
+  EXPECT_TRUE(product.delta(words).equal(words.reshape({10, 3})));
 }
 
 }  // namespace

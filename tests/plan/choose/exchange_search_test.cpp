@@ -33,7 +33,7 @@ TEST_F(ExchangeSearches, FactorsWhereTheLinkIsSlow) {
   EXPECT_EQ(chosen.ns, chosen.uniform[1].second);
   ASSERT_EQ(chosen.reasons.size(), 1u);
   EXPECT_EQ(chosen.reasons.at("fc"),
-            fmt::format("{:.2f} ms a step, {:.2f} with gradients",
+            fmt::format("{:.2f} ms per step, {:.2f} with gradients",
                         1e-6 * static_cast<double>(chosen.ns),
                         1e-6 * static_cast<double>(chosen.uniform[0].second)));
 }
@@ -57,13 +57,21 @@ TEST_F(ExchangeSearches, NoFactorsBetweenAGpuAndACpu) {
   const ChosenExchange chosen = choose(mixed);
   EXPECT_EQ(to_string(chosen.plan), "gradients");
   EXPECT_EQ(uniform_names(chosen), Names{"gradients"});
+  EXPECT_EQ(chosen.reasons.at("fc"),
+            "ranks on mixed devices can only exchange gradients");
 }
 
-TEST_F(ExchangeSearches, InexactWaysOnlyWhereTheyAreAllowed) {
+TEST_F(ExchangeSearches, NoFactorsUnlessTheyAreAllowed) {
+  const ChosenExchange chosen = choose(slow(), {.routes = {}});
+  EXPECT_EQ(to_string(chosen.plan), "gradients");
+  EXPECT_EQ(chosen.reasons.at("fc"), "no other exchange is allowed");
+}
+
+TEST_F(ExchangeSearches, InexactMethodsOnlyIfAllowed) {
   ExchangeChoices choices;
-  choices.ways = {};
+  choices.routes = {};
   EXPECT_EQ(to_string(choose(slow(), choices).plan), "gradients");
-  choices.ways = {Exchange::kHalf};
+  choices.routes = {Route::kHalf};
   const ChosenExchange half = choose(slow(), choices);
   EXPECT_EQ(to_string(half.plan), "half");
   EXPECT_EQ(uniform_names(half), (Names{"gradients", "half"}));
@@ -71,7 +79,7 @@ TEST_F(ExchangeSearches, InexactWaysOnlyWhereTheyAreAllowed) {
 
 TEST_F(ExchangeSearches, HalfIsCombinedWithFactors) {
   ExchangeChoices choices;
-  choices.ways = {Exchange::kHalf, Exchange::kRankDad};
+  choices.routes = {Route::kHalf, Route::kRankDad};
   choices.rank = 3;
   const ChosenExchange chosen = choose(slow(), choices);
   EXPECT_EQ(uniform_names(chosen), (Names{"gradients", "rank-dad:3", "half",
@@ -114,9 +122,9 @@ TEST_F(ExchangeSearches, ReasonsAreLeftOutOnRequest) {
 // No method is cheaper than the cluster's own, which is not among the choices.
 TEST_F(ExchangeSearches, StartsAlsoFromTheClustersPlan) {
   Cluster told = slow();
-  told.exchange.ways = parse_exchange("gradients,fc=dad");
+  told.exchange.routes = parse_exchange("gradients,fc=dad");
   ExchangeChoices choices;
-  choices.ways = {};
+  choices.routes = {};
   const ChosenExchange chosen = choose(told, choices);
   EXPECT_EQ(uniform_names(chosen), Names{"gradients"});
   EXPECT_EQ(to_string(chosen.plan), "gradients,fc=dad");
@@ -125,7 +133,7 @@ TEST_F(ExchangeSearches, StartsAlsoFromTheClustersPlan) {
 
 TEST_F(ExchangeSearches, OneWorkerExchangesNothing) {
   Cluster one = cluster_of(recorded_);
-  one.exchange.ways = parse_exchange("edad");
+  one.exchange.routes = parse_exchange("edad");
   const ChosenExchange chosen = choose(one);
   EXPECT_EQ(to_string(chosen.plan), "edad");
   EXPECT_EQ(chosen.ns, 0);

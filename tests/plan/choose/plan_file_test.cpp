@@ -24,15 +24,15 @@ ChosenPlan plan_with_fc_in(Precision precision) {
   ChosenPlan chosen;
   chosen.plans = {plan_of({{"fc", precision}})};
   chosen.reasons.resize(1);
-  chosen.reasons[0]["fc"] = "as fast as any";
+  chosen.reasons[0]["fc"] = "fastest precision";
   chosen.step = step_of_ms(3);
   chosen.indicator = 0.25;
   chosen.fastest = step_of_ms(2);
   chosen.fastest_indicator = 0.5;
   chosen.uniform = {{Precision::kF32, step_of_ms(4), 0},
                     {Precision::kBf16, step_of_ms(5), 0.75}};
-  chosen.way = {{"", 0, Precision::kF32, 2'000'000, 0.5, true},
-                {"fc", 0, Precision::kBf16, 3'000'000, 0.25, false}};
+  chosen.trade_offs = {{"", 0, Precision::kF32, 2'000'000, 0.5, true},
+                       {"fc", 0, Precision::kBf16, 3'000'000, 0.25, false}};
   return chosen;
 }
 
@@ -63,7 +63,7 @@ TEST_F(PlanFile, HasPrecisionsByDevice) {
   const auto devices = nlohmann::json::parse(text)["devices"];
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0]["workers"], 1);
-  EXPECT_EQ(devices[0]["reasons"]["fc"], "as fast as any");
+  EXPECT_EQ(devices[0]["reasons"]["fc"], "fastest precision");
   EXPECT_FALSE(devices[0].contains("scaled_from"));
   EXPECT_EQ(devices[1]["workers"], 3);
   EXPECT_EQ(devices[1]["scaled_from"], "GPU");
@@ -87,7 +87,7 @@ TEST_F(PlanFile, HasPredictionsInMillisecondsAndBytes) {
 
 TEST_F(PlanFile, HasTheStepsFromTheFastestPlan) {
   const auto json = written(cluster_, plan_with_fc_in(Precision::kBf16));
-  EXPECT_EQ(json["way"],
+  EXPECT_EQ(json["trade_offs"],
             nlohmann::json::parse(
                 R"([{"layer": "", "kind": 0, "precision": "f32", "step_ms": 2.0,
                      "indicator": 0.5, "is_kept": true},
@@ -122,7 +122,7 @@ TEST_F(PlanFile, PlansAreReadBack) {
   const Recorded wide = record(wide_model(), {Precision::kF32});
   const Cluster slow = four_hosts(wide, 0.1);
   ExchangeChoices inexact;
-  inexact.ways = {Exchange::kHalf, Exchange::kRankDad};
+  inexact.routes = {Route::kHalf, Route::kRankDad};
   inexact.rank = 3;
   for (const auto& choices : {ExchangeChoices{}, inexact}) {
     PlannerOptions options;

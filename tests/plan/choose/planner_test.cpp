@@ -62,10 +62,10 @@ TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
   options.fixed.layers["conv2"] = Precision::kF32;
   const ChosenPlan chosen = choose_plan(cluster_of(recorded), options);
   EXPECT_EQ(chosen.plans[0].of("conv2"), Precision::kF32);
-  EXPECT_EQ(chosen.reasons[0].at("conv2"), "given by the user");
+  EXPECT_EQ(chosen.reasons[0].at("conv2"), "fixed by the user");
   options.precisions = {Precision::kF16};
   expect_throws<UsageError>([&] { choose_plan(cluster_of(recorded), options); },
-                            {"none of the precisions"});
+                            {"no trace has an allowed precision"});
 }
 
 TEST(PlannedExchange, FactorsWhereTheLinkIsSlow) {
@@ -81,7 +81,7 @@ TEST(PlannedExchange, FactorsWhereTheLinkIsSlow) {
   EXPECT_FALSE(chosen.exchange.reasons.contains("conv1"));
   // The result equals the prediction with these methods.
   Cluster told = slow;
-  told.exchange.ways = parse_exchange("gradients,fc=dad");
+  told.exchange.routes = parse_exchange("gradients,fc=dad");
   EXPECT_EQ(predict_step(told, chosen.plans).ns, chosen.step.ns);
 }
 
@@ -89,7 +89,7 @@ TEST(PlannedExchange, FactorsWhereTheLinkIsSlow) {
 TEST(PlannedExchange, IsTheClustersWithoutChoices) {
   const Recorded recorded = record(wide_model(), {Precision::kF32});
   Cluster slow = four_hosts(recorded, 0.1);
-  slow.exchange.ways = parse_exchange("dad");
+  slow.exchange.routes = parse_exchange("dad");
   PlannerOptions options;
   options.exchange.reset();
   const ChosenPlan chosen = choose_plan(slow, options);

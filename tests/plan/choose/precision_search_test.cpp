@@ -121,7 +121,7 @@ TEST(FastestPlan, IsTheBestOfAllWithSkips) {
 
 // Two branches from f32 to f32: `a` alone would gain from lower precision,
 // except for the sum in which it is then promoted together with `b`.
-TEST(FastestPlan, CountsWhereUnlikeTypesMeet) {
+TEST(FastestPlan, CountsCastsBetweenDifferentTypes) {
   const std::vector<Precision> both = {Precision::kF32, Precision::kBf16};
   for (const double elements : {1e5, 5e5, 1e6}) {
     const std::vector<ModelOperator> model = {
@@ -227,6 +227,26 @@ TEST(FastestPlan, MayNotBeOptimalWithFewStates) {
   EXPECT_FALSE(rough.is_exact);
   EXPECT_GE(rough.work_ns, exact.work_ns);
   EXPECT_EQ(rough.plan.layers.size(), 6u);
+}
+
+// A layer between operators that compute in f32: bf16 saves 12 us, and casting
+// its large result back costs more. With one state, the search drops f32 before
+// it sees that.
+TEST(FastestPlan, KeepsNoMoreStatesThanAllowed) {
+  const Recorded recorded = record({{"aten::conv2d", "stem", {}, 1e5, 10},
+                                    {"aten::softmax", "", {0}, 1e5, 5, true},
+                                    {"aten::conv2d", "a", {1}, 1e6, 20},
+                                    {"aten::softmax", "", {2}, 1e6, 5, true}},
+                                   {Precision::kF32, Precision::kBf16});
+  FastestOptions options = both_precisions();
+  for (const std::size_t states : {1, 2}) {
+    options.most_states = states;
+    const FastestPlan fastest =
+        fastest_plan(recorded, casts_of(recorded), options);
+    EXPECT_EQ(fastest.is_exact, states == 2);
+    EXPECT_EQ(fastest.plan.layers.at("a"),
+              states == 2 ? Precision::kF32 : Precision::kBf16);
+  }
 }
 
 TEST(FastestPlan, NeedsAPrecisionWithATrace) {

@@ -8,33 +8,33 @@
 namespace sheaf::plan {
 namespace {
 
-TEST(ExchangePlan, IsReadAndToldAgain) {
+TEST(ExchangePlan, TextRoundTrips) {
   for (const char* text : {"gradients", "half", "dad", "edad", "rank-dad:4",
                            "rank-dad:9", "gradients,fc1=dad,fc2=edad",
                            "half,fc1=rank-dad:8,fc2=dad", "dad,fc1=gradients"})
     EXPECT_EQ(to_string(parse_exchange(text)), text);
   EXPECT_EQ(parse_exchange("low_rank:3"), parse_exchange("rank-dad:3"));
   const ExchangePlan plan = parse_exchange("a=b=dad");
-  EXPECT_EQ(plan.of("a=b"), Exchange::kDad);
-  EXPECT_EQ(plan.of("other"), Exchange::kGradients);
-  EXPECT_EQ(parse_exchange("dad,fc=half").bulk(), Exchange::kHalf);
+  EXPECT_EQ(plan.of("a=b"), Route::kDad);
+  EXPECT_EQ(plan.of("other"), Route::kGradients);
+  EXPECT_EQ(parse_exchange("dad,fc=half").bulk(), Route::kHalf);
   EXPECT_TRUE(parse_exchange("gradients,fc=edad").has_any_factors());
   EXPECT_FALSE(parse_exchange("half").has_any_factors());
 }
 
-TEST(ExchangePlan, MistakesAreTold) {
-  const auto is_told = [](const char* text, const char* part) {
+TEST(ExchangePlan, InvalidPlansAreErrors) {
+  const auto is_reported = [](const char* text, const char* part) {
     expect_throws<UsageError>([&] { parse_exchange(text); }, {part});
   };
-  is_told("", "unknown exchange \"\"");
-  is_told("dda", "use gradients, half, dad, edad or rank-dad");
-  is_told("fc=quarter", "\"quarter\"");
-  is_told("dad,edad", "two defaults");
-  is_told("gradients,fc=half", "for all layers or for none");
-  is_told("dad:3", "only rank-dad has a rank");
-  is_told("rank-dad:0", "at least 1, not \"0\"");
-  is_told("rank-dad:", "at least 1");
-  is_told("rank-dad:4,fc=rank-dad:5", "4 and 5");
+  is_reported("", "unknown exchange \"\"");
+  is_reported("dda", "use gradients, half, dad, edad or rank-dad");
+  is_reported("fc=quarter", "\"quarter\"");
+  is_reported("dad,edad", "two defaults");
+  is_reported("gradients,fc=half", "for all layers or for none");
+  is_reported("dad:3", "only rank-dad has a rank");
+  is_reported("rank-dad:0", "at least 1, not \"0\"");
+  is_reported("rank-dad:", "at least 1");
+  is_reported("rank-dad:4,fc=rank-dad:5", "4 and 5");
 }
 
 TEST(ExchangePlan, OfAFile) {

@@ -25,22 +25,22 @@ TEST(ParcelRules, BytesOfFactors) {
 
 TEST(ParcelRules, WorkOfLowRank) {
   EXPECT_EQ(low_rank_operations(kShape, 6), 2 * 256 * 400 + 3 * 4096);
-  EXPECT_EQ(gradient_rows(Exchange::kRankDad, kShape, 4, 30, 3), 12);
-  EXPECT_EQ(gradient_rows(Exchange::kDad, kShape, 4, 30, 3), 30);
+  EXPECT_EQ(gradient_rows(Route::kRankDad, kShape, 4, 30, 3), 12);
+  EXPECT_EQ(gradient_rows(Route::kDad, kShape, 4, 30, 3), 30);
 }
 
 TEST(ParcelRules, DeltasFollowFromKnownDeltas) {
-  EXPECT_TRUE(derives_deltas(Exchange::kEdad, Exchange::kDad));
-  EXPECT_TRUE(derives_deltas(Exchange::kEdad, Exchange::kEdad));
-  EXPECT_FALSE(derives_deltas(Exchange::kEdad, Exchange::kRankDad));
-  EXPECT_FALSE(derives_deltas(Exchange::kEdad, Exchange::kGradients));
-  EXPECT_FALSE(derives_deltas(Exchange::kEdad, std::nullopt));
-  EXPECT_FALSE(derives_deltas(Exchange::kDad, Exchange::kDad));
+  EXPECT_TRUE(derives_deltas(Route::kEdad, Route::kDad));
+  EXPECT_TRUE(derives_deltas(Route::kEdad, Route::kEdad));
+  EXPECT_FALSE(derives_deltas(Route::kEdad, Route::kRankDad));
+  EXPECT_FALSE(derives_deltas(Route::kEdad, Route::kGradients));
+  EXPECT_FALSE(derives_deltas(Route::kEdad, std::nullopt));
+  EXPECT_FALSE(derives_deltas(Route::kDad, Route::kDad));
 }
 
 TEST(ParcelRules, SmallLayersShareAParcel) {
-  std::vector<ParcelItem> items(4, {Exchange::kDad, kShape});
-  items[1].way = Exchange::kRankDad;
+  std::vector<ParcelItem> items(4, {Route::kDad, kShape});
+  items[1].route = Route::kRankDad;
   // Inputs have 12,000 bytes, deltas 4,000. A parcel that has reached its size
   // is closed. Low-rank factors are sent in backward.
   const ParcelPlan plan = plan_parcels(items, {0, 1, 3}, 4001);

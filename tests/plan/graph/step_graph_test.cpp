@@ -141,8 +141,10 @@ TEST(StepGraph, KernelsThatShareALaunchAreNoted) {
   step.kernels.push_back(step.kernels[0]);
   const StepGraph graph = make_graph(step, names);
   EXPECT_EQ(graph.kernels.size(), 1u);
-  EXPECT_EQ(graph.notes,
-            std::vector<std::string>{"1 kernels share a launch with another"});
+  EXPECT_EQ(
+      graph.notes,
+      std::vector<std::string>{
+          "1 kernels share a launch with another kernel and are ignored"});
 }
 
 // Until the second thread has ended; after 910 us nothing else happens.

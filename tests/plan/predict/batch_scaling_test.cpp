@@ -94,7 +94,7 @@ TEST(OtherBatch, OfMoreTracesTheNearestAreTaken) {
   EXPECT_NEAR(step_us_of(traces) / trace_of(24).step_us(), 1, 0.01);
 }
 
-TEST(OtherBatch, WantsUnlikeBatchesOfOneModel) {
+TEST(OtherBatch, NeedsDifferentBatchSizesOfOneModel) {
   expect_throws<UsageError>([] { at_batch(profile_of(8), profile_of(8), 16); },
                             {"same batch", "two different batch sizes"});
   StepProfile unknown = profile_of(8);

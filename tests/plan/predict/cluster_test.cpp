@@ -124,7 +124,7 @@ class SharedHost : public testing::Test {
   Recorded recorded_;
 };
 
-TEST_F(SharedHost, WorkersBeyondTheCoresTakeTurns) {
+TEST_F(SharedHost, MoreWorkersThanCoresShareCores) {
   EXPECT_DOUBLE_EQ(cluster_of(1, {}).kinds[0].slowdown, 1);
   EXPECT_FALSE(cluster_of(1, {}).exchange.is_inline);
   EXPECT_DOUBLE_EQ(cluster_of(2, {}).kinds[0].slowdown, 1);

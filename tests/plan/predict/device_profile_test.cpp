@@ -171,7 +171,7 @@ TEST(DeviceProfile, PrecisionsThatADeviceDoesNotHaveAreLeftOut) {
 }
 
 // A fast and a slow device, from traces of a third one.
-TEST(DeviceProfile, PlansForUnlikeDevicesAreFastAndDisturbLess) {
+TEST(DeviceProfile, PlansForMixedDevicesAreFastWithLowIndicator) {
   const auto traces = traced();
   const Recorded fast(traces_on(traces, fast_device(), middle_device()));
   const Recorded slow(traces_on(traces, fast_device(), slow_device()));

@@ -71,7 +71,7 @@ TEST_F(GradientExchange, FillsBucketsAsSheafDoes) {
   options.hosts = 1;
   options.is_on_devices = true;
   EXPECT_EQ(bytes(), (Bytes{4 * 501008.0, 2 * 4}));
-  options.ways = parse_exchange("half");
+  options.routes = parse_exchange("half");
   EXPECT_EQ(bytes(), Bytes{2 * 501008.0});
   options.is_on_devices = false;
   EXPECT_EQ(bytes(), Bytes{2 * 501008.0});
@@ -107,7 +107,7 @@ std::vector<double> bytes_of(const StepGraph& step, const char* name) {
 // small messages are sent.
 TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   ExchangeOptions options;
-  options.ways = parse_exchange("dad");
+  options.routes = parse_exchange("dad");
   options.workers = 4;
   const StepGraph with = with_exchange(step_, recorded_.base(), options);
   const double header = 4 * 8 * 64;
@@ -116,10 +116,10 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
   std::vector<double> rest(1 + kMixedPassMessages, 4);
   rest[0] = 4064;
   EXPECT_EQ(bytes_of(with, "all_reduce"), rest);
-  options.ways = parse_exchange("gradients,fc=dad");
+  options.routes = parse_exchange("gradients,fc=dad");
   EXPECT_EQ(collective_bytes(with_exchange(step_, recorded_.base(), options)),
             collective_bytes(with));
-  options.ways = parse_exchange("half");
+  options.routes = parse_exchange("half");
   const StepGraph half = with_exchange(step_, recorded_.base(), options);
   EXPECT_EQ(collective_bytes(half), (std::vector<double>{1e6, 2032}));
   // Between hosts, partial sums of 4 bytes and results of 2 bytes are sent, in
@@ -129,7 +129,7 @@ TEST_F(GradientExchange, SendsFactorsInPlaceOfGradients) {
             (std::vector<double>{1.5e6, 3048}));
   options.hosts = 1;
   // Two more workers with twice as many rows each.
-  options.ways = parse_exchange("half,fc=dad");
+  options.routes = parse_exchange("half,fc=dad");
   options.shares = 5;
   const StepGraph more = with_exchange(step_, recorded_.base(), options);
   EXPECT_DOUBLE_EQ(bytes_of(more, "all_gather")[1], 4 * 5 * 5);
@@ -143,7 +143,7 @@ TEST_F(GradientExchange, MultipliesTheRowsOfAll) {
   options.workers = 4;
   const double plain =
       step_us(with_exchange(step_, recorded_.base(), options), 0);
-  options.ways = parse_exchange("dad");
+  options.routes = parse_exchange("dad");
   const double factors =
       step_us(with_exchange(step_, recorded_.base(), options), 0);
   EXPECT_GT(factors - plain, 3 * 200 - 10);
@@ -189,8 +189,8 @@ TEST_F(GradientExchange, DeltasThatFollowAreNotSent) {
   layers[0].name = "below";
   layers[0].above = 1;
   layers[1].name = "top";
-  const auto costs = [&](const char* ways) {
-    return FactorCosts(layers, parse_exchange(ways), {2, 2});
+  const auto costs = [&](const char* routes) {
+    return FactorCosts(layers, parse_exchange(routes), {2, 2});
   };
   EXPECT_EQ(costs("edad").backward_bytes(0), 0);
   EXPECT_EQ(costs("edad").backward_bytes(1), 4 * 2 * 10 * 100);
@@ -224,20 +224,22 @@ TEST_F(GradientExchange, WeightsThatAreCastSendGradients) {
   const ExchangePlan dad = parse_exchange("dad");
   PrecisionPlan plan = uniform(Precision::kF32);
   const auto& graph = recorded_.graph();
-  EXPECT_EQ(ways_under(dad, graph, {plan}), dad);
+  EXPECT_EQ(routes_under(dad, graph, {plan}), dad);
   PrecisionPlan low = plan;
   low.layers["fc"] = Precision::kBf16;
-  EXPECT_EQ(ways_under(dad, graph, {plan, low}).of("fc"), Exchange::kGradients);
-  EXPECT_EQ(ways_under(parse_exchange("half,fc=dad"), graph, {low}).of("fc"),
-            Exchange::kHalf);
+  EXPECT_EQ(routes_under(dad, graph, {plan, low}).of("fc"), Route::kGradients);
+  EXPECT_EQ(routes_under(parse_exchange("half,fc=dad"), graph, {low}).of("fc"),
+            Route::kHalf);
 }
 
-TEST_F(GradientExchange, WrongLayersAreTold) {
+TEST_F(GradientExchange, UnknownLayersAreErrors) {
   expect_throws<UsageError>(
-      [&] { check_ways(parse_exchange("gradients,fd=dad"), recorded_.base()); },
+      [&] {
+        check_routes(parse_exchange("gradients,fd=dad"), recorded_.base());
+      },
       {"'fd'", "did you mean 'fc'"});
   expect_throws<UsageError>(
-      [&] { check_ways(parse_exchange("half,conv1=dad"), recorded_.base()); },
+      [&] { check_routes(parse_exchange("half,conv1=dad"), recorded_.base()); },
       {"conv1", "not a product"});
 }
 

@@ -54,6 +54,15 @@ TEST(MixedMemory, OfOneTraceFollowsItsAllocations) {
   expect_memory(mix_memory(recorded, {}), kHeld + 8000, kHeld + 8100, kHeld);
 }
 
+// A backward pass that allocates nothing still holds the results.
+TEST(MixedMemory, OfBackwardIncludesWhatForwardLeft) {
+  StepProfile profile = two_layer_trace(kF32, 100);
+  profile.memory.pop_back();
+  set_memory(profile, std::vector<Allocation>(profile.memory));
+  expect_memory(mix_memory(Recorded({profile}), {}), kHeld + 8000, kHeld + 8000,
+                kHeld);
+}
+
 // What was allocated before the step is freed in backward; then the optimizer
 // allocates 700 bytes, and 500 after it has freed these.
 TEST(MixedMemory, HasTheMemoryOfTheOptimizerAndOfTheStepBefore) {

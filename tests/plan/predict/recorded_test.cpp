@@ -73,7 +73,7 @@ TEST(Recorded, LayersMayUseOtherOperators) {
                             {"at operator 2 the first has b, the second c"});
 }
 
-TEST(Recorded, PrecisionsWithoutATraceAreTold) {
+TEST(Recorded, PrecisionsWithoutATraceAreReported) {
   const Recorded recorded = hand_recorded({kF32});
   EXPECT_TRUE(recorded.has(kF32));
   EXPECT_FALSE(recorded.has(kInt8));
@@ -88,7 +88,7 @@ TEST(Recorded, PrecisionsWithoutATraceAreTold) {
       {"no trace with layers in int8"});
 }
 
-TEST(Recorded, LayersThatTheModelDoesNotHaveAreTold) {
+TEST(Recorded, LayersThatTheModelDoesNotHaveAreReported) {
   const Recorded recorded = record(small_model(), {kF32});
   EXPECT_NO_THROW(recorded.check_layers(plan_of({{"conv2", kBf16}})));
   expect_throws<UsageError>(

@@ -88,33 +88,33 @@ TEST(TraceFile, ValuesMayCrossPieces) {
   }
 }
 
-TEST(TraceFile, DamageIsToldWithItsPlace) {
+TEST(TraceFile, DamageIsReportedWithItsOffset) {
   TraceText trace;
   for (int i = 0; i < 100; ++i) trace.op("aten::add", 1, i * 10.0, 5);
   const std::string good = trace.text();
   const auto path = trace.folder() / "bad.json";
-  const auto is_told = [&](const std::string& text,
-                           std::initializer_list<std::string> parts) {
+  const auto is_reported = [&](const std::string& text,
+                               std::initializer_list<std::string> parts) {
     write_text(path, text);
     expect_throws<IoError>([&] { scan_trace(path, [](const RawEvent&) {}); },
                            parts);
   };
-  is_told("", {"bad.json, byte 0", "ends early"});
-  is_told("{\"a\": 1}", {"no list of traceEvents"});
-  is_told("{\"traceEvents\": [1]}", {"byte 17", "expected an event"});
-  is_told("{\"traceEvents\": [{\"ph\": nonsense}]}", {"byte 17"});
-  is_told("{\"traceEvents\": [{}{}]}", {"byte 19", "between events"});
+  is_reported("", {"bad.json, byte 0", "ends early"});
+  is_reported("{\"a\": 1}", {"the list traceEvents is missing"});
+  is_reported("{\"traceEvents\": [1]}", {"byte 17", "expected an event"});
+  is_reported("{\"traceEvents\": [{\"ph\": nonsense}]}", {"byte 17"});
+  is_reported("{\"traceEvents\": [{}{}]}", {"byte 19", "between events"});
   const std::size_t cut = good.size() / 2;
-  is_told(good.substr(0, cut), {"ends early", "byte "});
+  is_reported(good.substr(0, cut), {"ends early", "byte "});
   // Wherever the file ends, an error is reported and nothing else happens.
   for (std::size_t end = 0; end + 3 < good.size(); end += 97)
-    is_told(good.substr(0, end), {"byte "});
+    is_reported(good.substr(0, end), {"byte "});
   expect_throws<IoError>(
       [&] { scan_trace(trace.folder() / "none", [](const RawEvent&) {}); },
       {"none", "No such file"});
 }
 
-TEST(TraceFile, CompressedFilesThatEndEarlyAreTold) {
+TEST(TraceFile, TruncatedCompressedFilesAreErrors) {
   TraceText trace;
   for (int i = 0; i < 1000; ++i) trace.op("aten::add", 1, i * 10.0, 5);
   const auto path = trace.write_compressed();

@@ -104,19 +104,19 @@ TEST(TracedModel, StatisticsAreThoseOfLayersThatHaveThem) {
   EXPECT_EQ(a.curvature, 8.5);
 }
 
-TEST(TracedModel, DamageIsToldWithTheFileAndTheMember) {
-  const auto is_told = [](const char* text, const std::string& part) {
+TEST(TracedModel, DamageIsReportedWithTheFileAndTheMember) {
+  const auto is_reported = [](const char* text, const std::string& part) {
     expect_throws<IoError>([&] { parse_model(text, "trace.json"); },
                            {"trace.json: its model description is damaged",
                             part, "record it again"});
   };
-  is_told("{", "parse error");
-  is_told("{}", "nodes");
-  is_told(R"({"nodes": [{}]})", "op");
-  is_told(R"({"nodes": [], "parameters": [{"name": "a"}]})", "elements");
-  is_told(R"({"nodes": [], "parameters": [{"elements": 3}]})", "name");
-  is_told(R"({"nodes": [], "batch": "many"})", "number");
-  is_told(R"({"nodes": [], "precision": "f8"})", "\"f8\"");
+  is_reported("{", "parse error");
+  is_reported("{}", "nodes");
+  is_reported(R"({"nodes": [{}]})", "op");
+  is_reported(R"({"nodes": [], "parameters": [{"name": "a"}]})", "elements");
+  is_reported(R"({"nodes": [], "parameters": [{"elements": 3}]})", "name");
+  is_reported(R"({"nodes": [], "batch": "many"})", "number");
+  is_reported(R"({"nodes": [], "precision": "f8"})", "\"f8\"");
 }
 
 // A node takes its inputs from nodes before it, or from outside.

@@ -25,7 +25,7 @@ PlanPage small_page() {
                   1,
                   0,
                   "bf16",
-                  "as fast as any",
+                  "fastest precision",
                   {{"f32", 2}, {"bf16", 1}},
                   {{"f32", 0}, {"bf16", 0.5}}}};
   page.trade_offs = {{"fastest", 6, 4, true}, {"conv1 -> f32", 7, 3, false}};

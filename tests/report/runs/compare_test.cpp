@@ -40,7 +40,8 @@ TEST_F(Compare, DropsTheWarmUpAndAlignsTheLengths) {
   EXPECT_EQ(one.runs[0].bytes, 1000);
   ASSERT_EQ(one.notes.size(), 1u);
   EXPECT_EQ(one.notes[0],
-            "only 20 batches are compared, as many as b has; longer: a (25)");
+            "only 20 batches are compared, the number that b has; longer runs: "
+            "a (25)");
 }
 
 TEST_F(Compare, AllBatchesOnRequest) {

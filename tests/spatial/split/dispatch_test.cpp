@@ -57,19 +57,19 @@ TEST(SplitOperations, RefuseResultsInGivenTensors) {
         at::Tensor out = at::zeros(x.sizes(), at::kDouble);
         return at::add_out(out, x, x);
       },
-      {"aten::add", "(out)", "1x2x[0|2|4]x[0|6]"});
+      {"aten::add", "`out`", "1x2x[0|2|4]x[0|6]"});
   expect_refused(
       [](const at::Tensor& x) {
         at::Tensor out = at::zeros({1}, at::kDouble);
         return at::sum_out(out, x, {0, 1, 2, 3});
       },
-      {"aten::sum", "(out)"});
+      {"aten::sum", "`out`"});
   expect_refused(
       [](const at::Tensor& x) {
         at::Tensor out = at::zeros({1, 4, 4, 6}, at::kDouble);
         return at::cat_out(out, {x, x}, 1);
       },
-      {"aten::cat", "(out)", "1x2x[0|2|4]x[0|6] and 1x2x[0|2|4]x[0|6]"});
+      {"aten::cat", "`out`", "1x2x[0|2|4]x[0|6] and 1x2x[0|2|4]x[0|6]"});
 }
 
 TEST(SplitOperations, RefuseFlattenedImagesTheyDoNotKnow) {

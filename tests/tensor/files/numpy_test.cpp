@@ -171,7 +171,7 @@ TEST(Npy, AnyBoolByteIsABool) {
   EXPECT_FALSE(loaded[1].item<bool>());
 }
 
-TEST(Npy, DamageIsTold) {
+TEST(Npy, DamagedFilesAreErrors) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npy";
   save_npy(path, counting({2, 3}, DType::kI32));
@@ -246,7 +246,7 @@ TEST(Npz, ComesBackInOrder) {
       {"z.npy", "differ"});
 }
 
-TEST(Npz, DamageIsTold) {
+TEST(Npz, DamagedFilesAreErrors) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npz";
   save_npz(path, {{"x", counting({2}, DType::kF32)}});
@@ -255,7 +255,7 @@ TEST(Npz, DamageIsTold) {
   EXPECT_GT(refused, 3 * (128 + 8u));
 }
 
-TEST(Npz, DamageOfPackedFilesIsTold) {
+TEST(Npz, DamagedCompressedFilesAreErrors) {
   SHEAF_NEEDS_PYTHON("numpy");
   const TemporaryFolder folder;
   run_python(python, folder.path(),
@@ -266,7 +266,7 @@ TEST(Npz, DamageOfPackedFilesIsTold) {
 }
 
 // The limit of 4 GiB is lowered to test large archives.
-TEST(Zip, LargeArchivesGoBothWays) {
+TEST(Zip, LargeArchivesRoundTrip) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.zip";
   for (const std::uint64_t limit : {0, 4, 100}) {

@@ -10,7 +10,6 @@
 #include "sheaf/comm/group/point_to_point.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/comm/process/mailroom.hpp"
-#include "sheaf/tensor/groups/memory.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
@@ -332,17 +331,6 @@ TEST(TensorCollectives, GatherAndScatterOfUnequalShapes) {
   });
 }
 
-// Devices may differ between ranks; shapes and types must not.
-TEST(TensorMemory, TheSignatureOfATensorHasNoDevice) {
-  const auto here = at::zeros({2, 3});
-  const auto there = at::empty({2, 3}, at::TensorOptions(at::kMeta));
-  EXPECT_NE(describe(here), describe(there));
-  EXPECT_EQ(signature(here), signature(there));
-  EXPECT_EQ(signature(here), signature(at::zeros({3, 2}).t()));
-  EXPECT_NE(signature(here), signature(at::zeros({3, 2})));
-  EXPECT_NE(signature(here), signature(at::zeros({2, 3}, at::kHalf)));
-}
-
 TEST(TensorCollectives, BadArguments) {
   run_threads(1, [](const Group& group) {
     EXPECT_THROW(all_reduce(group, at::Tensor()).wait(), UsageError);
@@ -356,20 +344,6 @@ TEST(TensorCollectives, BadArguments) {
         all_gather(group, at::zeros({2}), Tensors{at::zeros({2}, at::kLong)})
             .wait(),
         UsageError);
-  });
-}
-
-TEST(TensorMemory, SharedTensorsAreOrdinaryTensors) {
-  run_threads(2, [](const Group& group) {
-    at::Tensor data;
-    {
-      const at::Tensor whole = empty_shared(group, {4, 3});
-      whole.fill_(group.rank() + 1);
-      data = whole.view({12}).slice(0, 3);
-    }
-    all_reduce(group, data).wait();
-    EXPECT_TRUE((data == 3).all().item<bool>());
-    EXPECT_EQ(empty_shared(group, {0, 3}).numel(), 0);
   });
 }
 

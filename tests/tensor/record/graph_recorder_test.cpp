@@ -161,6 +161,21 @@ TEST_F(RecordedGraph, PartsTellForAnOperatorThatDoesNot) {
   EXPECT_EQ(nodes[2].inputs, (Inputs{1}));
 }
 
+// Operators outside of libtorch may take tuples and lists of any values.
+TEST_F(RecordedGraph, TensorsInTuplesAndListsAreInputs) {
+  const auto& nodes = nodes_of([&] {
+    const at::Tensor a = torch::relu(x_), b = torch::relu(a);
+    c10::impl::GenericList list(c10::AnyType::get());
+    list.push_back(b);
+    list.push_back(3);
+    const std::vector<c10::IValue> inputs{std::make_tuple(a, 2, b), list};
+    at::RecordFunction whole(at::RecordScope::FUNCTION);
+    whole.before("aten::whole", &inputs);
+  });
+  ASSERT_EQ(names(nodes), "relu relu whole");
+  EXPECT_EQ(nodes[2].inputs, (Inputs{0, 1, 1}));
+}
+
 TEST_F(RecordedGraph, StatisticsOfALayer) {
   GraphRecorder recorder({.has_statistics = true});
   const at::Tensor x = torch::tensor({{1.0f, -3.0f}});

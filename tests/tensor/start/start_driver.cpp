@@ -214,7 +214,7 @@ struct Leaving {
 // A rank leaves while others wait, over TCP; kill_driver.cpp tests MPI.
 class Leave : public Start, public testing::WithParamInterface<Leaving> {};
 
-TEST_P(Leave, IsToldToThoseWhoWait) {
+TEST_P(Leave, IsReportedToWaitingRanks) {
   std::vector<Program> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     auto variables = torchrun_variables(rank, 3);
@@ -228,10 +228,10 @@ TEST_P(Leave, IsToldToThoseWhoWait) {
   for (const std::size_t rank : {0, 1, 2}) {
     const Ended ended = ranks[rank].wait();
     EXPECT_EQ(ended.code, rank == 1 ? 0 : 3) << ended.said;
-    const bool is_told =
-        ended.said.find("rank 1 has ended its program normally while") !=
+    const bool is_reported =
+        ended.said.find("rank 1 has exited normally while") !=
         std::string::npos;
-    EXPECT_EQ(is_told, rank != 1) << ended.said;
+    EXPECT_EQ(is_reported, rank != 1) << ended.said;
   }
 }
 

@@ -89,7 +89,7 @@ TEST_F(Checkpoint, WithoutABestMetricToo) {
   EXPECT_FALSE(fs::is_symlink(place("best")));
 }
 
-TEST_F(Checkpoint, NothingIsNothing) {
+TEST_F(Checkpoint, EmptyFolderHasNoCheckpoint) {
   EXPECT_FALSE(checkpoints_.load_latest());
   EXPECT_FALSE(CheckpointFolder(place("none"), 1).load_latest());
 }
@@ -105,7 +105,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndTheBest) {
 }
 
 // Links as left by a kill before they were updated, or a copy without links.
-TEST_F(Checkpoint, TheStateSaysWhichIsTheBest) {
+TEST_F(Checkpoint, StateRecordsTheBestStep) {
   checkpoints_.save(make_state(1, 1));
   checkpoints_.save(make_state(2, 2));
   for (const bool is_gone : {false, true}) {
@@ -126,7 +126,7 @@ TEST_F(Checkpoint, TheStateSaysWhichIsTheBest) {
 }
 
 // The result of `cp -rL`.
-TEST_F(Checkpoint, CopiesInPlaceOfLinksGiveWay) {
+TEST_F(Checkpoint, ReplacesCopiesByLinks) {
   checkpoints_.save(make_state(1, 1));
   checkpoints_.save(make_state(2, 1));
   for (const char* link : {"best", "latest"}) {

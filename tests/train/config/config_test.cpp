@@ -91,7 +91,7 @@ TEST(Config, RanksMayHaveDevicesOfTheirOwn) {
   EXPECT_EQ(back.threads, two.threads);
 }
 
-TEST(Config, WrongDevicesAreTold) {
+TEST(Config, InvalidDevicesAreErrors) {
   EXPECT_HAS(config_error("device: [cuda, cup]"), "did you mean 'cpu'?");
   EXPECT_HAS(config_error("device: []"), "device is an empty list");
   EXPECT_HAS(config_error("device: [[cpu]]"), "device is a list");
@@ -109,14 +109,14 @@ TEST(Config, WrongDevicesAreTold) {
              "a.yaml:2: device lists 2 ranks, but there are 3");
 }
 
-TEST(Config, AWordStandsForAName) {
+TEST(Config, AWordIsTheNameOfASection) {
   const RunConfig config =
       parse_config("network: mlp\noptimizer: adamw\n", "a.yaml");
   EXPECT_EQ(config.network.name, "mlp");
   EXPECT_EQ(config.optimizer.name, "adamw");
 }
 
-TEST(Config, UnknownKeysAreToldWithLineAndNearestKey) {
+TEST(Config, UnknownKeysAreErrorsWithLineAndNearestKey) {
   std::string error = config_error("epochs: 2\nglobal_bach: 3\n");
   EXPECT_HAS(error, "a.yaml:2: ");
   EXPECT_HAS(error, "did you mean 'global_batch'?");
@@ -126,7 +126,7 @@ TEST(Config, UnknownKeysAreToldWithLineAndNearestKey) {
   EXPECT_HAS(config_error("zzz: 1"), "the keys are data, network");
 }
 
-TEST(Config, WrongTypesAreTold) {
+TEST(Config, WrongTypesAreErrors) {
   EXPECT_HAS(config_error("\nepochs: two\n"), "a.yaml:2: epochs is 'two'");
   EXPECT_HAS(config_error("epochs: 1.5"), "whole number");
   EXPECT_HAS(config_error("epochs: [1]"), "epochs is a list");
@@ -143,7 +143,7 @@ TEST(Config, WrongTypesAreTold) {
   EXPECT_HAS(config_error("just text"), "the file is 'just text'");
 }
 
-TEST(Config, ImpossibleValuesAreTold) {
+TEST(Config, InvalidValuesAreErrors) {
   EXPECT_HAS(config_error("epochs: 0"), "at least 1");
   EXPECT_HAS(config_error("optimizer: {learning_rate: 0}"), "above 0");
   EXPECT_HAS(config_error("optimizer: {learning_rate: -1}"), "above 0");
@@ -168,7 +168,7 @@ TEST(Config, ImpossibleValuesAreTold) {
              "classes");
 }
 
-TEST(Config, BrokenYamlAndDoubleKeysAreTold) {
+TEST(Config, InvalidYamlAndDuplicateKeysAreErrors) {
   EXPECT_HAS(config_error("epochs: 1\n  x: ["), "a.yaml:2: invalid YAML");
   EXPECT_HAS(config_error("epochs: 1\nepochs: 2\n"),
              "a.yaml:2: epochs is given");
@@ -244,7 +244,7 @@ TEST(Config, OneArgumentLeavesTheOthers) {
   EXPECT_EQ(arguments_with("network.arguments={dropout: 0}").size(), 1u);
 }
 
-TEST(Config, WrongOverridesAreTold) {
+TEST(Config, InvalidOverridesAreErrors) {
   EXPECT_HAS(config_error("", {"epochs"}), "write key=value");
   EXPECT_HAS(config_error("", {"epoch=3"}),
              "--set epoch=3: unknown key 'epoch'; did you mean 'epochs'?");

@@ -78,7 +78,7 @@ TEST(Metrics, NothingIsNotANumber) {
   EXPECT_TRUE(std::isnan(metrics.values().loss));
 }
 
-TEST(Metrics, WrongOutputsAndTargetsAreTold) {
+TEST(Metrics, WrongOutputsAndTargetsAreErrors) {
   Metrics metrics(3);
   EXPECT_THROW(metrics.add(0, torch::zeros({1, 2}), torch::tensor({0})),
                UsageError);

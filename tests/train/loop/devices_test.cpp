@@ -27,7 +27,7 @@ TEST(Devices, AListForEachRankIsAsOneForAll) {
 }
 
 // A step uses the global batch regardless of which rank computes which rows.
-TEST(Devices, RanksMayTakeUnlikeShares) {
+TEST(Devices, RanksMayHaveUnequalShares) {
   const TemporaryFolder folder;
   comm::run_threads(3, [&](const comm::Group& group) {
     const auto equal = run_on(folder, "equal", group, {});
@@ -39,7 +39,7 @@ TEST(Devices, RanksMayTakeUnlikeShares) {
   });
 }
 
-TEST(Devices, AWrongNumberIsToldOnce) {
+TEST(Devices, AWrongNumberIsReportedOnce) {
   const TemporaryFolder folder;
   comm::run_threads(2, [&](const comm::Group& group) {
     const auto start = [&] {
@@ -53,7 +53,7 @@ TEST(Devices, AWrongNumberIsToldOnce) {
   });
 }
 
-TEST(Devices, ARankWithoutItsGpuSaysSo) {
+TEST(Devices, ARankWithoutGpuIsAnError) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a GPU";
   const TemporaryFolder folder;
   comm::run_threads(2, [&](const comm::Group& group) {

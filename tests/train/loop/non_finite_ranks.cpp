@@ -52,7 +52,7 @@ TEST(NonFiniteRanks, TheRankAndTheLayerAreNamed) {
     TrainOptions options;
     options.model = model_with(
         [](const Tensor& y) { return y.mul(1e30).mul(1e30); }, 1 + pieces);
-    const std::string rank = concat("First on rank ", last_rank(), ": ");
+    const std::string rank = concat("Found first on rank ", last_rank(), ": ");
     expect_stop(folder / std::to_string(number++), config, options,
                 {"step 1 (epoch 1, batch 2)", rank,
                  "the output of aten::mul after layer 'one'"});
@@ -96,7 +96,7 @@ TEST(NonFiniteRanks, CutImages) {
   TrainOptions options;
   options.data = spoilt_data(config, {3});
   expect_stop(folder / "a", config, options,
-              {"(epoch 1, batch ", "First on rank 0: "});
+              {"(epoch 1, batch ", "Found first on rank 0: "});
 }
 
 // Only the last rank's part is not finite. Its neighbors receive some of it in
@@ -113,9 +113,10 @@ TEST(NonFiniteRanks, CutImagesOfPretraining) {
     options.data = spoilt_data(config, world().rank() == last_rank()
                                            ? std::vector<std::int64_t>{3}
                                            : std::vector<std::int64_t>{});
-    expect_stop(folder / std::to_string(number++), config, options,
-                {"stage 1, epoch 1, batch ", "of pre-training is not finite",
-                 concat("First on rank ", last_rank(), ": the input images")});
+    expect_stop(
+        folder / std::to_string(number++), config, options,
+        {"stage 1, epoch 1, batch ", "of pre-training is not finite",
+         concat("Found first on rank ", last_rank(), ": the input images")});
   }
 }
 

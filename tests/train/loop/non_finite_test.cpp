@@ -138,7 +138,7 @@ TEST_F(NonFinite, AnInputIsNamed) {
   TrainOptions options;
   options.data = spoilt_data(config, {3});
   expect_stop(config, options,
-              {"(epoch 1, batch ", "First on rank 0: the input of row "});
+              {"(epoch 1, batch ", "Found first on rank 0: the input of row "});
 }
 
 TEST_F(NonFinite, TheLayerAndTheLastCheckpointAreNamed) {
@@ -253,7 +253,7 @@ TEST_F(NonFinite, PretrainingStopsToo) {
   options.data = spoilt_data(config, {3});
   expect_stop(config, options,
               {"stage 1, epoch 1, batch ", "of pre-training is not finite",
-               "First on rank 0: the input images"});
+               "Found first on rank 0: the input images"});
 }
 
 TEST_F(NonFinite, PretrainingSkipsToo) {

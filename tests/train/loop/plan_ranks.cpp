@@ -52,7 +52,7 @@ std::map<std::string, std::string> routes_of(const std::string& folder) {
 constexpr const char* kMixed =
     R"({"default": "gradients", "layers": {"0": "dad"}})";
 
-TEST(PlannedExchange, ExactWaysGiveTheWeightsOfGradients) {
+TEST(PlannedExchange, ExactMethodsGiveTheWeightsOfGradients) {
   const SharedFolder folder(world());
   const auto plain = run_in(world(), folder / "plain", wide_run());
   for (const auto& [name, exchange] : std::map<std::string, std::string>{
@@ -148,7 +148,7 @@ TEST(PlannedExchange, LowRankIsOfThatRank) {
 
 // The plan overrides the config, except that dad.first_layer still keeps raw
 // data on its rank.
-TEST(PlannedExchange, GoesBeforeTheDescription) {
+TEST(PlannedExchange, OverridesTheConfig) {
   if (world().size() == 1) return;
   const SharedFolder folder(world());
   const std::string plan = "plan=" + plan_file(folder, "a", kMixed);

@@ -76,7 +76,7 @@ TEST(Plan, LeNetLearnsUnderAPlan) {
   });
 }
 
-TEST(Plan, MistakesAreToldBeforeThereIsAFolder) {
+TEST(Plan, ErrorsAreReportedBeforeTheFolderIsCreated) {
   const TemporaryFolder folder;
   const auto unknown = write_plan(folder, "f32", "\"layer9\": \"bf16\"");
   with_one_rank([&](const comm::Group& group) {
@@ -99,7 +99,7 @@ TEST(Plan, MistakesAreToldBeforeThereIsAFolder) {
 }
 
 // Only a forward pass can detect this.
-TEST(Plan, ProductsThatNeverOccurAreToldInTheFirstStep) {
+TEST(Plan, UnknownProductsAreErrorsInTheFirstStep) {
   const TemporaryFolder folder;
   const auto plan = write_plan(folder, "f32", "\"matmul#9\": \"bf16\"");
   with_one_rank([&](const comm::Group& group) {
@@ -107,11 +107,11 @@ TEST(Plan, ProductsThatNeverOccurAreToldInTheFirstStep) {
         [&] {
           run_in(group, folder.path() / "run", small_run({"plan=" + plan}));
         },
-        {"'matmul#9'", "none at all"});
+        {"'matmul#9'", "none"});
   });
 }
 
-TEST(Plan, WrongExchangesAreTold) {
+TEST(Plan, InvalidExchangesAreErrors) {
   const TemporaryFolder folder;
   const auto place = folder.path() / "plan.json";
   with_one_rank([&](const comm::Group& group) {

@@ -194,7 +194,7 @@ TEST(TiledRuns, FiltersOfPlacesAreResumed) {
 }
 
 // Writes a checkpoint of one file, or shards if requested.
-TEST(TiledRuns, ShardsAreAsTold) {
+TEST(TiledRuns, ShardsFollowTheConfig) {
   for (const std::string grid : {"", "all"})
     for (const std::string shards : {"auto", "one", "ranks"}) {
       const SharedFolder folder(world());

@@ -136,7 +136,7 @@ TEST(Trainer, EarlyStoppingIsOneDecision) {
   EXPECT_EQ(again.steps, 3 * 3);
 }
 
-TEST(Trainer, AMistakeIsToldOnce) {
+TEST(Trainer, AnErrorIsReportedOnce) {
   const SharedFolder folder(world());
   const auto expect_told = [](const auto& body) {
     if (world().rank() == 0)

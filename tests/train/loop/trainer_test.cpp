@@ -141,7 +141,7 @@ TEST(Trainer, ASingleRowThatCannotBeNormalizedIsExplained) {
 }
 
 // on_non_finite does not apply to evaluations.
-TEST(Trainer, AnEvaluationThatIsNotFiniteIsToldAndWritten) {
+TEST(Trainer, ANonFiniteEvaluationIsLogged) {
   const TemporaryFolder folder;
   const RunConfig config = small_run();
   TrainOptions options;
@@ -206,7 +206,7 @@ TEST(Trainer, MoreEpochsGoOn) {
   });
 }
 
-TEST(Trainer, WrongNetworksAndDataAreToldWithTheirPlace) {
+TEST(Trainer, WrongNetworksAndDataAreReportedWithTheirPlace) {
   with_one_rank([](const comm::Group& group) {
     const TemporaryFolder folder;
     const auto error_of = [&](const std::string& text) {

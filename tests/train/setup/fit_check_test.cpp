@@ -139,13 +139,13 @@ TEST_F(FitCheck, MseNeedsATargetForEachOutput) {
       std::isfinite(train(torch::rand({kRows, 3}), {"loss=mse"}).test->loss));
 }
 
-TEST_F(FitCheck, LabelsOfOtherShapesAreToldApart) {
+TEST_F(FitCheck, LabelsOfOtherShapesAreDistinguished) {
   expect_refused(labels().view({kRows, 1}), {},
                  {"[3]", "[1]", "number of classes"});
 }
 
 // Nothing is known about a user's model before its first step.
-TEST_F(FitCheck, OwnModelsAreToldInTheirFirstStep) {
+TEST_F(FitCheck, UserModelsAreCheckedInTheFirstStep) {
   const RunConfig config = small_run({"network.arguments={sizes: [16, 8, 2]}"});
   with_one_rank([&](const comm::Group& group) {
     expect_throws<UsageError>(

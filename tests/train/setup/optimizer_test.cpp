@@ -73,7 +73,7 @@ TEST(Optimizer, StateHasNames) {
   EXPECT_EQ(state[4].first, "exp_avg/b");
 }
 
-TEST(Optimizer, AnothersStateIsTold) {
+TEST(Optimizer, StateOfAnotherOptimizerIsAnError) {
   Net adam("adam");
   adam.step(1);
   const NamedTensors state = optimizer_state(*adam.optimizer, adam.parameters);

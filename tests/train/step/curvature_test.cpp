@@ -197,7 +197,7 @@ TEST(Curvature, NamesWhatCannotBeDifferentiatedTwice) {
                             {"0 samples"});
 }
 
-TEST(Curvature, IsNotToldWhereLayersExchange) {
+TEST(Curvature, IsNotRecordedIfLayersCommunicate) {
   comm::run_threads(2, [&](const comm::Group& group) {
     CurvedNet net;
     const RunConfig config =

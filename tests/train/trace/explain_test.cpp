@@ -55,7 +55,7 @@ std::string traffic_in(const std::string& text, const std::string& operation) {
 
 // Tiles of 4x6 have a neighbor on one side of each axis and at one corner; a
 // halo of width r has (6 r + 4 r + r r) pixels, for 8 samples in f32.
-TEST(Explain, TellsWhatHalosTake) {
+TEST(Explain, ReportsTheCostOfHalos) {
   const std::string text = explanation(kTwoConvolutions, 4);
   const auto bytes = [](int reach, int channels) {
     return concat("3 ", (10 * reach + reach * reach) * 8 * channels * 4);

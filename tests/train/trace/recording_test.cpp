@@ -15,20 +15,21 @@ TEST(Recording, RanksHaveFilesOfTheirOwn) {
 }
 
 // Nothing is recorded: the last check fails in each case.
-TEST(Recording, WrongOptionsAreTold) {
+TEST(Recording, WrongOptionsAreReported) {
   with_one_rank([](const comm::Group& group) {
     const RunConfig config = small_run();
-    const auto is_told = [&](const RecordingOptions& options,
-                             std::initializer_list<std::string> words) {
+    const auto is_reported = [&](const RecordingOptions& options,
+                                 std::initializer_list<std::string> words) {
       expect_throws<UsageError>([&] { record(group, config, options); }, words);
     };
-    is_told({.file = "a.json", .curvature = -1}, {"--curvature -1"});
+    is_reported({.file = "a.json", .curvature = -1}, {"--curvature -1"});
     // 0 and more samples are valid, so that the name is checked.
     for (const int samples : {0, 1})
-      is_told({.file = "a.txt", .curvature = samples},
-              {"must end in .json or .json.gz", "'a.txt'"});
-    is_told({.file = "a.json", .steps = 0}, {"0 steps", "--steps 1 or more"});
-    is_told({.file = "a.json", .warmup = -1}, {"a warm-up of -1"});
+      is_reported({.file = "a.txt", .curvature = samples},
+                  {"must end in .json or .json.gz", "'a.txt'"});
+    is_reported({.file = "a.json", .steps = 0},
+                {"0 steps", "--steps 1 or more"});
+    is_reported({.file = "a.json", .warmup = -1}, {"a warm-up of -1"});
   });
 }
 

@@ -1,15 +1,122 @@
+#include "sheaf/parallel/common/wrapped_parameters.hpp"
+
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/common/wrapped_parameters.hpp"
+#include "sheaf/comm/host/fingerprint.hpp"
 #include "tests/parallel/common/chain.hpp"
 #include "tests/support/expect_error.hpp"
 
-// What users do to a module after it was wrapped, under each strategy.
 namespace sheaf::parallel {
 namespace {
 
 using namespace test;
+
+// A chain with a layer that has buffers only.
+class WrappedParametersTest : public testing::Test {
+ protected:
+  static torch::nn::BatchNorm1d norm() {
+    return torch::nn::BatchNorm1d(torch::nn::BatchNormOptions(2).affine(false));
+  }
+  // The change of the module since it was wrapped.
+  std::string change() const {
+    return wrapped.find_change(*net).value_or("none");
+  }
+  static std::shared_ptr<ChainImpl> make() {
+    auto made = std::make_shared<ChainImpl>();
+    made->register_module("norm", norm());
+    return made;
+  }
+
+  const std::shared_ptr<ChainImpl> net = make();
+  const WrappedParameters wrapped{*net};
+};
+
+TEST_F(WrappedParametersTest, ValuesMayChange) {
+  EXPECT_EQ(change(), "none");
+  net->forward(torch::ones({2, 3})).sum().backward();
+  torch::optim::SGD(net->parameters(), 0.1).step();
+  net->named_buffers()["norm.running_mean"].add_(1);
+  EXPECT_EQ(change(), "none");
+}
+
+TEST_F(WrappedParametersTest, FreezingIsAChangeUntilItIsReverted) {
+  net->a->bias.set_requires_grad(false);
+  EXPECT_EQ(change(), "parameter a.bias");
+  const WrappedParameters frozen(*net);
+  EXPECT_FALSE(frozen.find_change(*net));
+  net->a->bias.set_requires_grad(true);
+  EXPECT_EQ(change(), "none");
+  EXPECT_EQ(frozen.find_change(*net), "parameter a.bias");
+}
+
+// Hooks of the old type are lost, also if the type returns.
+TEST_F(WrappedParametersTest, TypesAndLayoutsAreChanges) {
+  net->b->to(at::kDouble);
+  EXPECT_EQ(change(), "parameter b.weight");
+  net->b->to(at::kFloat);
+  EXPECT_EQ(change(), "parameter b.weight");
+  const WrappedParameters again(*net);
+  at::Tensor& bias = net->b->bias;
+  bias.set_data(torch::ones({4}).slice(0, 0, 4, 2));
+  EXPECT_EQ(again.find_change(*net), "parameter b.bias");
+  bias.set_data(torch::ones({3}));
+  EXPECT_EQ(again.find_change(*net), "parameter b.bias");
+}
+
+TEST_F(WrappedParametersTest, OtherParametersAreChanges) {
+  net->replace_module("b", torch::nn::Linear(4, 2));
+  EXPECT_EQ(change(), "parameter b.weight");
+  net->replace_module("b", net->b);
+  EXPECT_EQ(change(), "none");
+  net->unregister_module("b");
+  EXPECT_EQ(change(), "parameter b.weight");
+  net->register_module("c", net->b);
+  EXPECT_EQ(change(), "parameter c.weight") << "another name";
+}
+
+TEST_F(WrappedParametersTest, AnAddedParameterIsAChange) {
+  net->register_module("more", torch::nn::Linear(1, 1));
+  EXPECT_EQ(change(), "parameter more.weight");
+}
+
+TEST_F(WrappedParametersTest, OtherBuffersAreChanges) {
+  net->register_buffer("extra", torch::Tensor());
+  EXPECT_EQ(change(), "none") << "undefined buffers do not count";
+  net->replace_module("norm", norm());
+  EXPECT_EQ(change(), "buffer norm.running_mean");
+  net->unregister_module("norm");
+  EXPECT_EQ(change(), "buffer norm.running_mean");
+}
+
+TEST_F(WrappedParametersTest, AnAddedBufferIsAChange) {
+  net->register_module("second", norm());
+  EXPECT_EQ(change(), "buffer second.running_mean");
+}
+
+TEST_F(WrappedParametersTest, RanksMustChangeAlike) {
+  run_threads(2, [](const Group& group) {
+    agree_on_change(group, "parameter p");
+    const std::string mine = group.rank() == 0 ? "parameter p" : "buffer q";
+    expect_throws<UsageError>([&] { agree_on_change(group, mine); },
+                              {"parameter p has changed since it was wrapped",
+                               "buffer q has changed since it was wrapped"});
+  });
+}
+
+// Another rank's message has only the hash of its name.
+TEST_F(WrappedParametersTest, NamesAreKnownBeforeAnyChange) {
+  comm::Fingerprint call{.operation = comm::Operation::kAllReduce};
+  const std::string text =
+      "parameter only.here.weight has changed since it was wrapped";
+  call.name_hash = comm::hash_name(text);
+  EXPECT_EQ(comm::describe(call).find(text), std::string::npos);
+  name_changes({{"only.here.weight", torch::ones({1})}});
+  EXPECT_NE(comm::describe(call).find(text), std::string::npos)
+      << comm::describe(call);
+}
+
+// What users do to a module after it was wrapped, under each strategy.
 
 TEST(ChangedModule, TypesMayChangeAfterWrapping) {
   with_each_strategy(2, [](auto& model, Chain& net, const Group& group) {

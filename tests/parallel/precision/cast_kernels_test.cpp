@@ -1,17 +1,11 @@
-// Layers and kernels on a CUDA device; skipped without one.
-#include <ATen/Context.h>
+#include "sheaf/parallel/precision/cast_kernels.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "sheaf/comm/group/world.hpp"
-#include "sheaf/parallel/precision/cast_kernels.hpp"
-#include "sheaf/parallel/precision/int8_product.hpp"
-#include "sheaf/parallel/precision/loss_scale.hpp"
-#include "sheaf/parallel/precision/precision.hpp"
-#include "sheaf/parallel/precision/precision_flags.hpp"
-#include "tests/parallel/precision/precision_networks.hpp"
+#include "tests/parallel/precision/precision_cuda.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -19,25 +13,7 @@ namespace {
 using namespace test;
 namespace kernels = cast_kernels;
 
-class PrecisionOnCuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
-    torch::manual_seed(11);
-  }
-};
-
-class CastKernels : public PrecisionOnCuda {
- protected:
-  void SetUp() override {
-    PrecisionOnCuda::SetUp();
-    if (!kernels::are_built()) GTEST_SKIP() << "built without kernels";
-  }
-};
-
-at::TensorOptions on_device(at::ScalarType type) {
-  return at::TensorOptions(at::kCUDA).dtype(type);
-}
+class CastKernels : public Int8OnCuda {};
 
 kernels::Type type_of_kernel(at::ScalarType type) {
   if (type == at::kFloat) return kernels::Type::kF32;
@@ -69,7 +45,7 @@ TEST_F(CastKernels, AmaxOfAnyCountAndPlace) {
       }
 }
 
-TEST_F(CastKernels, AmaxKeepsWhatIsNoNumber) {
+TEST_F(CastKernels, AmaxPropagatesNaN) {
   at::Tensor x = at::randn({5000}, on_device(at::kHalf));
   x[4321] = -std::numeric_limits<float>::infinity();
   EXPECT_TRUE(std::isinf(amax_by_kernel(x).item<float>()));
@@ -256,191 +232,6 @@ TEST_F(CastKernels, DequantizeScalesAndAdds) {
         EXPECT_TRUE(at::allclose(result.to(at::kFloat), wanted, 1e-3, 1e-3))
             << columns << " " << pixels << " " << by_column;
       }
-}
-
-double relative_error(const at::Tensor& a, const at::Tensor& b) {
-  return ((a.to(at::kFloat) - b.to(at::kFloat)).norm() /
-          b.to(at::kFloat).norm())
-      .item<double>();
-}
-
-// Normally distributed numbers are rounded to 1/127 of their maximum, which is
-// 4 to 5 standard deviations: an error of 0.01 of their size for each factor.
-constexpr double kInt8Error = 0.03;
-
-TEST_F(CastKernels, LinearLayersInInt8) {
-  for (const std::int64_t rows : {1, 16, 40, 333})
-    for (const bool by_channel : {false, true}) {
-      const auto options = on_device(at::kHalf).requires_grad(true);
-      const at::Tensor x = torch::randn({rows, 70}, options);
-      const at::Tensor w = torch::randn({51, 70}, options);
-      const at::Tensor b = torch::randn({51}, options);
-      const at::Tensor y = int8_linear(x, w, b, by_channel);
-      const at::Tensor exact = torch::linear(x, w, b);
-      EXPECT_EQ(y.scalar_type(), at::kHalf);
-      EXPECT_LT(relative_error(y, exact), kInt8Error) << rows;
-      const at::Tensor delta = at::randn({rows, 51}, on_device(at::kHalf));
-      const auto planned = torch::autograd::grad({y}, {x, w, b}, {delta});
-      const auto wanted = torch::autograd::grad({exact}, {x, w, b}, {delta});
-      for (std::size_t i = 0; i < 3; ++i)
-        EXPECT_LT(relative_error(planned[i], wanted[i]), 2e-3) << i;
-    }
-}
-
-TEST_F(CastKernels, ConvolutionsInInt8) {
-  struct Case {
-    std::int64_t in, out, size, kernel, stride, padding, dilation;
-  };
-  for (const Case& one :
-       {Case{3, 20, 19, 7, 2, 3, 1}, Case{16, 24, 14, 3, 1, 1, 1},
-        Case{32, 40, 9, 1, 1, 0, 1}, Case{32, 16, 9, 1, 2, 0, 1},
-        Case{8, 13, 12, 3, 1, 2, 2}})
-    for (const bool is_last : {false, true})
-      for (const bool by_channel : {false, true}) {
-        at::Tensor x =
-            at::randn({4, one.in, one.size, one.size}, on_device(at::kHalf));
-        if (is_last) x = x.contiguous(at::MemoryFormat::ChannelsLast);
-        x.requires_grad_();
-        const auto options = on_device(at::kHalf).requires_grad(true);
-        const at::Tensor w =
-            torch::randn({one.out, one.in, one.kernel, one.kernel}, options);
-        const at::Tensor b = torch::randn({one.out}, options);
-        const ConvGeometry geometry{{one.stride, one.stride},
-                                    {one.padding, one.padding},
-                                    {one.dilation, one.dilation}};
-        const at::Tensor y = int8_conv2d(x, w, b, geometry, by_channel);
-        const at::Tensor exact =
-            torch::conv2d(x, w, b, one.stride, one.padding, one.dilation);
-        ASSERT_EQ(y.sizes(), exact.sizes());
-        EXPECT_LT(relative_error(y, exact), kInt8Error)
-            << one.in << " to " << one.out << ", kernel " << one.kernel << " "
-            << is_last << by_channel;
-        const at::Tensor delta = at::randn_like(y);
-        const auto planned = torch::autograd::grad({y}, {x, w, b}, {delta});
-        const auto wanted = torch::autograd::grad({exact}, {x, w, b}, {delta});
-        for (std::size_t i = 0; i < 3; ++i)
-          EXPECT_LT(relative_error(planned[i], wanted[i]), 5e-3) << i;
-      }
-}
-
-PrecisionPlan every_layer(Precision precision) { return {{}, precision}; }
-
-TEST_F(PrecisionOnCuda, EveryPrecisionIsNearF32) {
-  PlannedNet net;
-  Attention attention;
-  net->to(at::kCUDA);
-  attention->to(at::kCUDA);
-  const at::Tensor images = torch::randn({16, 3, 8, 8}, at::kCUDA);
-  const at::Tensor words = torch::randn({4, 20, 12}, at::kCUDA);
-  const auto f32 = every_layer(Precision::kF32);
-  const auto exact = results_under(net, f32, images);
-  const auto exact_words = results_under(attention, f32, words);
-  struct Case {
-    Precision precision;
-    at::ScalarType type;
-    double error;
-  };
-  for (const Case& one : {Case{Precision::kTf32, at::kFloat, 0.01},
-                          Case{Precision::kBf16, at::kBFloat16, 0.06},
-                          Case{Precision::kF16, at::kHalf, 0.01},
-                          Case{Precision::kInt8, at::kHalf, 0.15}}) {
-    if (one.precision == Precision::kInt8 && !kernels::are_built()) continue;
-    const auto plan = every_layer(one.precision);
-    const auto planned = results_under(net, plan, images);
-    EXPECT_EQ(planned[0].scalar_type(), one.type);
-    EXPECT_LT(relative_error(planned[0], exact[0]), one.error)
-        << plan::to_string(one.precision);
-    for (std::size_t i = 1; i < planned.size(); ++i)
-      EXPECT_EQ(planned[i].scalar_type(), at::kFloat);
-    const auto planned_words = results_under(attention, plan, words);
-    EXPECT_LT(relative_error(planned_words[0], exact_words[0]), one.error)
-        << plan::to_string(one.precision);
-  }
-}
-
-// The same bits as with libtorch's own setting, forward and backward.
-TEST_F(PrecisionOnCuda, Tf32IsOfSingleLayersInBackwardToo) {
-  const Tf32Flags outside(false);
-  torch::nn::Sequential net(torch::nn::Linear(256, 256),
-                            torch::nn::Linear(256, 256));
-  net->to(at::kCUDA);
-  const at::Tensor x = torch::randn({512, 256}, at::kCUDA);
-  const auto gradients = [&](const PrecisionPlan& plan) {
-    return results_under(net, plan, x);
-  };
-  const auto f32 = gradients(every_layer(Precision::kF32));
-  {
-    const Tf32Flags on(true);  // f32 layers use f32, whatever the setting is
-    const auto again = gradients(every_layer(Precision::kF32));
-    EXPECT_TRUE(has_same_bits(f32, again));
-    EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
-    EXPECT_TRUE(at::globalContext().allowTF32CuDNN());
-  }
-  const auto tf32 = gradients(every_layer(Precision::kTf32));
-  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
-  {
-    const Tf32Flags on(true);
-    const auto by_torch = results_of(net, [&] { return net->forward(x); });
-    EXPECT_TRUE(has_same_bits(tf32, by_torch));
-  }
-  EXPECT_FALSE(f32[0].equal(tf32[0]));
-  // Only the last layer: the output of the first one is unchanged, gradients
-  // are not.
-  const auto last = gradients({{{"1", Precision::kTf32}}});
-  const at::Tensor delta = (f32[0] - last[0]).abs().max();
-  EXPECT_GT(delta.item<double>(), 0);
-  EXPECT_FALSE(last[3].equal(f32[3]));
-}
-
-TEST_F(PrecisionOnCuda, WeightsOfIntegersAreTrained) {
-  if (!kernels::are_built()) GTEST_SKIP() << "built without kernels";
-  torch::nn::Sequential net(
-      torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 3).padding(1)),
-      torch::nn::ReLU(), torch::nn::Flatten(), torch::nn::Linear(16 * 64, 2));
-  net->to(at::kCUDA);
-  MixedPrecision precision(*net, every_layer(Precision::kInt8));
-  ASSERT_TRUE(precision.needs_loss_scale());
-  const at::Tensor x = torch::randn({64, 1, 8, 8}, at::kCUDA);
-  const at::Tensor target = (x.mean({1, 2, 3}) > 0).to(at::kLong);
-  torch::optim::SGD optimizer(net->parameters(), 0.05);
-  LossScale scale;
-  double first = 0, last = 0;
-  comm::run_threads(1, [&](const comm::Group& group) {
-    for (int step = 0; step < 200; ++step) {
-      optimizer.zero_grad();
-      at::Tensor loss;
-      {
-        const auto scope = precision.forward_scope();
-        loss = torch::cross_entropy_loss(net->forward(x), target);
-      }
-      scale.scaled(loss).backward();
-      if (scale.unscale(net->parameters(), group)) optimizer.step();
-      last = loss.item<double>();
-      if (step == 0) first = last;
-    }
-  });
-  EXPECT_LT(last, 0.3 * first);
-}
-
-TEST_F(PrecisionOnCuda, GroupsInInt8AreToldOnceAndDoneInF16) {
-  if (!kernels::are_built()) GTEST_SKIP() << "built without kernels";
-  torch::nn::Sequential net(
-      torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).groups(8)),
-      torch::nn::Conv2d(8, 8, 1));
-  net->to(at::kCUDA);
-  const at::Tensor x = torch::randn({4, 8, 6, 6}, at::kCUDA);
-  const PrecisionPlan mixed{{{"0", Precision::kF16}}, Precision::kInt8};
-  const auto f16 = results_under(net, mixed, x);
-  MixedPrecision precision(*net, every_layer(Precision::kInt8));
-  testing::internal::CaptureStderr();
-  for (int pass = 0; pass < 2; ++pass) {
-    const auto scope = precision.forward_scope();
-    EXPECT_TRUE(net->forward(x).equal(f16[0]));
-  }
-  const std::string told = testing::internal::GetCapturedStderr();
-  const std::size_t first = told.find("int8 for the layer 0, a conv2d");
-  EXPECT_NE(first, told.npos) << told;
-  EXPECT_EQ(told.find("int8 for the layer", first + 1), told.npos) << told;
 }
 
 }  // namespace

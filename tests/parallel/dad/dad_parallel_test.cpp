@@ -1,9 +1,14 @@
+#include "sheaf/parallel/dad/dad_parallel.hpp"
+
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/parallel/dad/dad_parallel.hpp"
+#include "sheaf/parallel/common/agreement.hpp"
+#include "sheaf/parallel/common/gradients.hpp"
+#include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "tests/parallel/dad/dad_training.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::parallel {
 namespace {
@@ -13,8 +18,8 @@ using comm::Group;
 using comm::run_threads;
 
 template <class Net>
-void expect_same(const std::function<std::shared_ptr<Net>()>& make,
-                 const Setting& setting, double tolerance) {
+void expect_alone_weights(const std::function<std::shared_ptr<Net>()>& make,
+                          const Setting& setting, double tolerance) {
   const auto alone = train_alone(make, setting);
   for (const int ranks : {1, 2, 3, 4})
     run_threads(ranks, [&](const Group& group) {
@@ -26,81 +31,86 @@ void expect_same(const std::function<std::shared_ptr<Net>()>& make,
 TEST(DadParallel, GivesTheWeightsOfOneProcess) {
   for (const Where where : {Where::kAllGather, Where::kStar}) {
     const DadOptions options{.where = where};
-    expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-12);
-    expect_same(maker<PlainNetImpl>(false), {.options = options}, 1e-12);
-    expect_same(maker<PlainNetImpl>(true),
-                {.type = at::kFloat, .options = options}, 1e-5);
+    expect_alone_weights(maker<PlainNetImpl>(true), {.options = options},
+                         1e-12);
+    expect_alone_weights(maker<PlainNetImpl>(false), {.options = options},
+                         1e-12);
+    expect_alone_weights(maker<PlainNetImpl>(true),
+                         {.type = at::kFloat, .options = options}, 1e-5);
   }
 }
 
 TEST(DadParallel, GivesTheWeightsOfOneProcessBesideBackward) {
   const DadOptions options{.overlap = Overlap::kOn};
-  expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-12);
-  expect_same(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
+  expect_alone_weights(maker<PlainNetImpl>(true), {.options = options}, 1e-12);
+  expect_alone_weights(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
 }
 
 TEST(DadParallel, TrialsOfPlansAreExact) {
   const DadOptions options{.mode = DadMode::kAuto, .has_trials = true};
-  expect_same(maker<MlpImpl>(), {.options = options}, 1e-12);
-  expect_same(maker<SharedNetImpl>(), {.pieces = 2, .options = options}, 1e-12);
+  expect_alone_weights(maker<MlpImpl>(), {.options = options}, 1e-12);
+  expect_alone_weights(maker<SharedNetImpl>(),
+                       {.pieces = 2, .options = options}, 1e-12);
 }
 
 TEST(DadParallel, SharedRareAndUnusedLayers) {
-  expect_same(maker<SharedNetImpl>(), {}, 1e-12);
+  expect_alone_weights(maker<SharedNetImpl>(), {}, 1e-12);
 }
 
 TEST(DadParallel, SequencesCellsAndAttention) {
-  expect_same(maker<SequenceNetImpl>(), {}, 1e-12);
-  expect_same(maker<SequenceNetImpl>(), {.type = at::kFloat}, 1e-5);
+  expect_alone_weights(maker<SequenceNetImpl>(), {}, 1e-12);
+  expect_alone_weights(maker<SequenceNetImpl>(), {.type = at::kFloat}, 1e-5);
 }
 
 TEST(DadParallel, TablesThatAreAlsoWeights) {
-  expect_same(maker<WordNetImpl>(), {}, 1e-12);
+  expect_alone_weights(maker<WordNetImpl>(), {}, 1e-12);
 }
 
 TEST(DadParallel, ConvolutionsAndBatchNorm) {
-  expect_same(maker<ConvNetImpl>(true),
-              {.sync_norm = true, .options = {.broadcast_buffers = false}},
-              1e-12);
+  expect_alone_weights(
+      maker<ConvNetImpl>(true),
+      {.sync_norm = true, .options = {.broadcast_buffers = false}}, 1e-12);
 }
 
 TEST(DadParallel, AccumulationIsMoreRows) {
-  expect_same(maker<PlainNetImpl>(true), {.pieces = 3}, 1e-12);
-  expect_same(maker<SharedNetImpl>(), {.pieces = 2}, 1e-12);
+  expect_alone_weights(maker<PlainNetImpl>(true), {.pieces = 3}, 1e-12);
+  expect_alone_weights(maker<SharedNetImpl>(), {.pieces = 2}, 1e-12);
 }
 
 TEST(DadParallel, ParametersInTheLossItself) {
-  expect_same(maker<PlainNetImpl>(true), {.decay = 0.01}, 1e-12);
+  expect_alone_weights(maker<PlainNetImpl>(true), {.decay = 0.01}, 1e-12);
 }
 
 TEST(DadParallel, ZerosAreNotSent) {
-  expect_same(maker<MlpImpl>(), {.options = {.skips_zeros = true}}, 1e-12);
+  expect_alone_weights(maker<MlpImpl>(), {.options = {.skips_zeros = true}},
+                       1e-12);
 }
 
 TEST(DadParallel, FullRankIsExact) {
   const DadOptions options{.mode = DadMode::kRankDad, .rank = 64};
-  expect_same(maker<PlainNetImpl>(true), {.options = options}, 1e-6);
+  expect_alone_weights(maker<PlainNetImpl>(true), {.options = options}, 1e-6);
   const DadOptions two_way{.mode = DadMode::kRankDad,
                            .rank = 64,
                            .where = Where::kStar,
                            .is_two_way = true};
-  expect_same(maker<PlainNetImpl>(true), {.options = two_way}, 1e-6);
-  expect_same(maker<WordNetImpl>(), {.options = two_way}, 1e-6);
+  expect_alone_weights(maker<PlainNetImpl>(true), {.options = two_way}, 1e-6);
+  expect_alone_weights(maker<WordNetImpl>(), {.options = two_way}, 1e-6);
 }
 
 TEST(DadParallel, DeltasThatNeedNotBeSent) {
   const DadOptions options{.mode = DadMode::kEdad};
-  expect_same(maker<MlpImpl>(), {.options = options}, 1e-12);
-  expect_same(maker<PlainNetImpl>(false), {.options = options}, 1e-12);
-  expect_same(maker<MlpImpl>(), {.type = at::kFloat, .options = options}, 1e-5);
+  expect_alone_weights(maker<MlpImpl>(), {.options = options}, 1e-12);
+  expect_alone_weights(maker<PlainNetImpl>(false), {.options = options}, 1e-12);
+  expect_alone_weights(maker<MlpImpl>(),
+                       {.type = at::kFloat, .options = options}, 1e-5);
   // If the layers do not form a plain chain, deltas are sent.
-  expect_same(maker<SharedNetImpl>(), {.options = options}, 1e-12);
-  expect_same(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
-  expect_same(maker<PlainNetImpl>(true), {.pieces = 2, .options = options},
-              1e-12);
+  expect_alone_weights(maker<SharedNetImpl>(), {.options = options}, 1e-12);
+  expect_alone_weights(maker<SequenceNetImpl>(), {.options = options}, 1e-12);
+  expect_alone_weights(maker<PlainNetImpl>(true),
+                       {.pieces = 2, .options = options}, 1e-12);
 }
 
-TEST(DadParallel, SaysWhichDeltasWereComputed) {
+TEST(DadParallel, ReportsWhichDeltasWereDerived) {
   constexpr std::int64_t kRows = 4;
   run_threads(2, [&](const Group& group) {
     auto net = make_net(maker<MlpImpl>(), at::kFloat, 1);
@@ -115,7 +125,8 @@ TEST(DadParallel, SaysWhichDeltasWereComputed) {
               "delta computed from that of second.weight");
     EXPECT_EQ(reasons["second.weight"],
               "delta computed from that of last.weight");
-    EXPECT_EQ(reasons["last.weight"], "delta sent: no plain layer above");
+    EXPECT_EQ(reasons["last.weight"],
+              "delta sent: it cannot be derived from the layer above");
     EXPECT_EQ(model.stats().bytes, kRows * (12 + 20 + 16 + 4) * 4);
   });
 }
@@ -156,8 +167,9 @@ TEST(DadParallel, SeesWhatTheLossTakesFromInside) {
                       : part_of_loss(output, mine, kRows))
           .backward();
       EXPECT_EQ(model.routes()[0].reason,
-                is_hidden_used ? "delta sent: no plain layer above"
-                               : "delta computed from that of last.weight");
+                is_hidden_used
+                    ? "delta sent: it cannot be derived from the layer above"
+                    : "delta computed from that of last.weight");
     }
     for (const auto& item : net->named_parameters())
       EXPECT_LT(
@@ -169,7 +181,7 @@ TEST(DadParallel, SeesWhatTheLossTakesFromInside) {
   });
 }
 
-TEST(DadParallel, SaysWhichWayEachParameterTook) {
+TEST(DadParallel, ReportsTheRouteOfEachParameter) {
   run_threads(2, [](const Group& group) {
     auto net = make_net(maker<ConvNetImpl>(true), at::kFloat, 1);
     DadParallel model(net, group);
@@ -370,6 +382,51 @@ TEST(DadParallel, RefusesWhatCannotBe) {
     EXPECT_THROW(DadParallel(net, group, {.tolerance = 1}), UsageError);
     EXPECT_THROW(DadParallel(net, group, {.wire = at::kInt}), UsageError);
     EXPECT_THROW(DadParallel(net, group, {.is_two_way = true}), UsageError);
+  });
+}
+
+TEST(DadParallel, NeedsAModule) {
+  run_threads(1, [](const Group& group) {
+    expect_throws<UsageError>([&] { DadParallelCore(nullptr, group, {}); },
+                              {"DadParallel needs a module, got null"});
+  });
+}
+
+// One line per parameter, in aligned columns.
+TEST(DadParallel, DescribesItsRoutes) {
+  run_threads(2, [](const Group& group) {
+    auto net = make_net(maker<PlainNetImpl>(true), at::kFloat, 1);
+    DadParallel model(net, group,
+                      {.routes = {{"last.weight", Route::kGradient}},
+                       .link = LinkModel{.ranks = 2}});
+    EXPECT_EQ(model.describe_routes(), "");
+    model.forward(examples(0, 4, at::kFloat).data);
+    EXPECT_EQ(
+        model.describe_routes(),
+        "  first.weight  dad              mode dad\n"
+        "  first.bias    with its weight  the sum of the deltas\n"
+        "  last.weight   gradient         set by name\n"
+        "  last.bias     gradient         same as its weight, last.weight\n");
+  });
+}
+
+// The buckets of the old plan have released the exchange by then.
+TEST(DadParallel, ANewPlanUsesTheSameExchange) {
+  run_threads(2, [](const Group& group) {
+    auto net = make_net(maker<PlainNetImpl>(true), at::kDouble, 1);
+    DadParallel model(net, group,
+                      {.routes = {{"first.weight", Route::kGradient}},
+                       .link = LinkModel{.ranks = 2},
+                       .exchange = make_plain_exchange()});
+    for (const bool is_frozen : {false, true, false}) {
+      net->last->weight.set_requires_grad(!is_frozen);
+      net->last->bias.set_requires_grad(!is_frozen);
+      forget_gradients(*net);
+      const at::Tensor x = at::full({1, 12}, group.rank() + 1.0, at::kDouble);
+      model.forward(x).sum().backward();
+      check_same_bits(group, {{"gradient", net->first->weight.grad()}});
+      EXPECT_EQ(net->last->weight.grad().defined(), !is_frozen);
+    }
   });
 }
 

@@ -1,0 +1,123 @@
+// The key-value stores at an address and in a file, and their errors.
+
+#include <gtest/gtest.h>
+
+#include "tests/tensor/start/meeting.hpp"
+
+namespace sheaf::tensor {
+namespace {
+
+std::unique_ptr<KeyStore> open_soon(const MeetingPlace& place,
+                                    milliseconds timeout = kLong) {
+  return open_store(place, steady_clock::now() + timeout);
+}
+
+void expect_one_store(KeyStore& a, KeyStore& b) {
+  EXPECT_EQ(a.add("counter", 2), 2);
+  EXPECT_EQ(b.add("counter", 3), 5);
+  EXPECT_EQ(a.add("counter", 0), 5);
+  EXPECT_FALSE(b.has("key"));
+  const std::string value("with\0 a zero", 12);
+  a.set("key", value);
+  EXPECT_TRUE(a.has("key") && b.has("key"));
+  EXPECT_EQ(b.get("key"), value);
+  b.set("key", "new");
+  EXPECT_EQ(a.get("key"), "new");
+  // get() waits for a key.
+  std::string late;
+  std::thread reader([&] { late = b.get("late"); });
+  a.set("late", "came");
+  reader.join();
+  EXPECT_EQ(late, "came");
+}
+
+TEST(C10dStore, RankZeroServesTheOthers) {
+  const auto port = free_port();
+  const auto server = open_soon(at_port(port, 0, 2));
+  const auto client = open_soon(at_port(port, 1, 2));
+  expect_one_store(*server, *client);
+}
+
+TEST(C10dStore, AFileIsShared) {
+  const TemporaryFolder folder;
+  {
+    const auto first = open_soon(at_file(folder, 0, 2));
+    const auto second = open_soon(at_file(folder, 1, 2));
+    expect_one_store(*first, *second);
+    EXPECT_EQ(folder.names(), std::vector<std::string>{"meet"});
+  }
+  EXPECT_TRUE(folder.names().empty());
+}
+
+// torchrun's agent has the port: rank 0 is a client, too.
+TEST(C10dStore, AnAgentMayServe) {
+  const auto port = free_port();
+  const auto agent = open_soon(at_port(port, 0, 1));
+  MeetingPlace place = at_port(port, 0, 2);
+  place.has_server = true;
+  const auto worker = open_soon(place);
+  expect_one_store(*agent, *worker);
+}
+
+TEST(C10dStore, AServerThatIsGoneIsACommError) {
+  const auto port = free_port();
+  auto server = open_soon(at_port(port, 0, 2));
+  const auto client = open_soon(at_port(port, 1, 2));
+  server.reset();
+  expect_throws<CommError>(
+      [&] {
+        client->set("key", "value");
+        client->get("key");
+      },
+      {concat("the store at 127.0.0.1:", port, " failed: "),
+       "rank 0 or torchrun, may have exited"});
+}
+
+TEST(C10dStore, NothingListens) {
+  const auto port = free_port();
+  const auto results = hold({at_port(port, 1, 2)}, kShort);
+  EXPECT_TRUE(has(results[0], concat("nothing answers at 127.0.0.1:", port)))
+      << results[0];
+}
+
+TEST(C10dStore, AnAgentThatIsMissingIsNamed) {
+  MeetingPlace place = at_port(free_port(), 0, 2);
+  place.has_server = true;
+  expect_throws<TimeoutError>(
+      [&] { open_soon(place, milliseconds(1)); },
+      {"rank 0: nothing answers", "torchrun's agent must run on that host"});
+}
+
+// It accepts the connection and never answers. The listener stays, because
+// libtorch's client ends the process once its peer closes the connection.
+TEST(C10dStore, AnotherProgramAtThePort) {
+  static const Listener& other = *new Listener;
+  expect_throws<CommError>(
+      [&] { open_soon(at_port(other.card.port, 1, 2), milliseconds(50)); },
+      {concat("rank 1: the server at 127.0.0.1:", other.card.port),
+       "is not rank 0 of this program"});
+}
+
+TEST(C10dStore, APortThatIsTaken) {
+  const Listener other;
+  const auto port = other.card.port;
+  const auto results = hold({at_port(port, 0, 2)}, kShort);
+  EXPECT_TRUE(has(results[0], "in use by another program on this host"))
+      << results[0];
+}
+
+TEST(C10dStore, AHostThatIsUnknown) {
+  const auto place = find_meeting_place(
+      {.init_method = "tcp://no-such-host.invalid:1?rank=1&world_size=2"});
+  EXPECT_TRUE(
+      has(hold({place}, kShort)[0], "'no-such-host.invalid' is not a known"));
+}
+
+TEST(C10dStore, AFolderThatDoesNotExist) {
+  const auto place = find_meeting_place(
+      {.init_method = "file:///no/such/folder/x?rank=0&world_size=2"});
+  EXPECT_TRUE(has(hold({place}, kShort)[0], "cannot write to /no/such/folder"));
+}
+
+}  // namespace
+}  // namespace sheaf::tensor
