@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <tuple>
 
@@ -207,7 +208,10 @@ TEST_P(Desertion, ByAnError) {
 }
 
 // A rank learns of the failure of its group from its own or another host.
+// The deserter leaves when all ranks have made the group: who is still in
+// new_group() when a rank dies gets an error there.
 TEST_P(Desertion, LeavesTheGroupsOfOthersAlone) {
+  std::atomic<int> made = 0;
   const auto all = test::outcomes(
       GetParam(),
       [&](const Group& world) {
@@ -215,7 +219,11 @@ TEST_P(Desertion, LeavesTheGroupsOfOthersAlone) {
         for (int rank = 0; rank < world.size(); ++rank)
           if (rank != kDeserter) rest.push_back(rank);
         const Group others = world.new_group(rest);
-        if (world.rank() == kDeserter) throw std::runtime_error("no more");
+        ++made;
+        if (world.rank() == kDeserter) {
+          while (made < world.size()) std::this_thread::yield();
+          throw std::runtime_error("no more");
+        }
         const auto outcome = test::outcome_of([&] { barrier(world).wait(); });
         EXPECT_EQ(outcome.ending, Ending::kCommError) << outcome;
         for (int i = 0; i < 10; ++i)

@@ -34,14 +34,15 @@ TEST(ProductIdentity, DescribesTheLibraries) {
 // The precision of products matters on a GPU only.
 TEST(ProductIdentity, OfAGpuChangesWithItsPrecision) {
   auto& context = at::globalContext();
-  const auto before = context.float32MatmulPrecision();
-  context.setFloat32MatmulPrecision(at::Float32MatmulPrecision::HIGHEST);
+  const bool is_highest =
+      context.float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST;
+  ASSERT_TRUE(is_highest) << "the default";
   const auto on_cpu = product_identity(-1), on_gpu = product_identity(0);
   EXPECT_NE(on_gpu, on_cpu);
-  context.setFloat32MatmulPrecision(at::Float32MatmulPrecision::HIGH);
+  context.setFloat32MatmulPrecision("high");
   EXPECT_EQ(product_identity(-1), on_cpu);
   EXPECT_NE(product_identity(0), on_gpu);
-  context.setFloat32MatmulPrecision(before);
+  context.setFloat32MatmulPrecision("highest");
 }
 
 }  // namespace
