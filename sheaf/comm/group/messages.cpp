@@ -13,6 +13,7 @@ namespace {
 constexpr Tag kPosition = kPositionMask;  // not used by any pipeline
 
 void gather_host(CollectiveCall& call, std::byte* all, std::size_t bytes) {
+  if (bytes == 0) return;  // `all` may be null
   const auto& ranks = call.host_map().local_ranks();
   for (int member = 0; member < call.local().size(); ++member)
     std::memcpy(all + static_cast<std::size_t>(
