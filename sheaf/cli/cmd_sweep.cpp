@@ -1,4 +1,4 @@
-// sheaf sweep: runs `sheaf train` for many combinations of settings.
+// sheaf sweep: runs `sheaf train` for every combination of settings.
 #include <algorithm>
 #include <memory>
 

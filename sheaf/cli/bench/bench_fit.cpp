@@ -23,9 +23,6 @@
 namespace sheaf::cli {
 namespace {
 
-// The measurements. All ranks of a group must call each function; all get the
-// same result.
-
 constexpr std::size_t kLargest = std::size_t{16} << 20;
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
 constexpr std::size_t kAddBytes = std::size_t{16} << 20;
@@ -95,6 +92,9 @@ void exchange(const comm::Group& pair, Bytes& out, Bytes& in) {
   }
   for (comm::Work& work : works) work.wait();
 }
+
+// The probes below: all ranks of the group must call each of them; all get the
+// same result.
 
 // Broadcasts between two ranks of a host through the arena: one rank copies the
 // whole buffer, and the ranks synchronize twice.

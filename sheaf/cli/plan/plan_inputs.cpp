@@ -145,7 +145,7 @@ void PlanInputs::add_to(CLI::App& command) {
   command.add_option("--bucket", bucket,
                      "Maximum size of a gradient bucket (default: 25M)");
   command.add_option("--exchange", exchange,
-                     "Route method: gradients, half, dad, edad or "
+                     "Exchange method: gradients, half, dad, edad or "
                      "rank-dad:4; per layer: gradients,fc1=dad");
   command
       .add_option("--batch", batch,

@@ -1,6 +1,6 @@
 // Reads the jobs of `sheaf sweep`, checks each of them and finds out how far it
 // has been run. Prints JSON for the command, which is built without libtorch;
-// see sweep_plan.hpp.
+// see sheaf/cli/sweep/sweep_plan.cpp.
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -42,15 +42,14 @@ class PeerWait {
   virtual void poll() {}
   // Whether a rank has arrived at this operation.
   virtual bool has_arrived(int rank) const = 0;
-  // Whether this operation waits for a rank that has exited without
-  // doing its part.
+  // Whether this operation waits for a rank that has exited without doing its
+  // part.
   virtual bool is_owed_by(int rank) { return !has_arrived(rank); }
   // Called before throw_ended() throws. `text` describes the error for other
   // ranks and names this rank.
   virtual void report_ended(const std::string& /*text*/) {}
 
-  // Throws CommError: the rank has exited while this rank waits for
-  // it.
+  // Throws CommError: the rank has exited while this rank waits for it.
   [[noreturn]] void throw_ended(int rank);
 
   void note_end();

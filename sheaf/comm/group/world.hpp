@@ -41,7 +41,7 @@ class World {
 // started several. The first overload reads its options from SHEAF_OPTIONS; the
 // second uses `options` instead. From then on, an exception that the program
 // does not catch is reported in one line, with the exit code of
-// docs/reference/errors.md; see base/terminate.hpp.
+// docs/reference/errors.md.
 World init(int* argc = nullptr, char*** argv = nullptr);
 World init(const topo::Options& options, int* argc = nullptr,
            char*** argv = nullptr);

@@ -45,16 +45,16 @@ struct FrameHead {
 };
 
 // A send or receive in progress. Its inbox or outbox drops all references to it
-// before changing the state from kUnderWay.
+// before changing the state from kInProgress.
 struct TcpRequest {
-  enum class State : std::uint8_t { kUnderWay, kDone, kFailed };
+  enum class State : std::uint8_t { kInProgress, kDone, kFailed };
 
   bool is_send = false;
   int peer = 0;
   Tag tag = 0;
   std::byte* data = nullptr;  // read-only for a send
   std::size_t bytes = 0;
-  std::atomic<State> state{State::kUnderWay};
+  std::atomic<State> state{State::kInProgress};
   std::string error{};
   // For a send in parts only.
   std::uint32_t id = 0;
@@ -63,7 +63,7 @@ struct TcpRequest {
   bool is_refused = false;
 
   bool is_in_progress() const {
-    return state.load(std::memory_order_acquire) == State::kUnderWay;
+    return state.load(std::memory_order_acquire) == State::kInProgress;
   }
   void end() { state.store(State::kDone, std::memory_order_release); }
   void fail(std::string why) {

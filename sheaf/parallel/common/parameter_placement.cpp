@@ -19,17 +19,17 @@ std::vector<Placement> placements_of(const std::vector<PlacementCode>& codes,
   const auto rows = static_cast<std::size_t>(ranks);
   const std::size_t parameters = codes.size() / rows;
   std::map<std::vector<PlacementCode>, int> numbers;
-  std::vector<Placement> homes;
+  std::vector<Placement> placements;
   for (std::size_t i = 0; i < parameters; ++i) {
     std::vector<PlacementCode> column;
     for (std::size_t rank = 0; rank < rows; ++rank)
       column.push_back(codes[rank * parameters + i]);
     const auto on_host = std::count(column.begin(), column.end(), 0);
     const int next = static_cast<int>(numbers.size());
-    homes.push_back({numbers.emplace(column, next).first->second,
-                     on_host == ranks, on_host == 0});
+    placements.push_back({numbers.emplace(column, next).first->second,
+                          on_host == ranks, on_host == 0});
   }
-  return homes;
+  return placements;
 }
 
 std::vector<Placement> agree_on_placements(
@@ -46,8 +46,8 @@ void check_same_placement(const comm::Group& group,
   std::vector<PlacementCode> mine;
   for (const at::Tensor& one : parameters)
     mine.push_back(placement_code(one.device()));
-  for (const Placement& home : agree_on_placements(group, mine))
-    SHEAF_CHECK(home.is_host || home.is_device, what,
+  for (const Placement& placement : agree_on_placements(group, mine))
+    SHEAF_CHECK(placement.is_host || placement.is_device, what,
                 " needs the module on the same kind of device on all ranks, "
                 "but some ranks have it on the CPU and others do not; move "
                 "it, or use DataParallel");

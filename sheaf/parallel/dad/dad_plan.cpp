@@ -48,7 +48,7 @@ class Search {
   Search(const std::vector<ParameterUse>& uses, const RouteSettings& settings,
          const LinkModel& link, std::vector<RouteChoice>& choices)
       : uses_(uses),
-        wishes_(settings),
+        settings_(settings),
         link_(link),
         model_(uses, link, settings.rank, settings.skips_zeros,
                settings.feedback_rows),
@@ -83,7 +83,7 @@ class Search {
       for (const std::size_t i : free)
         choices_[i].reason = fmt::format("by trial; {:.2f} ms predicted", ms);
       list.push_back({fmt::format("{} for all", name_of(route)), choices_, ms,
-                      wishes_.skips_zeros});
+                      settings_.skips_zeros});
     }
     choices_ = found;
     return list;
@@ -115,7 +115,7 @@ class Search {
                  exchange_of(
                      choices_[static_cast<std::size_t>(use.above)].route));
     return route != Route::kRankDad ||
-           (wishes_.allows_low_rank && !use.is_lookup);
+           (settings_.allows_low_rank && !use.is_lookup);
   }
   double step_ms() const {
     std::vector<RouteChoice> valid = choices_;
@@ -123,7 +123,7 @@ class Search {
       if (valid[i].route == Route::kEdad && !may_take(i, Route::kEdad))
         valid[i].route = Route::kDad;
     return model_.step_ms(
-        plan_factors(uses_, valid, link_.ranks, wishes_.parcel_bytes));
+        plan_factors(uses_, valid, link_.ranks, settings_.parcel_bytes));
   }
   double with(std::size_t i, Route route) {
     const Route before = std::exchange(choices_[i].route, route);
@@ -162,7 +162,7 @@ class Search {
   static constexpr double kWorthwhile = 0.999;
 
   const std::vector<ParameterUse>& uses_;
-  const RouteSettings& wishes_;
+  const RouteSettings& settings_;
   const LinkModel& link_;
   const StepModel model_;
   std::vector<RouteChoice>& choices_;

@@ -184,7 +184,7 @@ PrecisionPass::Layer PrecisionPass::layer_of(const OperatorRule& rule,
 // A warning only if the layer was meant: a plan for all layers does not aim at
 // products of activations.
 void PrecisionPass::log_once(const OperatorRule& rule, const Layer& layer) {
-  if (!setting_.told.insert(layer.name).second) return;
+  if (!setting_.logged.insert(layer.name).second) return;
   const bool is_meant =
       layer.has_weight || setting_.plan.layers.contains(layer.name);
   const char* const done = plan::to_string(layer.precision);

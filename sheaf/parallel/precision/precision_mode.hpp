@@ -27,7 +27,7 @@ struct PrecisionSetting {
   bool is_unchecked = false;
   bool has_trained = false;
   // Layers already reported as not supported by int8.
-  std::set<std::string> told = {};
+  std::set<std::string> logged = {};
 };
 
 class PrecisionPass {

@@ -78,9 +78,9 @@ class Planner {
           std::find(options_.precisions.begin(), options_.precisions.end(),
                     one) != options_.precisions.end())
         list.push_back(one);
-    SHEAF_CHECK(!list.empty(), kind.recorded->base().file,
-                " and the other traces of its device: no trace has an allowed "
-                "precision");
+    SHEAF_CHECK(!list.empty(), "neither ", kind.recorded->base().file,
+                " nor another trace of its device is in an allowed precision; "
+                "record one with sheaf trace, or allow more precisions");
     return list;
   }
 

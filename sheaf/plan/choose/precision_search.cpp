@@ -219,8 +219,8 @@ class Search {
     }
     std::erase_if(front, [](const auto& one) { return one.second.empty(); });
   }
-  // Keeps the states with the fastest partial plans; of equally fast ones the
-  // first by name, so that the result is deterministic.
+  // Keeps the states with the fastest partial plans; of equally fast ones
+  // those that sort first, so that the result is deterministic.
   void drop_slowest(Front& front) {
     is_exact_ = false;
     std::vector<std::pair<double, State>> order;
@@ -269,8 +269,8 @@ class Search {
   std::vector<At> live_;            // slots whose types are in the state
   std::vector<std::string> again_;  // layers whose precisions are in the state
   std::unordered_map<std::string, At> last_call_;  // slot, by layer
-  std::vector<std::vector<Partial>>
-      trail_;  // by slot, starting before the first
+  // By slot, starting before the first.
+  std::vector<std::vector<Partial>> trail_;
   std::unordered_map<State, std::vector<std::int32_t>> front_index_;
 };
 

@@ -12,7 +12,8 @@ struct OpenBucket {
 };
 
 bool share_a_bucket(const BucketItem& a, const BucketItem& b) {
-  return a.type == b.type && a.home == b.home && !a.goes_alone && !b.goes_alone;
+  return a.type == b.type && a.placement == b.placement && !a.goes_alone &&
+         !b.goes_alone;
 }
 
 }  // namespace

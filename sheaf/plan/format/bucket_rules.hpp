@@ -14,7 +14,8 @@ namespace sheaf::plan {
 struct BucketItem {
   std::size_t bytes = 0;
   int type = 0;  // number of the element type
-  int home = 0;  // number of the placement: equal if all ranks use one device
+  int placement =
+      0;  // number of the placement: equal if all ranks use one device
   bool goes_alone = false;
 };
 

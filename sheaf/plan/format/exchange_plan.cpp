@@ -13,7 +13,7 @@
 namespace sheaf::plan {
 namespace {
 
-constexpr std::array<std::pair<Route, const char*>, 5> kWays = {
+constexpr std::array<std::pair<Route, const char*>, 5> kRoutes = {
     {{Route::kGradients, "gradients"},
      {Route::kHalf, "half"},
      {Route::kDad, "dad"},
@@ -33,9 +33,9 @@ int rank_of(const std::string& text) {
 // Builds a plan entry by entry.
 class ExchangeReader {
  public:
-  void take_other(const std::string& text) { plan_.other = way_of(text); }
+  void take_other(const std::string& text) { plan_.other = route_of(text); }
   void take(const std::string& layer, const std::string& text) {
-    plan_.layers[layer] = way_of(text);
+    plan_.layers[layer] = route_of(text);
   }
 
   ExchangePlan finish() {
@@ -53,10 +53,10 @@ class ExchangeReader {
   }
 
  private:
-  Route way_of(const std::string& text) {
+  Route route_of(const std::string& text) {
     const auto colon = text.find(':');
     const std::string name = text.substr(0, colon);
-    for (const auto& [route, known] : kWays)
+    for (const auto& [route, known] : kRoutes)
       if (name == known || (route == Route::kRankDad && name == "low_rank")) {
         if (colon != std::string::npos) take_rank(route, text);
         return route;
@@ -81,7 +81,7 @@ class ExchangeReader {
 }  // namespace
 
 const char* to_string(Route route) {
-  for (const auto& [one, name] : kWays)
+  for (const auto& [one, name] : kRoutes)
     if (one == route) return name;
   return "?";
 }

@@ -14,7 +14,7 @@ enum class Cause {
   kLaunch,       // its launch had to reach the device
   kStream,       // its stream was busy
   kOtherStream,  // it depends on a kernel of another stream
-  kQueue,        // its launch waited for room in the queue
+  kQueue,        // its launch waited for space in the launch queue
   kDevice,       // its thread waited for the streams
   kOtherRank,    // its collective waited for the last rank
 };

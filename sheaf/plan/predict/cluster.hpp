@@ -111,10 +111,10 @@ using MarkFlags = std::vector<std::vector<bool>>;
 MarkFlags find_casts(const StepGraph& mixed);
 
 // Accounts for workers that compute on the cores of one host, which share time
-// slices of cores, caches and memory bandwidth.
-// Sets the slowdown and memory factor of each kind from the machine's hosts and
-// contention, and whether the exchange uses cores that compute. Kinds on a GPU
-// are unchanged; without hosts in the machine, all are.
+// slices of cores, caches and memory bandwidth: sets the slowdown and memory
+// factor of each kind from the machine's hosts and contention, and whether the
+// exchange uses cores that compute. Kinds on a GPU are unchanged; without hosts
+// in the machine, all are.
 void share_host(Cluster& cluster);
 
 }  // namespace sheaf::plan

@@ -33,7 +33,7 @@ function pointsOf(name, points, color, more) {
 }
 
 function tradeOffOption({show}) {
-  const isWay = show === 'way';
+  const isSearch = show === 'steps';
   const kept = data.trade_offs.filter((one) => one.is_kept);
   const refused = data.trade_offs.filter((one) => !one.is_kept);
   const others = data.steps.filter((one) => !one.is_chosen &&
@@ -54,7 +54,7 @@ function tradeOffOption({show}) {
     pointsOf('chosen', chosenSteps, colorAt(2), {symbol: 'pin',
       symbolSize: 26, ...named}),
   ].filter((one) => one.data.length > 0 &&
-    !(isWay && one.name === 'other plans'));
+    !(isSearch && one.name === 'other plans'));
   return {
     legend: {data: series.map((one) => one.name)},
     tooltip: {formatter: ({data: {value, label}, seriesName}) => head(label) +
@@ -64,7 +64,7 @@ function tradeOffOption({show}) {
     xAxis: xAxisOf('step (ms)', {scale: true, min: null, max: null,
       axisLabel: {showMinLabel: true, showMaxLabel: true},
       splitLine: {lineStyle: {color: theme.grid}}}),
-    yAxis: yAxisOf('indicator', '', isWay ? {scale: true} : {min: 0}),
+    yAxis: yAxisOf('indicator', '', isSearch ? {scale: true} : {min: 0}),
     series,
   };
 }
@@ -76,6 +76,6 @@ function addTradeOff() {
       'precision one by one, the most sensitive first. Changes that make the ' +
       'step too slow or need too much memory are refused.',
     controls: [['show', [['all', 'with other plans'],
-                         ['way', 'search steps only']]]],
+                         ['steps', 'search steps only']]]],
     height: () => 380, option: tradeOffOption});
 }

@@ -254,4 +254,12 @@ RunConfig read_config(const std::filesystem::path& file,
   return parse_config(text.str(), file.string(), overrides);
 }
 
+StrategyKind parse_strategy(std::string_view name) {
+  const auto* const found =
+      std::find(kStrategyNames.begin(), kStrategyNames.end(), name);
+  SHEAF_CHECK(found != kStrategyNames.end(), "'", name,
+              "' is not a strategy; use one of ", join(kStrategyNames, ", "));
+  return static_cast<StrategyKind>(found - kStrategyNames.begin());
+}
+
 }  // namespace sheaf::train

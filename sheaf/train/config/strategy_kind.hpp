@@ -1,13 +1,9 @@
 #pragma once
 // The parallel strategies that a config can name (parallel.strategy).
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string_view>
-
-#include "sheaf/base/error.hpp"
-#include "sheaf/base/text.hpp"
 
 namespace sheaf::train {
 
@@ -29,13 +25,7 @@ constexpr std::string_view name_of(StrategyKind kind) noexcept {
   return kStrategyNames[static_cast<std::size_t>(kind)];
 }
 // Throws UsageError for a name that is not in kStrategyNames.
-inline StrategyKind parse_strategy(std::string_view name) {
-  const auto* const found =
-      std::find(kStrategyNames.begin(), kStrategyNames.end(), name);
-  SHEAF_CHECK(found != kStrategyNames.end(), "'", name,
-              "' is not a strategy; use one of ", join(kStrategyNames, ", "));
-  return static_cast<StrategyKind>(found - kStrategyNames.begin());
-}
+StrategyKind parse_strategy(std::string_view name);
 
 // Whether each image is split over several ranks.
 constexpr bool splits_images(StrategyKind kind) noexcept {

@@ -47,10 +47,9 @@ NonFiniteCause NonFiniteGuard::find_cause(const data::Batch& batch) {
   if (!mine.text.empty()) return mine;
   const std::string name = learner.parameters().find_non_finite_gradient();
   if (name.empty()) return mine;
-  return {
-      concat("the gradient of '", name,
-             "' after the exchange, although it is finite on each rank before"),
-      kAfterExchange};
+  return {concat("the gradient of '", name,
+                 "' after the exchange, although each rank's own was finite"),
+          kAfterExchange};
 }
 
 void NonFiniteGuard::stop(const std::string& what,

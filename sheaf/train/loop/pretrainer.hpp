@@ -1,6 +1,7 @@
 #pragma once
-// Trains the filters of one stage of a network without labels: their output
-// should reconstruct the image and be sparse.
+// Unsupervised pre-training: trains the filters of a network without labels,
+// stage by stage, before the steps of the run. The output of a stage should
+// reconstruct the image and be sparse.
 
 #include <optional>
 

@@ -131,8 +131,8 @@ StepResult TrainingSession::step(const data::Batch& batch,
 // needs it: whether the step may be applied depends on the losses and gradients
 // of all ranks (the exchange of gradients includes neither losses nor gradients
 // that ranks keep), and a signal may reach any rank at any time, but all must
-// stop after the same step. The totals, which the log
-// contains for every step, are sent with it.
+// stop after the same step. The totals, which the log contains for every step,
+// are sent with it.
 TrainingSession::Agreement TrainingSession::agree(
     const Totals& mine, const StepRequest& request) const {
   const bool wants_stop = request.wants_stop && request.wants_stop();

@@ -16,12 +16,12 @@ namespace {
 
 void check_exchange(const std::string& text, const RunConfig& config,
                     const torch::nn::Module& module) {
-  const auto ways = plan::parse_exchange_of(text, config.plan);
-  if (!ways) return;
+  const auto routes = plan::parse_exchange_of(text, config.plan);
+  if (!routes) return;
   std::vector<std::string> layers;
   for (const auto& [name, layer] : weights_by_layer(module))
     layers.push_back(layer);
-  plan::check_exchange_layers(*ways, layers);
+  plan::check_exchange_layers(*routes, layers);
 }
 
 }  // namespace

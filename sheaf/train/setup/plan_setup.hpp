@@ -1,6 +1,6 @@
 #pragma once
 // Reads the plan files that a config names: precisions and exchange methods
-// (plan), and routes of layers (dad.plan).
+// (plan), and routes of parameters (dad.plan).
 
 #include <torch/nn/module.h>
 

@@ -48,8 +48,7 @@ class Learner {
   // The two halves of train_step(). compute() leaves the averaged gradients and
   // does not change the weights. apply() updates the weights. With a loss
   // scale, it may skip the update to reduce the scale. It returns false on all
-  // ranks if gradients are not finite and the scale cannot be reduced
-  // further.
+  // ranks if gradients are not finite and the scale cannot be reduced further.
   Computed compute(const data::Batch& batch, std::int64_t step,
                    Metrics& metrics);
   bool apply(double learning_rate, StepTimes& times);

@@ -65,7 +65,7 @@ TEST(Planner, KeepsWhatIsFixedAndUsesWhatIsAllowed) {
   EXPECT_EQ(chosen.reasons[0].at("conv2"), "fixed by the user");
   options.precisions = {Precision::kF16};
   expect_throws<UsageError>([&] { choose_plan(cluster_of(recorded), options); },
-                            {"no trace has an allowed precision"});
+                            {"is in an allowed precision"});
 }
 
 TEST(PlannedExchange, FactorsWhereTheLinkIsSlow) {
