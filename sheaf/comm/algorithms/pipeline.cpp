@@ -32,7 +32,6 @@
 
 #include "sheaf/comm/algorithms/pipeline.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace sheaf::comm {
@@ -40,6 +39,18 @@ namespace {
 
 Counter& ready(Progress& progress) { return progress.ready; }
 Counter& staged(Progress& progress) { return progress.staged; }
+
+class AddTime {
+ public:
+  explicit AddTime(std::int64_t& total) : total_(total), start_(now_ns()) {}
+  ~AddTime() { total_ += now_ns() - start_; }
+  AddTime(const AddTime&) = delete;
+  AddTime& operator=(const AddTime&) = delete;
+
+ private:
+  std::int64_t& total_;
+  std::int64_t start_;
+};
 
 }  // namespace
 
@@ -50,99 +61,29 @@ Pipeline::Pipeline(CollectiveCall& call, const PipelineJob& job,
       plan_(plan),
       flat_(plan.is_flat ? flat_host_map(call.host_map()) : HostMap{}),
       host_map_(plan.is_flat ? flat_ : call.host_map()),
-      local_(call.local()),
-      size_(host_map_.local_count()),
-      me_(host_map_.local),
-      element_(size_of(job.reduction.dtype)),
-      base_(call.group().segments()) {
-  const auto root = static_cast<std::size_t>(job.root);
-  if (host_map_.host_of[root] == host_map_.host)
-    root_member_ = host_map_.local_of[root];
-  find_buffers();
-  is_staged_ = needs_staging();
-  is_wide_ = has_network() && job.flow != Flow::kBroadcast &&
-             has_wide_partials(job.reduction);
-  const bool is_one_segment = !is_staged_ && !has_network();
-  // The same on all hosts, whether they stage or not.
-  const std::size_t segment_bytes =
-      std::min(plan.segment_bytes, kMaxSegmentBytes);
-  segment_elements_ = is_one_segment
-                          ? job.count
-                          : std::max<std::size_t>(1, segment_bytes / element_);
-  segments_ = job.count == 0 ? 0
-              : is_one_segment
-                  ? 1
-                  : (job.count + segment_elements_ - 1) / segment_elements_;
-  for (int lane = 0; has_network() && lane < plan.lanes; ++lane) {
-    auto& peers = lane_peers_.emplace_back();
-    for (const auto& members : host_map_.hosts)
-      peers.push_back(call.group().world_rank(
-          members[static_cast<std::size_t>(lane) % members.size()]));
-  }
-  if (has_network() && owns_lanes(me_) && !job.output)
-    scratch_.resize(kWindow * segment_elements_ * element_);
-  under_way_.resize(kWindow);
-}
-
-void Pipeline::find_buffers() {
-  for (int member = 0; member < size_; ++member) {
-    const std::byte* input = nullptr;
-    std::byte* output = nullptr;
-    if (member == me_) {
-      input = job_.input;
-      output = job_.output;
-    } else {
-      SharedBuffers theirs;
-      std::memcpy(&theirs, call_.payload(member, sizeof theirs), sizeof theirs);
-      std::byte* heap = call_.heap_of(member);
-      if (theirs.input != SharedBuffers::kNotShared)
-        input = heap + theirs.input;
-      if (theirs.output != SharedBuffers::kNotShared)
-        output = heap + theirs.output;
-    }
-    inputs_.push_back(input);
-    outputs_.push_back(output);
-  }
-}
-
-bool Pipeline::needs_staging() const {
-  if (size_ == 1) return false;
-  HostMemory& memory = call_.group().runtime().memory();
-  // All members must get the same answer, so this rank's own buffers are
-  // treated as its peers see them.
-  const auto mine =
-      memory.shared(job_.input, job_.output, job_.count * element_);
-  for (int member = 0; member < size_; ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    const bool has_input = member == me_
-                               ? mine.input != SharedBuffers::kNotShared
-                               : inputs_[index] != nullptr;
-    const bool has_output = member == me_
-                                ? mine.output != SharedBuffers::kNotShared
-                                : outputs_[index] != nullptr;
-    if (is_source(member) && !has_input) return true;
-    if (is_target(member) && !has_output) return true;
-  }
-  return false;
-}
+      base_(call.group().segments()),
+      buffers_(call, job, plan, host_map_),
+      exchange_(call, job, plan, host_map_, times_) {}
 
 PipelineTimes Pipeline::run() {
-  while (next_deliver_ < segments_ || next_take_ < segments_) {
+  const std::size_t segments = buffers_.segments();
+  while (next_.deliver < segments || next_.take < segments) {
     if (step()) {
       call_.progress();
-    } else if (next_collect_ > next_deliver_) {
+    } else if (next_.collect > next_.deliver) {
       call_.idle();  // messages are in transit: the transport must be polled
     } else {
       wait_for_local();
     }
   }
   // A buffer in the arena must not be accessed before all members are done.
-  if (!is_staged_ && size_ > 1) wait_for_others(ready, count_at(segments_));
+  if (!buffers_.is_staged() && size() > 1)
+    wait_for_others(ready, count_at(segments));
   // Unused counters must advance, too, since they are compared by distance.
-  Progress& mine = progress(me_);
+  Progress& mine = progress(me());
   for (Counter* counter : {&mine.staged, &mine.ready, &mine.taken})
-    counter->value.store(count_at(segments_), std::memory_order_release);
-  call_.group().add_segments(static_cast<std::uint32_t>(segments_));
+    counter->value.store(count_at(segments), std::memory_order_release);
+  call_.group().add_segments(static_cast<std::uint32_t>(segments));
   return times_;
 }
 
@@ -150,20 +91,20 @@ PipelineTimes Pipeline::run() {
 bool Pipeline::step() {
   bool has_moved = false;
   if (can_stage()) {
-    stage(next_stage_++);
+    stage(next_.stage++);
     has_moved = true;
   }
   if (can_collect()) {
-    collect(next_collect_++);
+    collect(next_.collect++);
     has_moved = true;
   }
-  if (advance_tasks()) has_moved = true;
-  if (next_deliver_ < next_collect_ && is_exchanged(next_deliver_)) {
-    deliver(next_deliver_++);
+  if (exchange_.advance(next_.deliver, next_.collect)) has_moved = true;
+  if (can_deliver()) {
+    deliver(next_.deliver++);
     has_moved = true;
   }
   if (can_take()) {
-    take(next_take_++);
+    take(next_.take++);
     has_moved = true;
   }
   return has_moved;
@@ -171,46 +112,136 @@ bool Pipeline::step() {
 
 // Sleeps until another member of the host makes progress.
 void Pipeline::wait_for_local() {
-  if (next_collect_ < next_stage_)
-    wait_for_others(staged, count_at(next_collect_ + 1));
+  if (next_.collect < next_.stage)
+    wait_for_others(staged, count_at(next_.collect + 1));
   else
-    wait_for_others(ready, count_at(next_take_ + 1));
+    wait_for_others(ready, count_at(next_.take + 1));
 }
 
 // A staging buffer is free when its last result was taken. Then all owners are
 // ready, so no member reads the last input any more.
 bool Pipeline::can_stage() const {
-  return next_stage_ < segments_ &&
-         (!is_staged_ || next_stage_ < next_take_ + kWindow);
+  return next_.stage < buffers_.segments() &&
+         (!buffers_.is_staged() ||
+          next_.stage < next_.take + PipelineBuffers::kWindow);
 }
 
 bool Pipeline::can_collect() const {
-  if (next_collect_ == next_stage_) return false;
-  if (next_collect_ >= next_deliver_ + kWindow) return false;
-  return !is_staged_ || others_reached(staged, count_at(next_collect_ + 1));
+  if (next_.collect == next_.stage) return false;
+  if (next_.collect >= next_.deliver + PipelineBuffers::kWindow) return false;
+  return !buffers_.is_staged() ||
+         others_reached(staged, count_at(next_.collect + 1));
+}
+
+bool Pipeline::can_deliver() const {
+  return next_.deliver < next_.collect && exchange_.is_complete(next_.deliver);
 }
 
 bool Pipeline::can_take() const {
-  if (next_take_ >= next_deliver_) return false;
-  return !is_staged_ || others_reached(ready, count_at(next_take_ + 1));
+  if (next_.take >= next_.deliver) return false;
+  return !buffers_.is_staged() ||
+         others_reached(ready, count_at(next_.take + 1));
+}
+
+void Pipeline::stage(std::size_t segment) {
+  if (!buffers_.is_staged()) return;
+  const AddTime watch(times_.local_ns);
+  for (int lane = 0; buffers_.is_source(me()) && lane < plan_.lanes; ++lane) {
+    if (is_mine(lane)) continue;
+    const Range range = buffers_.chunk_of(segment, lane);
+    std::memcpy(buffers_.staging(segment, range), buffers_.input(range),
+                buffers_.bytes(range));
+  }
+  Progress& mine = progress(me());
+  publish(mine.staged, mine.sleepers, count_at(segment + 1));
+}
+
+void Pipeline::collect(std::size_t segment) {
+  const AddTime watch(times_.local_ns);
+  for (int lane = me(); lane < plan_.lanes; lane += size()) {
+    const Range range = buffers_.chunk_of(segment, lane);
+    std::unique_ptr<float[]> partials;
+    if (has_wide_partials())
+      partials = std::make_unique_for_overwrite<float[]>(range.count);
+    collect_lane(segment, lane, partials.get());
+    if (has_network())
+      exchange_.start(segment, lane, range, buffers_.work(segment, range),
+                      std::move(partials));
+  }
+}
+
+void Pipeline::collect_lane(std::size_t segment, int lane, float* partials) {
+  const Range range = buffers_.chunk_of(segment, lane);
+  if (range.count == 0) return;
+  std::vector<const void*> sources;
+  for (int member = 0; member < size(); ++member)
+    if (buffers_.is_source(member))
+      sources.push_back(buffers_.source(member, segment, range));
+  if (sources.empty()) return;  // the data arrives in the exchange
+  if (partials)
+    return reduce_to_partials(job_.reduction, sources, partials, range.count);
+  std::vector<void*> outputs;
+  if (has_network() || buffers_.is_target(me()))
+    outputs.push_back(buffers_.work(segment, range));
+  for (int member = 0; !has_network() && member < size(); ++member)
+    if (member != me() && buffers_.is_target(member))
+      outputs.push_back(buffers_.target(member, segment, range));
+  if (sources.size() == 1 && outputs.size() == 1 && sources[0] == outputs[0])
+    return;  // the root of a broadcast
+  Reduction how = job_.reduction;
+  if (has_network()) how.divisor = 1;  // the exchange divides
+  reduce(how, sources, outputs, range.count);
+}
+
+void Pipeline::deliver(std::size_t segment) {
+  const AddTime watch(times_.local_ns);
+  exchange_.end(segment);
+  for (int lane = me(); has_network() && lane < plan_.lanes; lane += size()) {
+    const Range range = buffers_.chunk_of(segment, lane);
+    for (int member = 0; member < size(); ++member)
+      if (member != me() && buffers_.is_target(member))
+        std::memcpy(buffers_.target(member, segment, range),
+                    buffers_.work(segment, range), buffers_.bytes(range));
+  }
+  if (size() == 1) return;
+  Progress& mine = progress(me());
+  publish(mine.ready, mine.sleepers, count_at(segment + 1));
+}
+
+void Pipeline::take(std::size_t segment) {
+  if (!buffers_.is_staged()) return;
+  const AddTime watch(times_.local_ns);
+  for (int lane = 0; buffers_.is_target(me()) && lane < plan_.lanes; ++lane) {
+    if (is_mine(lane)) continue;
+    const Range range = buffers_.chunk_of(segment, lane);
+    std::memcpy(buffers_.output(range), buffers_.staging(segment, range),
+                buffers_.bytes(range));
+  }
+}
+
+// Whether sums between hosts stay in f32 until the end.
+bool Pipeline::has_wide_partials() const {
+  return has_network() && job_.flow != Flow::kBroadcast &&
+         comm::has_wide_partials(job_.reduction);
 }
 
 Progress& Pipeline::progress(int member) const {
-  return local_.progress(plan_.is_flat ? local_.me() : member);
+  LocalGroup& local = call_.local();
+  return local.progress(plan_.is_flat ? local.me() : member);
 }
 
 template <class Pick>
 bool Pipeline::others_reached(Pick pick, std::uint32_t target) const {
-  for (int member = 0; member < size_; ++member)
-    if (member != me_ && !pick(progress(member)).has_reached(target))
+  for (int member = 0; member < size(); ++member)
+    if (member != me() && !pick(progress(member)).has_reached(target))
       return false;
   return true;
 }
 
 template <class Pick>
 void Pipeline::wait_for_others(Pick pick, std::uint32_t target) {
-  for (int member = 0; member < size_; ++member)
-    if (member != me_)
+  for (int member = 0; member < size(); ++member)
+    if (member != me())
       call_.wait(pick(progress(member)), progress(member).sleepers, target);
 }
 

@@ -14,18 +14,16 @@ GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
       world_ranks_(std::move(world_ranks)),
       host_map_(std::move(host_map)),
       local_(region, host_map_.local_count(), host_map_.local),
-      region_offset_(region_offset) {
+      region_offset_(region_offset),
+      // The end of the program is itself a call of the world group, made after
+      // all of its other calls, so the world group needs no count.
+      jobs_(id_ == 0 ? nullptr : &runtime_->my_end()) {
   runtime_->mailroom().open_group(serial_);
   runtime_->my_end().note_call(number_of(0));
 }
 
 GroupCore::~GroupCore() {
-  {
-    const std::lock_guard lock(queue_mutex_);
-    is_closing_ = true;
-  }
-  queue_changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  jobs_.close();
   runtime_->mailroom().close_group(serial_);
   // The alarms of a failed group remain, so its id must not be reused.
   if (!failure_) runtime_->release_id(id_);
@@ -41,54 +39,6 @@ GroupCore::~GroupCore() {
 std::string GroupCore::rank_text(int rank) const {
   if (world_rank(rank) == rank) return concat("rank ", rank);
   return concat("rank ", rank, " (", world_rank(rank), " in the world)");
-}
-
-Work GroupCore::enqueue(bool async, std::function<void()> job) {
-  auto state = std::make_shared<Work::State>();
-  // The end of the program is itself a call of the world group, made after all
-  // of its other calls, so the world group needs no count.
-  RankEnd* const end = id_ == 0 ? nullptr : &runtime_->my_end();
-  if (end) end->add_queued(1);
-  auto task = [state, end, job = std::move(job)] {
-    std::exception_ptr error;
-    try {
-      job();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    if (end) end->add_queued(-1);
-    state->finish(error);
-  };
-  {
-    const std::lock_guard lock(queue_mutex_);
-    queue_.push_back(std::move(task));
-    ++unfinished_;
-    if (!thread_.joinable()) thread_ = std::thread([this] { run_queue(); });
-  }
-  queue_changed_.notify_all();
-  Work work(state);
-  if (!async) work.wait();
-  return work;
-}
-
-void GroupCore::run_queue() {
-  std::unique_lock lock(queue_mutex_);
-  for (;;) {
-    queue_changed_.wait(lock, [&] { return is_closing_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    auto job = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    {
-      const std::lock_guard call_lock(call_mutex_);
-      job();
-    }
-    // Destroying the job may write results, which must happen before later
-    // calls can start.
-    job = nullptr;
-    lock.lock();
-    --unfinished_;
-  }
 }
 
 void GroupCore::throw_if_failed() const {

@@ -2,19 +2,14 @@
 // Implementation of a group. Users hold it through Group.
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "sheaf/comm/group/work.hpp"
+#include "sheaf/comm/group/job_queue.hpp"
 #include "sheaf/comm/host/local_group.hpp"
 #include "sheaf/comm/process/attachments.hpp"
 #include "sheaf/comm/process/runtime.hpp"
@@ -64,14 +59,10 @@ class GroupCore {
   // "rank 3" or, in a smaller group, "rank 1 (3 in the world)".
   std::string rank_text(int rank) const;
 
-  // Runs `job` on the calling thread if no job is pending and `async` is false.
-  // Otherwise runs it on the group's thread, in submission order.
+  // Runs `job`, or queues it behind pending ones; see JobQueue.
   template <class Job>
   Work submit(bool async, Job job) {
-    if (async || unfinished_.load() != 0) return enqueue(async, std::move(job));
-    const std::lock_guard lock(call_mutex_);
-    job();
-    return {};
+    return jobs_.submit(async, std::move(job));
   }
 
   bool is_patient() const { return is_patient_; }
@@ -94,9 +85,6 @@ class GroupCore {
   Attachments& attachments() { return attachments_; }
 
  private:
-  Work enqueue(bool async, std::function<void()> job);
-  void run_queue();
-
   std::shared_ptr<Runtime> runtime_;
   std::atomic<bool> is_patient_{false};
   const int id_;
@@ -113,13 +101,7 @@ class GroupCore {
   mutable std::mutex failure_mutex_;
   std::exception_ptr failure_;
 
-  std::mutex call_mutex_;  // one operation at a time
-  std::mutex queue_mutex_;
-  std::condition_variable queue_changed_;
-  std::deque<std::function<void()>> queue_;
-  std::atomic<int> unfinished_{0};  // queued or running on the thread
-  bool is_closing_ = false;
-  std::thread thread_;
+  JobQueue jobs_;
 };
 
 }  // namespace sheaf::comm

@@ -148,6 +148,15 @@ std::int64_t FactorGradients::make(std::size_t weight) {
   return rows;
 }
 
+std::int64_t FactorGradients::derived_rows(std::size_t weight,
+                                           int rank) const {
+  std::int64_t rows = 0;
+  for (const Got& got : got_[weight])
+    if (got.rank == rank && got.source.above.weight >= 0)
+      for (const at::Tensor& deltas : got.deltas) rows += deltas.size(0);
+  return rows;
+}
+
 void FactorGradients::add_zeros(std::size_t weight, const Got& got) {
   if (!is_made_[weight]) buffer_for(weight).zero_();
   is_made_[weight] = true;

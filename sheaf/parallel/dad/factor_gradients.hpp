@@ -23,6 +23,8 @@ class FactorGradients {
   // weights from which its deltas are derived. Returns the number of multiplied
   // rows.
   std::int64_t make(std::size_t weight);
+  // After make(): the number of rows of a rank whose deltas were derived.
+  std::int64_t derived_rows(std::size_t weight, int rank) const;
 
   bool is_made(std::size_t parameter) const { return is_made_[parameter]; }
   const at::Tensor& gradient(std::size_t parameter) const {

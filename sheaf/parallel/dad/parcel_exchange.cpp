@@ -90,6 +90,7 @@ void ParcelExchange::make_gradient(std::size_t weight) {
   const Stopwatch watch;
   FactorStats& stats = weights_[weight].now;
   stats.rows += gradients_.make(weight);
+  stats.own_rows += gradients_.derived_rows(weight, group_.rank());
   stats.gradient_ms += watch.ms();
   stats_.gradient_ms += watch.ms();
 }

@@ -1,134 +1,232 @@
-// Sums and averages of f16 and bf16 between hosts: added in f32 and rounded
-// once, as one process would. All sums here are exact in f32, whatever their
-// order.
+// All-reduce, reduce and broadcast by plans with segments of two cache lines,
+// so that short buffers have many of them.
+
+#include "sheaf/comm/algorithms/pipeline.hpp"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <cstdint>
 
-#include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/comm/group/argument_checks.hpp"
+#include "sheaf/comm/group/perform.hpp"
 #include "sheaf/comm/group/world.hpp"
-#include "tests/comm/algorithms/ordered_sum.hpp"
+#include "tests/support/elements.hpp"
+#include "tests/support/exact.hpp"
 #include "tests/support/outcomes.hpp"
 
 namespace sheaf::comm {
 namespace {
 
+using test::exact_data;
 using test::Hosts;
-using test::narrowed;
 
-constexpr Algorithm kHalfAlgorithms[] = {Algorithm::kAuto, Algorithm::kRing,
-                                         Algorithm::kHalving, Algorithm::kTree,
-                                         Algorithm::kHierarchical};
-constexpr std::size_t kHalfCounts[] = {5, 70001};
+constexpr std::size_t kStageBytes = 128;
+constexpr std::size_t kStageElements = kStageBytes / sizeof(std::int32_t);
 
-// Every element is values[rank]; the result is `expected` everywhere.
-template <class T>
-class HalfSum {
- public:
-  HalfSum(const Group& group, const std::vector<float>& values, float expected)
-      : group_(group),
-        value_(narrowed<T>(values[static_cast<std::size_t>(group.rank())])),
-        expected_(narrowed<T>(expected)) {}
+// Around a cache line, a segment and the window, and more segments than tags.
+constexpr std::size_t kStageCounts[] = {0,
+                                        1,
+                                        15,
+                                        16,
+                                        17,
+                                        kStageElements,
+                                        kStageElements + 1,
+                                        5 * kStageElements,
+                                        70 * kStageElements + 5};
 
-  void check(ReduceOp op) {
-    for (const auto algorithm : kHalfAlgorithms)
-      for (const std::size_t count : kHalfCounts) {
-        SCOPED_TRACE(testing::Message()
-                     << name_of(dtype_of<T>) << " " << name_of(op) << ", "
-                     << count << " elements, " << topo::name_of(algorithm));
-        check(count, {.op = op, .algorithm = algorithm});
-      }
-  }
+// The kind of memory of a rank's buffers. A host with any plain buffer uses
+// staging buffers.
+using MemoryOfRank = test::Memory (*)(int rank);
+constexpr MemoryOfRank kStageMemories[] = {
+    [](int) { return test::Memory::kPlain; },
+    [](int) { return test::Memory::kArena; },
+    [](int rank) {
+      return rank == 0 ? test::Memory::kPlain : test::Memory::kArena;
+    }};
 
- private:
-  void check(std::size_t count, CollectiveOptions options) {
-    const std::vector<T> wanted(count, expected_);
-    std::vector<T> data(count, value_);
-    all_reduce(group_, data, options).wait();
-    EXPECT_TRUE(data == wanted) << "all_reduce: " << to_float(data[0]);
-
-    options.root = group_.size() / 2;
-    std::vector<T> input(count, value_);
-    std::vector<T> output(count);
-    reduce(group_, input, output, options).wait();
-    EXPECT_TRUE(group_.rank() != options.root || output == wanted)
-        << "reduce: " << to_float(output[0]);
-    options.root = 0;
-
-    input.assign(count * static_cast<std::size_t>(group_.size()), value_);
-    output.assign(count, {});
-    reduce_scatter(group_, input, output, options).wait();
-    EXPECT_TRUE(output == wanted) << "reduce_scatter: " << to_float(output[0]);
-  }
-
-  const Group& group_;
-  const T value_;
-  const T expected_;
+struct StageCase {
+  std::size_t count;
+  test::Memory memory;
+  PipelinePlan plan;
 };
 
-class HalfSums : public testing::TestWithParam<Hosts> {
+// With one lane per rank of the widest host, with one lane, and flat.
+std::vector<PipelinePlan> stage_plans(const Group& group) {
+  const HostMap& host_map = group.core().host_map();
+  PipelinePlan wide;
+  wide.lanes = host_map.widest_host();
+  wide.segment_bytes = kStageBytes;
+  wide.outer_dims = {host_map.host_count()};
+  wide.tier_algorithms = {TierAlgorithm::kRing};
+  PipelinePlan narrow = wide;
+  narrow.lanes = 1;
+  PipelinePlan flat = narrow;
+  flat.is_flat = true;
+  flat.outer_dims = {group.size()};
+  return {wide, narrow, flat};
+}
+
+PipelineTimes run_stages(const Group& group, const PipelineJob& job,
+                         const PipelinePlan& plan) {
+  GroupCore& core = group.core();
+  const DType dtype = job.reduction.dtype;
+  const SharedBuffers shared = core.runtime().memory().shared(
+      job.input, job.output, job.count * size_of(dtype));
+  PipelineTimes times;
+  perform(core, make_fingerprint(Operation::kAllReduce, dtype, job.count, {}),
+          /*timeout=*/{}, &shared, sizeof shared, [&](CollectiveCall& call) {
+            times = Pipeline(call, job, plan).run();
+          });
+  return times;
+}
+
+class PipelineStages : public testing::TestWithParam<Hosts> {
  protected:
-  static void check(const std::vector<float>& values, ReduceOp op,
-                    float expected) {
+  template <class Check>
+  static void for_each_case(const Check& check) {
     run_threads(GetParam(), [&](const Group& group) {
-      HalfSum<Half>(group, values, expected).check(op);
-      HalfSum<BFloat16>(group, values, expected).check(op);
+      for (const PipelinePlan& plan : stage_plans(group))
+        for (const MemoryOfRank memory : kStageMemories)
+          for (const std::size_t count : kStageCounts) {
+            SCOPED_TRACE(testing::Message()
+                         << "rank " << group.rank() << ", " << count
+                         << " elements, " << plan.lanes << " lanes"
+                         << (plan.is_flat ? ", flat" : ""));
+            check(group, StageCase{count, memory(group.rank()), plan});
+          }
     });
   }
 };
 
-TEST_P(HalfSums, AverageOfLargeNumbersIsNotInfinite) {
-  check(std::vector<float>(8, 20480), ReduceOp::kAvg, 20480);
-}
-
-// The largest finite numbers: their sum is exact in f32.
-TEST_P(HalfSums, AverageOfTheLargestNumberIsThatNumber) {
-  run_threads(GetParam(), [](const Group& group) {
-    HalfSum<Half>(group, std::vector<float>(8, 65504), 65504)
-        .check(ReduceOp::kAvg);
+TEST_P(PipelineStages, AllReduceLeavesTheSumOnEveryRank) {
+  for_each_case([](const Group& group, const StageCase& it) {
+    const auto mine =
+        exact_data(DType::kI32, ReduceOp::kSum, group.rank(), it.count);
+    const test::Elements input(group, it.memory, DType::kI32, mine);
+    const test::Elements output(group, it.memory, DType::kI32, it.count);
+    run_stages(group,
+               {.input = input.data(),
+                .output = output.data(),
+                .count = it.count,
+                .reduction = {.dtype = DType::kI32}},
+               it.plan);
+    EXPECT_TRUE(output.holds(test::exact_result(DType::kI32, ReduceOp::kSum,
+                                                group.size(), it.count)));
+    EXPECT_TRUE(input.holds(mine)) << "the input has changed";
   });
 }
 
-TEST_P(HalfSums, AverageOfTheSmallestNumberIsThatNumber) {
-  run_threads(GetParam(), [](const Group& group) {
-    HalfSum<Half>(group, std::vector<float>(8, 0x1p-24f), 0x1p-24f)
-        .check(ReduceOp::kAvg);
-    HalfSum<BFloat16>(group, std::vector<float>(8, 0x1p-133f), 0x1p-133f)
-        .check(ReduceOp::kAvg);
+// Divided once: within a host if it is the only one, else by the exchange.
+TEST_P(PipelineStages, AveragesAreDividedOnce) {
+  for_each_case([](const Group& group, const StageCase& it) {
+    const test::Elements data(
+        group, it.memory, DType::kF64,
+        exact_data(DType::kF64, ReduceOp::kAvg, group.rank(), it.count));
+    run_stages(group,
+               {.input = data.data(),
+                .output = data.data(),
+                .count = it.count,
+                .reduction = {.dtype = DType::kF64,
+                              .op = ReduceOp::kAvg,
+                              .divisor = group.size()}},
+               it.plan);
+    EXPECT_TRUE(data.holds(test::exact_result(DType::kF64, ReduceOp::kAvg,
+                                              group.size(), it.count)));
   });
 }
 
-// A partial sum of the first ranks exceeds f16, however they are placed.
-TEST_P(HalfSums, LargeNumbersCancel) {
-  check({40960, 40960, 40960, 40960, -40960, -40960, -40960, -40704},
-        ReduceOp::kSum, 256);
-}
-
-// The small number is lost if partial sums are rounded to 8 or 11 bits.
-TEST_P(HalfSums, SmallNumbersAreNotLostInPartialSums) {
-  check({4096, 1, 4096, 1, -4096, 1, -4096, 1}, ReduceOp::kSum, 4);
-}
-
-TEST_P(HalfSums, FactorsCancel) {
-  check({1024, 1024, 1024, 1024, 0x1p-10f, 0x1p-10f, 0x1p-10f, 0x1p-10f},
-        ReduceOp::kProduct, 1);
-}
-
-TEST_P(HalfSums, SumsBeyondTheTypeAreInfinite) {
-  run_threads(GetParam(), [](const Group& group) {
-    HalfSum<Half>(group, std::vector<float>(8, 20000), INFINITY)
-        .check(ReduceOp::kSum);
+// The other ranks have no output, and collect in memory of their own.
+TEST_P(PipelineStages, ReduceWritesTheOutputOfTheRoot) {
+  for_each_case([](const Group& group, const StageCase& it) {
+    for (const int root : {0, group.size() - 1}) {
+      const bool is_root = group.rank() == root;
+      const auto mine =
+          exact_data(DType::kI32, ReduceOp::kSum, group.rank(), it.count);
+      const test::Elements input(group, it.memory, DType::kI32, mine);
+      const test::Elements output(group, it.memory, DType::kI32, it.count);
+      run_stages(group,
+                 {.flow = Flow::kReduce,
+                  .root = root,
+                  .input = input.data(),
+                  .output = is_root ? output.data() : nullptr,
+                  .count = it.count,
+                  .reduction = {.dtype = DType::kI32}},
+                 it.plan);
+      if (is_root) {
+        EXPECT_TRUE(output.holds(test::exact_result(DType::kI32, ReduceOp::kSum,
+                                                    group.size(), it.count)));
+      }
+      EXPECT_TRUE(input.holds(mine)) << "the input has changed, root " << root;
+    }
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Hosts, HalfSums,
-    testing::Values(Hosts{"a", "a", "a", "a", "b", "b", "b", "b"},
-                    Hosts{"a", "a", "a", "b", "b", "c", "c", "c"},
-                    Hosts{"a", "b", "a", "b", "a", "b", "a", "b"},
-                    Hosts{"a", "a", "a", "a", "a", "a", "a", "a"}),
-    test::joined);
+TEST_P(PipelineStages, BroadcastCopiesTheBufferOfTheRoot) {
+  for_each_case([](const Group& group, const StageCase& it) {
+    for (const int root : {0, group.size() - 1}) {
+      const test::Elements data(
+          group, it.memory, DType::kI32,
+          exact_data(DType::kI32, ReduceOp::kSum, group.rank(), it.count));
+      run_stages(group,
+                 {.flow = Flow::kBroadcast,
+                  .root = root,
+                  .input = data.data(),
+                  .output = data.data(),
+                  .count = it.count,
+                  .reduction = {.dtype = DType::kI32}},
+                 it.plan);
+      EXPECT_TRUE(
+          data.holds(exact_data(DType::kI32, ReduceOp::kSum, root, it.count)))
+          << "root " << root;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, PipelineStages,
+                         testing::Values(Hosts{"a", "a", "a"},
+                                         Hosts{"a", "b", "c"},
+                                         Hosts{"a", "b", "b"},
+                                         Hosts{"a", "b", "b", "a", "b"}),
+                         test::joined);
+
+// The times of an all-reduce of 70 segments, by rank.
+std::vector<PipelineTimes> stage_times(const Hosts& hosts) {
+  std::vector<PipelineTimes> times(hosts.size());
+  run_threads(hosts, [&](const Group& group) {
+    std::vector<std::int32_t> data(70 * kStageElements, 1);
+    auto* const bytes = reinterpret_cast<std::byte*>(data.data());
+    times[static_cast<std::size_t>(group.rank())] =
+        run_stages(group,
+                   {.input = bytes,
+                    .output = bytes,
+                    .count = data.size(),
+                    .reduction = {.dtype = DType::kI32}},
+                   stage_plans(group)[0]);
+  });
+  return times;
+}
+
+// A rank that waits for no message at any of its segments would have none, but
+// not both of them.
+TEST(PipelineStageTimes, TheTierOfThePlanIsBusyWithItsMessages) {
+  std::int64_t busy_ns = 0;
+  for (const PipelineTimes& times : stage_times({"a", "b"})) {
+    const TierTime& tier = times.tiers[0];
+    EXPECT_EQ(times.network_ns, tier.busy_ns);
+    EXPECT_LE(tier.busy_ns, tier.last_ns - tier.first_ns);
+    EXPECT_EQ(times.tiers[1].busy_ns, 0);
+    busy_ns += tier.busy_ns;
+  }
+  EXPECT_GT(busy_ns, 0);
+}
+
+TEST(PipelineStageTimes, OneHostHasNoNetwork) {
+  for (const PipelineTimes& times : stage_times({"a", "a"})) {
+    EXPECT_GT(times.local_ns, 0);
+    EXPECT_EQ(times.network_ns, 0);
+    EXPECT_EQ(times.tiers[0].busy_ns, 0);
+  }
+}
 
 }  // namespace
 }  // namespace sheaf::comm

@@ -30,46 +30,6 @@ TEST(GroupCore, AlarmKeysDistinguishGroupsWithEqualIds) {
   });
 }
 
-TEST(GroupCore, RunsAJobOnTheThreadOfItsCaller) {
-  run_threads(1, [](const Group& group) {
-    std::thread::id thread;
-    const Work work = group.core().submit(
-        /*async=*/false, [&] { thread = std::this_thread::get_id(); });
-    EXPECT_TRUE(work.test());
-    EXPECT_EQ(thread, std::this_thread::get_id());
-  });
-}
-
-TEST(GroupCore, RunsJobsInTheOrderSubmitted) {
-  run_threads(1, [](const Group& group) {
-    std::latch may_start(1);
-    std::string order;
-    const Work first = group.core().submit(/*async=*/true, [&] {
-      may_start.wait();
-      order += 'a';
-    });
-    const Work second =
-        group.core().submit(/*async=*/true, [&] { order += 'b'; });
-    EXPECT_FALSE(first.test());
-    may_start.count_down();
-    // This job waits for the others, although it is not asynchronous.
-    group.core().submit(/*async=*/false, [&] { order += 'c'; }).wait();
-    EXPECT_EQ(order, "abc");
-    EXPECT_TRUE(second.test());
-  });
-}
-
-TEST(GroupCore, AJobThatThrowsDoesNotStopTheQueue) {
-  run_threads(1, [](const Group& group) {
-    Work failing =
-        group.core().submit(/*async=*/true, [] { throw IoError("no room"); });
-    bool was_run = false;
-    group.core().submit(/*async=*/true, [&] { was_run = true; }).wait();
-    EXPECT_TRUE(was_run);
-    expect_throws<IoError>([&] { failing.wait(); }, {"no room"});
-  });
-}
-
 // The end of a rank is not known while it has calls to make.
 TEST(GroupCore, QueuedJobsOfSmallerGroupsDelayTheEnd) {
   run_threads(1, [](const Group& world) {

@@ -82,7 +82,8 @@ TEST(FactorReducer, AveragesOverRanks) {
       const FactorReducer& reducer = training.reducer;
       EXPECT_EQ(reducer.stats().passes, 3);
       EXPECT_EQ(reducer.stats_of(0).rows, 4);
-      if (route == Route::kDad) EXPECT_EQ(reducer.stats_of(0).own_rows, 2);
+      EXPECT_EQ(reducer.stats_of(0).own_rows, 2);
+      EXPECT_EQ(reducer.stats_of(1).own_rows, 2);
       EXPECT_EQ(reducer.source_of(0).has_value(), route == Route::kEdad);
       training.reducer.reset_stats();
       EXPECT_EQ(reducer.stats().passes, 0);
