@@ -34,6 +34,10 @@ struct LetterHead {
   DType dtype;
 };
 
+// Held by every message until it is complete; see Mailroom::is_busy().
+struct MessageInProgress {};
+using MessageToken = std::shared_ptr<const MessageInProgress>;
+
 // A receive that waits for its letter or its enclosure.
 struct Receipt {
   LetterHead wanted;  // source may be kAnySender
@@ -42,7 +46,7 @@ struct Receipt {
   std::vector<Request> enclosure{};
   bool is_matched = false;
   std::string error{};  // set if type or count do not match
-  std::shared_ptr<void> token{};
+  MessageToken token{};
 };
 
 class Mailroom {
@@ -71,7 +75,7 @@ class Mailroom {
   struct Outgoing {
     std::vector<std::byte> letter;
     std::vector<Request> requests;
-    std::shared_ptr<void> token;
+    MessageToken token;
   };
   std::unique_ptr<Outgoing> send(int peer, LetterHead head, const void* data);
   bool test(Outgoing& outgoing);
@@ -118,7 +122,7 @@ class Mailroom {
   struct Orphan {
     std::vector<Request> requests;
     std::shared_ptr<void> memory;
-    std::shared_ptr<void> token;
+    MessageToken token;
   };
   // The contents of a discarded letter, received part by part.
   struct Waste {
@@ -127,7 +131,7 @@ class Mailroom {
     std::size_t left;  // bytes not requested yet
     std::vector<std::byte> part;
     Request request;
-    std::shared_ptr<void> token;
+    MessageToken token;
   };
   void fetch();  // receives the letters that have arrived
   void deliver(const Letter& letter, Receipt& receipt);
@@ -141,8 +145,7 @@ class Mailroom {
   std::mutex mutex_;
   Transport& transport_;
   std::uint32_t next_enclosure_ = 1;
-  // Held by every message until it is complete; see is_busy().
-  std::shared_ptr<void> token_ = std::make_shared<char>();
+  const MessageToken token_ = std::make_shared<MessageInProgress>();
   std::set<std::uint32_t> groups_;         // groups that this rank is in
   std::uint32_t next_serial_ = 0;          // above all serials used so far
   std::multiset<std::uint32_t> future_{};  // lowest serials of future groups

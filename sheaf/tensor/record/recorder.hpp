@@ -85,7 +85,7 @@ class Recorder {
  private:
   std::uint64_t handle_ = 0;
   bool is_on_ = true;
-  std::vector<std::shared_ptr<void>> logs_;
+  std::vector<std::shared_ptr<const RecordedThread>> logs_;  // owns threads_
   std::vector<const RecordedThread*> threads_;
 };
 
