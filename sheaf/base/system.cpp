@@ -25,6 +25,12 @@ std::string host_name() {
   return name.data();
 }
 
+std::string process_namespace() {
+  char text[64] = {};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", text, sizeof text - 1);
+  return length > 0 ? std::string(text) : "";
+}
+
 std::string boot_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;

@@ -12,6 +12,10 @@ std::string host_name();  // from gethostname; "localhost" if that fails
 // name, and changes at each boot. Empty if the kernel does not provide one.
 std::string boot_id();
 
+// An identifier of the namespace in which process ids are valid: containers
+// usually have one of their own. Empty if the kernel does not provide one.
+std::string process_namespace();
+
 // The C library returns large freed blocks to the system; a training step that
 // needs them again then takes a page fault for every page. Makes this process
 // keep freed memory for reuse from now on. Has no effect if the user set

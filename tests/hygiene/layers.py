@@ -29,7 +29,7 @@ BELOW = {
 # Rooms are the folders of a layer. Each includes those before it in the list;
 # what lies in the layer's own folder includes all of them.
 ROOMS = {
-    "comm": ["kernels", "transport", "host", "process", "group", "choice",
+    "comm": ["kernels", "network", "transport", "host", "process", "group", "choice",
              "report", "rivals", "algorithms", "ddl"],
     "tensor": ["groups", "start", "files", "record"],
     "parallel": ["common", "precision", "matrix", "products", "data", "dad"],

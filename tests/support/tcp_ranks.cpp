@@ -11,7 +11,8 @@ namespace sheaf::test {
 
 void run_transports(
     int ranks,
-    const std::function<void(std::unique_ptr<comm::Transport>&)>& body) {
+    const std::function<void(std::unique_ptr<comm::Transport>&)>& body,
+    bool encrypts) {
   std::vector<std::string> cards(static_cast<std::size_t>(ranks));
   std::barrier everybody(ranks);
   std::mutex mutex;
@@ -19,14 +20,14 @@ void run_transports(
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      const auto exchange = [&](const std::string& mine) {
+      const auto meet = [&](const std::string& mine) {
         cards[static_cast<std::size_t>(rank)] = mine;
         everybody.arrive_and_wait();
-        return cards;
+        return comm::MeetingResult{.cards = cards, .session = {}};
       };
       try {
         auto transport = comm::make_tcp_transport(
-            rank, ranks, {.interface = "lo"}, exchange);
+            rank, ranks, {.interface = "lo", .encrypts = encrypts}, meet);
         body(transport);
       } catch (...) {
         const std::lock_guard lock(mutex);

@@ -12,6 +12,7 @@ namespace sheaf::test {
 // the first error. The body may end its transport by resetting it.
 void run_transports(
     int ranks,
-    const std::function<void(std::unique_ptr<comm::Transport>&)>& body);
+    const std::function<void(std::unique_ptr<comm::Transport>&)>& body,
+    bool encrypts = false);
 
 }  // namespace sheaf::test

@@ -45,8 +45,9 @@ Group make_world(const std::shared_ptr<Runtime>& runtime) {
   std::iota(all.begin(), all.end(), 0);
   const GroupDraft draft(runtime, runtime->host_map(), all, runtime->rank());
   const std::uint64_t mine = draft.region_offset();
-  const auto bytes = bootstrap_all_gather(runtime->transport(), &mine,
-                                          sizeof mine, runtime->timeout());
+  const auto bytes = bootstrap_all_gather(
+      runtime->transport(), &mine, sizeof mine, runtime->timeout(),
+      [&] { runtime->check_local_lives(); });
   std::uint64_t offset = 0;
   std::memcpy(&offset,
               bytes.data() + static_cast<std::size_t>(draft.first_of_host()) *

@@ -145,11 +145,15 @@ void PeerWait::check_alarms() {
 }
 
 void PeerWait::check_alarm(const AlarmRecord& record) {
+  if (record.kind == AlarmKind::kTooMany)
+    throw CommError(concat(who(), " cannot complete: so many groups have ",
+                           "failed that this one may be among them; see the ",
+                           "first errors of the ranks"));
   const auto& members = group_.world_ranks();
   const auto found = std::find(members.begin(), members.end(), record.rank);
   if (found == members.end()) return;  // of another group with the same id
   if (record.kind == AlarmKind::kRankDied)
-    throw_death(static_cast<int>(found - members.begin()));
+    throw_death(static_cast<int>(found - members.begin()), record.text);
   if (record.group != group_.alarm_key()) return;
   if (record.kind == AlarmKind::kMismatch) throw MismatchError(record.text);
   throw CommError(record.text);
@@ -164,7 +168,7 @@ void PeerWait::check_lives() {
         runtime.host_map().local_of[static_cast<std::size_t>(world)]);
     if (life != HostMemory::Life::kDead) continue;
     runtime.raise(AlarmKind::kRankDied, world, -1, "");
-    throw_death(rank);
+    throw_death(rank, "");
   }
 }
 
@@ -212,10 +216,11 @@ void PeerWait::look_for_ends() {
   }
 }
 
-void PeerWait::throw_death(int rank) {
+void PeerWait::throw_death(int rank, const std::string& cause) {
   look_for_ends();
   std::string text =
-      concat(who(), " cannot complete: ", group_.rank_text(rank), " has died");
+      concat(who(), " cannot complete: ", group_.rank_text(rank),
+             cause.empty() ? " has died" : concat(" is lost: ", cause));
   const auto last = group_.runtime().latest(group_.world_rank(rank));
   if (last) text += concat("; it was ", describe(*last, now_ns()));
   throw CommError(text);

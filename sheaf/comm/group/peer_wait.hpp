@@ -71,7 +71,7 @@ class PeerWait {
   void check_ends();
   void look_for_ends();
   [[noreturn]] void throw_timeout();
-  [[noreturn]] void throw_death(int rank);
+  [[noreturn]] void throw_death(int rank, const std::string& cause);
 
   const std::chrono::milliseconds timeout_;
   std::int64_t deadline_ns_ = 0;

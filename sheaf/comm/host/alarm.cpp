@@ -26,6 +26,12 @@ bool Alarm::is_known(std::uint64_t key) const noexcept {
   });
 }
 
+long Alarm::claims(std::uint64_t key) const noexcept {
+  return std::count_if(slots_.begin(), slots_.end(), [&](const AlarmSlot& one) {
+    return one.key.load(std::memory_order_relaxed) == key;
+  });
+}
+
 Alarm::AlarmSlot* Alarm::claim(std::uint64_t key, int most) noexcept {
   int records = 0;
   for (AlarmSlot& entry : slots_) {
@@ -36,8 +42,22 @@ Alarm::AlarmSlot* Alarm::claim(std::uint64_t key, int most) noexcept {
   return nullptr;
 }
 
+void Alarm::raise_without_record(AlarmKind kind, int rank) noexcept {
+  if (kind != AlarmKind::kRankDied || rank < 0 || rank >= kMaxRanks) {
+    has_too_many_.store(1);
+    return;
+  }
+  const auto bit = static_cast<std::size_t>(rank);
+  const std::uint64_t mask = std::uint64_t{1} << (bit % 64);
+  if ((deaths_[bit / 64].fetch_or(mask) & mask) == 0) more_deaths_.fetch_add(1);
+}
+
 void Alarm::raise(AlarmKind kind, int rank, int group,
                   std::string_view text) noexcept {
+  if (kind == AlarmKind::kTooMany) return has_too_many_.store(1);
+  if (kind == AlarmKind::kRankDied && rank >= 0 && rank < kMaxRanks &&
+      is_dead(rank))
+    return;
   const std::uint64_t key = key_of(kind, rank, group);
   AlarmSlot* entry = claim(key, /*most=*/1);
   if (!entry) {
@@ -48,7 +68,8 @@ void Alarm::raise(AlarmKind kind, int rank, int group,
     // The writer of the first record is slow or was killed.
     entry = claim(key, /*most=*/2);
   }
-  if (!entry) return;
+  if (!entry && claims(key) > 0) return;  // two others are writing it
+  if (!entry) return raise_without_record(kind, rank);
   AlarmRecord& record = entry->record;
   record.kind = kind;
   record.rank = rank;

@@ -27,6 +27,7 @@ enum class Operation : std::uint8_t {
   kSplit,
   kHalo  // used by a higher layer: see halo/
 };
+inline constexpr Operation kLastOperation = Operation::kHalo;
 
 std::string_view name_of(Operation operation) noexcept;
 // Whether the operation reduces elements, so that `op` applies.

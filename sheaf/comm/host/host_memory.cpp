@@ -1,8 +1,9 @@
 #include "sheaf/comm/host/host_memory.hpp"
 
-#include <unistd.h>
-
+#include <cstring>
 #include <new>
+
+#include "sheaf/comm/network/secret.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -28,20 +29,19 @@ std::uint64_t ReturnedBlocks::take() noexcept {
 HostMemory::HostMemory(std::size_t heap_bytes)
     : heap_(heap_bytes, kHeaderBytes) {
   heap_.file().commit(0, kHeaderBytes);
-  new (heap_.file().data()) RankHeader;
+  auto* const header = new (heap_.file().data()) RankHeader;
+  const Bytes32 random = random_bytes();
+  std::memcpy(&header->nonce, random.data(), sizeof header->nonce);
   heap_.file().lock_as_owner();
 }
 
-HeapName HostMemory::name() const {
-  return {getpid(), heap_.file().fd(), heap_.file().size()};
-}
+HeapName HostMemory::name() const { return heap_.file().name(); }
 
 void HostMemory::connect(const std::vector<HeapName>& names, int mine) {
   mine_ = mine;
   peers_.resize(names.size());
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (static_cast<int>(i) != mine)
-      peers_[i] = MemoryFile::open(names[i].pid, names[i].fd, names[i].bytes);
+    if (static_cast<int>(i) != mine) peers_[i] = MemoryFile::open(names[i]);
 }
 
 std::byte* HostMemory::base(int local) const {
@@ -55,13 +55,21 @@ RankHeader& HostMemory::header(int local) const {
 
 HostMemory::Life HostMemory::life_of(int local) const {
   if (local == mine_) return Life::kAlive;
+  // In this order: a rank sets its state before its process ends.
   const bool is_alive =
       peers_[static_cast<std::size_t>(local)].is_owner_alive();
-  if (header(local).has_left.load()) return Life::kLeft;
-  return is_alive ? Life::kAlive : Life::kDead;
+  const std::uint32_t leave = header(local).leave.load();
+  if (leave == RankHeader::kHasLeft) return Life::kLeft;
+  if (!is_alive) return Life::kDead;
+  return leave == RankHeader::kLeaves ? Life::kLeft : Life::kAlive;
 }
 
-void HostMemory::leave() { header(mine_).has_left.store(1); }
+void HostMemory::begin_leave() {
+  header(mine_).leave.store(RankHeader::kLeaves);
+}
+void HostMemory::end_leave() {
+  header(mine_).leave.store(RankHeader::kHasLeft);
+}
 
 FlightRing& HostMemory::board(int rank) const {
   return reinterpret_cast<FlightRing*>(base(0) + header(0).board.load())[rank];

@@ -25,8 +25,10 @@ class ReturnedBlocks {
 
 // Located at the start of every heap.
 struct RankHeader {
+  std::array<std::uint64_t, 2> nonce{};  // see HeapName
   FlightRing flight;
-  std::atomic<std::uint32_t> has_left{0};  // has exited normally
+  enum Leave : std::uint32_t { kStays, kLeaves, kHasLeft };
+  std::atomic<std::uint32_t> leave{kStays};
   RankEnd end;
   // State of the whole host: only the copy of the host's first rank is used.
   Alarm alarm;
@@ -34,13 +36,6 @@ struct RankHeader {
   std::atomic<std::uint64_t> board{0};  // offset of the remote ranks' records
   std::atomic<std::uint64_t> ends{0};   // offset of the remote ranks' ends
   std::atomic<std::uint32_t> refreshes_wanted{0};
-};
-
-// Identifies the heap of a peer on the same host.
-struct HeapName {
-  std::int32_t pid;
-  std::int32_t fd;
-  std::uint64_t bytes;
 };
 
 // The offsets of a call's buffers in the heap of their rank. Published on
@@ -63,10 +58,14 @@ class HostMemory {
   Heap& heap() { return heap_; }
   RankHeader& header(int local) const;
   Alarm& alarm() const { return header(0).alarm; }
+  // kLeft: has ended normally, or is about to. A process that ends in between
+  // is dead.
   enum class Life { kAlive, kLeft, kDead };
   Life life_of(int local) const;
-  // Marks an orderly end, so that peers do not report a death.
-  void leave();
+  // Call the first when an orderly end begins, and the second when nothing is
+  // left to do for others, so that peers do not report a death.
+  void begin_leave();
+  void end_leave();
 
   std::byte* base(int local) const;
   bool is_mine(const void* data, std::size_t bytes) const {

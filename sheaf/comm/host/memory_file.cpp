@@ -7,13 +7,14 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "sheaf/base/child_processes.hpp"
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/memory_limit.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -72,13 +73,20 @@ std::shared_ptr<void> map_once(int fd, std::size_t bytes) {
 // requests are compared with the available memory, of which a tenth must stay
 // free.
 bool has_memory_for(std::size_t bytes) {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::size_t kilobytes = 0;
-  std::string unit;
-  while (file >> name >> kilobytes >> unit)
-    if (name == "MemAvailable:") return bytes / 1024 < kilobytes / 10 * 9;
-  return true;
+  const auto available = available_memory();
+  return !available || bytes < *available / 10 * 9;
+}
+
+// Whether this is the file that its owner named.
+bool is_named(int fd, const HeapName& name) {
+  struct stat status {};
+  decltype(name.nonce) nonce{};
+  return ::fstat(fd, &status) == 0 && status.st_dev == name.device &&
+         status.st_ino == name.inode &&
+         static_cast<std::uint64_t>(status.st_size) == name.bytes &&
+         ::pread(fd, &nonce, sizeof nonce, 0) ==
+             static_cast<ssize_t>(sizeof nonce) &&
+         nonce == name.nonce;
 }
 
 struct flock whole_file(short type) {
@@ -94,9 +102,10 @@ MemoryFile::MemoryFile(int fd, std::size_t bytes) : fd_(fd), size_(bytes) {
   try {
     mapping_ = map_once(fd, bytes);
   } catch (...) {
-    close(fd);
+    ::close(fd);
     throw;
   }
+  close_in_children(fd);
   data_ = static_cast<std::byte*>(mapping_.get());
 }
 
@@ -113,16 +122,43 @@ MemoryFile MemoryFile::create(std::size_t bytes) {
   return MemoryFile(fd, bytes);
 }
 
-MemoryFile MemoryFile::open(pid_t pid, int fd, std::size_t bytes) {
-  const std::string path = concat("/proc/", pid, "/fd/", fd);
+MemoryFile MemoryFile::open(const HeapName& name) {
+  // First the process, then its file: if the file is the right one, so is the
+  // process, because its id is not reused while it is open.
+  RankProcess owner = RankProcess::open(name.pid);
+  const std::string path = concat("/proc/", name.pid, "/fd/", name.fd);
   const int mine = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  constexpr const char* kRemedy =
+      "; ranks of one host must run as the same user and share one /proc, or "
+      "set SHEAF_HOSTS to the number of ranks to disable shared memory";
   if (mine < 0)
-    throw CommError(concat(
-        "cannot open the shared memory of process ", pid, " (", path,
-        "): ", strerror(errno),
-        "; ranks of one host must run as the same user and share one /proc, or "
-        "set SHEAF_HOSTS to the number of ranks to disable shared memory"));
-  return MemoryFile(mine, bytes);
+    throw CommError(concat("cannot open the shared memory of process ",
+                           name.pid, " (", path, "): ", strerror(errno),
+                           kRemedy));
+  if (!is_named(mine, name)) {
+    ::close(mine);
+    throw CommError(concat(path,
+                           " is not the shared memory of the rank with "
+                           "process id ",
+                           name.pid, kRemedy));
+  }
+  MemoryFile file(mine, name.bytes);
+  if (name.pid != ::getpid()) file.owner_ = std::move(owner);
+  return file;
+}
+
+HeapName MemoryFile::name() const {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0)
+    throw CommError(concat("cannot stat shared memory: ", strerror(errno)));
+  HeapName name{.pid = ::getpid(),
+                .fd = fd_,
+                .bytes = size_,
+                .device = status.st_dev,
+                .inode = status.st_ino,
+                .nonce = {}};
+  std::memcpy(&name.nonce, data_, sizeof name.nonce);
+  return name;
 }
 
 MemoryFile::MemoryFile(MemoryFile&& other) noexcept {
@@ -131,6 +167,7 @@ MemoryFile::MemoryFile(MemoryFile&& other) noexcept {
 
 MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(owner_, other.owner_);
   std::swap(size_, other.size_);
   std::swap(data_, other.data_);
   std::swap(mapping_, other.mapping_);
@@ -142,7 +179,8 @@ MemoryFile::~MemoryFile() {
   // Explicit, because another rank in this process (a thread) may share the
   // mapping, which keeps the file open and the lock held.
   unlock();
-  close(fd_);
+  keep_in_children(fd_);
+  ::close(fd_);
 }
 
 bool MemoryFile::commit(std::size_t offset, std::size_t bytes) {
@@ -181,6 +219,7 @@ void MemoryFile::unlock() {
 }
 
 bool MemoryFile::is_owner_alive() const {
+  if (owner_.is_known()) return !owner_.has_ended();
   auto lock = whole_file(F_WRLCK);
   if (fcntl(fd_, F_OFD_GETLK, &lock) != 0) return true;  // unknown
   return lock.l_type != F_UNLCK;

@@ -3,22 +3,35 @@
 // has no name, so a killed run leaves nothing behind, and it is not limited by
 // the size of /dev/shm. Peers open it through the process id of its owner.
 
-#include <sys/types.h>
-
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
+#include "sheaf/comm/host/rank_process.hpp"
+
 namespace sheaf::comm {
+
+// Identifies a memory file to the other processes of its host. In a container
+// the same process id may belong to another process, so the file is recognized
+// by its device, its inode and by a random number at its start.
+struct HeapName {
+  std::int32_t pid = 0;
+  std::int32_t fd = -1;
+  std::uint64_t bytes = 0;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::array<std::uint64_t, 2> nonce{};
+};
 
 class MemoryFile {
  public:
   // Reserves `bytes` of address space; memory is allocated by commit() or on
   // first access. Throws CommError, as does open().
   static MemoryFile create(std::size_t bytes);
-  // Opens the memory file that process `pid` of this host holds as `fd`. A
-  // memory file that is opened twice in one process is mapped once.
-  static MemoryFile open(pid_t pid, int fd, std::size_t bytes);
+  // Opens the memory file of another process of this host. A memory file that
+  // is opened twice in one process is mapped once.
+  static MemoryFile open(const HeapName& name);
 
   MemoryFile() = default;
   MemoryFile(MemoryFile&&) noexcept;
@@ -41,8 +54,11 @@ class MemoryFile {
   // afterwards.
   void release(std::size_t offset, std::size_t bytes) noexcept;
 
-  // The owner holds a lock while it is alive. The kernel releases it when the
-  // process ends, for whatever reason.
+  // The file begins with a nonce, which the creator writes.
+  HeapName name() const;
+
+  // The owner also holds a lock while it is alive. It shows the end of an owner
+  // in this process (a thread), and of any owner on old kernels.
   void lock_as_owner();
   void unlock();
   bool is_owner_alive() const;
@@ -51,6 +67,7 @@ class MemoryFile {
   MemoryFile(int fd, std::size_t bytes);
 
   int fd_ = -1;
+  RankProcess owner_{};  // not known for files of this process
   std::size_t size_ = 0;
   std::byte* data_ = nullptr;
   std::shared_ptr<void> mapping_;

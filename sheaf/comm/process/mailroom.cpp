@@ -11,6 +11,7 @@ namespace {
 
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
 constexpr std::size_t kLargestContents = 8192;  // sent inside the letter
+constexpr std::uint64_t kMostLetterElements = std::uint64_t{1} << 60;
 // Letters between mailrooms have one of these values instead of a group.
 constexpr std::uint32_t kAskForLast = ~std::uint32_t{0};
 constexpr std::uint32_t kLast = ~std::uint32_t{1};
@@ -261,16 +262,40 @@ void Mailroom::take_note(const Letter& letter) {
     ended_.insert(letter.peer);
 }
 
+// Throws TransportError if the bytes are not a letter.
+Mailroom::Letter Mailroom::parse(int peer,
+                                 std::span<const std::byte> bytes) const {
+  Letter letter{{}, peer, {}};
+  LetterHead& head = letter.head;
+  bool is_valid = bytes.size() >= sizeof head;
+  if (is_valid) {
+    std::memcpy(&head, bytes.data(), sizeof head);
+    is_valid = static_cast<int>(head.dtype) < kDTypeCount && head.source >= 0 &&
+               head.source < transport_.size();
+  }
+  if (is_valid) {
+    const std::size_t contents = bytes.size() - sizeof head;
+    // Not head.count * size_of(), which may overflow.
+    is_valid = head.count <= kMostLetterElements &&
+               contents ==
+                   (head.enclosure == 0 ? head.count * size_of(head.dtype) : 0);
+  }
+  if (!is_valid)
+    throw TransportError(concat("rank ", peer, " has sent ", bytes.size(),
+                                " bytes that are not a valid message header"));
+  letter.contents.assign(bytes.begin() + sizeof head, bytes.end());
+  return letter;
+}
+
 void Mailroom::fetch() {
   while (const auto arrived = transport_.probe(kLetterTag)) {
-    std::vector<std::byte> bytes(arrived->bytes);
+    std::vector<std::byte> bytes(
+        std::min(arrived->bytes, sizeof(LetterHead) + kLargestContents));
     Request request = transport_.receive(arrived->peer, kLetterTag,
                                          bytes.data(), bytes.size());
     while (!transport_.test(request)) {
     }
-    Letter letter{{}, arrived->peer, {}};
-    std::memcpy(&letter.head, bytes.data(), sizeof letter.head);
-    letter.contents.assign(bytes.begin() + sizeof letter.head, bytes.end());
+    Letter letter = parse(arrived->peer, bytes);
     if (is_note(letter.head.group)) {
       take_note(letter);
       continue;

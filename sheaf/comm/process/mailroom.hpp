@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,7 @@ class Mailroom {
     MessageToken token;
   };
   void fetch();  // receives the letters that have arrived
+  Letter parse(int peer, std::span<const std::byte> bytes) const;
   void deliver(const Letter& letter, Receipt& receipt);
   void send_note(int peer, std::uint32_t note);
   void take_note(const Letter& letter);

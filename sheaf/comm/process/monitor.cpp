@@ -1,20 +1,16 @@
 #include "sheaf/comm/process/monitor.hpp"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <random>
+#include <optional>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/comm/network/address.hpp"
+#include "sheaf/comm/network/connect.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -24,19 +20,12 @@ using std::chrono::steady_clock;
 
 constexpr auto kPollSlice = milliseconds(20);
 constexpr auto kWatchPeriod = milliseconds(50);
-constexpr auto kConnectTimeout = milliseconds(2000);
+constexpr auto kStartTimeout = std::chrono::seconds(10);
+// Time to send the last messages at the end.
+constexpr auto kLastWords = milliseconds(500);
 
-enum Kind : std::uint32_t { kAlarm, kAsk, kStatus, kBye, kEnd };
-
-struct MessageHead {
-  std::uint32_t kind;
-  std::uint32_t bytes;
-};
-
-struct MonitorHello {
-  std::uint64_t token;
-  std::int32_t rank;
-};
+// Kind 0 is FrameLink's.
+enum Kind : std::uint32_t { kAlarm = 1, kAsk, kStatus, kBye, kEnd };
 
 // The times in the record are ages, since the clocks of hosts differ.
 struct Status {
@@ -49,93 +38,58 @@ struct EndHead {
   std::int32_t rank;
 };
 
-bool send_all(int fd, const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t sent = ::send(fd, at, bytes, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += sent;
-    bytes -= static_cast<std::size_t>(sent);
-  }
-  return true;
+constexpr std::size_t kMostMonitorBytes =
+    std::max({sizeof(AlarmRecord), sizeof(Status),
+              sizeof(EndHead) + (kPlainCalls + 1) * sizeof(CallNumber)});
+
+// The value in a payload; nothing if the payload has another size.
+template <class T>
+std::optional<T> value_in(std::span<const std::byte> payload) {
+  if (payload.size() != sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(static_cast<void*>(&value), payload.data(), sizeof value);
+  return value;
 }
 
-bool receive_all(int fd, void* data, std::size_t bytes) {
-  return ::recv(fd, data, bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
+Party party_of(const HostMap& world, const MonitorAddress& address) {
+  JobIdentity identity = find_identity("");
+  identity.key = identity.key.derive("monitor", bytes_of(address.random));
+  return {.purpose = Purpose::kMonitor,
+          .identity = identity,
+          .rank = world.rank,
+          .size = world.size(),
+          .encrypts = wants_encryption()};
 }
 
-bool is_readable(int fd, milliseconds timeout) {
-  pollfd entry{fd, POLLIN, 0};
-  return poll(&entry, 1, static_cast<int>(timeout.count())) > 0;
-}
-
-int connect_within(std::uint32_t address, std::uint16_t port,
-                   milliseconds timeout) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = address;
-  name.sin_port = port;
-  int result = connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name);
-  if (result != 0 && errno == EINPROGRESS) {
-    pollfd entry{fd, POLLOUT, 0};
-    int error = ETIMEDOUT;
-    socklen_t length = sizeof error;
-    if (poll(&entry, 1, static_cast<int>(timeout.count())) > 0)
-      getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
-    result = error;
-  }
-  if (result != 0) {
-    close(fd);
-    return -1;
-  }
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-  return fd;
-}
-
-void add_addresses_of_host(MonitorAddress& address) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return;
-  // Loopback comes last: it is used only by simulated hosts (SHEAF_HOSTS).
-  for (const bool loopback : {false, true})
-    for (const ifaddrs* it = list; it; it = it->ifa_next) {
-      if (!it->ifa_addr || it->ifa_addr->sa_family != AF_INET) continue;
-      if (!(it->ifa_flags & IFF_UP) ||
-          loopback != static_cast<bool>(it->ifa_flags & IFF_LOOPBACK))
-        continue;
-      if (address.count == MonitorAddress::kMaxAddresses) break;
-      address.addresses[address.count++] =
-          reinterpret_cast<const sockaddr_in*>(it->ifa_addr)->sin_addr.s_addr;
-    }
-  freeifaddrs(list);
+bool is_valid(const FlightRecord& record) {
+  std::uint8_t has_ended = 0;  // other values of a bool are undefined
+  std::memcpy(&has_ended, &record.has_ended, sizeof has_ended);
+  return record.call.operation <= kLastOperation && has_ended <= 1 &&
+         static_cast<int>(record.call.dtype) < kDTypeCount &&
+         static_cast<int>(record.call.op) < kReduceOpCount;
 }
 
 }  // namespace
 
-int listen_for_peers(MonitorAddress& address) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  socklen_t length = sizeof name;
-  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&name), length) != 0 ||
-      listen(fd, SOMAXCONN) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0)
-    throw CommError(concat("cannot listen for other hosts: ", strerror(errno)));
-  address.port = name.sin_port;
-  std::random_device random;
-  address.token = (std::uint64_t{random()} << 32) | random();
-  add_addresses_of_host(address);
-  return fd;
+Socket listen_for_peers(MonitorAddress& address) {
+  const char* interface = std::getenv("SHEAF_INTERFACE");
+  const auto mine = list_addresses(interface ? interface : "");
+  for (const Address& one : mine)
+    if (address.count < MonitorAddress::kMaxAddresses)
+      address.hosts[address.count++] = {one.ip, one.prefix_bits};
+  address.random = random_bytes();
+  return listen_at(
+      mine.size() == 1 ? std::optional(mine.front()) : std::nullopt,
+      address.port);
 }
 
 Monitor::Monitor(HostMemory& memory, const HostMap& world,
-                 const MonitorAddress& address, int listening_fd)
+                 const MonitorAddress& address, Socket listening)
     : memory_(memory),
       world_(world),
       ends_(static_cast<std::size_t>(memory.local_size()), EndNews::kNone) {
-  if (listening_fd >= 0)
-    accept_peers(address, listening_fd);
+  if (listening)
+    accept_peers(address, std::move(listening));
   else
     connect_to_hub(address);
   thread_ = std::thread([this] { run(); });
@@ -146,47 +100,70 @@ Monitor::~Monitor() {
   // The cause of a failure is more useful to other hosts than a closed
   // connection.
   forward_alarms();
-  for (const Peer& peer : peers_)
-    if (peer.fd >= 0) close(peer.fd);
+  flush_all();
 }
 
-void Monitor::accept_peers(const MonitorAddress& address, int listening_fd) {
-  const auto deadline = steady_clock::now() + 5 * kConnectTimeout;
-  const auto expected = static_cast<std::size_t>(world_.host_count() - 1);
-  while (peers_.size() < expected && steady_clock::now() < deadline) {
-    if (!is_readable(listening_fd, kPollSlice)) continue;
-    const int fd = accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC);
-    MonitorHello hello{};
-    if (fd >= 0 && is_readable(fd, kConnectTimeout) &&
-        receive_all(fd, &hello, sizeof hello) && hello.token == address.token)
-      peers_.push_back({hello.rank, fd});
-    else if (fd >= 0)
-      close(fd);
-  }
-  close(listening_fd);
-  if (peers_.size() < expected)
-    throw CommError(concat("rank 0: only ", peers_.size(), " of ", expected,
-                           " other hosts connected to the monitor; check that "
-                           "the hosts can reach each other by TCP"));
+// The first ranks of other hosts that are not `present`.
+std::vector<int> Monitor::missing_peers(const std::vector<int>& present) const {
+  std::vector<int> missing;
+  for (const auto& members : world_.hosts)
+    if (members.front() != world_.rank &&
+        std::find(present.begin(), present.end(), members.front()) ==
+            present.end())
+      missing.push_back(members.front());
+  return missing;
+}
+
+void Monitor::accept_peers(const MonitorAddress& address, Socket listening) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<int> present;
+  const auto welcome = [&](Acceptor::Guest guest) {
+    const std::lock_guard lock(mutex);
+    const auto missing = missing_peers(present);
+    if (std::find(missing.begin(), missing.end(), guest.rank) == missing.end())
+      return;  // not the first rank of a host, or a second connection
+    present.push_back(guest.rank);
+    peers_.push_back(
+        {guest.rank, FrameLink(std::move(guest.channel), kMostMonitorBytes)});
+    changed.notify_one();
+  };
+  Acceptor acceptor(std::move(listening), party_of(world_, address), welcome);
+  std::unique_lock lock(mutex);
+  if (changed.wait_for(lock, kStartTimeout,
+                       [&] { return missing_peers(present).empty(); }))
+    return;
+  std::string names;
+  for (const int rank : missing_peers(present))
+    names += concat(names.empty() ? "" : ", ", rank);
+  const std::string refusal = acceptor.last_refusal();
+  throw CommError(concat(
+      "rank 0: no connection from rank ", names,
+      ", the first of its host, to the monitor; check that the hosts can reach "
+      "each other by TCP, or set SHEAF_INTERFACE to the interface to use",
+      refusal.empty() ? "" : concat(" (", refusal, ")")));
 }
 
 void Monitor::connect_to_hub(const MonitorAddress& address) {
-  for (std::uint32_t i = 0; i < address.count; ++i) {
-    const int fd =
-        connect_within(address.addresses[i], address.port, kConnectTimeout);
-    if (fd < 0) continue;
-    const MonitorHello hello{address.token, world_.rank};
-    if (send_all(fd, &hello, sizeof hello)) {
-      peers_.push_back({0, fd});
-      return;
-    }
-    close(fd);
-  }
-  throw CommError(concat("rank ", world_.rank,
-                         ": cannot reach rank 0 by TCP at any of its ",
-                         address.count,
-                         " addresses; check the network and "
-                         "firewall between the hosts"));
+  std::vector<Address> theirs;
+  for (std::uint32_t i = 0;
+       i < std::min<std::size_t>(address.count, MonitorAddress::kMaxAddresses);
+       ++i)
+    theirs.push_back({address.hosts[i].ip, address.hosts[i].prefix_bits});
+  Connection connection =
+      connect_to({.endpoints = endpoints_of(
+                      by_nearness(theirs, list_addresses("")), address.port),
+                  .me = party_of(world_, address),
+                  .peer = 0,
+                  .deadline = steady_clock::now() + kStartTimeout});
+  if (!connection.channel)
+    throw CommError(concat("rank ", world_.rank,
+                           ": cannot reach rank 0 by TCP (", connection.why,
+                           "); check the network and firewall between the "
+                           "hosts, or set SHEAF_INTERFACE to the interface to "
+                           "use"));
+  peers_.push_back(
+      {0, FrameLink(std::move(connection.channel), kMostMonitorBytes)});
 }
 
 void Monitor::run() {
@@ -194,14 +171,21 @@ void Monitor::run() {
   while (!is_stopping_) {
     entries.clear();
     for (const Peer& peer : peers_)
-      entries.push_back({peer.fd, POLLIN, 0});  // poll() ignores negative fds
+      entries.push_back({peer.link.fd(), POLLIN, 0});  // may be -1: ignored
     poll(entries.data(), entries.size(), static_cast<int>(kPollSlice.count()));
-    for (std::size_t i = 0; i < peers_.size(); ++i)
-      if (entries[i].revents && peers_[i].fd >= 0) read_from(peers_[i]);
+    const auto now = steady_clock::now();
+    for (Peer& peer : peers_) serve(peer, now);
     watch_local_ranks();
     forward_alarms();
     forward_refresh();
   }
+}
+
+void Monitor::serve(Peer& peer, steady_clock::time_point now) {
+  if (!peer.link.is_open()) return;
+  if (!peer.link.read([&](const auto& frame) { handle(peer, frame); }))
+    return lose(peer);
+  if (!peer.link.keep_alive(now) && !peer.has_left) lose_host(peer);
 }
 
 void Monitor::watch_local_ranks() {
@@ -233,13 +217,13 @@ void Monitor::watch_local_ends() {
     };
     append(EndHead{world_.local_ranks()[local]});
     end.for_each_group(append);
-    send_to_others(nullptr, kEnd, payload.data(), payload.size());
+    send_to_others(nullptr, kEnd, payload);
   }
 }
 
 void Monitor::forward_alarms() {
   sent_alarms_.for_each_new(memory_.alarm(), [this](const AlarmRecord& record) {
-    send_to_others(nullptr, kAlarm, &record, sizeof record);
+    send_to_others(nullptr, kAlarm, bytes_of(record));
   });
 }
 
@@ -247,59 +231,57 @@ void Monitor::forward_refresh() {
   const std::uint32_t wanted = memory_.header(0).refreshes_wanted.load();
   if (wanted == refreshes_sent_) return;
   refreshes_sent_ = wanted;
-  send_to_others(nullptr, kAsk, nullptr, 0);
+  send_to_others(nullptr, kAsk);
 }
 
-void Monitor::read_from(Peer& peer) {
-  std::byte bytes[4096];
-  const ssize_t got = ::recv(peer.fd, bytes, sizeof bytes, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return lose(peer);
-  peer.unread.insert(peer.unread.end(), bytes, bytes + got);
-  std::size_t at = 0;
-  for (;;) {
-    MessageHead frame{};
-    const std::size_t left = peer.unread.size() - at;
-    if (left < sizeof frame) break;
-    std::memcpy(&frame, peer.unread.data() + at, sizeof frame);
-    if (left < sizeof frame + frame.bytes) break;
-    handle(peer, frame.kind,
-           {peer.unread.data() + at + sizeof frame, frame.bytes});
-    at += sizeof frame + frame.bytes;
-  }
-  peer.unread = {peer.unread.begin() + static_cast<long>(at),
-                 peer.unread.end()};
+bool Monitor::is_remote(int rank) const {
+  return rank >= 0 && rank < world_.size() && !world_.is_local(rank);
 }
 
-void Monitor::handle(Peer& from, std::uint32_t kind,
-                     std::span<const std::byte> payload) {
-  if (kind == kAlarm) {
-    AlarmRecord record;
-    std::memcpy(&record, payload.data(), sizeof record);
-    memory_.alarm().raise(record.kind, record.rank, record.group, record.text);
-  } else if (kind == kAsk) {
-    send_status_to(from);
-    send_to_others(&from, kAsk, nullptr, 0);
-  } else if (kind == kStatus) {
-    Status status;
-    std::memcpy(&status, payload.data(), sizeof status);
-    send_to_others(&from, kStatus, &status, sizeof status);
-    const std::int64_t now = now_ns();
-    status.record.start_ns = now - status.record.start_ns;
-    status.record.end_ns = now - status.record.end_ns;
-    memory_.board(status.rank).mirror(status.record);
-  } else if (kind == kEnd) {
-    take_end(from, payload);
-  } else if (kind == kBye) {
-    from.has_left = true;
+void Monitor::handle(Peer& from, const FrameBuffer::Frame& frame) {
+  switch (frame.kind) {
+    case kAlarm:
+      return take_alarm(frame.payload);
+    case kAsk:
+      send_status_to(from);
+      return send_to_others(&from, kAsk);
+    case kStatus:
+      return take_status(from, frame.payload);
+    case kEnd:
+      return take_end(from, frame.payload);
+    case kBye:
+      from.has_left = true;
+      return;
+    default:
+      return;  // of a later version
   }
+}
+
+void Monitor::take_alarm(std::span<const std::byte> payload) {
+  auto record = value_in<AlarmRecord>(payload);
+  if (!record || record->kind > AlarmKind::kTooMany || record->rank < -1 ||
+      record->rank >= world_.size())
+    return;
+  record->text[sizeof record->text - 1] = '\0';
+  memory_.alarm().raise(record->kind, record->rank, record->group,
+                        record->text);
+}
+
+void Monitor::take_status(Peer& from, std::span<const std::byte> payload) {
+  auto status = value_in<Status>(payload);
+  if (!status || !is_remote(status->rank) || !is_valid(status->record)) return;
+  send_to_others(&from, kStatus, payload);
+  const std::int64_t now = now_ns();
+  status->record.start_ns = now - status->record.start_ns;
+  status->record.end_ns = now - status->record.end_ns;
+  memory_.board(status->rank).mirror(status->record);
 }
 
 void Monitor::take_end(Peer& from, std::span<const std::byte> payload) {
   EndHead head{};
   if (payload.size() < sizeof head) return;
   std::memcpy(&head, payload.data(), sizeof head);
-  if (head.rank < 0 || head.rank >= world_.size()) return;
+  if (!is_remote(head.rank)) return;
   RankEnd& end = memory_.remote_end(head.rank);
   for (std::size_t at = sizeof head; at + sizeof(CallNumber) <= payload.size();
        at += sizeof(CallNumber)) {
@@ -308,7 +290,7 @@ void Monitor::take_end(Peer& from, std::span<const std::byte> payload) {
     if (call.group >= 0 && call.group <= kPlainCalls) end.note_call(call);
   }
   end.note_end();
-  send_to_others(&from, kEnd, payload.data(), payload.size());
+  send_to_others(&from, kEnd, payload);
 }
 
 void Monitor::send_status_to(Peer& peer) {
@@ -320,30 +302,42 @@ void Monitor::send_status_to(Peer& peer) {
                   *record};
     status.record.start_ns = now - record->start_ns;
     status.record.end_ns = now - record->end_ns;
-    send_to(peer, kStatus, &status, sizeof status);
+    peer.link.send(kStatus, bytes_of(status));
   }
 }
 
-void Monitor::send_to(Peer& peer, std::uint32_t kind, const void* payload,
-                      std::size_t bytes) {
-  if (peer.fd < 0) return;
-  const MessageHead frame{kind, static_cast<std::uint32_t>(bytes)};
-  if (!send_all(peer.fd, &frame, sizeof frame) ||
-      !send_all(peer.fd, payload, bytes))
-    lose(peer);
+void Monitor::send_to_others(const Peer* from, std::uint32_t kind,
+                             std::span<const std::byte> payload) {
+  for (Peer& peer : peers_)
+    if (&peer != from && peer.link.is_open()) peer.link.send(kind, payload);
 }
 
-void Monitor::send_to_others(const Peer* from, std::uint32_t kind,
-                             const void* payload, std::size_t bytes) {
-  for (Peer& peer : peers_)
-    if (&peer != from) send_to(peer, kind, payload, bytes);
+// Sends what is queued, for a bounded time.
+void Monitor::flush_all() {
+  const auto until = steady_clock::now() + kLastWords;
+  const auto has_more = [](const Peer& peer) {
+    return peer.link.is_open() && peer.link.has_unsent();
+  };
+  while (std::any_of(peers_.begin(), peers_.end(), has_more) &&
+         steady_clock::now() < until) {
+    for (Peer& peer : peers_) peer.link.keep_alive(steady_clock::now());
+    std::this_thread::sleep_for(milliseconds(1));
+  }
 }
 
 void Monitor::lose(Peer& peer) {
-  if (peer.fd >= 0) close(peer.fd);
-  peer.fd = -1;
+  peer.link.close();
   if (!peer.has_left)
     memory_.alarm().raise(AlarmKind::kRankDied, peer.rank, -1, "");
+}
+
+void Monitor::lose_host(Peer& peer) {
+  peer.link.close();
+  const int host = world_.host_of[static_cast<std::size_t>(peer.rank)];
+  for (const int rank : world_.hosts[static_cast<std::size_t>(host)])
+    memory_.alarm().raise(AlarmKind::kRankDied, rank, -1,
+                          "its host does not respond any more: the host has "
+                          "failed, or the network to it is cut");
 }
 
 void Monitor::stop() {
@@ -353,7 +347,8 @@ void Monitor::stop() {
 
 void Monitor::leave() {
   stop();
-  send_to_others(nullptr, kBye, nullptr, 0);
+  send_to_others(nullptr, kBye);
+  flush_all();
 }
 
 }  // namespace sheaf::comm

@@ -1,13 +1,18 @@
 #pragma once
 // Monitors other hosts: the first rank of every host holds a TCP connection to
 // rank 0. A connection that closes without a good-bye is treated as a death;
-// the kernel closes it within milliseconds when a process is killed. The same
-// connections carry alarms, ends of programs that others may still wait for,
-// and status requests.
+// the kernel closes it within milliseconds when a process is killed. A host
+// whose kernel no longer acknowledges heartbeats is lost, with all of its
+// ranks; a process that is only stopped or busy is not. The same connections
+// carry alarms, ends of programs that others may still wait for, and status
+// requests.
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -15,28 +20,36 @@
 
 #include "sheaf/comm/host/host_map.hpp"
 #include "sheaf/comm/host/host_memory.hpp"
-#include "sheaf/comm/transport/transport.hpp"
+#include "sheaf/comm/network/acceptor.hpp"
+#include "sheaf/comm/network/frame_link.hpp"
+#include "sheaf/comm/network/secret.hpp"
 
 namespace sheaf::comm {
 
-// The address at which rank 0 listens; sent to the first ranks of other hosts.
+// Where rank 0 listens, and a random number from which the key of the
+// connections is derived; sent to the first ranks of other hosts.
 struct MonitorAddress {
   static constexpr std::size_t kMaxAddresses = 16;
-  std::uint64_t token = 0;  // rejects connections of other programs
+  struct Host {
+    std::array<std::uint8_t, 16> ip{};
+    std::int32_t prefix_bits = 0;
+  };
+  Bytes32 random{};
+  std::array<Host, kMaxAddresses> hosts{};
   std::uint32_t count = 0;
-  std::uint32_t addresses[kMaxAddresses] = {};  // IPv4, network byte order
   std::uint16_t port = 0;
 };
 
-// Opens a listening socket on all interfaces and sets its address.
-int listen_for_peers(MonitorAddress& address);
+// Opens a listening socket on SHEAF_INTERFACE, or on all interfaces, and sets
+// its address.
+Socket listen_for_peers(MonitorAddress& address);
 
 class Monitor {
  public:
-  // Rank 0 passes its listening socket, whose ownership is taken; others pass
-  // -1. Throws CommError if the hosts cannot connect.
+  // Rank 0 passes its listening socket, others an empty one. Throws CommError
+  // if the hosts cannot connect.
   Monitor(HostMemory& memory, const HostMap& world,
-          const MonitorAddress& address, int listening_fd);
+          const MonitorAddress& address, Socket listening);
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
@@ -47,29 +60,31 @@ class Monitor {
  private:
   struct Peer {
     int rank;
-    int fd;
+    FrameLink link;
     bool has_left = false;
-    std::vector<std::byte> unread{};
   };
 
-  void accept_peers(const MonitorAddress& address, int listening_fd);
+  void accept_peers(const MonitorAddress& address, Socket listening);
   void connect_to_hub(const MonitorAddress& address);
+  std::vector<int> missing_peers(const std::vector<int>& present) const;
   void run();
   void stop();
+  void serve(Peer& peer, std::chrono::steady_clock::time_point now);
   void watch_local_ranks();
   void watch_local_ends();
   void forward_alarms();
   void forward_refresh();
-  void read_from(Peer& peer);
-  void handle(Peer& from, std::uint32_t kind,
-              std::span<const std::byte> payload);
+  void handle(Peer& from, const FrameBuffer::Frame& frame);
+  void take_alarm(std::span<const std::byte> payload);
+  void take_status(Peer& from, std::span<const std::byte> payload);
   void take_end(Peer& from, std::span<const std::byte> payload);
+  bool is_remote(int rank) const;
   void send_status_to(Peer& peer);
-  void send_to(Peer& peer, std::uint32_t kind, const void* payload,
-               std::size_t bytes);
-  void send_to_others(const Peer* from, std::uint32_t kind, const void* payload,
-                      std::size_t bytes);
+  void send_to_others(const Peer* from, std::uint32_t kind,
+                      std::span<const std::byte> payload = {});
+  void flush_all();
   void lose(Peer& peer);
+  void lose_host(Peer& peer);
 
   HostMemory& memory_;
   const HostMap& world_;

@@ -34,13 +34,24 @@ void Rescue::run() {
 
 void Rescue::look() {
   const std::uint64_t call = library_.call();
-  if (call != stuck_call_) rounds_ = 0;
+  if (call != stuck_call_) {
+    rounds_ = 0;
+    stuck_since_ = std::chrono::steady_clock::now();
+  }
   stuck_call_ = call;
   if (call == 0) return;
-  std::string reason = death();
-  if (reason.empty()) reason = missing_end();
-  if (!reason.empty() && ++rounds_ >= kMostRounds)
-    library_.interrupt(call, reason);
+  const std::string why = reason();
+  if (!why.empty() && ++rounds_ >= kMostRounds) library_.interrupt(call, why);
+}
+
+std::string Rescue::reason() const {
+  if (!runtime_.has_connected()) {
+    const bool is_late =
+        std::chrono::steady_clock::now() - stuck_since_ > runtime_.timeout();
+    return is_late ? "the start has timed out" : "";
+  }
+  const std::string dead = death();
+  return dead.empty() ? missing_end() : dead;
 }
 
 std::string Rescue::death() const {

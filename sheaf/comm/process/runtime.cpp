@@ -21,7 +21,9 @@ namespace {
 
 // Information that every rank sends to the others at startup.
 struct Card {
-  char host[128] = {};  // name and boot id: two machines may share a name
+  // Name, boot id and PID namespace: two machines may share a name, and
+  // containers of one machine cannot open the memory of each other's processes.
+  char host[128] = {};
   HeapName heap{};
   MonitorAddress monitor;
 };
@@ -65,11 +67,12 @@ Runtime::Runtime(std::unique_ptr<Transport> transport, RuntimeOptions options)
   if (options_.timeout_ms)
     timeout_ = std::chrono::milliseconds(*options_.timeout_ms);
   has_guard_ = guard_from_environment();
+  if (Breakable* const library = transport_->breakable();
+      library && transport_->size() > 1)
+    rescue_ = std::make_unique<Rescue>(*library, *this);
   exchange_cards(options.host, options.arena_bytes);
   if (options_.dims) topo::check_fits(*options_.dims, size());
   mailroom_ = std::make_unique<Mailroom>(*transport_);
-  if (Breakable* const library = transport_->breakable(); library && size() > 1)
-    rescue_ = std::make_unique<Rescue>(*library, *this);
 }
 
 Runtime::~Runtime() = default;
@@ -81,19 +84,22 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
   memory_ = std::make_shared<HostMemory>(heap_bytes(arena_bytes, ranks));
   Card mine;
   const std::string name = host ? *host : host_name();
-  const std::string key =
-      concat(name, pretended_host(me, ranks), "/", boot_id());
+  const std::string key = concat(name, pretended_host(me, ranks), "/",
+                                 boot_id(), "/", process_namespace());
   std::strncpy(mine.host, key.c_str(), sizeof mine.host - 1);
   mine.heap = memory_->name();
-  const int listening_fd =
-      me == 0 && ranks > 1 ? listen_for_peers(mine.monitor) : -1;
+  Socket listening =
+      me == 0 && ranks > 1 ? listen_for_peers(mine.monitor) : Socket();
 
   const auto bytes =
       bootstrap_all_gather(*transport_, &mine, sizeof mine, timeout_);
   std::vector<Card> cards(static_cast<std::size_t>(ranks));
   std::memcpy(static_cast<void*>(cards.data()), bytes.data(), bytes.size());
   std::vector<std::string> keys;
-  for (const Card& card : cards) keys.emplace_back(card.host);
+  for (Card& card : cards) {
+    card.host[sizeof card.host - 1] = '\0';
+    keys.emplace_back(card.host);
+  }
   host_map_ = make_host_map(keys, me);
   for (const auto& members : host_map_.hosts) {
     const auto& first = keys[static_cast<std::size_t>(members.front())];
@@ -103,17 +109,28 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
   for (const int rank : host_map_.local_ranks())
     heaps.push_back(cards[static_cast<std::size_t>(rank)].heap);
   memory_->connect(heaps, host_map_.local);
+  has_connected_ = true;
   is_oversubscribed_ =
       host_map_.local_count() > static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 
-  if (host_map_.host_count() == 1) {
-    if (listening_fd >= 0) close(listening_fd);
-    return;
-  }
-  if (host_map_.local != 0) return;
+  SHEAF_CHECK(host_map_.host_count() == 1 || transport_->name() != "mpi" ||
+                  !wants_encryption(),
+              "SHEAF_ENCRYPT=1: messages of MPI are not encrypted; start the "
+              "program with sheaf::init, or unset SHEAF_ENCRYPT");
+  if (host_map_.host_count() == 1 || host_map_.local != 0) return;
   memory_->make_board(ranks);
   monitor_ = std::make_unique<Monitor>(*memory_, host_map_, cards[0].monitor,
-                                       listening_fd);
+                                       std::move(listening));
+}
+
+void Runtime::check_local_lives() {
+  for (const int rank : host_map_.local_ranks()) {
+    const int local = host_map_.local_of[static_cast<std::size_t>(rank)];
+    if (memory_->life_of(local) == HostMemory::Life::kDead)
+      throw CommError(concat("rank ", this->rank(), ": rank ", rank,
+                             " has died while the ranks were connecting; see "
+                             "its output"));
+  }
 }
 
 std::optional<FlightRecord> Runtime::latest(int rank) const {
@@ -175,14 +192,17 @@ void Runtime::release_id(int id) {
 void Runtime::finalize() {
   if (is_finalized_) return;
   is_finalized_ = true;
-  if (!has_failed_) {
-    memory_->leave();
-    if (monitor_) monitor_->leave();
-  }
   const bool is_clean = !has_failed_;
-  if (is_clean) mailroom_->end();
+  if (is_clean) {
+    memory_->begin_leave();
+    mailroom_->end();
+  }
   transport_->finalize(is_clean);
-  if (is_clean) mailroom_->free_orphans();
+  if (!is_clean) return;
+  mailroom_->free_orphans();
+  // Until here other ranks may wait for this one in the end of the transport.
+  memory_->end_leave();
+  if (monitor_) monitor_->leave();
 }
 
 }  // namespace sheaf::comm

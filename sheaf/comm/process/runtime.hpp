@@ -55,6 +55,12 @@ class Runtime {
   // two calls, while none of their groups is in a call.
   void set_guard(bool on) { has_guard_ = on; }
   std::chrono::milliseconds timeout() const { return timeout_; }
+  // Whether the memory of the host's ranks is known, with their deaths. False
+  // only while the runtime is constructed. Any thread may call it.
+  bool has_connected() const { return has_connected_.load(); }
+  // Throws CommError if a rank of this host is dead: for waits during the
+  // start.
+  void check_local_lives();
 
   Transport& transport() { return *transport_; }
   HostMemory& memory() { return *memory_; }
@@ -112,6 +118,7 @@ class Runtime {
   std::chrono::milliseconds timeout_{kDefaultTimeout};
   bool is_oversubscribed_ = false;
   bool has_guard_ = true;
+  std::atomic<bool> has_connected_{false};
   std::atomic<bool> has_failed_{false};
   bool is_finalized_ = false;
   std::mutex mutex_;

@@ -2,6 +2,11 @@
 
 #include <signal.h>
 
+#include <chrono>
+#include <thread>
+
+#include "sheaf/comm/transport/code_ranges.hpp"
+
 namespace sheaf::comm {
 namespace {
 
@@ -9,21 +14,26 @@ namespace {
 // ignore it, too.
 constexpr int kSignal = SIGURG;
 
+constexpr int kTries = 50;
+constexpr auto kPause = std::chrono::milliseconds(1);
+
 // Jump target of this thread when it is interrupted; null outside of calls.
 thread_local sigjmp_buf* way_out = nullptr;
 
-void leave_call(int /*signal*/) {
-  if (sigjmp_buf* const target = way_out) {
-    way_out = nullptr;
-    siglongjmp(*target, 1);
-  }
+void leave_call(int /*signal*/, siginfo_t* /*info*/, void* context) {
+  if (!way_out || !may_leave(*static_cast<const ucontext_t*>(context))) return;
+  sigjmp_buf* const target = way_out;
+  way_out = nullptr;
+  siglongjmp(*target, 1);
 }
 
 // Called only when needed, because the program may use the signal itself.
 void install_handler() {
+  find_code_ranges();
   struct sigaction action {};
-  action.sa_handler = leave_call;
-  action.sa_flags = SA_NODEFER;  // the jump would leave the signal blocked
+  action.sa_sigaction = leave_call;
+  // The jump would leave the signal blocked.
+  action.sa_flags = SA_NODEFER | SA_SIGINFO;
   sigaction(kSignal, &action, nullptr);
 }
 
@@ -44,11 +54,16 @@ bool Breakable::run(void (*fn)(void*), void* context) {
 }
 
 void Breakable::interrupt(std::uint64_t call, const std::string& reason) {
-  if (is_broken() || call == 0 || this->call() != call) return;
-  reason_ = reason;
-  is_broken_.store(true, std::memory_order_release);
-  install_handler();
-  pthread_kill(caller_.load(std::memory_order_relaxed), kSignal);
+  if (call == 0 || this->call() != call) return;
+  if (!is_broken()) {
+    reason_ = reason;
+    is_broken_.store(true, std::memory_order_release);
+    install_handler();
+  }
+  for (int i = 0; i < kTries && this->call() == call; ++i) {
+    pthread_kill(caller_.load(std::memory_order_relaxed), kSignal);
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace sheaf::comm

@@ -3,6 +3,10 @@
 // event loop forever after a peer has died. Another thread sends a signal to
 // the caller, and the signal handler jumps back to before the call. The library
 // is then in an undefined state and is not called again.
+//
+// The jump never leaves the C library or the memory allocator, whose locks
+// would stay held: while the caller is there (except where it sleeps), it goes
+// on, and the signal is sent again.
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -31,7 +35,8 @@ class Breakable {
     const std::uint64_t number = calls_.load(std::memory_order_acquire);
     return number % 2 ? number : 0;
   }
-  // Interrupts the call with this number, if it is still in progress.
+  // Interrupts the call with this number, if it is still in progress. Returns
+  // when it has ended, or after some tries: then call it again.
   void interrupt(std::uint64_t call, const std::string& reason);
 
  private:

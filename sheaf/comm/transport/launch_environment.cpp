@@ -104,7 +104,7 @@ constexpr std::size_t kMostHosts = 1 << 16;
 constexpr std::uint16_t kFirstPort = 10000;
 constexpr std::int64_t kPorts = 20000;
 
-std::string slurm_variable(const char* name) {
+std::string text_in(const char* name) {
   const char* text = std::getenv(name);
   return text ? text : "";
 }
@@ -119,7 +119,7 @@ std::optional<std::int64_t> digits(std::string_view text) {
 }
 
 std::int64_t slurm_number(const char* name) {
-  const std::string text = slurm_variable(name);
+  const std::string text = text_in(name);
   const auto value = digits(text);
   SHEAF_CHECK(value, name, "='", text, "' is not a non-negative number, as ",
               "Slurm would set; start the program with srun, or set RANK, "
@@ -130,7 +130,7 @@ std::int64_t slurm_number(const char* name) {
 // The number of the job step, if it is a normal one started by srun.
 std::optional<std::int64_t> step_of_job() {
   for (const char* name : {"SLURM_STEP_ID", "SLURM_STEPID"})
-    if (const auto step = digits(slurm_variable(name)))
+    if (const auto step = digits(text_in(name)))
       return *step < kMostSteps ? step : std::nullopt;
   return std::nullopt;
 }
@@ -138,13 +138,13 @@ std::optional<std::int64_t> step_of_job() {
 // srun --pty starts a shell as task 0; its child processes are not tasks.
 bool is_in_terminal_shell(int rank) {
   const bool has_terminal = std::getenv("SLURM_PTY_PORT") != nullptr;
-  const bool is_task = slurm_variable("SLURM_TASK_PID") == concat(::getpid());
+  const bool is_task = text_in("SLURM_TASK_PID") == concat(::getpid());
   return has_terminal && rank == 0 && !is_task;
 }
 
 const char* first_set(std::initializer_list<const char*> names) {
   for (const char* name : names)
-    if (!slurm_variable(name).empty()) return name;
+    if (!text_in(name).empty()) return name;
   return *names.begin();
 }
 
@@ -232,6 +232,19 @@ bool is_under_mpi_launcher() {
   return false;
 }
 
+std::optional<MpiTask> mpi_task() {
+  constexpr std::pair<const char*, const char*> kVariables[]{
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"}};
+  for (const auto& [rank, tasks] : kVariables) {
+    const auto number = parse_count(text_in(rank));
+    const auto count = parse_count(text_in(tasks));
+    if (number && count && *number < *count)
+      return MpiTask{*number, *count, rank, tasks};
+  }
+  return std::nullopt;
+}
+
 bool is_meant_to_be_alone() {
   const auto is = [](const char* variable, std::string_view wanted) {
     const char* value = std::getenv(variable);
@@ -259,8 +272,8 @@ std::optional<SlurmTask> slurm_task() {
   task.job = slurm_number(first_set({"SLURM_JOB_ID", "SLURM_JOBID"}));
   task.nodes_from = first_set(
       {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"});
-  task.nodes = slurm_variable(task.nodes_from.c_str());
-  task.is_heterogeneous = !slurm_variable("SLURM_HET_SIZE").empty();
+  task.nodes = text_in(task.nodes_from.c_str());
+  task.is_heterogeneous = !text_in("SLURM_HET_SIZE").empty();
   return task;
 }
 

@@ -21,6 +21,18 @@ void check_is_alone(bool is_mpi);
 // launcher to run on its own.
 bool is_meant_to_be_alone();
 
+// A process that an MPI launcher has started.
+struct MpiTask {
+  int rank = 0;
+  int tasks = 1;
+  std::string rank_from{};  // the variables that they were read from
+  std::string tasks_from{};
+};
+
+// The MPI task of this process, or nullopt if the launcher's variables do not
+// contain rank and number of tasks.
+std::optional<MpiTask> mpi_task();
+
 // A process of a job step.
 struct SlurmTask {
   int rank = 0;

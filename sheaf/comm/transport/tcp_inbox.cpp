@@ -1,8 +1,5 @@
 #include "sheaf/comm/transport/tcp_inbox.hpp"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -17,14 +14,13 @@ constexpr int kReadsAtOnce = 32;
 
 }  // namespace
 
-void Inbox::attach(Socket socket, const Hello& answer) {
+void Inbox::attach(Channel channel) {
   const std::lock_guard lock(mutex_);
   // A second connection does not come from the peer.
-  if (socket_ || !failure_.empty()) return;
-  socket_ = std::move(socket);
+  if (channel_ || !failure_.empty()) return;
+  channel_ = std::move(channel);
   is_attached_ = true;
-  // Errors are ignored here; reading will detect them.
-  write_all(socket_.fd(), &answer, sizeof answer);
+  channel_.flush();  // errors are ignored here; reading will detect them
 }
 
 std::unique_ptr<TcpRequest> Inbox::receive(int peer, Tag tag, void* data,
@@ -77,9 +73,10 @@ std::optional<std::size_t> Inbox::probe(Tag tag) {
 
 bool Inbox::advance() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !socket_) return true;
+  if (!lock || !channel_) return true;
   bool is_short = false;
-  for (int i = 0; i < kReadsAtOnce && !is_short; ++i)
+  for (int i = 0; !is_short && (i < kReadsAtOnce || channel_.has_buffered());
+       ++i)
     if (!read_once(is_short)) return false;
   return flush_answers();
 }
@@ -100,8 +97,8 @@ bool Inbox::read_once(bool& is_short) {
     parts[count++] = {staging_.data() + staged_, kStaging - staged_};
     room += kStaging - staged_;
   }
-  const ssize_t got = readv(socket_.fd(), parts, count);
-  is_short = got < static_cast<ssize_t>(room);
+  const ssize_t got = channel_.read(parts, count);
+  is_short = got < static_cast<ssize_t>(room) && !channel_.has_buffered();
   if (got < 0) return is_for_later(errno);
   if (got == 0) return false;
   const auto bytes = static_cast<std::size_t>(got);
@@ -133,28 +130,37 @@ bool Inbox::parse(std::size_t at) {
   return true;
 }
 
+// A frame that does not follow the protocol ends the connection.
 bool Inbox::take_frame(const FrameHead& head) {
   left_ = head.part;
-  if (head.part > kEagerBytes || head.part > head.bytes) return false;
   switch (head.kind) {
     case FrameKind::kWhole:
+      return head.part == head.bytes && head.part <= kEagerBytes &&
+             begin_message(head);
     case FrameKind::kBegin:
-      return begin_message(head);
-    case FrameKind::kMore: {
-      const auto found = begun_.find(head.id);
-      if (found == begun_.end()) return false;
-      current_ = found->second;
-      return head.part <= current_->head.bytes - current_->received;
-    }
+      return head.part < head.bytes && head.part <= kEagerBytes &&
+             begin_message(head);
+    case FrameKind::kMore:
+      return continue_message(head);
     case FrameKind::kCancel:
       cancel_message(head.id);
-      return true;
+      return head.part == 0;
     case FrameKind::kBye:
       has_left_ = true;
-      return true;
+      return head.part == 0;
     default:
       return false;
   }
+}
+
+// The rest of a message comes only after a grant, when it has a destination.
+bool Inbox::continue_message(const FrameHead& head) {
+  const auto found = begun_.find(head.id);
+  if (found == begun_.end() || head.part == 0 || head.part > kPartBytes)
+    return false;
+  current_ = found->second;
+  return (current_->target || current_->is_discarded) &&
+         head.part <= current_->head.bytes - current_->received;
 }
 
 // Destination of the next bytes of the current message; `room` is set to the

@@ -11,17 +11,17 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sheaf/comm/transport/tcp_socket.hpp"
+#include "sheaf/comm/network/channel.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
 
 namespace sheaf::comm {
 
 class Inbox {
  public:
-  // Takes the peer's connection and sends `answer` on it. The peer sends
-  // nothing before it has the answer, so no message of it comes from a
-  // connection that is not attached.
-  void attach(Socket socket, const Hello& answer);
+  // Takes the peer's connection and tells the peer that it is accepted. The
+  // peer sends nothing before, so no message of it comes from a connection that
+  // is not attached.
+  void attach(Channel channel);
   bool is_attached() const { return is_attached_.load(); }
   // Whether more messages may arrive: the connection is open and the peer has
   // not announced its end.
@@ -59,8 +59,9 @@ class Inbox {
   bool parse(std::size_t from);
   bool take_frame(const FrameHead& head);
   bool begin_message(const FrameHead& head);
+  bool continue_message(const FrameHead& head);
   void cancel_message(std::uint32_t id);
-  void keep(const Message& message);
+  bool keep(const Message& message);
   void unkeep(Incoming& message);
   void bind(const Message& message, TcpRequest* request);
   void refuse(const Message& message, TcpRequest* request);
@@ -74,7 +75,7 @@ class Inbox {
   static constexpr std::size_t kStaging = 16 << 10;
 
   std::mutex mutex_;
-  Socket socket_;
+  Channel channel_;
   std::atomic<bool> is_attached_{false};
   std::atomic<bool> has_left_{false};
   std::atomic<bool> is_closed_{false};

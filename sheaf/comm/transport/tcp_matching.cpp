@@ -1,7 +1,5 @@
 // The part of the inbox that matches messages with receives.
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -19,7 +17,7 @@ bool Inbox::begin_message(const FrameHead& head) {
   current_ = message;
   const auto line = lines_.find(head.tag);
   if (line == lines_.end() || line->second.waiting.empty()) {
-    keep(message);
+    if (!keep(message)) return false;
   } else {
     TcpRequest* request = line->second.waiting.front();
     line->second.waiting.pop_front();
@@ -30,16 +28,20 @@ bool Inbox::begin_message(const FrameHead& head) {
   return true;
 }
 
-void Inbox::keep(const Message& message) {
+// Returns false if the peer sends more than this rank is willing to keep.
+bool Inbox::keep(const Message& message) {
+  if (unexpected_count_.load(std::memory_order_relaxed) == kMostUnexpected)
+    return false;
   message->kept_bytes = message->head.part;
   message->kept =
       std::make_unique_for_overwrite<std::byte[]>(message->kept_bytes);
   lines_[message->head.tag].unexpected.push_back(message);
   unexpected_count_.fetch_add(1, std::memory_order_relaxed);
   unexpected_bytes_ += message->kept_bytes;
-  if (is_slow_ || unexpected_bytes_ < kUnexpectedBytes) return;
+  if (is_slow_ || unexpected_bytes_ < kUnexpectedBytes) return true;
   is_slow_ = true;
   answer(FrameKind::kSlow, 0);
+  return true;
 }
 
 void Inbox::unkeep(Incoming& message) {
@@ -101,9 +103,10 @@ void Inbox::answer(FrameKind kind, std::uint32_t id) {
 }
 
 bool Inbox::flush_answers() {
-  if (answers_.empty() || !socket_) return true;
-  const ssize_t sent = ::send(socket_.fd(), answers_.data(), answers_.size(),
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!channel_ || !channel_.flush()) return !channel_;
+  if (answers_.empty()) return true;
+  const iovec part{answers_.data(), answers_.size()};
+  const ssize_t sent = channel_.write(&part, 1);
   if (sent < 0) return is_for_later(errno);
   answers_.erase(answers_.begin(), answers_.begin() + sent);
   return true;
@@ -114,7 +117,7 @@ void Inbox::fail(const std::string& why) {
   if (!failure_.empty()) return;
   failure_ = why;
   is_closed_ = true;
-  socket_.close();
+  channel_.close();
   if (current_ && current_->target)
     std::exchange(current_->target, nullptr)->fail(why);
   for (const auto& [id, message] : begun_)

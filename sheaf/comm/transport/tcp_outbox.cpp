@@ -1,7 +1,6 @@
 #include "sheaf/comm/transport/tcp_outbox.hpp"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,9 +9,10 @@
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::comm {
-void Outbox::attach(Socket socket) {
+
+void Outbox::attach(Channel channel) {
   const std::lock_guard lock(mutex_);
-  socket_ = std::move(socket);
+  channel_ = std::move(channel);
   is_attached_ = true;
 }
 
@@ -53,7 +53,7 @@ void Outbox::abandon(TcpRequest* request) {
 
 bool Outbox::advance() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !socket_) return true;
+  if (!lock || !channel_) return true;
   const bool is_well = (begun_.empty() || read_answers()) && write();
   note_busy();
   return is_well;
@@ -61,7 +61,7 @@ bool Outbox::advance() {
 
 bool Outbox::advance_readable() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !socket_) return true;
+  if (!lock || !channel_) return true;
   const bool is_well = read_answers() && write();
   note_busy();
   return is_well;
@@ -69,10 +69,13 @@ bool Outbox::advance_readable() {
 
 bool Outbox::read_answers() {
   std::byte bytes[4096];
-  const ssize_t got = recv(socket_.fd(), bytes, sizeof bytes, MSG_DONTWAIT);
-  if (got < 0) return is_for_later(errno);
-  if (got == 0) return false;
-  unread_.insert(unread_.end(), bytes, bytes + got);
+  const iovec part{bytes, sizeof bytes};
+  do {
+    const ssize_t got = channel_.read(&part, 1);
+    if (got < 0 && is_for_later(errno)) break;
+    if (got <= 0) return false;
+    unread_.insert(unread_.end(), bytes, bytes + got);
+  } while (channel_.has_buffered());
   std::size_t at = 0;
   for (; unread_.size() - at >= sizeof(FrameHead); at += sizeof(FrameHead)) {
     FrameHead answer;
@@ -100,6 +103,7 @@ void Outbox::take_answer(const FrameHead& answer) {
 }
 
 bool Outbox::write() {
+  if (!channel_.flush()) return false;
   while (is_writing_ || next_frame()) {
     const ssize_t sent = write_once();
     if (sent < 0) return is_for_later(errno);
@@ -118,10 +122,7 @@ ssize_t Outbox::write_once() {
               sizeof frame_.head - head};
   parts[1] = {const_cast<std::byte*>(frame_.data) + body,
               frame_.head.part - body};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = frame_.head.part ? 2 : 1;
-  return sendmsg(socket_.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return channel_.write(parts, frame_.head.part ? 2 : 1);
 }
 
 // Alternates between parts of large messages and new messages.
@@ -189,9 +190,15 @@ void Outbox::end(TcpRequest* request) {
 }
 
 void Outbox::note_busy() {
-  is_busy_.store(
-      is_writing_ || !notes_.empty() || !queue_.empty() || !begun_.empty(),
-      std::memory_order_relaxed);
+  is_busy_.store(is_writing_ || !notes_.empty() || !queue_.empty() ||
+                     !begun_.empty() || channel_.has_unsent(),
+                 std::memory_order_relaxed);
+}
+
+bool Outbox::is_cut_off(AckWatch& watch,
+                        std::chrono::steady_clock::time_point now) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock && channel_ && watch.is_cut_off(channel_.fd(), now);
 }
 
 void Outbox::fail(const std::string& why) {
@@ -207,13 +214,13 @@ void Outbox::fail(const std::string& why) {
   granted_.clear();
   begun_.clear();
   notes_.clear();
-  socket_.close();
+  channel_ = {};
   note_busy();
 }
 
 void Outbox::say_bye() {
   const std::lock_guard lock(mutex_);
-  if (!socket_) return;
+  if (!channel_) return;
   notes_.push_back({.kind = FrameKind::kBye});
   write();
   note_busy();
@@ -221,7 +228,7 @@ void Outbox::say_bye() {
 
 void Outbox::close_writing() {
   const std::lock_guard lock(mutex_);
-  if (socket_) shutdown(socket_.fd(), SHUT_WR);
+  if (channel_) shutdown(channel_.fd(), SHUT_WR);
 }
 
 }  // namespace sheaf::comm

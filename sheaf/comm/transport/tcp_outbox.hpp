@@ -8,7 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "sheaf/comm/transport/tcp_socket.hpp"
+#include "sheaf/comm/network/ack_watch.hpp"
+#include "sheaf/comm/network/channel.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
 
 namespace sheaf::comm {
@@ -16,9 +17,8 @@ namespace sheaf::comm {
 class Outbox {
  public:
   // Takes ownership of the connection.
-  void attach(Socket socket);
+  void attach(Channel channel);
   bool is_attached() const { return is_attached_.load(); }
-  int fd() const { return socket_.fd(); }
 
   // Returns null if the message was written immediately. Throws TransportError
   // after fail().
@@ -35,6 +35,8 @@ class Outbox {
   // Whether advance() has work to do.
   bool is_busy() const { return is_busy_.load(std::memory_order_relaxed); }
 
+  // Whether nothing that was sent has been acknowledged for too long.
+  bool is_cut_off(AckWatch& watch, std::chrono::steady_clock::time_point now);
   // Fails all current and later requests.
   void fail(const std::string& why);
   // Queues the last frame. Call advance() until is_busy() is false, then
@@ -66,7 +68,7 @@ class Outbox {
   void note_busy();
 
   std::mutex mutex_;
-  Socket socket_;
+  Channel channel_;
   std::atomic<bool> is_attached_{false};
   std::atomic<bool> is_busy_{false};
   std::string failure_;

@@ -12,7 +12,10 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/transport/tcp_acceptor.hpp"
+#include "sheaf/comm/network/acceptor.hpp"
+#include "sheaf/comm/network/ack_watch.hpp"
+#include "sheaf/comm/network/connect.hpp"
+#include "sheaf/comm/transport/tcp_card.hpp"
 #include "sheaf/comm/transport/tcp_inbox.hpp"
 #include "sheaf/comm/transport/tcp_outbox.hpp"
 
@@ -25,11 +28,15 @@ constexpr auto kFarewellTimeout = std::chrono::seconds(5);
 // Number of polls of a single peer per poll of all peers.
 constexpr std::uint32_t kLooks = 8;
 
+// Period in which connections are checked for lost hosts.
+constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
+
 struct Peer {
   TcpCard card;
   std::mutex connecting;
   Outbox out;
   Inbox in;
+  AckWatch watch{host_timeout()};
 };
 
 TcpOptions with_environment(TcpOptions options) {
@@ -40,26 +47,34 @@ TcpOptions with_environment(TcpOptions options) {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(int rank, int size, const TcpOptions& options,
-               const AllGatherStrings& exchange)
+  TcpTransport(int rank, int size, const TcpOptions& options, const Meet& meet)
       : rank_(rank),
         options_(with_environment(options)),
         epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        addresses_(options_.interface.empty() && options_.address
+                       ? std::vector<Address>{*options_.address}
+                       : list_addresses(options_.interface)),
         peers_(static_cast<std::size_t>(size)) {
-    TcpCard mine;
-    mine.addresses = addresses_ = list_addresses(options_.interface);
-    Socket listening = listen_on_any_port(mine);
-    acceptor_ = std::make_unique<TcpAcceptor>(
-        std::move(listening),
-        Hello{.token = mine.token, .rank = rank, .size = size},
-        [this](int peer, Socket socket, const Hello& answer) {
-          watch(socket, peer, /*is_out=*/false);
-          at(peer).in.attach(std::move(socket), answer);
-        });
-    const auto cards = exchange(text_of(mine));
-    SHEAF_ASSERT(cards.size() == peers_.size(), cards.size(), " cards");
+    TcpCard mine{.port = 0, .addresses = addresses_};
+    Socket listening =
+        listen_at(addresses_.size() == 1 ? std::optional(addresses_.front())
+                                         : std::nullopt,
+                  mine.port);
+    const MeetingResult met = meet(text_of(mine));
+    SHEAF_ASSERT(met.cards.size() == peers_.size(), met.cards.size(), " cards");
     for (int peer = 0; peer < size; ++peer)
-      at(peer).card = parse_card(cards[static_cast<std::size_t>(peer)], peer);
+      at(peer).card =
+          parse_card(met.cards[static_cast<std::size_t>(peer)], peer);
+    me_ = {.purpose = Purpose::kTransport,
+           .identity = {.job = options_.identity.job, .key = met.session},
+           .rank = rank,
+           .size = size,
+           .encrypts = options_.encrypts};
+    acceptor_ = std::make_unique<Acceptor>(
+        std::move(listening), me_, [this](Acceptor::Guest guest) {
+          watch(guest.channel, guest.rank, /*is_out=*/false);
+          at(guest.rank).in.attach(std::move(guest.channel));
+        });
   }
 
   int rank() const override { return rank_; }
@@ -140,11 +155,11 @@ class TcpTransport final : public Transport {
 
   // Must be called before the socket is attached: from then on any thread may
   // close it.
-  void watch(const Socket& socket, int peer, bool is_out) {
+  void watch(const Channel& channel, int peer, bool is_out) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = static_cast<std::uint64_t>(peer) * 2 + is_out;
-    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, socket.fd(), &event);
+    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, channel.fd(), &event);
   }
 
   // Ensures that there is a connection, so that the end of the peer is noticed
@@ -165,22 +180,19 @@ class TcpTransport final : public Transport {
     if (other.out.is_attached()) return;
     const std::lock_guard lock(other.connecting);
     if (other.out.is_attached()) return;
-    std::string why;
-    Socket socket = connect_to(
-        {.card = other.card,
-         .addresses = by_nearness(other.card.addresses, addresses_),
-         .hello = {.token = other.card.token, .rank = rank_, .size = size()},
+    const auto addresses = by_nearness(other.card.addresses, addresses_);
+    Connection connection = connect_to(
+        {.endpoints = endpoints_of(addresses, other.card.port),
+         .me = me_,
          .peer = peer,
-         .timeout = options_.connect_timeout},
-        why);
-    if (!socket)
+         .deadline = steady_clock::now() + options_.connect_timeout});
+    if (!connection.channel)
       throw TransportError(concat(
-          "rank ", rank_, " cannot reach rank ", peer, " at port ",
-          other.card.port, " (", why,
+          "rank ", rank_, " cannot reach rank ", peer, " (", connection.why,
           "); it may have ended, or a firewall may block the connection: set "
           "SHEAF_INTERFACE to the interface to use"));
-    watch(socket, peer, /*is_out=*/true);
-    other.out.attach(std::move(socket));
+    watch(connection.channel, peer, /*is_out=*/true);
+    other.out.attach(std::move(connection.channel));
   }
 
   void look(const TcpRequest& pending) {
@@ -214,7 +226,18 @@ class TcpTransport final : public Transport {
       advance(peer, /*is_out=*/true);
       is_busy = true;
     }
+    look_for_lost_hosts();
     return is_busy;
+  }
+
+  // One thread at a time; others need not wait for it.
+  void look_for_lost_hosts() {
+    const std::unique_lock lock(watching_, std::try_to_lock);
+    const auto now = steady_clock::now();
+    if (!lock || now < next_watch_) return;
+    next_watch_ = now + kWatchPeriod;
+    for (int peer = 0; peer < size(); ++peer)
+      if (at(peer).out.is_cut_off(at(peer).watch, now)) lose_host(peer);
   }
 
   std::string farewell(int peer) {
@@ -224,6 +247,13 @@ class TcpTransport final : public Transport {
   }
   void lose_in(int peer) {
     const std::string why = farewell(peer);
+    at(peer).in.fail(why);
+    at(peer).out.fail(why);
+  }
+  void lose_host(int peer) {
+    const std::string why = concat(
+        "rank ", peer, " cannot be reached any more: its host has failed, or ",
+        "the network to it is cut");
     at(peer).in.fail(why);
     at(peer).out.fail(why);
   }
@@ -243,21 +273,24 @@ class TcpTransport final : public Transport {
   const int rank_;
   const TcpOptions options_;
   const Socket epoll_;
-  std::vector<Address> addresses_;
+  const std::vector<Address> addresses_;
+  Party me_;  // of the connections
   std::vector<Peer> peers_;
   std::atomic<std::uint32_t> looks_{0};
+  std::mutex watching_;
+  steady_clock::time_point next_watch_{};  // protected by watching_
   // Declared last, because its thread uses the other members.
-  std::unique_ptr<TcpAcceptor> acceptor_;
+  std::unique_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp_transport(
-    int rank, int size, const TcpOptions& options,
-    const AllGatherStrings& exchange) {
+std::unique_ptr<Transport> make_tcp_transport(int rank, int size,
+                                              const TcpOptions& options,
+                                              const Meet& meet) {
   SHEAF_CHECK(rank >= 0 && rank < size, "rank ", rank, " of ", size,
               " ranks; ranks go from 0 to ", size - 1);
-  return std::make_unique<TcpTransport>(rank, size, options, exchange);
+  return std::make_unique<TcpTransport>(rank, size, options, meet);
 }
 
 }  // namespace sheaf::comm

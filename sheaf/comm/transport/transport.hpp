@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -127,10 +128,13 @@ inline constexpr Tag make_tag(TagKind kind, int group, Tag position = 0) {
 // The first exchange between ranks, before any group exists: gathers `bytes`
 // bytes from every rank on all ranks, in rank order, through
 // rank 0. Every rank must call it. Throws TimeoutError, which names the missing
-// ranks.
+// ranks, and CommError if a rank has died; both on all ranks. While it waits it
+// calls `check`, which may throw, too.
+using StartCheck = std::function<void()>;
 std::vector<std::byte> bootstrap_all_gather(Transport& transport,
                                             const void* data, std::size_t bytes,
-                                            std::chrono::milliseconds timeout);
+                                            std::chrono::milliseconds timeout,
+                                            const StartCheck& check = {});
 
 // Ranks as threads of one process, for tests, and for a single process (one
 // rank). Returns one transport per rank, connected by mailboxes in memory.

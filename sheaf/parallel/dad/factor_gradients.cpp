@@ -148,8 +148,7 @@ std::int64_t FactorGradients::make(std::size_t weight) {
   return rows;
 }
 
-std::int64_t FactorGradients::derived_rows(std::size_t weight,
-                                           int rank) const {
+std::int64_t FactorGradients::derived_rows(std::size_t weight, int rank) const {
   std::int64_t rows = 0;
   for (const Got& got : got_[weight])
     if (got.rank == rank && got.source.above.weight >= 0)

@@ -12,7 +12,6 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/process/runtime.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
-#include "sheaf/comm/transport/tcp_transport.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/tensor/groups/nccl.hpp"
 #include "sheaf/tensor/start/rendezvous.hpp"
@@ -40,11 +39,7 @@ std::unique_ptr<comm::Transport> connect(MeetingPlace place,
   if (place.world_size == 1)
     return std::move(comm::make_thread_transports(1).front());
   place.prefix += concat("/", next_start(concat(text_of(place), place.prefix)));
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const auto exchange = [&](const std::string& mine) {
-    return meet(*open_store(place, deadline), place, deadline, mine);
-  };
-  return comm::make_tcp_transport(place.rank, place.world_size, {}, exchange);
+  return connect_ranks(place, std::chrono::steady_clock::now() + timeout);
 }
 
 comm::World init_tcp(const ProcessGroupOptions& options) {
@@ -66,6 +61,9 @@ comm::World init_mpi(const ProcessGroupOptions& options) {
   SHEAF_CHECK(method.empty() || method == "env://", "init_method ", method,
               " cannot be used with backend mpi, whose launcher assigns the "
               "ranks; omit it, or choose backend gloo");
+  SHEAF_CHECK(!comm::wants_encryption(),
+              "SHEAF_ENCRYPT=1: messages of MPI are not encrypted; choose "
+              "backend gloo, or unset SHEAF_ENCRYPT");
   auto transport = comm::make_mpi_transport(nullptr, nullptr);
   if (transport->size() == 1) comm::check_is_alone(/*is_mpi=*/true);
   check_mpi("rank", options.rank, transport->rank());
@@ -76,8 +74,9 @@ comm::World init_mpi(const ProcessGroupOptions& options) {
 comm::World start(const ProcessGroupOptions& options) {
   const std::string& backend = options.backend;
   if (backend.empty()) {
-    const bool is_mpi =
-        comm::is_under_mpi_launcher() && options.init_method.empty();
+    const bool is_mpi = comm::is_under_mpi_launcher() &&
+                        options.init_method.empty() &&
+                        !comm::wants_encryption();
     return is_mpi ? init_mpi(options) : init_tcp(options);
   }
   if (backend == "mpi") return init_mpi(options);
@@ -98,6 +97,7 @@ comm::World start(const ProcessGroupOptions& options) {
 
 // Whether torchrun's variables or, in their absence, Slurm's define ranks.
 bool has_variables_of_ranks() {
+  if (comm::wants_encryption() && comm::mpi_task()) return true;
   const bool has_size = std::getenv("WORLD_SIZE");
   if (has_size) return std::getenv("RANK");
   const auto task = comm::slurm_task();
@@ -120,7 +120,9 @@ comm::World init_process_group(const ProcessGroupOptions& options) {
 
 comm::World init(int& argc, char**& argv) {
   report_uncaught_exceptions();
-  if (!comm::is_under_mpi_launcher() && has_variables_of_ranks())
+  const bool is_mpi =
+      comm::is_under_mpi_launcher() && !comm::wants_encryption();
+  if (!is_mpi && has_variables_of_ranks())
     return init_process_group({.backend = "gloo"});
   return with_advice(comm::init(&argc, &argv));
 }

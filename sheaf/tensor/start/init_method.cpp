@@ -130,6 +130,15 @@ std::string environment(const char* name, const std::string& what) {
   return text;
 }
 
+void read_address(MeetingPlace& place) {
+  place.host_from = "MASTER_ADDR";
+  place.port_from = "MASTER_PORT";
+  place.host = environment("MASTER_ADDR", "the host of rank 0");
+  place.port =
+      parse_port(environment("MASTER_PORT", "a free port of rank 0's host"),
+                 "MASTER_PORT");
+}
+
 // torchrun's agent may serve the store. Its keys survive a restart of the
 // workers, so each attempt has a separate prefix.
 void read_agent(MeetingPlace& place) {
@@ -188,8 +197,22 @@ std::optional<comm::SlurmTask> slurm_task_for(
   return comm::slurm_task();
 }
 
+// The ranks of an MPI launcher, where MPI itself is not used because its
+// messages cannot be encrypted.
+MeetingPlace from_mpi_launcher(const comm::MpiTask& task) {
+  MeetingPlace place;
+  place.rank = task.rank;
+  place.world_size = task.tasks;
+  place.rank_from = task.rank_from;
+  place.world_size_from = task.tasks_from;
+  if (place.world_size > 1) read_address(place);
+  return place;
+}
+
 MeetingPlace from_variables(const ProcessGroupOptions& options) {
   if (const auto task = slurm_task_for(options)) return from_slurm(*task);
+  if (const auto task = comm::mpi_task(); task && comm::wants_encryption())
+    return from_mpi_launcher(*task);
   MeetingPlace place;
   const auto hint = [](const char* name, const char* what) {
     return concat("env:// needs the variable ", name,
@@ -202,12 +225,7 @@ MeetingPlace from_variables(const ProcessGroupOptions& options) {
       hint("RANK", "this process's rank"),
       hint("WORLD_SIZE", "the number of ranks"));
   if (place.world_size == 1) return place;  // no rendezvous needed
-  place.host_from = "MASTER_ADDR";
-  place.port_from = "MASTER_PORT";
-  place.host = environment("MASTER_ADDR", "the host of rank 0");
-  place.port =
-      parse_port(environment("MASTER_PORT", "a free port of rank 0's host"),
-                 "MASTER_PORT");
+  read_address(place);
   read_agent(place);
   return place;
 }
@@ -246,6 +264,17 @@ MeetingPlace from_file(const Url& url, const ProcessGroupOptions& options) {
 
 }  // namespace
 
+namespace {
+
+// Set by the user, or by torchrun.
+std::string name_of_job() {
+  for (const char* name : {"SHEAF_JOB", "TORCHELASTIC_RUN_ID"})
+    if (const char* text = std::getenv(name)) return text;
+  return "";
+}
+
+}  // namespace
+
 std::string text_of(const MeetingPlace& place) {
   return place.path.empty() ? concat(place.host, ":", place.port) : place.path;
 }
@@ -269,6 +298,7 @@ MeetingPlace find_meeting_place(const ProcessGroupOptions& options) {
                             did_you_mean(url.scheme, kSchemes)));
   }
   place.prefix += options.group_name;
+  place.job = name_of_job();
   place.timeout = options.timeout;
   return place;
 }

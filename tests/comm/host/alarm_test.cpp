@@ -36,13 +36,42 @@ TEST(Alarm, KeepsOneRecordPerDeathAndPerGroup) {
             (std::vector<std::string>{"first", "another group", ""}));
 }
 
-TEST(Alarm, CutsLongTextsAndStopsWhenFull) {
+TEST(Alarm, CutsLongTexts) {
   const auto alarm = std::make_unique<Alarm>();
   alarm->raise(AlarmKind::kMismatch, 0, 0, std::string(5000, 'x'));
   EXPECT_EQ(texts_of(*alarm)[0], std::string(499, 'x'));
-  for (int group = 1; group < 200; ++group)
+}
+
+// There are 64 records, for more deaths and failures than that.
+TEST(Alarm, ReportsEveryDeath) {
+  const auto alarm = std::make_unique<Alarm>();
+  AlarmReader reader;
+  std::set<int> dead;
+  for (int rank = 0; rank < 1000; ++rank) {
+    alarm->raise(AlarmKind::kRankDied, rank, -1, "");
+    alarm->raise(AlarmKind::kRankDied, rank, -1, "again");
+    reader.for_each_new(*alarm, [&](const AlarmRecord& record) {
+      EXPECT_EQ(record.kind, AlarmKind::kRankDied);
+      dead.insert(record.rank);
+    });
+    EXPECT_TRUE(dead.contains(rank)) << rank;
+  }
+  EXPECT_EQ(dead.size(), 1000u);
+}
+
+TEST(Alarm, ReportsThatMoreGroupsHaveFailedThanThereAreRecords) {
+  const auto alarm = std::make_unique<Alarm>();
+  for (int group = 0; group < 200; ++group)
     alarm->raise(AlarmKind::kGroupFailed, 0, group, "");
-  EXPECT_EQ(texts_of(*alarm).size(), 64u);
+  int records = 0;
+  int too_many = 0;
+  AlarmReader reader;
+  for (int i = 0; i < 2; ++i)
+    reader.for_each_new(*alarm, [&](const AlarmRecord& record) {
+      ++(record.kind == AlarmKind::kTooMany ? too_many : records);
+    });
+  EXPECT_EQ(records, 64);
+  EXPECT_EQ(too_many, 1);
 }
 
 TEST(Alarm, ARecordWhoseHandlerThrowsIsReadAgain) {

@@ -67,7 +67,9 @@ TEST_F(TwoHeaps, ARankThatLeavesIsNotDead) {
   EXPECT_EQ(first_.life_of(1), Life::kAlive);
   second_.play_dead();
   EXPECT_EQ(first_.life_of(1), Life::kDead);
-  second_.leave();
+  second_.begin_leave();  // it dies at its end
+  EXPECT_EQ(first_.life_of(1), Life::kDead);
+  second_.end_leave();
   EXPECT_EQ(first_.life_of(1), Life::kLeft);
   EXPECT_EQ(second_.life_of(0), Life::kAlive);
 }

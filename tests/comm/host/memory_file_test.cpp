@@ -20,7 +20,7 @@ constexpr std::size_t kBytes = std::size_t{4} << 20;
 
 TEST(MemoryFile, IsMappedOncePerProcess) {
   const MemoryFile mine = MemoryFile::create(kBytes);
-  const MemoryFile again = MemoryFile::open(getpid(), mine.fd(), kBytes);
+  const MemoryFile again = MemoryFile::open(mine.name());
   EXPECT_EQ(again.data(), mine.data());
   EXPECT_NE(again.fd(), mine.fd());
 }
@@ -48,13 +48,35 @@ TEST(MemoryFile, CommitsMemory) {
 }
 
 TEST(MemoryFile, ThatIsNotThereIsAnError) {
-  EXPECT_THROW(MemoryFile::open(getpid(), 9999, kBytes), CommError);
-  EXPECT_THROW(MemoryFile::open(999999999, 3, kBytes), CommError);
+  const MemoryFile file = MemoryFile::create(kBytes);
+  HeapName name = file.name();
+  name.fd = 9999;
+  EXPECT_THROW(MemoryFile::open(name), CommError);
+  name = file.name();
+  name.pid = 999999999;
+  EXPECT_THROW(MemoryFile::open(name), CommError);
+}
+
+// In another container, the same process id and descriptor name another file.
+TEST(MemoryFile, AnotherFileIsNotMistakenForIt) {
+  const MemoryFile file = MemoryFile::create(kBytes);
+  const MemoryFile other = MemoryFile::create(kBytes);
+  HeapName name = file.name();
+  name.fd = other.fd();
+  EXPECT_THROW(MemoryFile::open(name), CommError);
+  for (const auto change : {+[](HeapName& one) { one.device += 1; },
+                            +[](HeapName& one) { one.inode += 1; },
+                            +[](HeapName& one) { one.bytes += 4096; },
+                            +[](HeapName& one) { one.nonce[1] += 1; }}) {
+    name = file.name();
+    change(name);
+    EXPECT_THROW(MemoryFile::open(name), CommError);
+  }
 }
 
 TEST(MemoryFile, OwnerIsAliveWhileItHoldsTheLock) {
   MemoryFile mine = MemoryFile::create(kBytes);
-  const MemoryFile peer = MemoryFile::open(getpid(), mine.fd(), kBytes);
+  const MemoryFile peer = MemoryFile::open(mine.name());
   EXPECT_FALSE(peer.is_owner_alive());
   mine.lock_as_owner();
   EXPECT_TRUE(peer.is_owner_alive());
@@ -65,18 +87,13 @@ TEST(MemoryFile, OwnerIsAliveWhileItHoldsTheLock) {
   EXPECT_FALSE(peer.is_owner_alive());
 }
 
-struct Letter {
-  pid_t pid;
-  int fd;
-};
-
 // Owns a memory file, sends its name to the parent, and waits to be killed.
 [[noreturn]] void live_as_owner(int to_parent) {
   MemoryFile file = MemoryFile::create(kBytes);
   file.lock_as_owner();
   file.data()[0] = std::byte{42};
-  const Letter letter{getpid(), file.fd()};
-  if (write(to_parent, &letter, sizeof letter) == sizeof letter)
+  const HeapName name = file.name();
+  if (write(to_parent, &name, sizeof name) == sizeof name)
     for (;;) pause();
   _exit(1);
 }
@@ -86,18 +103,50 @@ TEST(MemoryFile, OutlivesItsKilledOwnerForPeersOnly) {
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) live_as_owner(ends[1]);
-  Letter letter{};
-  ASSERT_EQ(read(ends[0], &letter, sizeof letter), ssize_t{sizeof letter});
-  MemoryFile peer = MemoryFile::open(letter.pid, letter.fd, kBytes);
+  HeapName name;
+  ASSERT_EQ(read(ends[0], &name, sizeof name), ssize_t{sizeof name});
+  MemoryFile peer = MemoryFile::open(name);
   EXPECT_TRUE(peer.is_owner_alive());
   EXPECT_EQ(peer.data()[0], std::byte{42});
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(peer.is_owner_alive());
   EXPECT_EQ(peer.data()[0], std::byte{42});
-  EXPECT_THROW(MemoryFile::open(letter.pid, letter.fd, kBytes), CommError);
+  EXPECT_THROW(MemoryFile::open(name), CommError);
   close(ends[0]);
   close(ends[1]);
+}
+
+// The child process of a rank has copies of its descriptors.
+TEST(MemoryFile, AChildThatLivesOnDoesNotHideTheEndOfItsOwner) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  int grandchild_ends[2];
+  ASSERT_EQ(pipe(grandchild_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    MemoryFile file = MemoryFile::create(kBytes);
+    file.lock_as_owner();
+    if (fork() == 0) {
+      char byte = 0;  // lives until the test ends
+      [[maybe_unused]] const auto got = read(grandchild_ends[0], &byte, 1);
+      _exit(0);
+    }
+    const HeapName name = file.name();
+    if (write(ends[1], &name, sizeof name) == sizeof name)
+      for (;;) pause();
+    _exit(1);
+  }
+  HeapName name;
+  ASSERT_EQ(read(ends[0], &name, sizeof name), ssize_t{sizeof name});
+  const MemoryFile peer = MemoryFile::open(name);
+  EXPECT_TRUE(peer.is_owner_alive());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(peer.is_owner_alive());
+  for (const int fd :
+       {ends[0], ends[1], grandchild_ends[0], grandchild_ends[1]})
+    close(fd);
 }
 
 std::set<std::string> shared_names() {

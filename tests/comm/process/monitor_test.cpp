@@ -2,16 +2,14 @@
 
 #include "sheaf/comm/process/monitor.hpp"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <future>
 #include <optional>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "tests/comm/network/loopback.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -44,13 +42,13 @@ class MonitoredHosts : public testing::Test {
   void start(int count) {
     for (int rank = 0; rank < count; ++rank)
       hosts_.push_back(std::make_unique<Host>(rank, count));
-    const int fd = listen_for_peers(address_);
+    Socket listening = listen_for_peers(address_);
     std::vector<std::future<void>> starts;
     for (int rank = 0; rank < count; ++rank)
-      starts.push_back(std::async(std::launch::async, [=, this] {
+      starts.push_back(std::async(std::launch::async, [&, rank] {
         Host& host = at(rank);
         host.monitor.emplace(host.memory, host.world, address_,
-                             rank == 0 ? fd : -1);
+                             rank == 0 ? std::move(listening) : Socket());
       }));
     for (auto& ready : starts) ready.get();
   }
@@ -146,35 +144,30 @@ TEST_F(MonitoredHosts, ReportHowTheirRanksEnded) {
 }
 
 TEST_F(MonitoredHosts, TurnStrangersAway) {
-  const int fd = listen_for_peers(address_);
-  const int stranger = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  name.sin_port = address_.port;
-  ASSERT_EQ(connect(stranger, reinterpret_cast<sockaddr*>(&name), sizeof name),
-            0);
-  const char nonsense[64] = "GET / HTTP/1.0\r\n\r\n";
-  ASSERT_EQ(write(stranger, nonsense, sizeof nonsense),
-            ssize_t{sizeof nonsense});
+  Socket listening = listen_for_peers(address_);
+  const Socket stranger = test::connect_to_loopback(address_.port);
+  const Socket silent = test::connect_to_loopback(address_.port);
+  const char nonsense[128] = "GET / HTTP/1.0\r\n\r\n";
+  ASSERT_TRUE(
+      write_within(stranger.fd(), nonsense, sizeof nonsense, test::soon()));
   hosts_.push_back(std::make_unique<Host>(0, 2));
   hosts_.push_back(std::make_unique<Host>(1, 2));
   auto hub = std::async(std::launch::async, [&] {
-    at(0).monitor.emplace(at(0).memory, at(0).world, address_, fd);
+    at(0).monitor.emplace(at(0).memory, at(0).world, address_,
+                          std::move(listening));
   });
-  at(1).monitor.emplace(at(1).memory, at(1).world, address_, -1);
+  at(1).monitor.emplace(at(1).memory, at(1).world, address_, Socket());
   hub.get();
   alarm(1).raise(AlarmKind::kMismatch, 1, 5, "hello");
   await([&] { return !records(0).empty(); });
   EXPECT_EQ(records(0)[0].group, 5);
-  close(stranger);
 }
 
 TEST(Monitor, SaysWhenRankZeroCannotBeReached) {
   MonitorAddress address;
-  close(listen_for_peers(address));  // the port is closed again
+  listen_for_peers(address).close();
   Host host(1, 2);
-  EXPECT_THROW(Monitor(host.memory, host.world, address, -1), CommError);
+  EXPECT_THROW(Monitor(host.memory, host.world, address, Socket()), CommError);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(Rescue, NamesTheFirstDeathAmongTheAlarms) {
 // Rank 1 has ended in an orderly way, rank 2 has not.
 TEST(Rescue, ReportsADeathOnItsHostToAllOthers) {
   run_runtimes({"a", "a", "a"}, [](Runtime& runtime) {
-    if (runtime.rank() == 1) runtime.memory().leave();
+    if (runtime.rank() == 1) runtime.memory().end_leave();
     if (runtime.rank() != 0) return runtime.memory().play_dead();
     EXPECT_EQ(reason_of_rescue(runtime), "rank 2 has died");
     std::vector<AlarmRecord> raised;

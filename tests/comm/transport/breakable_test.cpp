@@ -1,8 +1,10 @@
 #include "sheaf/comm/transport/breakable.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <mutex>
 
 #include "tests/comm/transport/breaker.hpp"
@@ -45,6 +47,37 @@ TEST(Breakable, ReturnsFromACallThatSpinsForever) {
   breaker.join();
   EXPECT_TRUE(mutex.try_lock());
   mutex.unlock();
+}
+
+// An allocation that is left by a jump would keep the allocator's lock, and the
+// next allocation of the thread would wait for it forever. The blocks are
+// larger than those that each thread caches without a lock.
+TEST(Breakable, NeverLeavesAnAllocation) {
+  for (int i = 0; i < 20; ++i) {
+    Breakable library;
+    auto breaker = breaker_of(library, "");
+    EXPECT_FALSE(library.run([] {
+      for (std::size_t bytes = 2000;; bytes = bytes % 60'000 + 2000) {
+        void* volatile block = std::malloc(bytes);
+        std::free(block);
+        for (volatile int round = 0; round < 300; round = round + 1) {
+        }
+      }
+    }));
+    breaker.join();
+    void* volatile block = std::malloc(5000);
+    EXPECT_TRUE(block);
+    std::free(block);
+  }
+}
+
+TEST(Breakable, LeavesALoopThatYieldsItsProcessor) {
+  Breakable library;
+  auto breaker = breaker_of(library, "");
+  EXPECT_FALSE(library.run([] {
+    for (;;) sched_yield();
+  }));
+  breaker.join();
 }
 
 TEST(Breakable, IsNotCalledAgain) {

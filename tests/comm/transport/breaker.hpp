@@ -13,7 +13,7 @@ inline std::thread breaker_of(comm::Breakable& library, const char* reason) {
   return std::thread([&library, reason] {
     std::uint64_t call = 0;
     while (call == 0) call = library.call();
-    library.interrupt(call, reason);
+    while (library.call() == call) library.interrupt(call, reason);
   });
 }
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/comm/transport/tcp_inbox.hpp"
-#include "tests/comm/transport/socket_pair.hpp"
+#include "tests/comm/network/socket_pair.hpp"
 
 namespace sheaf::test {
 
@@ -46,11 +46,7 @@ class InboxTest : public testing::Test {
  private:
   explicit InboxTest(std::pair<comm::Socket, comm::Socket> ends)
       : peer_(std::move(ends.second)) {
-    inbox_.attach(std::move(ends.first), comm::Hello{});
-    comm::Hello answer;
-    EXPECT_TRUE(comm::read_within(
-        peer_.fd(), &answer, sizeof answer,
-        std::chrono::steady_clock::now() + std::chrono::seconds(30)));
+    inbox_.attach(comm::Channel(std::move(ends.first)));
   }
 };
 

@@ -14,24 +14,24 @@ using test::WireBytes;
 
 class InboxFrames : public test::InboxTest {};
 
-TEST_F(InboxFrames, AttachSendsTheAnswer) {
+TEST_F(InboxFrames, AttachSendsTheEndOfTheHandshake) {
   Inbox inbox;
   EXPECT_FALSE(inbox.is_attached());
   EXPECT_FALSE(inbox.is_open());
   auto [mine, theirs] = test::socket_pair();
-  inbox.attach(std::move(mine), Hello{.token = 77, .rank = 3, .size = 4});
-  Hello answer;
-  ASSERT_TRUE(
-      read_within(theirs.fd(), &answer, sizeof answer,
-                  std::chrono::steady_clock::now() + std::chrono::seconds(30)));
-  EXPECT_EQ(answer.token, 77u);
-  EXPECT_EQ(answer.rank, 3);
+  Channel channel(std::move(mine));
+  const std::uint8_t accepted[] = {7, 8, 9};
+  channel.begin_with(accepted);
+  inbox.attach(std::move(channel));
+  std::uint8_t got[3] = {};
+  ASSERT_EQ(::recv(theirs.fd(), got, sizeof got, 0), ssize_t{sizeof got});
+  EXPECT_EQ(got[2], 9);
   EXPECT_TRUE(inbox.is_open());
 }
 
 TEST_F(InboxFrames, ASecondConnectionIsClosed) {
   auto [mine, theirs] = test::socket_pair();
-  inbox_.attach(std::move(mine), Hello{});
+  inbox_.attach(Channel(std::move(mine)));
   char byte = 0;
   EXPECT_EQ(::recv(theirs.fd(), &byte, 1, 0), 0);
 }
@@ -48,7 +48,7 @@ TEST_F(InboxFrames, MayComeByteByByte) {
   wire.insert(wire.end(), data.begin(), data.end());
   for (const std::byte& byte : wire) {
     EXPECT_TRUE(request->is_in_progress());
-    ASSERT_TRUE(write_all(peer_.fd(), &byte, 1));
+    peer_.write_bytes(&byte, 1);
     ASSERT_TRUE(inbox_.advance());
   }
   EXPECT_EQ(request->state, TcpRequest::State::kDone);
@@ -110,8 +110,8 @@ TEST_F(InboxFrames, ThatBreakTheProtocolEndTheConnection) {
   for (const FrameHead& head : wrong) {
     Inbox inbox;
     auto [mine, theirs] = test::socket_pair();
-    inbox.attach(std::move(mine), Hello{});
-    ASSERT_TRUE(write_all(theirs.fd(), &head, sizeof head));
+    inbox.attach(Channel(std::move(mine)));
+    test::PeerEnd(std::move(theirs)).write_bytes(&head, sizeof head);
     EXPECT_FALSE(inbox.advance())
         << "kind " << static_cast<std::uint32_t>(head.kind);
   }
@@ -121,7 +121,7 @@ TEST_F(InboxFrames, MorePartsThanTheMessageHasEndTheConnection) {
   begin_message(/*tag=*/5, /*id=*/1, wire_pattern(40), 50);
   const FrameHead more{
       .kind = FrameKind::kMore, .tag = 5, .id = 1, .part = 11, .bytes = 50};
-  ASSERT_TRUE(write_all(peer_.fd(), &more, sizeof more));
+  peer_.write_bytes(&more, sizeof more);
   EXPECT_FALSE(inbox_.advance());
 }
 
@@ -129,7 +129,42 @@ TEST_F(InboxFrames, AnIdThatIsInUseEndsTheConnection) {
   begin_message(/*tag=*/5, /*id=*/1, wire_pattern(40), 50);
   const FrameHead again{
       .kind = FrameKind::kBegin, .tag = 6, .id = 1, .part = 1, .bytes = 50};
-  ASSERT_TRUE(write_all(peer_.fd(), &again, sizeof again));
+  peer_.write_bytes(&again, sizeof again);
+  EXPECT_FALSE(inbox_.advance());
+}
+
+// Its memory has room for the first part only.
+TEST_F(InboxFrames, APartBeforeTheGrantEndsTheConnection) {
+  begin_message(/*tag=*/5, /*id=*/1, wire_pattern(10), kEagerBytes);
+  const FrameHead more{.kind = FrameKind::kMore,
+                       .tag = 5,
+                       .id = 1,
+                       .part = 1000,
+                       .bytes = kEagerBytes};
+  peer_.write_bytes(&more, sizeof more);
+  EXPECT_FALSE(inbox_.advance());
+}
+
+TEST_F(InboxFrames, AnEmptyPartEndsTheConnection) {
+  WireBytes got(50);
+  const auto request = inbox_.receive(1, 5, got.data(), got.size());
+  begin_message(/*tag=*/5, /*id=*/1, wire_pattern(40), 50);
+  const FrameHead more{
+      .kind = FrameKind::kMore, .tag = 5, .id = 1, .part = 0, .bytes = 50};
+  peer_.write_bytes(&more, sizeof more);
+  EXPECT_FALSE(inbox_.advance());
+}
+
+TEST_F(InboxFrames, ManyMessagesThatNobodyReceivesEndTheConnection) {
+  const FrameHead empty{.kind = FrameKind::kWhole, .tag = 5};
+  const std::vector<FrameHead> some(kMostUnexpected / 1024, empty);
+  bool is_open = true;
+  for (int i = 0; i < 1024; ++i) {
+    peer_.write_bytes(some.data(), some.size() * sizeof empty);
+    is_open = is_open && inbox_.advance();
+  }
+  EXPECT_TRUE(is_open);
+  peer_.write_bytes(&empty, sizeof empty);
   EXPECT_FALSE(inbox_.advance());
 }
 

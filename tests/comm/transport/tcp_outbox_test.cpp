@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
-#include "tests/comm/transport/socket_pair.hpp"
+#include "tests/comm/network/socket_pair.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
@@ -40,7 +40,7 @@ class OutboxTest : public testing::Test {
  private:
   explicit OutboxTest(std::pair<Socket, Socket> ends)
       : peer_(std::move(ends.second)) {
-    outbox_.attach(std::move(ends.first));
+    outbox_.attach(Channel(std::move(ends.first)));
   }
 
   void take_frames(WireBytes& all) {

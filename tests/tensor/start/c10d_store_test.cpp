@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/tensor/start/agent.hpp"
 #include "tests/tensor/start/meeting.hpp"
 
 namespace sheaf::tensor {
@@ -31,13 +32,6 @@ void expect_one_store(KeyStore& a, KeyStore& b) {
   EXPECT_EQ(late, "came");
 }
 
-TEST(C10dStore, RankZeroServesTheOthers) {
-  const auto port = free_port();
-  const auto server = open_soon(at_port(port, 0, 2));
-  const auto client = open_soon(at_port(port, 1, 2));
-  expect_one_store(*server, *client);
-}
-
 TEST(C10dStore, AFileIsShared) {
   const TemporaryFolder folder;
   {
@@ -52,37 +46,28 @@ TEST(C10dStore, AFileIsShared) {
 // torchrun's agent has the port: rank 0 is a client, too.
 TEST(C10dStore, AnAgentMayServe) {
   const auto port = free_port();
-  const auto agent = open_soon(at_port(port, 0, 1));
-  MeetingPlace place = at_port(port, 0, 2);
-  place.has_server = true;
-  const auto worker = open_soon(place);
-  expect_one_store(*agent, *worker);
+  const Agent agent(port);
+  const auto first = open_soon(at_agent(port, 0, 2));
+  const auto second = open_soon(at_agent(port, 1, 2));
+  expect_one_store(*first, *second);
 }
 
 TEST(C10dStore, AServerThatIsGoneIsACommError) {
   const auto port = free_port();
-  auto server = open_soon(at_port(port, 0, 2));
-  const auto client = open_soon(at_port(port, 1, 2));
-  server.reset();
+  auto agent = std::make_unique<Agent>(port);
+  const auto client = open_soon(at_agent(port, 1, 2));
+  agent.reset();
   expect_throws<CommError>(
       [&] {
         client->set("key", "value");
         client->get("key");
       },
       {concat("the store at 127.0.0.1:", port, " failed: "),
-       "rank 0 or torchrun, may have exited"});
-}
-
-TEST(C10dStore, NothingListens) {
-  const auto port = free_port();
-  const auto results = hold({at_port(port, 1, 2)}, kShort);
-  EXPECT_TRUE(has(results[0], concat("nothing answers at 127.0.0.1:", port)))
-      << results[0];
+       "torchrun's agent, may have exited"});
 }
 
 TEST(C10dStore, AnAgentThatIsMissingIsNamed) {
-  MeetingPlace place = at_port(free_port(), 0, 2);
-  place.has_server = true;
+  const MeetingPlace place = at_agent(free_port(), 0, 2);
   expect_throws<TimeoutError>(
       [&] { open_soon(place, milliseconds(1)); },
       {"rank 0: nothing answers", "torchrun's agent must run on that host"});
@@ -93,22 +78,15 @@ TEST(C10dStore, AnAgentThatIsMissingIsNamed) {
 TEST(C10dStore, AnotherProgramAtThePort) {
   static const Listener& other = *new Listener;
   expect_throws<CommError>(
-      [&] { open_soon(at_port(other.card.port, 1, 2), milliseconds(50)); },
-      {concat("rank 1: the server at 127.0.0.1:", other.card.port),
-       "is not rank 0 of this program"});
-}
-
-TEST(C10dStore, APortThatIsTaken) {
-  const Listener other;
-  const auto port = other.card.port;
-  const auto results = hold({at_port(port, 0, 2)}, kShort);
-  EXPECT_TRUE(has(results[0], "in use by another program on this host"))
-      << results[0];
+      [&] { open_soon(at_agent(other.port, 1, 2), milliseconds(50)); },
+      {concat("rank 1: the server at 127.0.0.1:", other.port),
+       "is not torchrun's agent"});
 }
 
 TEST(C10dStore, AHostThatIsUnknown) {
-  const auto place = find_meeting_place(
+  MeetingPlace place = find_meeting_place(
       {.init_method = "tcp://no-such-host.invalid:1?rank=1&world_size=2"});
+  place.has_server = true;
   EXPECT_TRUE(
       has(hold({place}, kShort)[0], "'no-such-host.invalid' is not a known"));
 }

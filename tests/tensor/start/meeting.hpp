@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "sheaf/comm/transport/tcp_socket.hpp"
 #include "sheaf/tensor/start/rendezvous.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/comm/network/loopback.hpp"
 #include "tests/support/environment.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -66,14 +66,8 @@ inline bool has(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-// A listening socket on a free port.
-struct Listener {
-  Listener() { socket = comm::listen_on_any_port(card); }
-  comm::TcpCard card{};
-  comm::Socket socket;
-};
-
-inline std::uint16_t free_port() { return Listener().card.port; }
+using test::free_port;
+using test::Listener;
 
 inline MeetingPlace at_port(std::uint16_t port, int rank, int world_size) {
   return find_meeting_place(
@@ -89,6 +83,28 @@ inline MeetingPlace at_file(const TemporaryFolder& folder, int rank,
        .rank = rank});
 }
 
+// What one process learns from the others.
+inline std::string cards_of(const MeetingPlace& place, Deadline deadline) {
+  const std::string mine = concat("card ", place.rank);
+  const bool has_store = place.has_server || !place.path.empty();
+  const comm::MeetingResult result =
+      has_store ? meet(*open_store(place, deadline), place, deadline, mine)
+                : comm::meet_at_rank_zero({.endpoints = endpoints_of(place),
+                                           .identity = identity_of(place),
+                                           .rank = place.rank,
+                                           .size = place.world_size,
+                                           .deadline = deadline,
+                                           .place = text_of(place),
+                                           .port_from = place.port_from,
+                                           .host_from = place.host_from,
+                                           .rank_from = place.rank_from,
+                                           .size_from = place.world_size_from},
+                                          mine);
+  std::string all;
+  for (const std::string& card : result.cards) all += card + ";";
+  return all;
+}
+
 // The result of each process, here a thread: the strings or the error.
 inline std::vector<std::string> hold(const std::vector<MeetingPlace>& places,
                                      milliseconds timeout) {
@@ -97,13 +113,7 @@ inline std::vector<std::string> hold(const std::vector<MeetingPlace>& places,
   for (std::size_t i = 0; i < places.size(); ++i)
     threads.emplace_back([&, i] {
       results[i] = error_of<Error>([&] {
-        const auto deadline = steady_clock::now() + timeout;
-        const auto store = open_store(places[i], deadline);
-        std::string all;
-        for (const auto& text :
-             meet(*store, places[i], deadline, concat("card ", places[i].rank)))
-          all += text + ";";
-        throw Error(all);
+        throw Error(cards_of(places[i], steady_clock::now() + timeout));
       });
     });
   for (auto& thread : threads) thread.join();

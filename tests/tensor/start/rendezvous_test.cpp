@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "tests/tensor/start/agent.hpp"
 #include "tests/tensor/start/meeting.hpp"
 
 namespace sheaf::tensor {
@@ -56,17 +57,54 @@ TEST(Rendezvous, WorldSizesThatDiffer) {
     EXPECT_TRUE(has(result, "world sizes differ")) << result;
 }
 
+// In torchrun's store every program can write.
+class SharedStore : public testing::Test {
+ protected:
+  // Rank 0's error after a stranger has changed a value.
+  std::string error_with(const std::string& key, const std::string& value) {
+    agent_.store().set(concat("sheaf//", key),
+                       std::vector<std::uint8_t>(value.begin(), value.end()));
+    return hold({at_agent(port_, 0, 2)}, kShort)[0];
+  }
+
+  const std::uint16_t port_ = free_port();
+  Agent agent_{port_};
+};
+
+TEST_F(SharedStore, EveryRankReadsAllCards) {
+  for (const auto& result : hold({at_agent(port_, 0, 3), at_agent(port_, 1, 3),
+                                  at_agent(port_, 2, 3)},
+                                 kLong))
+    EXPECT_EQ(result, "card 0;card 1;card 2;");
+}
+
+TEST_F(SharedStore, ACardOfAStrangerIsRefused) {
+  EXPECT_TRUE(has(error_with("card/1", "2 host boot space 1 1\nsheaf-tcp-2"),
+                  "card/1 in the store at 127.0.0.1"));
+}
+
+TEST_F(SharedStore, AnErrorOfAStrangerIsNotTrusted) {
+  const std::string error = error_with("error", "your secret is wrong");
+  EXPECT_TRUE(has(error, "was not written by a rank of this start")) << error;
+  EXPECT_FALSE(has(error, "your secret")) << error;
+}
+
+TEST_F(SharedStore, AnotherJobOrSecretIsNamed) {
+  MeetingPlace other = at_agent(port_, 1, 2);
+  other.job = "another";
+  const auto results = hold({at_agent(port_, 0, 2), other}, kShort);
+  EXPECT_TRUE(has(results[1], "different secrets or jobs")) << results[1];
+}
+
 // The keys of programs with different prefixes are separate.
 TEST(Rendezvous, GroupNamesSeparatePrograms) {
   const auto port = free_port();
-  const auto server =
-      open_store(at_port(port, 0, 1), steady_clock::now() + kLong);
+  const Agent agent(port);
   std::vector<MeetingPlace> places;
   for (const char* name : {"one", "two"})
     for (const int rank : {0, 1}) {
-      places.push_back(at_port(port, rank, 2));
+      places.push_back(at_agent(port, rank, 2));
       places.back().prefix = name;
-      places.back().has_server = true;
     }
   for (const auto& result : hold(places, kLong))
     EXPECT_EQ(result, "card 0;card 1;");
@@ -89,7 +127,7 @@ TEST(Rendezvous, AnySharedStoreServes) {
   place.prefix = "p";
   place.path = "memory";  // so that rank 0 serves no other rank
   const auto deadline = steady_clock::now() + kLong;
-  EXPECT_EQ(meet(store, place, deadline, "two\nlines"),
+  EXPECT_EQ(meet(store, place, deadline, "two\nlines").cards,
             std::vector<std::string>{"two\nlines"});
   EXPECT_EQ(store.counts.at("sheaf/p/came"), 1);
   EXPECT_TRUE(store.has("sheaf/p/card/0"));

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/transport/tcp_socket.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/comm/network/loopback.hpp"
 #include "tests/support/missing.hpp"
 
 namespace sheaf {
@@ -61,11 +61,7 @@ class Program {
   std::string output_;
 };
 
-std::uint16_t free_port() {
-  comm::TcpCard card;
-  const comm::Socket socket = comm::listen_on_any_port(card);
-  return card.port;
-}
+using test::free_port;
 
 class Start : public testing::Test {
  protected:

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sheaf/comm/transport/tcp_socket.hpp"
+#include "sheaf/comm/network/channel.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
 
 namespace sheaf::test {
@@ -40,10 +40,10 @@ class PeerEnd {
   // A frame and the bytes that follow it; small enough for the send buffer.
   void write(const comm::FrameHead& head, const WireBytes& data = {}) {
     ASSERT_EQ(head.part, data.size());
-    ASSERT_TRUE(comm::write_all(fd(), &head, sizeof head));
-    if (!data.empty()) {
-      ASSERT_TRUE(comm::write_all(fd(), data.data(), data.size()));
-    }
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    ASSERT_TRUE(comm::write_within(fd(), &head, sizeof head, deadline));
+    ASSERT_TRUE(comm::write_within(fd(), data.data(), data.size(), deadline));
   }
 
   // The next frame with its bytes. Frames without contents have `part` 0.
@@ -56,6 +56,13 @@ class PeerEnd {
     data.resize(head.part);
     EXPECT_TRUE(comm::read_within(fd(), data.data(), data.size(), deadline));
     return {head, std::move(data)};
+  }
+
+  // Bytes that may be no frame; few enough for the send buffer.
+  void write_bytes(const void* data, std::size_t bytes) {
+    EXPECT_TRUE(comm::write_within(
+        fd(), data, bytes,
+        std::chrono::steady_clock::now() + std::chrono::seconds(30)));
   }
 
   bool has_data() const {

@@ -1,0 +1,125 @@
+#include "sheaf/comm/network/acceptor.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <future>
+
+#include "sheaf/comm/network/connect.hpp"
+#include "tests/comm/network/loopback.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using test::party;
+
+// An acceptor of rank 0, and a rank that connects to it.
+class Accepting : public testing::Test {
+ protected:
+  Connection connect(const Party& me, int peer = 0) {
+    return connect_to({.endpoints = {{test::kLoopback, listener_.port}},
+                       .me = me,
+                       .peer = peer,
+                       .deadline = test::soon()});
+  }
+  void expect_closed(const Socket& socket) {
+    char byte = 0;
+    EXPECT_TRUE(is_ready(socket.fd(), POLLIN, test::soon()));
+    EXPECT_LE(::recv(socket.fd(), &byte, 1, 0), 0);
+  }
+
+  std::promise<Acceptor::Guest> welcomed_;
+  test::Listener listener_;
+  Acceptor acceptor_{std::move(listener_.socket), party(0, 3),
+                     [this](Acceptor::Guest guest) {
+                       guest.channel.flush();
+                       welcomed_.set_value(std::move(guest));
+                     }};
+};
+
+TEST_F(Accepting, ARankOfTheJobIsWelcome) {
+  const Connection connection = connect(party(2, 3));
+  EXPECT_TRUE(connection.channel) << connection.why;
+  const Acceptor::Guest guest = welcomed_.get_future().get();
+  EXPECT_EQ(guest.rank, 2);
+  EXPECT_EQ(guest.size, 3);
+  EXPECT_TRUE(guest.channel);
+  EXPECT_EQ(acceptor_.last_refusal(), "");
+}
+
+TEST_F(Accepting, AnotherSecretIsRefusedAndReported) {
+  const Connection connection = connect(party(2, 3, "another secret"));
+  EXPECT_FALSE(connection.channel);
+  EXPECT_FALSE(connection.may_retry);
+  EXPECT_NE(connection.why.find("another secret (SHEAF_SECRET)"),
+            std::string::npos);
+  // The other side notices when this one closes the connection.
+  while (acceptor_.last_refusal().empty()) std::this_thread::yield();
+  EXPECT_NE(acceptor_.last_refusal().find("rank 2"), std::string::npos);
+  EXPECT_NE(acceptor_.last_refusal().find("another secret"), std::string::npos);
+}
+
+TEST_F(Accepting, ARefusedRankGetsTheReason) {
+  Party other = party(2, 3);
+  other.identity.job = "another job";
+  EXPECT_NE(connect(other).why.find("another job"), std::string::npos);
+  EXPECT_NE(connect(party(2, 4)).why.find("number of ranks"),
+            std::string::npos);
+  EXPECT_NE(connect(party(2, 3), /*peer=*/1).why.find("another rank"),
+            std::string::npos);
+  EXPECT_NE(acceptor_.last_refusal().find("another rank"), std::string::npos);
+}
+
+TEST_F(Accepting, OtherProgramsGetNoAnswer) {
+  const Socket stranger = test::connect_to_loopback(listener_.port);
+  const char nonsense[100] = "GET / HTTP/1.0\r\n\r\n";
+  ASSERT_TRUE(
+      write_within(stranger.fd(), nonsense, sizeof nonsense, test::soon()));
+  expect_closed(stranger);
+}
+
+TEST_F(Accepting, AWrongProofIsRefused) {
+  const Socket stranger = test::connect_to_loopback(listener_.port);
+  const ClientHandshake handshake(party(1, 3), 0);
+  struct {
+    ClientHello hello;
+    Mac proof{};
+  } message{handshake.hello()};
+  ASSERT_TRUE(
+      write_within(stranger.fd(), &message, sizeof message, test::soon()));
+  ServerHello answer;
+  ASSERT_TRUE(read_within(stranger.fd(), &answer, sizeof answer, test::soon()));
+  expect_closed(stranger);
+  EXPECT_NE(acceptor_.last_refusal().find("recorded"), std::string::npos);
+}
+
+// Connections that say nothing, or not enough, do not keep a rank out.
+TEST_F(Accepting, SilentStrangersAreNotWaitedFor) {
+  std::vector<Socket> strangers;
+  for (std::size_t i = 0; i < Acceptor::kMostVisitors + 50; ++i) {
+    strangers.push_back(test::connect_to_loopback(listener_.port));
+    const char some[79] = "";
+    if (i % 2) write_within(strangers.back().fd(), some, i % 80, test::soon());
+  }
+  EXPECT_TRUE(connect(party(1, 3)).channel);
+  expect_closed(strangers[0]);  // the oldest gave way
+}
+
+// Without a free descriptor the acceptor neither spins nor stops.
+TEST_F(Accepting, ManyConnectionsNeedFewDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 20; ++i)
+    strangers.push_back(test::connect_to_loopback(listener_.port));
+  const Socket late = test::connect_to_loopback(listener_.port);
+  const rlimit low{static_cast<rlim_t>(late.fd() + 1), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  strangers.clear();  // the descriptors below the limit are free again
+  EXPECT_TRUE(connect(party(1, 3)).channel);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

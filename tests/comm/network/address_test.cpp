@@ -1,0 +1,134 @@
+#include "sheaf/comm/network/address.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "tests/comm/network/loopback.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+Address address_of(const std::string& text) { return *parse_address(text); }
+
+TEST(Address, TextsAreReadBack) {
+  for (const char* text :
+       {"0.0.0.0/0", "10.1.2.3/16", "192.168.7.2/24", "127.0.0.1/8",
+        "255.255.255.255/32", "::1/128", "fd00::7/64", "2001:db8::1/0"})
+    EXPECT_EQ(text_of(address_of(text)), text);
+}
+
+TEST(Address, OtherTextsAreNoAddresses) {
+  for (const char* text :
+       {"", "/", "1.2.3.4", "1.2.3/8", "host/8", "1.2.3.4/33", "1.2.3.4/-1",
+        "1.2.3.4/8x", "1.2.3.4/", "::1", "::1/129", "fg00::1/8", "1.2.3.4/ 8"})
+    EXPECT_FALSE(parse_address(text)) << text;
+}
+
+TEST(Address, KnowsLoopbackAndItsFamily) {
+  EXPECT_TRUE(address_of("127.3.2.1/8").is_loopback());
+  EXPECT_TRUE(address_of("::1/128").is_loopback());
+  EXPECT_FALSE(address_of("10.0.0.1/8").is_loopback());
+  EXPECT_FALSE(address_of("::2/128").is_loopback());
+  EXPECT_TRUE(address_of("10.0.0.1/8").is_v4());
+  EXPECT_FALSE(address_of("fd00::1/8").is_v4());
+}
+
+TEST(Address, NearAddressesComeFirst) {
+  const auto far = address_of("192.168.7.2/24");
+  const auto near = address_of("10.1.2.3/16");
+  const auto near_v6 = address_of("fd00:1::3/64");
+  const auto loopback = address_of("127.0.0.1/8");
+  EXPECT_EQ(by_nearness({far, near, loopback, near_v6},
+                        {address_of("10.1.9.9/16"), loopback,
+                         address_of("fd00:1::9/64")}),
+            (std::vector<Address>{near, near_v6, far, loopback}));
+}
+
+TEST(Address, LoopbackIsNeverNear) {
+  const Address loopback = address_of("127.0.0.1/8");
+  const Address far = address_of("192.168.7.2/24");
+  EXPECT_EQ(by_nearness({loopback, far}, {loopback}),
+            (std::vector<Address>{loopback, far}));
+}
+
+TEST(Address, NetworksOfDifferentFamiliesAreApart) {
+  const auto v6 = address_of("fd00::1/0");
+  const auto v4 = address_of("10.0.0.1/8");
+  EXPECT_EQ(by_nearness({v6, v4}, {address_of("10.9.9.9/8")}),
+            (std::vector<Address>{v4, v6}));
+}
+
+TEST(Address, TheLoopbackInterfaceIsListed) {
+  const auto found = list_addresses("lo");
+  EXPECT_NE(std::find(found.begin(), found.end(), test::kLoopback),
+            found.end());
+  EXPECT_GE(list_addresses("").size(), found.size());
+}
+
+TEST(Address, AnUnknownInterfaceIsNamed) {
+  expect_throws<UsageError>([] { list_addresses("nowhere7"); },
+                            {"SHEAF_INTERFACE=nowhere7", "lo"});
+}
+
+TEST(Address, NamesHaveEndpoints) {
+  const auto found = find_endpoints("127.0.0.1", 80);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(text_of(found[0]), "127.0.0.1:80");
+  EXPECT_EQ(text_of(find_endpoints("::1", 7)[0]), "[::1]:7");
+  EXPECT_TRUE(find_endpoints("localhost", 1)[0].address.is_loopback());
+  expect_throws<UsageError>([] { find_endpoints("no-such-host.invalid", 1); },
+                            {"'no-such-host.invalid' is not a known host"});
+}
+
+TEST(Address, TheWayToLoopbackBeginsAtLoopback) {
+  EXPECT_EQ(address_towards({test::kLoopback, 1}), test::kLoopback);
+}
+
+// Both families, where the host has IPv6.
+TEST(Listening, AcceptsConnections) {
+  for (const char* text : {"127.0.0.1/8", "::1/128"}) {
+    const Address address = address_of(text);
+    const auto mine = list_addresses("lo");
+    if (std::find_if(mine.begin(), mine.end(), [&](const Address& one) {
+          return one.ip == address.ip;
+        }) == mine.end())
+      continue;
+    for (const std::optional<Address>& at :
+         {std::optional<Address>(), std::optional(address)}) {
+      std::uint16_t port = 0;
+      const Socket listening = listen_at(at, port);
+      ASSERT_NE(port, 0);
+      int error = 0;
+      const Socket mine = connect_within({address, port}, test::soon(), error);
+      EXPECT_TRUE(mine) << text << ": " << strerror(error);
+      EXPECT_EQ(peer_text(mine), text_of(Endpoint{address, port}));
+    }
+  }
+}
+
+TEST(Listening, OnOneAddressIsNotReachedByOthers) {
+  const test::Listener listener;
+  int error = 0;
+  EXPECT_FALSE(connect_within({address_of("127.0.0.2/8"), listener.port},
+                              test::soon(), error));
+  EXPECT_EQ(error, ECONNREFUSED);
+}
+
+TEST(Listening, AtATakenPortIsAnError) {
+  const test::Listener listener;
+  std::uint16_t port = listener.port;
+  EXPECT_THROW(listen_at(std::nullopt, port), CommError);
+  EXPECT_EQ(errno, EADDRINUSE);
+  EXPECT_THROW(listen_at(test::kLoopback, port), CommError);
+  EXPECT_EQ(errno, EADDRINUSE);
+}
+
+TEST(Listening, AtAnAddressOfAnotherHostIsAnError) {
+  std::uint16_t port = 0;
+  EXPECT_THROW(listen_at(address_of("192.0.2.1/32"), port), CommError);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

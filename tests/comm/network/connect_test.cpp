@@ -1,0 +1,99 @@
+#include "sheaf/comm/network/connect.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <future>
+
+#include "sheaf/comm/network/acceptor.hpp"
+#include "tests/comm/network/loopback.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using test::party;
+
+Connection connect(std::vector<Endpoint> endpoints, Deadline deadline) {
+  return connect_to({.endpoints = std::move(endpoints),
+                     .me = party(1, 2),
+                     .peer = 0,
+                     .deadline = deadline});
+}
+
+Connection connect(std::uint16_t port) {
+  return connect({{test::kLoopback, port}}, test::soon());
+}
+
+// Answers one connection with these bytes.
+std::future<void> answer_one(const test::Listener& listener, const void* data,
+                             std::size_t bytes) {
+  return std::async(std::launch::async, [&listener, data, bytes] {
+    EXPECT_TRUE(is_ready(listener.socket.fd(), POLLIN, test::soon()));
+    const Socket socket(::accept(listener.socket.fd(), nullptr, nullptr));
+    EXPECT_TRUE(write_within(socket.fd(), data, bytes, test::soon()));
+    char rest[200];  // until the other side closes
+    while (is_ready(socket.fd(), POLLIN, test::soon()) &&
+           ::recv(socket.fd(), rest, sizeof rest, 0) > 0) {
+    }
+  });
+}
+
+TEST(Connecting, ToTheSecondEndpointSucceeds) {
+  test::Listener listener;
+  const std::uint16_t closed = test::free_port();
+  std::promise<Channel> welcomed;
+  const Acceptor acceptor(std::move(listener.socket), party(0, 2),
+                          [&](Acceptor::Guest guest) {
+                            guest.channel.flush();
+                            welcomed.set_value(std::move(guest.channel));
+                          });
+  const Connection connection =
+      connect({{test::kLoopback, closed}, {test::kLoopback, listener.port}},
+              test::soon());
+  EXPECT_TRUE(connection.channel) << connection.why;
+  EXPECT_TRUE(welcomed.get_future().get());
+}
+
+TEST(Connecting, ToAnotherProgramFailsForGood) {
+  const test::Listener listener;
+  const char nonsense[200] = "HTTP/1.0 400 Bad Request\r\n\r\n";
+  auto program = answer_one(listener, nonsense, sizeof nonsense);
+  const Connection connection = connect(listener.port);
+  EXPECT_FALSE(connection.channel);
+  EXPECT_FALSE(connection.may_retry);
+  EXPECT_EQ(connection.why, text_of(Endpoint{test::kLoopback, listener.port}) +
+                                ": another program answered");
+  program.get();
+}
+
+// It claims to be a rank, but does not know the secret.
+TEST(Connecting, ToAnImpostorFails) {
+  const test::Listener listener;
+  auto hello = ServerHandshake(party(0, 2, "guess"))
+                   .answer(ClientHandshake(party(1, 2), 0).hello());
+  auto impostor = answer_one(listener, &*hello, sizeof *hello);
+  EXPECT_NE(connect(listener.port).why.find("another secret"),
+            std::string::npos);
+  impostor.get();
+}
+
+TEST(Connecting, ToAClosedPortNamesTheEndpoint) {
+  const std::uint16_t port = test::free_port();
+  const Connection connection = connect(port);
+  EXPECT_FALSE(connection.channel);
+  EXPECT_TRUE(connection.may_retry);
+  EXPECT_EQ(connection.why, concat("127.0.0.1:", port, ": Connection refused"));
+}
+
+// The kernel accepts the connection; nobody answers.
+TEST(Connecting, ToASilentProgramEndsAtTheDeadline) {
+  const test::Listener listener;
+  const Connection connection =
+      connect({{test::kLoopback, listener.port}},
+              std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+  EXPECT_TRUE(connection.may_retry);
+  EXPECT_NE(connection.why.find("no answer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sheaf::comm

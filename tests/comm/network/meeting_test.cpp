@@ -1,0 +1,208 @@
+#include "sheaf/comm/network/meeting.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <future>
+#include <thread>
+
+#include "sheaf/comm/network/connect.hpp"
+#include "tests/comm/network/loopback.hpp"
+#include "tests/support/expect_error.hpp"
+
+namespace sheaf::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr auto kShort = milliseconds(500);
+
+class Meetings : public testing::Test {
+ protected:
+  MeetingPlan plan(int rank, int size) const {
+    return {.endpoints = {{test::kLoopback, port_}},
+            .identity = test::identity_with("a test's secret"),
+            .rank = rank,
+            .size = size,
+            .deadline = test::soon(),
+            .place = "THE PLACE",
+            .port_from = "PORT",
+            .host_from = "HOST",
+            .rank_from = "RANK",
+            .size_from = "SIZE"};
+  }
+  // What each process learns: the cards, or the error.
+  static std::string result_of(const MeetingPlan& plan) {
+    return error_of<Error>([&] {
+      std::string all;
+      for (const auto& card :
+           meet_at_rank_zero(plan, concat("card ", plan.rank)).cards)
+        all += card + ";";
+      throw Error(all);
+    });
+  }
+  static std::vector<std::string> hold(const std::vector<MeetingPlan>& plans) {
+    std::vector<std::future<std::string>> results;
+    for (const MeetingPlan& plan : plans)
+      results.push_back(
+          std::async(std::launch::async, [&plan] { return result_of(plan); }));
+    std::vector<std::string> texts;
+    for (auto& result : results) texts.push_back(result.get());
+    return texts;
+  }
+  static void expect_all(const std::vector<std::string>& results,
+                         const std::string& words) {
+    for (const std::string& result : results)
+      EXPECT_NE(result.find(words), std::string::npos) << result;
+  }
+
+  const std::uint16_t port_ = test::free_port();
+};
+
+TEST_F(Meetings, EveryRankGetsAllCards) {
+  for (const auto& result :
+       hold({plan(0, 4), plan(2, 4), plan(3, 4), plan(1, 4)}))
+    EXPECT_EQ(result, "card 0;card 1;card 2;card 3;");
+}
+
+TEST_F(Meetings, EverySessionHasItsOwnKey) {
+  std::vector<Key> keys;
+  for (int i = 0; i < 2; ++i) {
+    auto other = std::async(std::launch::async, [&] {
+      return meet_at_rank_zero(plan(1, 2), "").session;
+    });
+    const Key mine = meet_at_rank_zero(plan(0, 2), "").session;
+    EXPECT_EQ(mine.bytes(), other.get().bytes());
+    keys.push_back(mine);
+  }
+  EXPECT_NE(keys[0].bytes(), keys[1].bytes());
+}
+
+TEST_F(Meetings, MayBeEncryptedOrWithoutASecret) {
+  for (const bool encrypts : {false, true}) {
+    std::vector<MeetingPlan> plans{plan(0, 2), plan(1, 2)};
+    for (MeetingPlan& one : plans) {
+      one.encrypts = encrypts;
+      if (!encrypts) one.identity = {.job = "open"};
+    }
+    for (const auto& result : hold(plans)) EXPECT_EQ(result, "card 0;card 1;");
+  }
+}
+
+TEST_F(Meetings, TwoProcessesWithOneRankAreNamed) {
+  expect_all(hold({plan(0, 3), plan(1, 3), plan(1, 3)}),
+             concat("two processes claim to be rank 1 at THE PLACE: process ",
+                    getpid(), " on "));
+}
+
+TEST_F(Meetings, WorldSizesThatDifferAreNamed) {
+  expect_all(hold({plan(0, 2), plan(1, 3)}), "world sizes differ: rank 1 (");
+}
+
+TEST_F(Meetings, ASecondRankZeroFindsThePortTaken) {
+  MeetingPlan first = plan(0, 2);
+  auto holder =
+      std::async(std::launch::async, [&] { return result_of(first); });
+  for (int error = 1; error != 0;)  // until it listens
+    connect_within({test::kLoopback, port_}, test::soon(), error);
+  EXPECT_EQ(result_of(plan(0, 2)).find("PORT="), 0u);
+  EXPECT_EQ(result_of(plan(1, 2)), "card 0;card 1;");
+  EXPECT_EQ(holder.get(), "card 0;card 1;");
+}
+
+TEST_F(Meetings, MissingRanksAreNamedToAll) {
+  std::vector<MeetingPlan> plans{plan(0, 4), plan(2, 4)};
+  for (MeetingPlan& one : plans) one.deadline = steady_clock::now() + kShort;
+  const auto results = hold(plans);
+  expect_all(results, "ranks 1, 3 of 4 did not join at THE PLACE");
+  expect_all(results, "present: 0, 2");
+}
+
+TEST_F(Meetings, AnAddressWhereNothingListensIsNamed) {
+  MeetingPlan alone = plan(1, 2);
+  alone.deadline = steady_clock::now() + kShort;
+  expect_throws<TimeoutError>(
+      [&] { meet_at_rank_zero(alone, ""); },
+      {"rank 1: nothing answers at THE PLACE (HOST, PORT)", "refused"});
+}
+
+TEST_F(Meetings, AnotherSecretIsRefusedAtOnce) {
+  MeetingPlan mine = plan(0, 2);
+  mine.deadline = steady_clock::now() + kShort;
+  MeetingPlan other = plan(1, 2);
+  other.identity = test::identity_with("another secret");
+  const auto results = hold({mine, other});
+  EXPECT_NE(results[1].find("is not rank 0 of this job"), std::string::npos)
+      << results[1];
+  EXPECT_NE(results[0].find("claims to be rank 1 was refused"),
+            std::string::npos)
+      << results[0];
+}
+
+// The text of the error of rank 0 when rank 1, a process, is killed there.
+std::string error_after_death(const MeetingPlan& host, pid_t victim) {
+  std::thread killer([victim] {
+    std::this_thread::sleep_for(milliseconds(100));
+    ::kill(victim, SIGKILL);
+  });
+  const std::string text =
+      error_of<CommError>([&] { meet_at_rank_zero(host, ""); });
+  killer.join();
+  ::waitpid(victim, nullptr, 0);
+  return text;
+}
+
+// It has sent its card, and rank 2 never comes.
+TEST_F(Meetings, ADeathWhileOthersAreMissingIsNamed) {
+  const pid_t victim = ::fork();
+  if (victim == 0) {
+    meet_at_rank_zero(plan(1, 3), "");
+    ::_exit(0);
+  }
+  const std::string text = error_after_death(plan(0, 3), victim);
+  EXPECT_EQ(text.find(concat("rank 1 (process ", victim, " on ")), 0u) << text;
+  EXPECT_NE(text.find("has died while the ranks were connecting"),
+            std::string::npos);
+}
+
+TEST_F(Meetings, TheDeathOfRankZeroIsReported) {
+  const pid_t victim = ::fork();
+  if (victim == 0) {
+    meet_at_rank_zero(plan(0, 3), "");
+    ::_exit(0);
+  }
+  const std::string text = error_after_death(plan(1, 3), victim);
+  EXPECT_NE(text.find("rank 0 at THE PLACE (HOST, PORT) has closed"),
+            std::string::npos)
+      << text;
+}
+
+// A rank that the job accepts may send anything.
+TEST_F(Meetings, InvalidFramesEndTheConnectionOnly) {
+  auto host =
+      std::async(std::launch::async, [this] { return result_of(plan(0, 2)); });
+  for (const std::uint32_t length : {100u, 0xffffffffu}) {
+    Connection strange;
+    while (!strange.channel)
+      strange = connect_to({.endpoints = {{test::kLoopback, port_}},
+                            .me = {.purpose = Purpose::kMeeting,
+                                   .identity = plan(1, 2).identity,
+                                   .rank = 1,
+                                   .size = 2},
+                            .peer = 0,
+                            .deadline = test::soon()});
+    const std::uint32_t header[] = {99, length};
+    EXPECT_TRUE(write_within(strange.channel.fd(), header, sizeof header,
+                             test::soon()));
+    if (length == 100) continue;  // incomplete: closed by this side
+    EXPECT_TRUE(is_ready(strange.channel.fd(), POLLIN, test::soon()));
+  }
+  EXPECT_EQ(result_of(plan(1, 2)), "card 0;card 1;");
+  EXPECT_EQ(host.get(), "card 0;card 1;");
+}
+
+}  // namespace
+}  // namespace sheaf::comm
