@@ -48,6 +48,8 @@ void add_run_options(CLI::App& command, LaunchOptions& launch) {
             std::chrono::ceil<std::chrono::milliseconds>(parse_duration(text));
       },
       "Stop the run after this time, such as 30s, 5m, 8h");
+  command.add_flag("--encrypt", launch.encrypts,
+                   "Encrypt connections between hosts: TCP instead of MPI");
   command.add_flag("--dry-run", launch.dry_run,
                    "Print the mpirun command line without running it");
 }

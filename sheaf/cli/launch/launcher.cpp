@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/cli/launch/frame.hpp"
 #include "sheaf/cli/launch/job.hpp"
 #include "sheaf/cli/launch/process.hpp"
+#include "sheaf/cli/launch/rank_environment.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
-#include "sheaf/topo/options.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -25,11 +24,6 @@ constexpr milliseconds kDefaultGrace{3000};
 // more.
 constexpr milliseconds kWrapperReserve{2000};
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 milliseconds grace_from_environment() {
   const std::string text = variable("SHEAF_RUN_GRACE");
   if (text.empty()) return kDefaultGrace;
@@ -39,26 +33,6 @@ milliseconds grace_from_environment() {
               "SHEAF_RUN_GRACE is '", text,
               "'; write seconds from 0 to 3600, such as 3");
   return milliseconds(static_cast<long long>(seconds * 1000));
-}
-
-// The user's SHEAF_OPTIONS with the dimensions of --topology.
-std::string merged_options(const topo::Dims& dims) {
-  topo::Options options = topo::options_from_environment();
-  options.dims = dims;
-  return topo::text_of(options);
-}
-
-std::vector<std::string> names_to_export(bool has_options) {
-  std::vector<std::string> names;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string name(*entry, std::strcspn(*entry, "="));
-    if (name == "PATH" || name == "LD_LIBRARY_PATH" ||
-        name.rfind("SHEAF_", 0) == 0)
-      names.push_back(name);
-  }
-  if (has_options && variable("SHEAF_OPTIONS").empty())
-    names.push_back("SHEAF_OPTIONS");
-  return names;
 }
 
 std::vector<std::string> wrapper_words(const LaunchOptions& options,
@@ -78,13 +52,7 @@ std::vector<std::string> wrapper_words(const LaunchOptions& options,
 }
 
 std::string command_text(const LaunchPlan& plan) {
-  std::string text;
-  for (const std::string& one : plan.environment) {
-    const std::size_t equals = one.find('=');
-    text += one.substr(0, equals + 1) + shell_quote({one.substr(equals + 1)});
-    text += " ";
-  }
-  return text + shell_quote(plan.command);
+  return text_of_environment(plan.environment) + shell_quote(plan.command);
 }
 
 // Throws UsageError under srun, where each task would start all ranks.
@@ -106,14 +74,13 @@ LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
               "./program");
   LaunchPlan plan;
   const RankPlacement place = place_ranks(options);
-  if (place.dims)
-    plan.environment.push_back("SHEAF_OPTIONS=" + merged_options(*place.dims));
+  plan.environment = rank_environment(options, place);
   plan.request = place.request;
   plan.request.is_root = ::geteuid() == 0;
   plan.request.agent =
       options.agent.empty() ? variable("SHEAF_MPIRUN_AGENT") : options.agent;
   plan.request.interface = options.interface;
-  plan.request.exports = names_to_export(place.dims.has_value());
+  plan.request.exports = names_to_export(plan.environment);
   plan.request.extra = options.mpi_args;
   if (plan.request.is_local) check_executable(options.command[0]);
   plan.token = new_token();

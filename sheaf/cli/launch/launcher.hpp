@@ -29,6 +29,7 @@ struct LaunchOptions {
   std::optional<std::chrono::milliseconds> stop_time;
   std::string agent;  // empty: SHEAF_MPIRUN_AGENT
   std::string interface;
+  bool encrypts = false;  // connections between hosts, by TCP instead of MPI
   std::vector<std::string> mpi_args;
   std::string executable;  // program with `rank-exec`; empty: this program
 };
