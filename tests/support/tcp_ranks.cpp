@@ -26,8 +26,9 @@ void run_transports(
         return comm::MeetingResult{.cards = cards, .session = {}};
       };
       try {
-        auto transport = comm::make_tcp_transport(
-            rank, ranks, {.interface = "lo", .encrypts = encrypts}, meet);
+        comm::TcpOptions options{.interface = "lo", .address = {}};
+        options.encrypts = encrypts;
+        auto transport = comm::make_tcp_transport(rank, ranks, options, meet);
         body(transport);
       } catch (...) {
         const std::lock_guard lock(mutex);

@@ -35,10 +35,11 @@ void Socket::close() noexcept {
 }
 
 int milliseconds_until(Deadline deadline) {
-  const auto left =
-      std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+  const auto now = steady_clock::now();
+  if (deadline <= now) return 0;  // also where the difference would overflow
+  const auto left = std::chrono::ceil<milliseconds>(deadline - now);
   return static_cast<int>(
-      std::clamp<std::int64_t>(left.count(), 0, 1'000'000'000));
+      std::min<std::int64_t>(left.count(), 1'000'000'000));
 }
 
 bool is_ready(int fd, short events, Deadline deadline) {

@@ -128,6 +128,7 @@ TEST(MemoryFile, AChildThatLivesOnDoesNotHideTheEndOfItsOwner) {
     MemoryFile file = MemoryFile::create(kBytes);
     file.lock_as_owner();
     if (fork() == 0) {
+      close(grandchild_ends[1]);
       char byte = 0;  // lives until the test ends
       [[maybe_unused]] const auto got = read(grandchild_ends[0], &byte, 1);
       _exit(0);

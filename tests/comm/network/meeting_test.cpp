@@ -86,7 +86,7 @@ TEST_F(Meetings, MayBeEncryptedOrWithoutASecret) {
     std::vector<MeetingPlan> plans{plan(0, 2), plan(1, 2)};
     for (MeetingPlan& one : plans) {
       one.encrypts = encrypts;
-      if (!encrypts) one.identity = {.job = "open"};
+      if (!encrypts) one.identity = {.job = "open", .key = {}};
     }
     for (const auto& result : hold(plans)) EXPECT_EQ(result, "card 0;card 1;");
   }
