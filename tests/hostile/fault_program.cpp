@@ -5,6 +5,7 @@
 //   between     computation, and only a barrier now and then
 //   checkpoint  every rank writes its share of a checkpoint to FOLDER
 //   end         the last rank returns from main while the others go on
+//   train       DataParallel trains a network; its weights are printed as a hash
 // Each rank prints when it has started, and either its error or that all
 // results were right.
 
@@ -20,8 +21,9 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/stopwatch.hpp"
 #include "sheaf/comm/group/point_to_point.hpp"
-#include "sheaf/tensor/start/init.hpp"
+#include "sheaf/sheaf.hpp"
 #include "sheaf/train/checkpoint/checkpoint.hpp"
+#include "sheaf/train/files/crc32c.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/trial.hpp"
 
@@ -87,6 +89,27 @@ Round end_round(const comm::Group& world) {
   };
 }
 
+// Each rank draws its own examples. Returns a hash of the weights.
+std::uint32_t train_network(const comm::Group& world, int steps) {
+  torch::manual_seed(1);
+  torch::nn::Sequential net(torch::nn::Linear(64, 256), torch::nn::Tanh(),
+                            torch::nn::Linear(256, 64));
+  DataParallel model(net, world);
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  seed_rank(2, world);
+  for (int step = 0; step < steps; ++step) {
+    const auto x = torch::randn({32, 64});
+    forget_gradients(*net);
+    torch::mse_loss(model(x), x.sin()).backward();
+    optimizer.step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  std::string bytes;
+  for (const auto& one : net->parameters())
+    bytes.append(static_cast<const char*>(one.data_ptr()), one.nbytes());
+  return train::crc32c(bytes);
+}
+
 Round make_round(const std::string& phase, const std::string& folder,
                  const comm::Group& world) {
   using std::chrono::milliseconds;
@@ -98,12 +121,17 @@ Round make_round(const std::string& phase, const std::string& folder,
 }
 
 void live(const comm::Group& world, char** argv) {
-  const Round round = make_round(argv[1], argv[3], world);
-  const bool leaves =
-      argv[1] == std::string("end") && world.rank() == world.size() - 1;
+  const std::string phase = argv[1];
+  const bool leaves = phase == "end" && world.rank() == world.size() - 1;
   const int rounds = leaves ? 0 : std::atoi(argv[2]);
   say(concat("rank ", world.rank(), " runs as ", getpid()));
-  for (int i = 0; i < rounds; ++i) round(i);
+  if (phase == "train") {
+    const auto hash = train_network(world, rounds);
+    say(concat("rank ", world.rank(), " weights ", hash));
+  } else {
+    const Round round = make_round(phase, argv[3], world);
+    for (int i = 0; i < rounds; ++i) round(i);
+  }
   say(concat("rank ", world.rank(), " done"));
 }
 

@@ -208,6 +208,8 @@ def inject(testbed, job, fault):
         os.kill(victim, signal.SIGSTOP)
         time.sleep(STOP_SECONDS)
         os.kill(victim, signal.SIGCONT)
+        for one in job.outputs:  # nsenter stops itself together with its child
+            one.process.send_signal(signal.SIGCONT)
     return began
 
 

@@ -103,10 +103,6 @@ void CollectiveCall::report(AlarmKind kind, const std::string& text) {
                          group_.alarm_key(), text);
 }
 
-void CollectiveCall::explain(const TransportError& error) {
-  look_for_cause();
-  report(AlarmKind::kGroupFailed, concat(who(), " failed: ", error.what()));
-}
 
 bool CollectiveCall::has_arrived(int rank) const {
   const int member = host_map().local_of[static_cast<std::size_t>(rank)];

@@ -42,9 +42,6 @@ class CollectiveCall : public PeerWait {
 
   // Throws MismatchError, here and on all ranks of the group.
   [[noreturn]] void disagree(const std::string& text);
-  // Throws the cause of a failed message. If the cause is unknown, notifies all
-  // ranks of the group that this rank has failed.
-  void explain(const TransportError& error);
 
   // Completes the call: returns once the other hosts are known to be in the
   // same call.
@@ -54,7 +51,7 @@ class CollectiveCall : public PeerWait {
   void poll() override { poll_guard(); }
   bool has_arrived(int rank) const override;
   bool is_owed_by(int rank) override;
-  void report_ended(const std::string& text) override {
+  void report_failure(const std::string& text) override {
     report(AlarmKind::kGroupFailed, text);
   }
 

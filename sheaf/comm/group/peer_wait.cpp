@@ -20,7 +20,7 @@ constexpr int kYields = 20;
 constexpr int kBusyRounds = 200;
 constexpr int kYieldRounds = 2000;
 // Alarms of other hosts arrive within a few polls of the monitors.
-constexpr int kCauseRounds = 500;
+constexpr std::int64_t kCauseNs = 500'000'000;
 
 // Sleep time between polls of the transport. Short at first, because a message
 // may arrive soon, except in patient groups, where every wake-up disturbs a
@@ -128,9 +128,20 @@ void PeerWait::check() {
   if (now > deadline_ns_) throw_timeout();
 }
 
+void PeerWait::explain(const TransportError& error) {
+  look_for_cause();
+  const std::string text = concat(who(), " cannot complete: ", error.what());
+  report_failure(text);
+  group_.runtime().mark_failed();
+  throw CommError(text);
+}
+
 void PeerWait::look_for_cause() {
-  for (int i = 0; i < kCauseRounds; ++i) {
-    poll();
+  for (const auto until = now_ns() + kCauseNs; now_ns() < until;) {
+    try {
+      poll();
+    } catch (const TransportError&) {  // has the same cause
+    }
     check_alarms();
     check_ends();
     check_lives();
@@ -195,20 +206,20 @@ void PeerWait::throw_ended(int rank) {
         " (for example, ranks take different numbers of steps; see join())");
   };
   const std::string me = group_.rank_text(group_.rank());
-  report_ended(text(me));
+  report_failure(text(me));
   throw CommError(concat(me, ": ", text("this rank")));
 }
 
-// A rank that ended normally may have caused the failure of another rank.
-void PeerWait::look_for_ends() {
-  const auto has_ended = [this](int rank) {
-    return group_.runtime().end_of(rank).has_ended();
+// A rank that ended normally may have caused the failure of the dead one.
+void PeerWait::look_for_ends(int dead) {
+  const auto has_ended = [&](int rank) {
+    return rank != dead && group_.runtime().end_of(rank).has_ended();
   };
   if (is_end_of_program(fingerprint_) ||
       std::none_of(group_.world_ranks().begin(), group_.world_ranks().end(),
                    has_ended))
     return;
-  for (int i = 0; i < kCauseRounds; ++i) {
+  for (const auto until = now_ns() + kCauseNs; now_ns() < until;) {
     poll();
     help_messages();
     check_ends();
@@ -217,7 +228,9 @@ void PeerWait::look_for_ends() {
 }
 
 void PeerWait::throw_death(int rank, const std::string& cause) {
-  look_for_ends();
+  look_for_ends(group_.world_rank(rank));
+  // The end cannot wait for a rank that has died.
+  group_.runtime().mark_failed();
   std::string text =
       concat(who(), " cannot complete: ", group_.rank_text(rank),
              cause.empty() ? " has died" : concat(" is lost: ", cause));

@@ -34,8 +34,8 @@ class PeerWait {
   // timeout has expired.
   void check();
   // To be called after a message failed: throws the cause, if it becomes known
-  // within half a second.
-  void look_for_cause();
+  // within half a second, otherwise the error of the message.
+  [[noreturn]] void explain(const TransportError& error);
 
  protected:
   // Additional work to do while waiting.
@@ -45,9 +45,9 @@ class PeerWait {
   // Whether this operation waits for a rank that has exited without doing its
   // part.
   virtual bool is_owed_by(int rank) { return !has_arrived(rank); }
-  // Called before throw_ended() throws. `text` describes the error for other
-  // ranks and names this rank.
-  virtual void report_ended(const std::string& /*text*/) {}
+  // Called before an error is thrown that other ranks cannot know of. `text`
+  // describes it for them and names this rank.
+  virtual void report_failure(const std::string& /*text*/) {}
 
   // Throws CommError: the rank has exited while this rank waits for it.
   [[noreturn]] void throw_ended(int rank);
@@ -69,7 +69,8 @@ class PeerWait {
   void check_alarm(const AlarmRecord& record);
   void check_lives();
   void check_ends();
-  void look_for_ends();
+  void look_for_ends(int dead);
+  void look_for_cause();
   [[noreturn]] void throw_timeout();
   [[noreturn]] void throw_death(int rank, const std::string& cause);
 

@@ -55,7 +55,6 @@ void perform(GroupCore& group, const Fingerprint& fingerprint,
       call.finish();
     } catch (const TransportError& error) {
       call.explain(error);
-      throw;
     }
   } catch (...) {
     note_failure(group);

@@ -51,6 +51,8 @@ class MessageState : public Work::State {
       if (!has_ended()) return false;
       watch_.end();
       finish(nullptr);
+    } catch (const TransportError& error) {
+      explain(error);
     } catch (...) {
       fail();
     }
@@ -77,6 +79,13 @@ class MessageState : public Work::State {
   MessageWatch watch_;
 
  private:
+  void explain(const TransportError& error) {
+    try {
+      watch_.explain(error);
+    } catch (...) {
+      fail();
+    }
+  }
   void fail() {
     note_lost_peer(std::current_exception());
     finish(std::current_exception());
