@@ -5,7 +5,8 @@
 //   between     computation, and only a barrier now and then
 //   checkpoint  every rank writes its share of a checkpoint to FOLDER
 //   end         the last rank returns from main while the others go on
-//   train       DataParallel trains a network; its weights are printed as a hash
+//   train       DataParallel trains a network; its weights are printed as a
+//   hash
 // Each rank prints when it has started, and either its error or that all
 // results were right.
 

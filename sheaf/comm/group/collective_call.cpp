@@ -103,7 +103,6 @@ void CollectiveCall::report(AlarmKind kind, const std::string& text) {
                          group_.alarm_key(), text);
 }
 
-
 bool CollectiveCall::has_arrived(int rank) const {
   const int member = host_map().local_of[static_cast<std::size_t>(rank)];
   if (host_map().is_local(rank))

@@ -38,8 +38,7 @@ int milliseconds_until(Deadline deadline) {
   const auto now = steady_clock::now();
   if (deadline <= now) return 0;  // also where the difference would overflow
   const auto left = std::chrono::ceil<milliseconds>(deadline - now);
-  return static_cast<int>(
-      std::min<std::int64_t>(left.count(), 1'000'000'000));
+  return static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000'000));
 }
 
 bool is_ready(int fd, short events, Deadline deadline) {

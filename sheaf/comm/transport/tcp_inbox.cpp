@@ -132,32 +132,26 @@ bool Inbox::parse(std::size_t at) {
 
 // A frame that does not follow the protocol ends the connection.
 bool Inbox::take_frame(const FrameHead& head) {
+  if (!is_valid(head)) return false;
   left_ = head.part;
   switch (head.kind) {
-    case FrameKind::kWhole:
-      return head.part == head.bytes && head.part <= kEagerBytes &&
-             begin_message(head);
-    case FrameKind::kBegin:
-      return head.part < head.bytes && head.part <= kEagerBytes &&
-             begin_message(head);
     case FrameKind::kMore:
       return continue_message(head);
     case FrameKind::kCancel:
       cancel_message(head.id);
-      return head.part == 0;
+      return true;
     case FrameKind::kBye:
       has_left_ = true;
-      return head.part == 0;
+      return true;
     default:
-      return false;
+      return begin_message(head);
   }
 }
 
 // The rest of a message comes only after a grant, when it has a destination.
 bool Inbox::continue_message(const FrameHead& head) {
   const auto found = begun_.find(head.id);
-  if (found == begun_.end() || head.part == 0 || head.part > kPartBytes)
-    return false;
+  if (found == begun_.end()) return false;
   current_ = found->second;
   return (current_->target || current_->is_discarded) &&
          head.part <= current_->head.bytes - current_->received;

@@ -46,6 +46,23 @@ struct FrameHead {
   std::uint64_t bytes = 0;  // size of the whole message
 };
 
+// Whether a sender may send this frame, as far as the head tells.
+inline bool is_valid(const FrameHead& head) {
+  switch (head.kind) {
+    case FrameKind::kWhole:
+      return head.part == head.bytes && head.part <= kEagerBytes;
+    case FrameKind::kBegin:
+      return head.part < head.bytes && head.part <= kEagerBytes;
+    case FrameKind::kMore:
+      return head.part > 0 && head.part <= kPartBytes;
+    case FrameKind::kCancel:
+    case FrameKind::kBye:
+      return head.part == 0;
+    default:
+      return false;
+  }
+}
+
 // A send or receive in progress. Its inbox or outbox drops all references to it
 // before changing the state from kInProgress.
 struct TcpRequest {

@@ -1,6 +1,8 @@
 // KeyStore on top of libtorch's c10d stores, with actionable error messages.
 // Only this file includes c10d.
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -139,6 +141,25 @@ StorePointer open_agent(const MeetingPlace& place, Deadline deadline) {
   }
 }
 
+// Without a secret, the key of the connections derives from what the ranks
+// write to the file, so nobody else may access it.
+void make_private_file(const MeetingPlace& place) {
+  const int fd = ::open(place.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct stat status {};
+  const bool is_open = fd >= 0 && ::fstat(fd, &status) == 0;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  if (!is_open)
+    throw IoError(concat("cannot open the rendezvous file ", place.path, ": ",
+                         strerror(error),
+                         "; choose a folder that all ranks can write to"));
+  SHEAF_CHECK(identity_of(place).has_secret ||
+                  (status.st_uid == ::geteuid() && (status.st_mode & 077) == 0),
+              "the rendezvous file ", place.path,
+              " exists and can be accessed by other users; remove it, or set "
+              "SHEAF_SECRET to the same random text in all processes");
+}
+
 StorePointer open_file(const MeetingPlace& place) {
   const auto folder = std::filesystem::path(place.path).parent_path();
   if (access(folder.c_str(), W_OK | X_OK) != 0)
@@ -146,6 +167,7 @@ StorePointer open_file(const MeetingPlace& place) {
                          " for the rendezvous file ", place.path, ": ",
                          strerror(errno),
                          "; choose a folder that all ranks can write to"));
+  make_private_file(place);
   return c10::make_intrusive<c10d::FileStore>(place.path, place.world_size);
 }
 

@@ -24,8 +24,8 @@ class RankEnvironmentTest : public testing::Test {
     return result;
   }
 
-  test::ScopedVariables clean_{{"SHEAF_SECRET", "SHEAF_SECRET_FILE",
-                                "SHEAF_JOB", "SHEAF_OPTIONS"}};
+  test::ScopedVariables clean_{
+      {"SHEAF_SECRET", "SHEAF_SECRET_FILE", "SHEAF_JOB", "SHEAF_OPTIONS"}};
   LaunchOptions options_;
   RankPlacement place_;
 };

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "tests/tensor/start/agent.hpp"
 #include "tests/tensor/start/meeting.hpp"
 
@@ -41,6 +44,25 @@ TEST(C10dStore, AFileIsShared) {
     EXPECT_EQ(folder.names(), std::vector<std::string>{"meet"});
   }
   EXPECT_TRUE(folder.names().empty());
+}
+
+// What is in it would let strangers take part.
+TEST(C10dStore, AFileIsOnlyForItsOwner) {
+  const test::ScopedVariables no_secret({"SHEAF_SECRET", "SHEAF_SECRET_FILE"});
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "meet";
+  const auto mode = [&] { return std::filesystem::status(path).permissions(); };
+  {
+    const auto store = open_soon(at_file(folder, 0, 2));
+    EXPECT_EQ(mode(), std::filesystem::perms::owner_read |
+                          std::filesystem::perms::owner_write);
+  }
+  std::ofstream(path) << "";
+  std::filesystem::permissions(path, std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  expect_throws<UsageError>([&] { open_soon(at_file(folder, 0, 2)); },
+                            {"can be accessed by other users; remove it"});
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 // torchrun's agent has the port: rank 0 is a client, too.
