@@ -1,6 +1,7 @@
 #include "sheaf/base/files.hpp"
 
 #include <ftw.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,15 @@ void remove_tree(const std::filesystem::path& path) {
   if (!try_remove_tree(path))
     throw IoError(concat("cannot remove ", path.string(), ": ",
                          ::strerrordesc_np(errno)));
+}
+
+WorkFolder::WorkFolder(const std::filesystem::path& parent,
+                       std::string_view prefix) {
+  std::string name = (parent / concat(prefix, "XXXXXX")).string();
+  if (!::mkdtemp(name.data()))
+    throw IoError(concat("cannot create a folder in ", parent.string(), ": ",
+                         ::strerrordesc_np(errno)));
+  path_ = name;
 }
 
 }  // namespace sheaf

@@ -1,5 +1,6 @@
 #pragma once
-// Whole files and folders: reading, writing atomically, removing.
+// Whole files and folders: reading, writing atomically, removing, temporary
+// ones.
 
 #include <filesystem>
 #include <span>
@@ -30,5 +31,21 @@ std::string read_file(const std::filesystem::path& path);
 void remove_tree(const std::filesystem::path& path);
 // Same, but returns whether `path` no longer exists instead of throwing.
 bool try_remove_tree(const std::filesystem::path& path) noexcept;
+
+// A new folder for temporary files, which only this user may access. The
+// destructor removes it with its contents.
+class WorkFolder {
+ public:
+  // In `parent`, with a name that begins with `prefix`. Throws IoError.
+  WorkFolder(const std::filesystem::path& parent, std::string_view prefix);
+  ~WorkFolder() { try_remove_tree(path_); }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace sheaf

@@ -61,11 +61,11 @@ void Alarm::raise(AlarmKind kind, int rank, int group,
   const std::uint64_t key = key_of(kind, rank, group);
   AlarmSlot* entry = claim(key, /*most=*/1);
   if (!entry) {
-    for (int i = 0; i < kMaxYields; ++i) {
+    for (int i = 0; i < kMaxYields && claims(key) > 0; ++i) {
       if (is_known(key)) return;
       std::this_thread::yield();
     }
-    // The writer of the first record is slow or was killed.
+    // The writer of the first record is slow or was killed, or none is free.
     entry = claim(key, /*most=*/2);
   }
   if (!entry && claims(key) > 0) return;  // two others are writing it

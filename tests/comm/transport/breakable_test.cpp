@@ -60,8 +60,7 @@ TEST(Breakable, NeverLeavesAnAllocation) {
       for (std::size_t bytes = 2000;; bytes = bytes % 60'000 + 2000) {
         void* volatile block = std::malloc(bytes);
         std::free(block);
-        for (volatile int round = 0; round < 300; round = round + 1) {
-        }
+        for (int round = 0; round < 300; ++round) asm volatile("");
       }
     }));
     breaker.join();
