@@ -10,6 +10,9 @@ pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 find_package(yaml-cpp REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(ZLIB REQUIRED)
+# Optional: images.
+find_package(PNG)
+find_package(JPEG)
 # Old yaml-cpp packages name their target without a namespace.
 set(SHEAF_YAML yaml-cpp)
 if(TARGET yaml-cpp::yaml-cpp)
@@ -73,9 +76,6 @@ if(SHEAF_WITH_TORCH)
         "libstdc++, such as /usr/bin/g++, and configure in an empty folder.")
     endif()
   endif()
-  # Optional: libraries to read folders of images.
-  find_package(PNG)
-  find_package(JPEG)
 endif()
 
 # A Python that has torch, for tests that compare with it.

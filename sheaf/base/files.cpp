@@ -5,17 +5,28 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <string>
 
 #include "sheaf/base/error.hpp"
 
 namespace sheaf {
 namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+[[noreturn]] void fail_to_read(const std::filesystem::path& path) {
+  throw IoError(concat("cannot read ", path.string(), ": ",
+                       std::strerror(errno),
+                       "; check the path and its permissions"));
+}
 
 // The temporary file is in the folder of `path`, since a rename cannot cross
 // file systems. Each call returns a different name, so writers do not collide.
@@ -76,22 +87,23 @@ void write_pieces_atomically(const std::filesystem::path& path,
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rbe");
-  if (!file)
-    throw IoError(
-        concat("cannot open ", path.string(), ": ", std::strerror(errno)));
+  const std::unique_ptr<std::FILE, CloseFile> file(
+      std::fopen(path.c_str(), "rbe"));
+  if (!file) fail_to_read(path);
   std::string content;
-  std::array<char, 4096> piece;
-  std::size_t count;
-  while ((count = std::fread(piece.data(), 1, piece.size(), file)) > 0)
-    content.append(piece.data(), count);
-  // Opening a folder succeeds; reading it fails.
-  const int error = std::ferror(file) ? errno : 0;
-  std::fclose(file);
-  if (error != 0)
-    throw IoError(
-        concat("cannot read ", path.string(), ": ", std::strerror(error)));
-  return content;
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(path, unknown);
+  // One byte more than the size, so that the first read finds the end.
+  std::size_t room = unknown ? 1 << 16 : size + 1;
+  for (std::size_t filled = 0;; room *= 2) {
+    content.resize(room);
+    filled += std::fread(content.data() + filled, 1, room - filled, file.get());
+    if (filled == room) continue;
+    // Opening a folder succeeds; reading it fails.
+    if (std::ferror(file.get())) fail_to_read(path);
+    content.resize(filled);
+    return content;
+  }
 }
 
 bool try_remove_tree(const std::filesystem::path& path) noexcept {

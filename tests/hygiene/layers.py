@@ -14,9 +14,10 @@ import tree
 BELOW = {
     "base": [],
     "topo": ["base"],
+    "formats": ["base"],
     "comm": ["topo"],
     "halo": ["comm"],
-    "tensor": ["comm"],
+    "tensor": ["comm", "formats"],
     "nn": ["tensor"],
     "parallel": ["tensor", "plan"],
     "spatial": ["parallel", "nn", "halo"],

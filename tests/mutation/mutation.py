@@ -38,8 +38,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import sites
 
-LAYERS = ("base", "topo", "comm", "halo", "plan", "report", "tensor", "nn",
-          "data", "parallel", "spatial", "train", "cli")
+LAYERS = ("base", "topo", "formats", "comm", "halo", "plan", "report",
+          "tensor", "nn", "data", "parallel", "spatial", "train", "cli")
 COUNT = 30
 SHARE = 0.85
 IDLE = 60    # seconds

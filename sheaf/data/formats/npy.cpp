@@ -8,7 +8,7 @@
 namespace sheaf::data {
 namespace {
 
-tensor::ByteReader reader_of(const FileContent& file) {
+formats::ByteReader reader_of(const FileContent& file) {
   return {file.path,
           {reinterpret_cast<const char*>(file.data()),
            static_cast<std::size_t>(file.size())}};
@@ -18,7 +18,7 @@ tensor::ByteReader reader_of(const FileContent& file) {
 // type needs a conversion.
 at::Tensor view_npy(const FileContent& file) {
   if (file.size() == 0) return {};
-  tensor::ByteReader reader = reader_of(file);
+  formats::ByteReader reader = reader_of(file);
   const tensor::NpyHeader header = tensor::take_npy_header(reader);
   const at::ScalarType type = tensor::scalar_type_of(header.dtype);
   const auto width = static_cast<std::int64_t>(at::elementSize(type));
@@ -34,7 +34,7 @@ at::Tensor view_npy(const FileContent& file) {
 }
 
 at::Tensor parse_file(const FileContent& file) {
-  tensor::ByteReader reader = reader_of(file);
+  formats::ByteReader reader = reader_of(file);
   return tensor::parse_npy(reader);
 }
 

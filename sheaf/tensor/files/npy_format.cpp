@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, kDTypeCount> kCodes{
 // Reads the text of a dictionary: strings, True, False and tuples of integers.
 class DictionaryReader {
  public:
-  DictionaryReader(ByteReader& reader, std::string_view text)
+  DictionaryReader(formats::ByteReader& reader, std::string_view text)
       : reader_(reader), text_(text), begin_(reader.offset() - text.size()) {}
 
   NpyHeader read() {
@@ -147,7 +147,7 @@ class DictionaryReader {
     reader_.fail(begin_ + at_, "in the header: " + message);
   }
 
-  ByteReader& reader_;
+  formats::ByteReader& reader_;
   std::string_view text_;
   std::size_t begin_;
   std::size_t at_ = 0;
@@ -155,7 +155,7 @@ class DictionaryReader {
   NpyHeader header_;
 };
 
-void check_size(const ByteReader& reader, const NpyHeader& header) {
+void check_size(const formats::ByteReader& reader, const NpyHeader& header) {
   if (header.shape.size() > kMostAxes)
     reader.fail(concat("in the header: ", header.shape.size(),
                        " axes; an array has at most ", kMostAxes));
@@ -183,7 +183,7 @@ std::int64_t NpyHeader::count() const {
   return count;
 }
 
-NpyHeader take_npy_header(ByteReader& reader) {
+NpyHeader take_npy_header(formats::ByteReader& reader) {
   if (reader.take(kMagic.size(), "the magic of a .npy file") != kMagic)
     reader.fail(0, "not a .npy file: it does not begin with \\x93NUMPY");
   const int version = reader.u8("the version");
@@ -216,11 +216,11 @@ std::string make_npy_header(DType dtype,
   std::string header(kMagic);
   header += '\1';
   header += '\0';
-  put_u16(header, static_cast<std::uint16_t>(text.size()));
+  formats::put_u16(header, static_cast<std::uint16_t>(text.size()));
   return header + text;
 }
 
-at::Tensor parse_npy(ByteReader& reader) {
+at::Tensor parse_npy(formats::ByteReader& reader) {
   const NpyHeader header = take_npy_header(reader);
   // Checked before memory is allocated: the header may claim any size.
   const std::string_view elements = reader.take(

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sheaf/base/dtype.hpp"
-#include "sheaf/tensor/files/byte_reader.hpp"
+#include "sheaf/formats/byte_reader.hpp"
 
 namespace sheaf::tensor {
 
@@ -24,7 +24,7 @@ struct NpyHeader {
 };
 
 // Consumes magic, version, length and dictionary, up to the elements.
-NpyHeader take_npy_header(ByteReader& reader);
+NpyHeader take_npy_header(formats::ByteReader& reader);
 
 // The complete header from magic to padding; its size is a multiple of 64
 // bytes.
@@ -32,7 +32,7 @@ std::string make_npy_header(DType dtype,
                             const std::vector<std::int64_t>& shape);
 
 // Parses the reader's bytes, which must be exactly one array.
-at::Tensor parse_npy(ByteReader& reader);
+at::Tensor parse_npy(formats::ByteReader& reader);
 
 // The header for the elements of `tensor` in C order.
 std::string npy_header(const at::Tensor& tensor);

@@ -4,17 +4,19 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "sheaf/tensor/files/npy_format.hpp"
-#include "sheaf/tensor/files/zip.hpp"
 
 namespace sheaf::tensor {
 namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 
-at::Tensor load_entry(const ZipReader& archive, const ZipEntry& entry) {
+at::Tensor load_entry(const formats::ZipReader& archive,
+                      const formats::ZipEntry& entry) {
   const std::string bytes = archive.read(entry);
-  ByteReader reader(concat(archive.name(), ", entry ", entry.name), bytes);
+  formats::ByteReader reader(concat(archive.name(), ", entry ", entry.name),
+                             bytes);
   return parse_npy(reader);
 }
 
@@ -22,7 +24,7 @@ at::Tensor load_entry(const ZipReader& archive, const ZipEntry& entry) {
 
 at::Tensor load_npy(const std::filesystem::path& path) {
   const std::string bytes = read_file(path);
-  ByteReader reader(path.string(), bytes);
+  formats::ByteReader reader(path.string(), bytes);
   return parse_npy(reader);
 }
 
@@ -34,9 +36,9 @@ void save_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
 }
 
 NamedTensors load_npz(const std::filesystem::path& path) {
-  const ZipReader archive(path);
+  const formats::ZipReader archive(path);
   NamedTensors arrays;
-  for (const ZipEntry& entry : archive.entries()) {
+  for (const formats::ZipEntry& entry : archive.entries()) {
     std::string name = entry.name;
     if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
     arrays.emplace_back(name, load_entry(archive, entry));
@@ -50,7 +52,7 @@ void save_npz(const std::filesystem::path& path, const NamedTensors& arrays) {
     const at::Tensor elements = plain(tensor);
     kept.emplace_back(npy_header(elements), elements);
   }
-  ZipWriter archive;
+  formats::ZipWriter archive;
   for (std::size_t i = 0; i < arrays.size(); ++i)
     archive.add(concat(arrays[i].first, kSuffix),
                 {kept[i].first, bytes_of(kept[i].second)});

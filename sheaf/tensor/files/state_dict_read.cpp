@@ -4,26 +4,26 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/formats/pickle.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "sheaf/tensor/files/npy_format.hpp"
-#include "sheaf/tensor/files/pickle.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
 #include "sheaf/tensor/files/storage_types.hpp"
-#include "sheaf/tensor/files/zip.hpp"
 
 namespace sheaf::tensor {
 namespace {
 
-using Kind = PickleValue::Kind;
+using Kind = formats::PickleValue::Kind;
 using Values = std::vector<PickleValue>;
 
 constexpr std::string_view kPickle = "/data.pkl";
 
-bool is_tensor(const PickleValue& value) {
+bool is_tensor(const formats::PickleValue& value) {
   return value.kind == Kind::kCall &&
          value.text.starts_with("torch._utils._rebuild_");
 }
 
-bool is_state(const PickleValue& value) {
+bool is_state(const formats::PickleValue& value) {
   if (value.kind != Kind::kDictionary || value.items->values.empty())
     return false;
   for (std::size_t i = 1; i < value.items->values.size(); i += 2)
@@ -35,25 +35,27 @@ bool is_state(const PickleValue& value) {
 class TensorReader {
  public:
   explicit TensorReader(const std::filesystem::path& path) : archive_(path) {
-    for (const ZipEntry& entry : archive_.entries())
+    for (const formats::ZipEntry& entry : archive_.entries())
       if (entry.name.ends_with(kPickle)) pickle_ = &entry;
     if (!pickle_)
       fail("the archive has no data.pkl; it was not written by torch.save");
     folder_ = pickle_->name.substr(0, pickle_->name.size() - kPickle.size());
-    if (const ZipEntry* order = archive_.find(folder_ + "/byteorder")) {
+    if (const formats::ZipEntry* order =
+            archive_.find(folder_ + "/byteorder")) {
       const bool is_big = archive_.read(*order) == "big";
       is_swapped_ = is_big != (std::endian::native == std::endian::big);
     }
   }
 
-  PickleValue root() const {
+  formats::PickleValue root() const {
     const std::string bytes = archive_.read(*pickle_);
-    ByteReader reader(concat(archive_.name(), ", entry ", pickle_->name),
-                      bytes);
+    formats::ByteReader reader(
+        concat(archive_.name(), ", entry ", pickle_->name), bytes);
     return read_pickle(reader);
   }
 
-  at::Tensor tensor(const std::string& name, const PickleValue& value) {
+  at::Tensor tensor(const std::string& name,
+                    const formats::PickleValue& value) {
     const Values& arguments = value.items->values;
     if (value.text.starts_with("torch._utils._rebuild_parameter") &&
         !arguments.empty() && is_tensor(arguments[0]) &&
@@ -77,7 +79,7 @@ class TensorReader {
 
  private:
   std::vector<std::int64_t> integers(const std::string& name,
-                                     const PickleValue& value) const {
+                                     const formats::PickleValue& value) const {
     // A torch.Size is a call with the tuple as its argument.
     if (value.kind == Kind::kCall && value.items->values.size() == 1 &&
         value.items->values[0].kind == Kind::kList)
@@ -85,7 +87,7 @@ class TensorReader {
     std::vector<std::int64_t> numbers;
     if (value.kind != Kind::kList)
       fail(concat("'", name, "' has ", describe(value), " as size or stride"));
-    for (const PickleValue& item : value.items->values) {
+    for (const formats::PickleValue& item : value.items->values) {
       if (item.kind != Kind::kInteger || item.integer < 0)
         fail(concat("'", name, "' has ", describe(item), " as size or stride"));
       numbers.push_back(item.integer);
@@ -113,7 +115,8 @@ class TensorReader {
 
   // The storage that a tuple such as ("storage", torch.FloatStorage, "0",
   // "cpu", count) describes.
-  at::Tensor storage(const std::string& name, const PickleValue& value) {
+  at::Tensor storage(const std::string& name,
+                     const formats::PickleValue& value) {
     const bool is_kept = value.kind == Kind::kPersistent &&
                          value.items->values[0].kind == Kind::kList;
     const Values none;
@@ -135,7 +138,7 @@ class TensorReader {
       fail(concat("'", name, "' is stored in a ", type_name,
                   "; complex and quantized tensors cannot be read"));
     const auto entry_name = concat(folder_, "/data/", parts[2].text);
-    const ZipEntry* entry = archive_.find(entry_name);
+    const formats::ZipEntry* entry = archive_.find(entry_name);
     if (!entry) fail(concat("the entry ", entry_name, " is missing"));
     const std::string bytes = archive_.read(*entry);
     const bool is_bool = *type == at::kBool;
@@ -150,15 +153,15 @@ class TensorReader {
     return is_bool ? flat.to(at::kBool) : flat;
   }
 
-  ZipReader archive_;
-  const ZipEntry* pickle_ = nullptr;
+  formats::ZipReader archive_;
+  const formats::ZipEntry* pickle_ = nullptr;
   std::string folder_;
   bool is_swapped_ = false;
   std::map<std::string, at::Tensor> storages_;
 };
 
 // "; keys that hold a state: model, ema", or a hint if there are none.
-std::string keys_of_states(const PickleValue& root) {
+std::string keys_of_states(const formats::PickleValue& root) {
   std::vector<std::string> keys;
   if (root.kind == Kind::kDictionary) {
     const Values& items = root.items->values;
@@ -169,8 +172,9 @@ std::string keys_of_states(const PickleValue& root) {
   return "; keys that hold a state: " + join(keys, ", ");
 }
 
-PickleValue chosen(const TensorReader& reader, const PickleValue& root,
-                   const std::string& key) {
+formats::PickleValue chosen(const TensorReader& reader,
+                            const formats::PickleValue& root,
+                            const std::string& key) {
   if (key.empty()) return root;
   if (root.kind == Kind::kDictionary) {
     const Values& items = root.items->values;
@@ -186,8 +190,8 @@ PickleValue chosen(const TensorReader& reader, const PickleValue& root,
 StateDict load_state_dict_file(const std::filesystem::path& path,
                                const StateDictFileOptions& options) {
   TensorReader reader(path);
-  const PickleValue root = reader.root();
-  const PickleValue state = chosen(reader, root, options.key);
+  const formats::PickleValue root = reader.root();
+  const formats::PickleValue state = chosen(reader, root, options.key);
   if (state.kind != Kind::kDictionary)
     reader.fail(concat("the file holds ", describe(state),
                        " instead of a dictionary of tensors",

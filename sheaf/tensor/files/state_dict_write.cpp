@@ -7,10 +7,10 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "sheaf/tensor/files/npy_format.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
 #include "sheaf/tensor/files/storage_types.hpp"
-#include "sheaf/tensor/files/zip.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::tensor {
@@ -173,17 +173,17 @@ class Pickler {
 
   void string(std::string_view value) {
     text_ += 'X';
-    put_u32(text_, static_cast<std::uint32_t>(value.size()));
+    formats::put_u32(text_, static_cast<std::uint32_t>(value.size()));
     text_ += value;
   }
 
   void integer(std::int64_t value) {
     if (value == static_cast<std::int32_t>(value)) {
       text_ += 'J';
-      put_u32(text_, static_cast<std::uint32_t>(value));
+      formats::put_u32(text_, static_cast<std::uint32_t>(value));
     } else {
       text_ += "\x8a\x08";
-      put_u64(text_, static_cast<std::uint64_t>(value));
+      formats::put_u64(text_, static_cast<std::uint64_t>(value));
     }
   }
 
@@ -219,7 +219,7 @@ void save_state_dict(const std::filesystem::path& path,
                      const StateDict& state) {
   const Storages storages(state);
   const std::string pickle = Pickler().dictionary(storages);
-  ZipWriter archive;
+  formats::ZipWriter archive;
   archive.add("archive/data.pkl", {pickle});
   for (std::size_t i = 0; i < storages.storages().size(); ++i)
     archive.add(concat("archive/data/", i), {bytes_of(storages.storages()[i])});

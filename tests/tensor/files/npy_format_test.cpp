@@ -13,14 +13,14 @@ std::string npy_with(const std::string& text, char version = 1) {
   bytes += version;
   bytes += '\0';
   if (version == 1)
-    put_u16(bytes, static_cast<std::uint16_t>(text.size()));
+    formats::put_u16(bytes, static_cast<std::uint16_t>(text.size()));
   else
-    put_u32(bytes, static_cast<std::uint32_t>(text.size()));
+    formats::put_u32(bytes, static_cast<std::uint32_t>(text.size()));
   return bytes + text;
 }
 
 NpyHeader header_in(const std::string& bytes) {
-  ByteReader reader("a.npy", bytes);
+  formats::ByteReader reader("a.npy", bytes);
   return take_npy_header(reader);
 }
 
@@ -33,7 +33,7 @@ TEST(NpyHeader, ComesBackForEveryTypeAndShape) {
       const std::string bytes = make_npy_header(dtype, shape);
       EXPECT_EQ(bytes.size() % 64, 0u);
       EXPECT_EQ(bytes.back(), '\n');
-      ByteReader reader("a.npy", bytes);
+      formats::ByteReader reader("a.npy", bytes);
       const NpyHeader header = take_npy_header(reader);
       EXPECT_EQ(reader.left(), 0u);
       EXPECT_EQ(header.dtype, dtype);

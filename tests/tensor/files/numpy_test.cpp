@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "damage.hpp"
-#include "sheaf/tensor/files/zip.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/formats/damage.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"
 
@@ -165,7 +165,7 @@ TEST(Npy, AnyBoolByteIsABool) {
   std::string bytes = read_file(path);
   bytes.back() = 2;
   bytes[bytes.size() - 2] = 0;
-  write_bytes(path, bytes);
+  formats::write_bytes(path, bytes);
   const auto loaded = load_npy(path);
   EXPECT_EQ(static_cast<const unsigned char*>(loaded.data_ptr())[2], 1);
   EXPECT_FALSE(loaded[1].item<bool>());
@@ -175,17 +175,17 @@ TEST(Npy, DamagedFilesAreErrors) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npy";
   save_npy(path, counting({2, 3}, DType::kI32));
-  const auto refused = damage(path, [&] { load_npy(path); });
+  const auto refused = formats::damage(path, [&] { load_npy(path); });
   // At least magic, version, length and the words of the dictionary.
   EXPECT_GT(refused, 3 * 50u);
-  write_bytes(path, read_file(path) + "x");
+  formats::write_bytes(path, read_file(path) + "x");
   expect_throws<IoError>([&] { load_npy(path); }, {"byte 152", "1 bytes"});
 }
 
 // Prepends magic, version and length to a dictionary.
 std::string with_npy_begin(const std::string& text) {
   std::string bytes("\x93NUMPY\1\0", 8);
-  put_u16(bytes, static_cast<std::uint16_t>(text.size()));
+  formats::put_u16(bytes, static_cast<std::uint16_t>(text.size()));
   return bytes + text;
 }
 
@@ -195,7 +195,7 @@ TEST(Npy, AHugeShapeIsRefused) {
   const std::string text =
       "{'descr': '<f8', 'fortran_order': False, "
       "'shape': (4611686018427387904, 4), }";
-  write_bytes(path, with_npy_begin(text));
+  formats::write_bytes(path, with_npy_begin(text));
   expect_throws<IoError>([&] { load_npy(path); }, {"larger than any memory"});
 }
 
@@ -204,7 +204,7 @@ TEST(Npy, AShapeLargerThanTheFileIsRefused) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npy";
   for (const char* order : {"False", "True"}) {
-    write_bytes(
+    formats::write_bytes(
         path, with_npy_begin(concat("{'descr': '<f4', 'fortran_order': ", order,
                                     ", 'shape': (30000000, 3000000), }")) +
                   "few");
@@ -219,9 +219,10 @@ TEST(Npy, TooManyAxesAreRefused) {
   const auto path = folder.path() / "a.npy";
   std::string shape;
   for (int i = 0; i < 65; ++i) shape += "1, ";
-  write_bytes(path, with_npy_begin(concat("{'descr': '|u1', 'fortran_order': ",
-                                          "False, 'shape': (", shape, "), }")) +
-                        "x");
+  formats::write_bytes(
+      path, with_npy_begin(concat("{'descr': '|u1', 'fortran_order': ",
+                                  "False, 'shape': (", shape, "), }")) +
+                "x");
   expect_throws<IoError>([&] { load_npy(path); }, {path.string(), "65 axes"});
 }
 
@@ -250,7 +251,7 @@ TEST(Npz, DamagedFilesAreErrors) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.npz";
   save_npz(path, {{"x", counting({2}, DType::kF32)}});
-  const auto refused = damage(path, [&] { load_npz(path); });
+  const auto refused = formats::damage(path, [&] { load_npz(path); });
   // The checksum covers every byte of the array.
   EXPECT_GT(refused, 3 * (128 + 8u));
 }
@@ -262,7 +263,7 @@ TEST(Npz, DamagedCompressedFilesAreErrors) {
              "import numpy\n"
              "numpy.savez_compressed('a.npz', x=numpy.arange(3))");
   const auto path = folder.path() / "a.npz";
-  EXPECT_GT(damage(path, [&] { load_npz(path); }), 100u);
+  EXPECT_GT(formats::damage(path, [&] { load_npz(path); }), 100u);
 }
 
 // The limit of 4 GiB is lowered to test large archives.
@@ -270,12 +271,12 @@ TEST(Zip, LargeArchivesRoundTrip) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.zip";
   for (const std::uint64_t limit : {0, 4, 100}) {
-    ZipWriter writer(limit);
+    formats::ZipWriter writer(limit);
     writer.add("one", {"ab", "", "cdef"});
     writer.add("two", {});
     writer.add("three", {"g"});
     writer.save(path);
-    const ZipReader reader(path);
+    const formats::ZipReader reader(path);
     ASSERT_EQ(reader.entries().size(), 3u);
     EXPECT_EQ(reader.read(*reader.find("one")), "abcdef");
     EXPECT_EQ(reader.read(*reader.find("two")), "");

@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "sheaf/tensor/files/zip.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/formats/damage.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"
-#include "tests/tensor/files/damage.hpp"
 #include "tests/tensor/files/expect_same.hpp"
 #include "tests/tensor/files/state_cases.hpp"
 
@@ -76,11 +76,11 @@ TEST(StateDictRead, DamageIsReported) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "state.pt";
   save_state_dict(path, {{"w", at::arange(3.)}});
-  EXPECT_GT(damage(path, [&] { load_state_dict_file(path); }), 600u);
+  EXPECT_GT(formats::damage(path, [&] { load_state_dict_file(path); }), 600u);
 }
 
 std::string pickle_of(const std::filesystem::path& path) {
-  const ZipReader archive(path);
+  const formats::ZipReader archive(path);
   return archive.read(*archive.find("archive/data.pkl"));
 }
 
@@ -88,7 +88,7 @@ std::string pickle_of(const std::filesystem::path& path) {
 void write_archive(const std::filesystem::path& path,
                    const std::string& pickle) {
   const auto floats = at::arange(6, at::kFloat);
-  ZipWriter archive;
+  formats::ZipWriter archive;
   archive.add("archive/data.pkl", {pickle});
   archive.add("archive/data/0",
               {{static_cast<const char*>(floats.data_ptr()), floats.nbytes()}});
@@ -107,7 +107,7 @@ TEST(StateDictRead, DamagedPicklesAreReported) {
       std::string bad = pickle;
       bad[i] = static_cast<char>(bad[i] ^ change);
       write_archive(path, bad);
-      refused += is_refused(path, [&] { load_state_dict_file(path); });
+      refused += formats::is_refused(path, [&] { load_state_dict_file(path); });
     }
   }
   EXPECT_GT(refused, 3 * pickle.size());
@@ -116,12 +116,12 @@ TEST(StateDictRead, DamagedPicklesAreReported) {
 // Parts of a pickle that Python could have written.
 std::string pickled(const std::string& text) {
   std::string bytes = "X";
-  put_u32(bytes, static_cast<std::uint32_t>(text.size()));
+  formats::put_u32(bytes, static_cast<std::uint32_t>(text.size()));
   return bytes + text;
 }
 std::string pickled(std::int64_t value) {
   std::string bytes = "\x8a\x08";
-  put_u64(bytes, static_cast<std::uint64_t>(value));
+  formats::put_u64(bytes, static_cast<std::uint64_t>(value));
   return bytes;
 }
 std::string pickled(const std::vector<std::int64_t>& values) {
@@ -315,7 +315,7 @@ TEST_F(MadeState, FilesOfOtherMachinesAreRead) {
                    pickled("0") + pickled("cpu") + pickled(2);
   const std::string pickle = "\x80\2" + pickled_entry("w", tensor.text()) + ".";
   for (const bool is_big : {false, true}) {
-    ZipWriter archive;
+    formats::ZipWriter archive;
     archive.add("model/data.pkl", {pickle});
     archive.add("model/data/0", {is_big ? swapped : floats});
     archive.add("model/byteorder", {is_big ? "big" : "little"});
@@ -329,7 +329,7 @@ TEST_F(MadeState, AnyNonzeroByteIsTrue) {
   PickledTensor tensor = made_view(0, {3}, {1});
   tensor.storage = pickled("storage") + "ctorch\nBoolStorage\n" + pickled("0") +
                    pickled("cpu") + pickled(3);
-  ZipWriter archive;
+  formats::ZipWriter archive;
   const std::string pickle = "\x80\2" + pickled_entry("w", tensor.text()) + ".";
   archive.add("archive/data.pkl", {pickle});
   archive.add("archive/data/0", {std::string_view("\0\1\2", 3)});
@@ -341,7 +341,7 @@ TEST_F(MadeState, AnyNonzeroByteIsTrue) {
 TEST_F(MadeState, ArchivesOfOtherProgramsAreRefused) {
   expect_throws<IoError>([&] { load_state_dict_file(path_); },
                          {path_.string()});
-  ZipWriter archive;
+  formats::ZipWriter archive;
   archive.add("archive/data.txt", {"x"});
   archive.save(path_);
   EXPECT_EQ(error_of<IoError>([&] { load_state_dict_file(path_); }),

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sheaf/tensor/files/zip.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"
@@ -101,9 +101,9 @@ TEST(StateDictWrite, EqualStatesGiveEqualFiles) {
   other.narrow(0, 0, 3).copy_(high);
   save_state_dict(folder.path() / "b",
                   {{"x", other.narrow(0, 4, 3)}, {"y", other.narrow(0, 0, 3)}});
-  const ZipReader a(folder.path() / "a"), b(folder.path() / "b");
+  const formats::ZipReader a(folder.path() / "a"), b(folder.path() / "b");
   std::vector<std::string> names;
-  for (const ZipEntry& entry : a.entries()) {
+  for (const formats::ZipEntry& entry : a.entries()) {
     names.push_back(entry.name);
     EXPECT_EQ(a.read(entry), b.read(*b.find(entry.name))) << entry.name;
   }

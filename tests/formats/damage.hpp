@@ -10,9 +10,10 @@
 #include <string>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/files/byte_reader.hpp"
+#include "sheaf/base/files.hpp"
+#include "sheaf/formats/byte_reader.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 
 inline void write_bytes(const std::filesystem::path& path,
                         const std::string& bytes) {
@@ -55,4 +56,4 @@ inline std::size_t damage(const std::filesystem::path& path,
   return refused;
 }
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

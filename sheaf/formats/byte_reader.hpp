@@ -4,15 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
-namespace sheaf::tensor {
-
-// The content of a file. Throws IoError, which names the file, if it cannot be
-// read.
-std::string read_file(const std::filesystem::path& path);
+namespace sheaf::formats {
 
 // Numbers are little-endian. The bytes must outlive the reader.
 class ByteReader {
@@ -53,4 +48,4 @@ void put_u16(std::string& bytes, std::uint16_t value);
 void put_u32(std::string& bytes, std::uint32_t value);
 void put_u64(std::string& bytes, std::uint64_t value);
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

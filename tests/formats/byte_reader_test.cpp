@@ -1,4 +1,4 @@
-#include "sheaf/tensor/files/byte_reader.hpp"
+#include "sheaf/formats/byte_reader.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 TEST(ByteReader, NumbersAreLittleEndian) {
@@ -89,4 +89,4 @@ TEST(ByteReader, ReadsFilesOfTheKernel) {
 }
 
 }  // namespace
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

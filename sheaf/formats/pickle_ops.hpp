@@ -1,7 +1,7 @@
 #pragma once
 // The pickle opcodes of the binary protocols 2 to 5.
 
-namespace sheaf::tensor::pickle_ops {
+namespace sheaf::formats::pickle_ops {
 
 enum Op : unsigned char {
   kMarkOp = '(',
@@ -58,4 +58,4 @@ enum Op : unsigned char {
   kFrame = 0x95,
 };
 
-}  // namespace sheaf::tensor::pickle_ops
+}  // namespace sheaf::formats::pickle_ops

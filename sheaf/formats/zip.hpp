@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "sheaf/tensor/files/byte_reader.hpp"
+#include "sheaf/formats/byte_reader.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 
 struct ZipEntry {
   std::string name;
@@ -72,4 +72,4 @@ class ZipWriter {
   std::vector<Entry> entries_;
 };
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

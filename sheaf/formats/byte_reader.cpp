@@ -1,24 +1,9 @@
-#include "sheaf/tensor/files/byte_reader.hpp"
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
+#include "sheaf/formats/byte_reader.hpp"
 
 #include "sheaf/base/error.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-[[noreturn]] void fail_to_read(const std::filesystem::path& path) {
-  throw IoError(concat("cannot read ", path.string(), ": ",
-                       std::strerror(errno),
-                       "; check the path and its permissions"));
-}
 
 std::uint64_t little_endian(std::string_view bytes) {
   std::uint64_t value = 0;
@@ -33,25 +18,6 @@ void put(std::string& bytes, std::uint64_t value, int count) {
 }
 
 }  // namespace
-
-std::string read_file(const std::filesystem::path& path) {
-  const std::unique_ptr<std::FILE, CloseFile> file(
-      std::fopen(path.c_str(), "rb"));
-  if (!file) fail_to_read(path);
-  std::string content;
-  std::error_code unknown;
-  const auto size = std::filesystem::file_size(path, unknown);
-  // One byte more than the size, so that the first read finds the end.
-  std::size_t room = unknown ? 1 << 16 : size + 1;
-  for (std::size_t filled = 0;; room *= 2) {
-    content.resize(room);
-    filled += std::fread(content.data() + filled, 1, room - filled, file.get());
-    if (filled == room) continue;
-    if (std::ferror(file.get())) fail_to_read(path);
-    content.resize(filled);
-    return content;
-  }
-}
 
 void ByteReader::seek(std::size_t offset, std::string_view what) {
   if (offset > size())
@@ -102,4 +68,4 @@ void put_u16(std::string& bytes, std::uint16_t value) { put(bytes, value, 2); }
 void put_u32(std::string& bytes, std::uint32_t value) { put(bytes, value, 4); }
 void put_u64(std::string& bytes, std::uint64_t value) { put(bytes, value, 8); }
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

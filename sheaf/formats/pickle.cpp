@@ -1,16 +1,16 @@
-#include "sheaf/tensor/files/pickle.hpp"
+#include "sheaf/formats/pickle.hpp"
 
 #include <bit>
 #include <unordered_map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/files/pickle_ops.hpp"
-#include "sheaf/tensor/files/pickle_stack.hpp"
+#include "sheaf/formats/pickle_ops.hpp"
+#include "sheaf/formats/pickle_stack.hpp"
 
 // A pickle is a program for a machine with a stack and a memo. Containers are
 // shared by reference, as in Python, since some are filled after they were
 // stored in the memo.
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 using namespace pickle_ops;
@@ -310,4 +310,4 @@ std::string describe(const PickleValue& value) {
 
 PickleValue read_pickle(ByteReader& reader) { return Machine(reader).run(); }
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/tensor/files/zip.hpp"
+#include "sheaf/base/files.hpp"
+#include "sheaf/formats/zip.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 constexpr std::uint32_t kLocalMark = 0x04034b50;
@@ -218,4 +219,4 @@ std::string ZipReader::read(const ZipEntry& entry) const {
   return content;
 }
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

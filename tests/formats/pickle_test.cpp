@@ -1,4 +1,4 @@
-#include "sheaf/tensor/files/pickle.hpp"
+#include "sheaf/formats/pickle.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/support/expect_error.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 using namespace std::string_literals;
@@ -222,4 +222,4 @@ TEST(Pickle, ValuesAreDescribed) {
 }
 
 }  // namespace
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

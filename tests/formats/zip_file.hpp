@@ -5,12 +5,12 @@
 
 #include <string>
 
-#include "sheaf/tensor/files/zip.hpp"
+#include "sheaf/formats/zip.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/formats/damage.hpp"
 #include "tests/support/expect_error.hpp"
-#include "tests/tensor/files/damage.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 
 class ZipTest : public testing::Test {
  protected:
@@ -27,4 +27,4 @@ class ZipTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "tests/tensor/files/zip_file.hpp"
+#include "tests/formats/zip_file.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 using ZipReaderTest = ZipTest;
@@ -167,4 +167,4 @@ TEST_F(ZipReaderTest, NamesAreFoundExactly) {
 }
 
 }  // namespace
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

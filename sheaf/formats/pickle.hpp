@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "sheaf/tensor/files/byte_reader.hpp"
+#include "sheaf/formats/byte_reader.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 
 struct PickleItems;
 
@@ -47,4 +47,4 @@ std::string describe(const PickleValue& value);
 // the byte offset, if it is invalid.
 PickleValue read_pickle(ByteReader& reader);
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

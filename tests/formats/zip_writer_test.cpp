@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "tests/tensor/files/zip_file.hpp"
+#include "tests/formats/zip_file.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 using ZipWriterTest = ZipTest;
@@ -122,4 +122,4 @@ TEST_F(ZipWriterTest, AFileIsReplacedOrKept) {
 }
 
 }  // namespace
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "sheaf/tensor/files/pickle.hpp"
+#include "sheaf/formats/pickle.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 
 class PickleStack {
  protected:
@@ -90,4 +90,4 @@ class PickleStack {
   std::vector<PickleValue> stack_;
 };
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats

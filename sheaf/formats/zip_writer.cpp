@@ -4,9 +4,9 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
-#include "sheaf/tensor/files/zip.hpp"
+#include "sheaf/formats/zip.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -154,4 +154,4 @@ void ZipWriter::save(const std::filesystem::path& path) const {
   write_pieces_atomically(path, pieces);
 }
 
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats
