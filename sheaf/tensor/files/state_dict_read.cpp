@@ -14,7 +14,7 @@ namespace sheaf::tensor {
 namespace {
 
 using Kind = formats::PickleValue::Kind;
-using Values = std::vector<PickleValue>;
+using Values = std::vector<formats::PickleValue>;
 
 constexpr std::string_view kPickle = "/data.pkl";
 
