@@ -1,5 +1,7 @@
 #include "sheaf/formats/byte_reader.hpp"
 
+#include <fmt/format.h>
+
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::formats {
@@ -62,6 +64,18 @@ std::string_view ByteReader::until(char end, std::string_view what) {
 
 void ByteReader::fail(std::size_t offset, const std::string& message) const {
   throw IoError(concat(name_, ": byte ", offset, ": ", message));
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  std::string result;
+  for (const char byte : text.substr(0, kMost)) {
+    if (byte >= ' ' && byte <= '~')
+      result += byte;
+    else
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
+  return text.size() > kMost ? result + "..." : result;
 }
 
 void put_u16(std::string& bytes, std::uint16_t value) { put(bytes, value, 2); }

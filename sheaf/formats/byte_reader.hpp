@@ -43,6 +43,10 @@ class ByteReader {
   std::size_t offset_ = 0;
 };
 
+// `text` from a file, for a message: at most 80 of its bytes, with \x.. for
+// those that are not printable ASCII.
+std::string shown(std::string_view text);
+
 // Append a little-endian number to `bytes`.
 void put_u16(std::string& bytes, std::uint16_t value);
 void put_u32(std::string& bytes, std::uint32_t value);

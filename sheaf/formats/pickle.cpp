@@ -1,7 +1,6 @@
 #include "sheaf/formats/pickle.hpp"
 
 #include <bit>
-#include <unordered_map>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/formats/pickle_ops.hpp"
@@ -9,7 +8,8 @@
 
 // A pickle is a program for a machine with a stack and a memo. Containers are
 // shared by reference, as in Python, since some are filled after they were
-// stored in the memo.
+// stored in the memo. No instruction copies a text or a container, so that the
+// memory is proportional to the number of instructions.
 namespace sheaf::formats {
 namespace {
 
@@ -18,13 +18,14 @@ using Kind = PickleValue::Kind;
 
 class Machine : private PickleStack {
  public:
-  explicit Machine(ByteReader& reader) : PickleStack(reader) {}
+  Machine(ByteReader& reader, std::uint64_t max_bytes)
+      : PickleStack(reader, max_bytes) {}
 
-  PickleValue run() {
+  Pickle run() {
     for (;;) {
       op_offset_ = reader_.offset();
       const int op = reader_.u8("an instruction");
-      if (op == kStop) return pop();
+      if (op == kStop) return finish();
       if (!do_number(op) && !do_text(op) && !do_sequence(op) &&
           !do_dictionary(op) && !do_object(op) && !do_memo(op))
         fail(concat("unknown instruction ", op));
@@ -36,13 +37,13 @@ class Machine : private PickleStack {
     constexpr std::string_view kWhat = "a number";
     switch (op) {
       case kNone:
-        push({});
+        push(PickleValue(Kind::kNone));
         break;
       case kNewTrue:
-        push({.kind = Kind::kBool, .integer = 1});
+        push(PickleValue(Kind::kBool, 1));
         break;
       case kNewFalse:
-        push({.kind = Kind::kBool});
+        push(PickleValue(Kind::kBool));
         break;
       case kBinInt:
         push_integer(static_cast<std::int32_t>(reader_.u32(kWhat)));
@@ -94,33 +95,35 @@ class Machine : private PickleStack {
   bool do_sequence(int op) {
     switch (op) {
       case kMarkOp:
-        push({.kind = Kind::kMark});
+        push_mark();
         break;
       case kEmptyTuple:
+        push(PickleValue(Kind::kList, nullptr));
+        break;
       case kEmptyList:
       case kEmptySet:
-        push_items(Kind::kList, {});
+        gather(Kind::kList, 0);
         break;
       case kTuple:
       case kListOp:
       case kFrozenSet:
-        push_items(Kind::kList, pop_to_mark());
+        gather(Kind::kList, pop_mark());
         break;
       case kTuple1:
-        push_items(Kind::kList, pop_last(1));
+        gather(Kind::kList, 1);
         break;
       case kTuple2:
-        push_items(Kind::kList, pop_last(2));
+        gather(Kind::kList, 2);
         break;
       case kTuple3:
-        push_items(Kind::kList, pop_last(3));
+        gather(Kind::kList, 3);
         break;
       case kAppend:
-        add(Kind::kList, pop_last(1));
+        append(Kind::kList, 1);
         break;
       case kAppends:
       case kAddItems:
-        add(Kind::kList, pop_to_mark());
+        append(Kind::kList, pop_mark());
         break;
       default:
         return false;
@@ -131,16 +134,16 @@ class Machine : private PickleStack {
   bool do_dictionary(int op) {
     switch (op) {
       case kEmptyDict:
-        push_items(Kind::kDictionary, {});
+        gather(Kind::kDictionary, 0);
         break;
       case kDict:
-        push_items(Kind::kDictionary, pop_to_mark());
+        gather(Kind::kDictionary, pop_mark());
         break;
       case kSetItem:
-        add(Kind::kDictionary, pop_last(2));
+        append(Kind::kDictionary, 2);
         break;
       case kSetItems:
-        add(Kind::kDictionary, pop_to_mark());
+        append(Kind::kDictionary, pop_mark());
         break;
       default:
         return false;
@@ -153,24 +156,23 @@ class Machine : private PickleStack {
       case kGlobalOp:
         push_global();
         break;
-      case kStackGlobal: {
-        const auto names = pop_last(2);
-        push({.kind = Kind::kGlobal,
-              .text = names[0].text + "." + names[1].text});
+      case kStackGlobal:
+        push_stack_global();
         break;
-      }
       case kReduce:
       case kNewObj:
-        push_call(pop_last(2));
+        push_call();
         break;
       case kNewObjEx:
-        push_call(pop_last(3));
+        drop(1);  // the named arguments
+        push_call();
         break;
       case kBuild:
-        pop();
-        break;  // an object's state is ignored
+        last(2);  // an object and its state, which is ignored
+        drop(1);
+        break;
       case kBinPersId:
-        push_items(Kind::kPersistent, pop_last(1));
+        gather(Kind::kPersistent, 1);
         break;
       default:
         return false;
@@ -188,30 +190,28 @@ class Machine : private PickleStack {
         reader_.u64("the length of a frame");
         break;
       case kPop:
-        pop();
+        drop(1);
         break;
       case kPopMark:
-        pop_to_mark();
+        drop(pop_mark());
         break;
       case kDup:
         push(top());
         break;
       case kBinPut:
-        memo_[reader_.u8(kWhat)] = top();
+        store(reader_.u8(kWhat), top());
         break;
       case kLongBinPut:
-        memo_[reader_.u32(kWhat)] = top();
+        store(reader_.u32(kWhat), top());
         break;
-      case kMemoize: {
-        const auto place = static_cast<std::uint32_t>(memo_.size());
-        memo_[place] = top();
+      case kMemoize:
+        store(stored(), top());
         break;
-      }
       case kBinGet:
-        push_memo(reader_.u8(kWhat));
+        push_stored(reader_.u8(kWhat));
         break;
       case kLongBinGet:
-        push_memo(reader_.u32(kWhat));
+        push_stored(reader_.u32(kWhat));
         break;
       default:
         return false;
@@ -226,7 +226,7 @@ class Machine : private PickleStack {
   }
 
   void push_integer(std::int64_t value) {
-    push({.kind = Kind::kInteger, .integer = value});
+    push(PickleValue(Kind::kInteger, value));
   }
 
   // A little-endian two's complement number of minimal length.
@@ -247,67 +247,88 @@ class Machine : private PickleStack {
     std::uint64_t bits = 0;
     for (const unsigned char byte : reader_.take(8, "a number"))
       bits = bits << 8 | byte;
-    push({.kind = Kind::kReal, .real = std::bit_cast<double>(bits)});
+    push(PickleValue(std::bit_cast<double>(bits)));
   }
 
-  void push_text(std::size_t length) {
-    std::string text(reader_.take(length, "a string"));
-    push({.kind = Kind::kText, .text = std::move(text)});
+  void push_text(std::uint64_t length) {
+    if (length > 0xffffffff) fail(concat("a string of ", length, " bytes"));
+    push(PickleValue(Kind::kText, reader_.take(length, "a string")));
   }
 
   void push_global() {
-    std::string name(reader_.until('\n', "the name of a module"));
-    name += '.';
-    name += reader_.until('\n', "the name of a class");
-    push({.kind = Kind::kGlobal, .text = std::move(name)});
+    const auto module = reader_.until('\n', "the name of a module");
+    push_name(module, reader_.until('\n', "the name of a class"));
   }
 
-  // `parts`: the callee and a tuple of arguments.
-  void push_call(std::vector<PickleValue> parts) {
-    if (parts[0].kind != Kind::kGlobal || parts[1].kind != Kind::kList)
+  void push_stack_global() {
+    const PickleValue module = last(2)[0], name = last(2)[1];
+    if (!module.is(Kind::kText) || !name.is(Kind::kText))
+      fail("a name that is not a string");
+    drop(2);
+    push_name(module.text(), name.text());
+  }
+
+  // On the stack: the callee and a tuple of arguments.
+  void push_call() {
+    const PickleValue callee = last(2)[0], arguments = last(2)[1];
+    if (!callee.is(Kind::kGlobal) || !arguments.is(Kind::kList))
       fail("a call without a callee or without arguments");
-    const bool is_dictionary = parts[0].text == "collections.OrderedDict" ||
-                               parts[0].text == "collections.defaultdict";
-    if (is_dictionary) return push_items(Kind::kDictionary, {});
-    push({.kind = Kind::kCall, .text = parts[0].text, .items = parts[1].items});
+    const bool is_ordered = callee.text() == "collections.OrderedDict";
+    if (is_ordered && !arguments.items().empty())
+      fail("an OrderedDict with arguments");
+    if (!is_ordered && callee.text() != "collections.defaultdict")
+      return gather(Kind::kCall, 2);
+    drop(2);
+    gather(Kind::kDictionary, 0);
   }
-
-  void push_memo(std::uint32_t place) {
-    const auto found = memo_.find(place);
-    if (found == memo_.end()) fail("an empty memo entry is used");
-    push(found->second);
-  }
-
-  std::unordered_map<std::uint32_t, PickleValue> memo_;
 };
 
 }  // namespace
 
+std::int64_t PickleValue::integer() const {
+  return is(Kind::kBool) || is(Kind::kInteger) ? integer_ : 0;
+}
+
+double PickleValue::real() const { return is(Kind::kReal) ? real_ : 0; }
+
+std::string_view PickleValue::text() const {
+  if (is(Kind::kCall)) return items_->values[0].text();
+  if (!is(Kind::kText) && !is(Kind::kGlobal)) return {};
+  return {text_, length_};
+}
+
+std::span<const PickleValue> PickleValue::items() const {
+  if (!has_items()) return {};
+  return is(Kind::kCall) ? items_->values[1].items() : items_->values;
+}
+
 std::string describe(const PickleValue& value) {
-  switch (value.kind) {
+  switch (value.kind()) {
     case Kind::kNone:
       return "None";
     case Kind::kBool:
-      return value.integer ? "True" : "False";
+      return value.integer() ? "True" : "False";
     case Kind::kInteger:
-      return concat("the integer ", value.integer);
+      return concat("the integer ", value.integer());
     case Kind::kReal:
-      return concat("the number ", value.real);
+      return concat("the number ", value.real());
     case Kind::kText:
-      return concat("the string '", value.text, "'");
+      return concat("the string '", shown(value.text()), "'");
     case Kind::kGlobal:
-      return concat("the name ", value.text);
+      return concat("the name ", shown(value.text()));
     case Kind::kList:
       return "a list or tuple";
     case Kind::kDictionary:
       return "a dictionary";
     case Kind::kCall:
-      return concat("an object of ", value.text);
+      return concat("an object of ", shown(value.text()));
     default:
       return "a storage";
   }
 }
 
-PickleValue read_pickle(ByteReader& reader) { return Machine(reader).run(); }
+Pickle read_pickle(ByteReader& reader, std::uint64_t max_bytes) {
+  return Machine(reader, max_bytes).run();
+}
 
 }  // namespace sheaf::formats

@@ -1,120 +1,22 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <new>
+#include <optional>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/formats/zip.hpp"
+#include "sheaf/formats/zip_directory.hpp"
 
 namespace sheaf::formats {
 namespace {
 
-constexpr std::uint32_t kLocalMark = 0x04034b50;
-constexpr std::uint32_t kDirectoryMark = 0x02014b50;
-constexpr std::uint32_t kEndMark = 0x06054b50;
-constexpr std::uint32_t kEnd64Mark = 0x06064b50;
-constexpr std::uint32_t kLocator64Mark = 0x07064b50;
-constexpr std::size_t kEndBytes = 22;
-constexpr std::size_t kLocator64Bytes = 20;
-constexpr std::size_t kMaxComment = 65535;
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kDeflated = 8;
 // The maximum compression ratio of deflate.
 constexpr std::uint64_t kMaxRatio = 1032;
-
-struct Directory {
-  std::uint64_t count = 0;
-  std::uint64_t offset = 0;
-};
-
-void expect_mark(ByteReader& reader, std::uint32_t wanted,
-                 std::string_view what) {
-  const std::size_t offset = reader.offset();
-  if (reader.u32(what) != wanted)
-    reader.fail(offset,
-                concat("expected ", what, "; ", reader.name(), " is corrupt"));
-}
-
-// The end record is at the end of the file, followed only by a comment.
-std::size_t find_end(const ByteReader& reader, std::string_view bytes) {
-  const std::string_view mark("PK\5\6", 4);
-  const std::size_t found = bytes.rfind(mark);
-  if (found == std::string_view::npos || found + kEndBytes > bytes.size() ||
-      bytes.size() - found > kEndBytes + kMaxComment)
-    reader.fail(bytes.size(),
-                "the end record of a zip archive is missing; the file is "
-                "truncated or corrupt");
-  return found;
-}
-
-Directory read_end64(ByteReader& reader, std::size_t end) {
-  if (end < kLocator64Bytes) reader.fail(end, "the zip64 locator is missing");
-  reader.seek(end - kLocator64Bytes, "the zip64 locator");
-  expect_mark(reader, kLocator64Mark, "the zip64 locator");
-  reader.take(4, "the zip64 locator");
-  reader.seek(reader.u64("the zip64 locator"), "the zip64 end record");
-  expect_mark(reader, kEnd64Mark, "the zip64 end record");
-  reader.take(28, "the zip64 end record");
-  Directory directory;
-  directory.count = reader.u64("the zip64 end record");
-  reader.take(8, "the zip64 end record");
-  directory.offset = reader.u64("the zip64 end record");
-  return directory;
-}
-
-Directory read_end(ByteReader& reader, std::string_view bytes) {
-  const std::size_t end = find_end(reader, bytes);
-  reader.seek(end + 10, "the end record");
-  Directory directory;
-  directory.count = reader.u16("the number of entries");
-  reader.take(4, "the directory's size");
-  directory.offset = reader.u32("the directory's offset");
-  if (directory.count == 0xffff || directory.offset == kZip32Limit)
-    return read_end64(reader, end);
-  return directory;
-}
-
-// The extra field holds, in this order, only those numbers that do not fit in
-// 32 bits.
-void read_extra64(ByteReader& reader, std::size_t length, ZipEntry& entry) {
-  const std::size_t end = reader.offset() + length;
-  reader.seek(end, "the end of an extra field");
-  reader.seek(end - length, "an extra field");
-  while (reader.offset() + 4 <= end) {
-    const int kind = reader.u16("an extra field");
-    const std::size_t next = reader.u16("an extra field") + reader.offset();
-    if (kind == 1) {
-      for (auto* field : {&entry.bytes, &entry.packed_bytes, &entry.offset})
-        if (*field == kZip32Limit) *field = reader.u64("a zip64 field");
-      break;
-    }
-    reader.seek(next, "an extra field");
-  }
-  reader.seek(end, "the end of an extra field");
-}
-
-ZipEntry read_entry(ByteReader& reader) {
-  expect_mark(reader, kDirectoryMark, "an entry of the directory");
-  ZipEntry entry;
-  constexpr std::string_view kWhat = "an entry of the directory";
-  reader.take(4, kWhat);
-  entry.flags = reader.u16(kWhat);
-  entry.method = reader.u16(kWhat);
-  reader.take(4, kWhat);
-  entry.checksum = reader.u32(kWhat);
-  entry.packed_bytes = reader.u32(kWhat);
-  entry.bytes = reader.u32(kWhat);
-  const std::size_t name_length = reader.u16(kWhat);
-  const std::size_t extra_length = reader.u16(kWhat);
-  const std::size_t comment_length = reader.u16(kWhat);
-  reader.take(8, kWhat);
-  entry.offset = reader.u32(kWhat);
-  entry.name = reader.take(name_length, "the name of an entry");
-  read_extra64(reader, extra_length, entry);
-  reader.take(comment_length, "the comment of an entry");
-  return entry;
-}
 
 class Inflater {
  public:
@@ -129,20 +31,35 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Returns whether the compressed bytes fill `unpacked` exactly.
-  bool fill(std::string& unpacked) {
-    stream_.next_out = reinterpret_cast<Bytef*>(unpacked.data());
-    std::uint64_t left_out = unpacked.size();
+  // The unpacked bytes; nullopt if they are not exactly `bytes`.
+  std::optional<std::string> run(std::uint64_t bytes) {
+    // Few files are compressed by more than 8:1. For the others, and for those
+    // that claim it, memory is doubled whenever it has been filled.
+    grow(std::min<std::uint64_t>(bytes, 8 * left_in_ + 65536));
     int result = Z_OK;
     while (result == Z_OK) {
       refill(stream_.avail_in, left_in_);
-      refill(stream_.avail_out, left_out);
+      refill(stream_.avail_out, left_out_);
+      if (stream_.avail_out == 0 && unpacked_.size() < bytes) {
+        grow(std::min<std::uint64_t>(bytes, 2 * unpacked_.size()));
+        refill(stream_.avail_out, left_out_);
+      }
       result = inflate(&stream_, Z_NO_FLUSH);
     }
-    return result == Z_STREAM_END && left_out == 0 && stream_.avail_out == 0;
+    if (result != Z_STREAM_END || stream_.avail_out + left_out_ > 0 ||
+        unpacked_.size() != bytes)
+      return std::nullopt;
+    return std::move(unpacked_);
   }
 
  private:
+  void grow(std::uint64_t size) {
+    const std::size_t filled = unpacked_.size();
+    unpacked_.resize(size);
+    stream_.next_out = reinterpret_cast<Bytef*>(unpacked_.data() + filled);
+    left_out_ = size - filled;
+  }
+
   // zlib's counters have 32 bits.
   static void refill(uInt& available, std::uint64_t& left) {
     if (available > 0) return;
@@ -152,23 +69,30 @@ class Inflater {
 
   z_stream stream_{};
   std::uint64_t left_in_ = 0;
+  std::uint64_t left_out_ = 0;
+  std::string unpacked_;
 };
 
-std::string unpack(const ByteReader& reader, const ZipEntry& entry,
-                   std::string_view packed) {
+ZipContent unpack(const ByteReader& reader, const ZipEntry& entry,
+                  std::string_view packed) {
   if (entry.method == kStored) {
     if (entry.bytes != entry.packed_bytes)
       reader.fail(entry.offset,
                   "the sizes of an uncompressed entry differ; "
                   "the file is corrupt");
-    return std::string(packed);
+    return ZipContent(packed);
   }
   if (entry.bytes > kMaxRatio * (entry.packed_bytes + 1))
     reader.fail(entry.offset, "its size is impossible; the file is corrupt");
-  std::string unpacked(entry.bytes, '\0');
-  if (!Inflater(packed).fill(unpacked))
-    reader.fail(entry.offset, "it cannot be inflated; the file is corrupt");
-  return unpacked;
+  try {
+    auto unpacked = Inflater(packed).run(entry.bytes);
+    if (!unpacked)
+      reader.fail(entry.offset, "it cannot be inflated; the file is corrupt");
+    return ZipContent(std::move(*unpacked));
+  } catch (const std::bad_alloc&) {
+    reader.fail(entry.offset,
+                concat("its ", entry.bytes, " bytes do not fit in memory"));
+  }
 }
 
 void check_kind(const ByteReader& reader, const ZipEntry& entry) {
@@ -183,37 +107,48 @@ void check_kind(const ByteReader& reader, const ZipEntry& entry) {
 }  // namespace
 
 ZipReader::ZipReader(const std::filesystem::path& path)
-    : name_(path.string()), bytes_(read_file(path)) {
-  ByteReader reader(name_, bytes_);
-  const Directory directory = read_end(reader, bytes_);
-  reader.seek(directory.offset, "the directory");
-  for (std::uint64_t i = 0; i < directory.count; ++i)
-    entries_.push_back(read_entry(reader));
+    : ZipReader(path.string(), read_file(path)) {}
+
+ZipReader::ZipReader(std::string name, std::string bytes)
+    : name_(std::move(name)),
+      bytes_(std::move(bytes)),
+      entries_(read_zip_directory(name_, bytes_)) {
+  index_names();
+}
+
+void ZipReader::index_names() {
+  for (const ZipEntry& entry : entries_) by_name_.push_back(&entry);
+  std::sort(by_name_.begin(), by_name_.end(),
+            [](auto* a, auto* b) { return a->name < b->name; });
+  const auto twice =
+      std::adjacent_find(by_name_.begin(), by_name_.end(),
+                         [](auto* a, auto* b) { return a->name == b->name; });
+  if (twice != by_name_.end())
+    reader_of_entry(name_, bytes_, **twice)
+        .fail((*twice)->offset,
+              "two entries have this name; the file is corrupt");
 }
 
 const ZipEntry* ZipReader::find(std::string_view name) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(),
-                   [&](const ZipEntry& entry) { return entry.name == name; });
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                      [](auto* entry, std::string_view wanted) {
+                                        return entry->name < wanted;
+                                      });
+  if (found == by_name_.end() || (*found)->name != name) return nullptr;
+  return *found;
 }
 
-std::string ZipReader::read(const ZipEntry& entry) const {
-  ByteReader reader(concat(name_, ", entry ", entry.name), bytes_);
+ZipContent ZipReader::read(const ZipEntry& entry) const {
+  ByteReader reader = reader_of_entry(name_, bytes_, entry);
   check_kind(reader, entry);
-  reader.seek(entry.offset, "the entry");
-  expect_mark(reader, kLocalMark, "the header of an entry");
-  reader.take(22, "the header of an entry");
-  const std::size_t name_length = reader.u16("the header of an entry");
-  const std::size_t extra_length = reader.u16("the header of an entry");
-  reader.take(name_length + extra_length, "the header of an entry");
-  const std::size_t begin = reader.offset();
-  const auto packed = reader.take(entry.packed_bytes, "the content");
-  std::string content = unpack(reader, entry, packed);
-  const auto checksum = crc32_z(
-      0, reinterpret_cast<const Bytef*>(content.data()), content.size());
+  reader.seek(entry.begin, "the content");
+  ZipContent content =
+      unpack(reader, entry, reader.take(entry.packed_bytes, "the content"));
+  const auto checksum =
+      crc32_z(0, reinterpret_cast<const Bytef*>(content.bytes().data()),
+              content.bytes().size());
   if (checksum != entry.checksum)
-    reader.fail(begin,
+    reader.fail(entry.begin,
                 "the content does not match its checksum; the file "
                 "is corrupt");
   return content;

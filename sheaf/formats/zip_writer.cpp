@@ -140,16 +140,28 @@ std::string ZipWriter::ending(std::uint64_t begin, std::uint64_t bytes) const {
   return text;
 }
 
+std::string ZipWriter::directory() const {
+  std::string text;
+  for (const Entry& entry : entries_) text += directory_entry(entry);
+  return text + ending(end_, text.size());
+}
+
+std::string ZipWriter::bytes() const {
+  std::string text;
+  for (const Entry& entry : entries_) {
+    text += entry.header;
+    for (const std::string_view piece : entry.pieces) text += piece;
+  }
+  return text + directory();
+}
+
 void ZipWriter::save(const std::filesystem::path& path) const {
   std::vector<std::string_view> pieces;
-  std::string directory;
   for (const Entry& entry : entries_) {
     pieces.push_back(entry.header);
     pieces.insert(pieces.end(), entry.pieces.begin(), entry.pieces.end());
-    directory += directory_entry(entry);
   }
-  const std::string end = ending(end_, directory.size());
-  pieces.push_back(directory);
+  const std::string end = directory();
   pieces.push_back(end);
   write_pieces_atomically(path, pieces);
 }

@@ -67,6 +67,14 @@ TEST(ByteReader, ErrorsNameThePlaceThatIsGiven) {
             "the file: byte 0: odd");
 }
 
+TEST(ByteReader, TextsOfFilesAreShownInMessages) {
+  EXPECT_EQ(shown("a b~"), "a b~");
+  EXPECT_EQ(shown(std::string("\n\0\x1b[m\x7f\xc3", 7)),
+            "\\x0a\\x00\\x1b[m\\x7f\\xc3");
+  EXPECT_EQ(shown(std::string(80, 'x')), std::string(80, 'x'));
+  EXPECT_EQ(shown(std::string(81, 'x')), std::string(80, 'x') + "...");
+}
+
 TEST(ByteReader, FilesAreReadWhole) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "file";

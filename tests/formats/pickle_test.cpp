@@ -14,44 +14,57 @@ using Kind = PickleValue::Kind;
 
 // The result of a program of protocol 2, without its first and last
 // instruction.
-PickleValue unpickled(const std::string& program) {
-  const std::string bytes = "\x80\2" + program + ".";
-  ByteReader reader("a.pkl", bytes);
-  const PickleValue value = read_pickle(reader);
-  EXPECT_EQ(reader.left(), 0u);
-  return value;
-}
+class Unpickled {
+ public:
+  explicit Unpickled(const std::string& program)
+      : bytes_("\x80\2" + program + "."),
+        reader_("a.pkl", bytes_),
+        pickle_(read_pickle(reader_, max_pickle_memory(bytes_.size()))) {
+    EXPECT_EQ(reader_.left(), 0u);
+  }
+  Unpickled(const Unpickled&) = delete;
+  Unpickled& operator=(const Unpickled&) = delete;
+
+  const PickleValue& operator*() const { return pickle_.root(); }
+  const PickleValue* operator->() const { return &pickle_.root(); }
+
+ private:
+  std::string bytes_;
+  ByteReader reader_;
+  Pickle pickle_;
+};
 
 std::int64_t integer_in(const std::string& program) {
-  const PickleValue value = unpickled(program);
-  EXPECT_EQ(value.kind, Kind::kInteger);
-  return value.integer;
+  const Unpickled value(program);
+  EXPECT_EQ(value->kind(), Kind::kInteger);
+  return value->integer();
 }
 
 std::string text_in(const std::string& program) {
-  const PickleValue value = unpickled(program);
-  EXPECT_EQ(value.kind, Kind::kText);
-  return value.text;
+  const Unpickled value(program);
+  EXPECT_EQ(value->kind(), Kind::kText);
+  return std::string(value->text());
 }
 
 // "[1 [2 3]]" for a list or a dictionary, "callee(1 2)" for a call.
 std::string shape_of(const PickleValue& value) {
-  if (value.kind == Kind::kInteger) return std::to_string(value.integer);
+  if (value.is(Kind::kInteger)) return std::to_string(value.integer());
   std::string text;
-  for (const PickleValue& item : value.items->values)
+  for (const PickleValue& item : value.items())
     text += (text.empty() ? "" : " ") + shape_of(item);
-  if (value.kind == Kind::kList) return "[" + text + "]";
-  if (value.kind == Kind::kDictionary) return "{" + text + "}";
-  return value.text + "(" + text + ")";
+  if (value.is(Kind::kList)) return "[" + text + "]";
+  if (value.is(Kind::kDictionary)) return "{" + text + "}";
+  return concat(value.text(), "(", text, ")");
 }
 
 std::string shape_in(const std::string& program) {
-  return shape_of(unpickled(program));
+  return shape_of(*Unpickled(program));
 }
 
 std::string pickle_error(const std::string& bytes) {
   ByteReader reader("a.pkl", bytes);
-  return error_of<IoError>([&] { read_pickle(reader); });
+  return error_of<IoError>(
+      [&] { read_pickle(reader, max_pickle_memory(bytes.size())); });
 }
 
 void expect_fault(const std::string& program, std::size_t offset,
@@ -62,11 +75,11 @@ void expect_fault(const std::string& program, std::size_t offset,
 }
 
 TEST(Pickle, Constants) {
-  EXPECT_EQ(unpickled("N").kind, Kind::kNone);
+  EXPECT_EQ(Unpickled("N")->kind(), Kind::kNone);
   for (const bool is_true : {false, true}) {
-    const PickleValue value = unpickled(is_true ? "\x88" : "\x89");
-    EXPECT_EQ(value.kind, Kind::kBool);
-    EXPECT_EQ(value.integer, is_true);
+    const Unpickled value(is_true ? "\x88" : "\x89");
+    EXPECT_EQ(value->kind(), Kind::kBool);
+    EXPECT_EQ(value->integer(), is_true);
   }
 }
 
@@ -84,9 +97,9 @@ TEST(Pickle, Integers) {
 }
 
 TEST(Pickle, RealNumbersAreBigEndian) {
-  const PickleValue value = unpickled("G\xc0\x04\0\0\0\0\0\0"s);
-  EXPECT_EQ(value.kind, Kind::kReal);
-  EXPECT_EQ(value.real, -2.5);
+  const Unpickled value("G\xc0\x04\0\0\0\0\0\0"s);
+  EXPECT_EQ(value->kind(), Kind::kReal);
+  EXPECT_EQ(value->real(), -2.5);
 }
 
 TEST(Pickle, Strings) {
@@ -134,17 +147,18 @@ TEST(Pickle, TheStackCanBeRearranged) {
 }
 
 TEST(Pickle, CallsAreStoredNotMade) {
-  const PickleValue name = unpickled("cos\nsystem\n");
-  EXPECT_EQ(name.kind, Kind::kGlobal);
-  EXPECT_EQ(name.text, "os.system");
-  EXPECT_EQ(unpickled("U\1aU\1b\x93").text, "a.b");
+  const Unpickled name("cos\nsystem\n");
+  EXPECT_EQ(name->kind(), Kind::kGlobal);
+  EXPECT_EQ(name->text(), "os.system");
+  EXPECT_EQ(Unpickled("U\1aU\1b\x93")->text(), "a.b");
   EXPECT_EQ(shape_in("ca\nB\n(K\1K\2tR"), "a.B(1 2)");
   EXPECT_EQ(shape_in("ca\nB\nK\1\x85\x81"), "a.B(1)");
   EXPECT_EQ(shape_in("ca\nB\nK\1\x85}\x92"), "a.B(1)");
-  EXPECT_EQ(unpickled("ca\nB\n)R").kind, Kind::kCall);
-  const PickleValue external = unpickled("K\7Q");
-  EXPECT_EQ(external.kind, Kind::kPersistent);
-  EXPECT_EQ(external.items->values.at(0).integer, 7);
+  EXPECT_EQ(Unpickled("ca\nB\n)R")->kind(), Kind::kCall);
+  const Unpickled external("K\7Q");
+  EXPECT_EQ(external->kind(), Kind::kPersistent);
+  ASSERT_EQ(external->items().size(), 1u);
+  EXPECT_EQ(external->items()[0].integer(), 7);
 }
 
 // The items of classes that derive from list or dict are skipped, too.
@@ -188,11 +202,88 @@ TEST(Pickle, FaultsHaveTheirPlace) {
   expect_fault("\x8a\x09" + std::string(9, '\0'), 2, "an integer of 9 bytes");
 }
 
-TEST(Pickle, NestingHasALimit) {
-  const std::string deepest = ")" + std::string(999, '\x85');
-  EXPECT_EQ(unpickled(deepest).items->depth, 1000);
-  expect_fault(deepest + "\x85", 1002, "values nested too deeply");
-  expect_fault("K\1" + deepest + "\x86", 1004, "values nested too deeply");
+// The value in `depth` lists of one element.
+const PickleValue& inner(const PickleValue& value, int depth) {
+  const PickleValue* at = &value;
+  for (int i = 0; i < depth; ++i) at = &at->items()[0];
+  return *at;
+}
+
+TEST(Pickle, AnyDepthIsRead) {
+  constexpr int kDepth = 1'000'000;
+  const Unpickled inside_out("K\7" + std::string(kDepth, '\x85'));
+  EXPECT_EQ(inner(*inside_out, kDepth).integer(), 7);
+  // Each list is stored in the memo, appended to the last one and dropped.
+  std::string program = "]q\1]q\1ah\1";
+  for (int i = 2; i < kDepth; ++i) program += "]q\1a0h\1";
+  const Unpickled outside_in("]q\2" + program + "0h\2\x85");
+  EXPECT_TRUE(outside_in->is(Kind::kList));
+}
+
+TEST(Pickle, AListMayContainItself) {
+  const Unpickled list("]q\1h\1a");
+  ASSERT_EQ(list->items().size(), 1u);
+  EXPECT_EQ(list->items().data(), list->items()[0].items().data());
+  const Unpickled dictionary("}q\1K\7h\1s");
+  EXPECT_EQ(dictionary->items().data(), dictionary->items()[1].items().data());
+}
+
+TEST(Pickle, NamesAreOfStrings) {
+  expect_fault("U\1aN\x93", 6, "a name that is not a string");
+  expect_fault("NU\1a\x93", 6, "a name that is not a string");
+  // Twice as long each time.
+  expect_fault("U\1a2\x93" + std::string("2\x93"), 8,
+               "a name that is not a string");
+}
+
+TEST(Pickle, TheMemoHasNoGaps) {
+  EXPECT_EQ(shape_in("K\7r\xff\x0f\0\0000j\xff\x0f\0\0\x85"s), "[7]");
+  expect_fault("K\7r\0\x10\0\0"s, 4, "a memo index of 4096");
+  expect_fault("h\1", 2, "an empty memo entry is used");
+  // Memoize counts the entries that are used.
+  EXPECT_EQ(shape_in("K\7q\2K\010\x94"s + "00h\1h\2\x86"s), "[8 7]");
+}
+
+TEST(Pickle, MemoryIsLimited) {
+  const auto error = [](const std::string& program, std::uint64_t max_bytes) {
+    const std::string bytes = "\x80\2" + program + ".";
+    ByteReader reader("a.pkl", bytes);
+    return error_of<IoError>([&] { read_pickle(reader, max_bytes); });
+  };
+  const std::string fault = "its values need more than 5000 bytes of memory";
+  const auto is_limited = [&](const std::string& program) {
+    return error(program, 5000).find(fault) != std::string::npos;
+  };
+  EXPECT_FALSE(is_limited(std::string(300, 'N')));
+  EXPECT_TRUE(is_limited(std::string(320, 'N')));
+  EXPECT_TRUE(is_limited("]q\1" + std::string(1000, '(')));
+  EXPECT_TRUE(is_limited("N" + std::string(200, '\x85')));
+  EXPECT_TRUE(is_limited("](" + std::string(200, 'N') + "e"));
+  EXPECT_TRUE(is_limited("Nr\xe0\x0f\0\0"s));
+  const std::string name(3000, 'a');
+  EXPECT_FALSE(is_limited("c" + name + "\nB\n"));
+  EXPECT_TRUE(is_limited("c" + name + "\nB\nc" + name + "\nB\n"));
+  // Values of the stack are counted once.
+  std::string pairs;
+  for (int i = 0; i < 1000; ++i) pairs += "NN00";
+  EXPECT_FALSE(is_limited(pairs + "N"));
+}
+
+TEST(Pickle, UnorderedArgumentsAreRefused) {
+  expect_fault("ccollections\nOrderedDict\n]\x85R", 29,
+               "an OrderedDict with arguments");
+  EXPECT_EQ(shape_in("ccollections\ndefaultdict\nca\nB\n\x85R"), "{}");
+}
+
+TEST(Pickle, ValuesOfOtherKindsAreEmpty) {
+  const Unpickled text("U\2hi");
+  EXPECT_EQ(text->integer(), 0);
+  EXPECT_EQ(text->real(), 0);
+  EXPECT_TRUE(text->items().empty());
+  const Unpickled number("K\7");
+  EXPECT_EQ(number->text(), "");
+  EXPECT_TRUE(number->items().empty());
+  EXPECT_EQ(Unpickled("]")->text(), "");
 }
 
 TEST(Pickle, EveryTruncatedPickleIsRefused) {
@@ -206,7 +297,7 @@ TEST(Pickle, EveryTruncatedPickleIsRefused) {
 
 TEST(Pickle, ValuesAreDescribed) {
   const auto described = [](const std::string& program) {
-    return describe(unpickled(program));
+    return describe(*Unpickled(program));
   };
   EXPECT_EQ(described("N"), "None");
   EXPECT_EQ(described("\x88"), "True");

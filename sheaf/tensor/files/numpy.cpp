@@ -5,7 +5,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/formats/zip.hpp"
-#include "sheaf/tensor/files/npy_format.hpp"
+#include "sheaf/tensor/files/elements.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -14,10 +14,11 @@ constexpr std::string_view kSuffix = ".npy";
 
 at::Tensor load_entry(const formats::ZipReader& archive,
                       const formats::ZipEntry& entry) {
-  const std::string bytes = archive.read(entry);
-  formats::ByteReader reader(concat(archive.name(), ", entry ", entry.name),
-                             bytes);
-  return parse_npy(reader);
+  const formats::ZipContent content = archive.read(entry);
+  formats::ByteReader reader(
+      concat(archive.name(), ", entry ", formats::shown(entry.name)),
+      content.bytes());
+  return tensor_of(formats::read_npy(reader));
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ at::Tensor load_entry(const formats::ZipReader& archive,
 at::Tensor load_npy(const std::filesystem::path& path) {
   const std::string bytes = read_file(path);
   formats::ByteReader reader(path.string(), bytes);
-  return parse_npy(reader);
+  return tensor_of(formats::read_npy(reader));
 }
 
 void save_npy(const std::filesystem::path& path, const at::Tensor& tensor) {

@@ -223,7 +223,8 @@ TEST(Npy, TooManyAxesAreRefused) {
       path, with_npy_begin(concat("{'descr': '|u1', 'fortran_order': ",
                                   "False, 'shape': (", shape, "), }")) +
                 "x");
-  expect_throws<IoError>([&] { load_npy(path); }, {path.string(), "65 axes"});
+  expect_throws<IoError>([&] { load_npy(path); },
+                         {path.string(), "more than 64 axes"});
 }
 
 TEST(Npz, ComesBackInOrder) {
@@ -278,9 +279,9 @@ TEST(Zip, LargeArchivesRoundTrip) {
     writer.save(path);
     const formats::ZipReader reader(path);
     ASSERT_EQ(reader.entries().size(), 3u);
-    EXPECT_EQ(reader.read(*reader.find("one")), "abcdef");
-    EXPECT_EQ(reader.read(*reader.find("two")), "");
-    EXPECT_EQ(reader.read(*reader.find("three")), "g");
+    EXPECT_EQ(reader.read(*reader.find("one")).bytes(), "abcdef");
+    EXPECT_EQ(reader.read(*reader.find("two")).bytes(), "");
+    EXPECT_EQ(reader.read(*reader.find("three")).bytes(), "g");
     EXPECT_EQ(reader.find("four"), nullptr);
     if (const auto python = python_with("zipfile"); !python.empty())
       run_python(python, folder.path(), R"(

@@ -1,10 +1,10 @@
-#include "sheaf/tensor/files/npy_format.hpp"
+#include "sheaf/formats/npy.hpp"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.hpp"
 
-namespace sheaf::tensor {
+namespace sheaf::formats {
 namespace {
 
 // The bytes of a file of this version with this dictionary.
@@ -13,14 +13,14 @@ std::string npy_with(const std::string& text, char version = 1) {
   bytes += version;
   bytes += '\0';
   if (version == 1)
-    formats::put_u16(bytes, static_cast<std::uint16_t>(text.size()));
+    put_u16(bytes, static_cast<std::uint16_t>(text.size()));
   else
-    formats::put_u32(bytes, static_cast<std::uint32_t>(text.size()));
+    put_u32(bytes, static_cast<std::uint32_t>(text.size()));
   return bytes + text;
 }
 
 NpyHeader header_in(const std::string& bytes) {
-  formats::ByteReader reader("a.npy", bytes);
+  ByteReader reader("a.npy", bytes);
   return take_npy_header(reader);
 }
 
@@ -33,7 +33,7 @@ TEST(NpyHeader, ComesBackForEveryTypeAndShape) {
       const std::string bytes = make_npy_header(dtype, shape);
       EXPECT_EQ(bytes.size() % 64, 0u);
       EXPECT_EQ(bytes.back(), '\n');
-      formats::ByteReader reader("a.npy", bytes);
+      ByteReader reader("a.npy", bytes);
       const NpyHeader header = take_npy_header(reader);
       EXPECT_EQ(reader.left(), 0u);
       EXPECT_EQ(header.dtype, dtype);
@@ -91,7 +91,7 @@ TEST(NpyHeader, FaultsAreNamedWithTheirPlace) {
       {"larger than any memory"});
   expect_fault(
       make_npy_header(DType::kF32, std::vector<std::int64_t>(65, 1)).substr(10),
-      {"65 axes", "at most 64"});
+      {"more than 64 axes"});
 }
 
 TEST(NpyHeader, OtherFilesAreRefused) {
@@ -106,5 +106,26 @@ TEST(NpyHeader, OtherFilesAreRefused) {
     EXPECT_THROW(header_in(good.substr(0, size)), IoError) << size;
 }
 
+TEST(NpyArray, IsExactlyTheFile) {
+  const std::string header = make_npy_header(DType::kI16, {2, 3});
+  const auto read = [](const std::string& bytes) {
+    ByteReader reader("a.npy", bytes);
+    return std::string(read_npy(reader).elements);
+  };
+  EXPECT_EQ(read(header + "elements 12x"), "elements 12x");
+  expect_throws<IoError>(
+      [&] { read(header + "elements 12"); },
+      {"a.npy: byte 128: the array needs 12 bytes, only 11"});
+  expect_throws<IoError>([&] { read(header + "elements 12xy"); },
+                         {"a.npy: byte 140: 1 bytes follow the array"});
+  // Larger than any file.
+  expect_throws<IoError>(
+      [&] {
+        read(make_npy_header(DType::kF32, {30'000'000, 3'000'000}));
+      },
+      {"the array needs 360000000000000 bytes, only 0 are left"});
+  EXPECT_EQ(read(make_npy_header(DType::kF64, {1'000'000'000, 0})), "");
+}
+
 }  // namespace
-}  // namespace sheaf::tensor
+}  // namespace sheaf::formats
