@@ -2,7 +2,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/data/formats/array_files.hpp"
-#include "sheaf/data/formats/file.hpp"
+#include "sheaf/formats/file_bytes.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 
@@ -17,8 +17,8 @@ class CompressedNpy : public FileTest {
     return path;
   }
   void compress(const std::string& path) const {
-    const FileContent plain = read_file(path);
-    write_bytes(path, gzip(Bytes(plain.data(), plain.data() + plain.size())));
+    const formats::FileBytes plain = formats::read_bytes(path);
+    write_bytes(path, gzip(Bytes(plain.data(), plain.data() + plain.size)));
   }
 };
 

@@ -9,71 +9,73 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/data/formats/image.hpp"
+#include "sheaf/formats/image.hpp"
 
-namespace sheaf::data {
+namespace sheaf::formats {
 namespace {
 
-constexpr std::int64_t kBeginBytes = 8;   // size of the file signature
-constexpr std::int64_t kFrameBytes = 12;  // size of a chunk without its content
+constexpr std::size_t kSignatureBytes = 8;
+constexpr std::size_t kChunkFrameBytes = 12;  // of a chunk without its content
 // The maximum compression ratio of deflate.
-constexpr std::int64_t kLargestRatio = 1032;
+constexpr std::size_t kLargestRatio = 1032;
 
-std::uint32_t read_word(const std::uint8_t* at) {
+std::uint32_t png_word(const std::uint8_t* at) {
   return std::uint32_t{at[0]} << 24 | at[1] << 16 | at[2] << 8 | at[3];
 }
 
-bool is_end(const std::uint8_t* chunk) {
+bool is_end_chunk(const std::uint8_t* chunk) {
   return std::memcmp(chunk + 4, "IEND", 4) == 0;
 }
 
-void check_chunks(const FileContent& file) {
-  std::int64_t at = kBeginBytes;
+void check_chunks(const FileBytes& file) {
+  std::size_t at = kSignatureBytes;
   while (true) {
-    const std::int64_t left = file.size() - at;
+    const std::size_t left = file.size - std::min(at, file.size);
+    if (left < kChunkFrameBytes) file.fail(at, "the image is truncated");
     const std::uint8_t* chunk = file.data() + at;
-    if (left < kFrameBytes || left - kFrameBytes < read_word(chunk))
+    const std::uint32_t length = png_word(chunk);
+    if (length > left - kChunkFrameBytes)
       file.fail(at, "the image is truncated");
-    const std::uint32_t length = read_word(chunk);
     const std::uint8_t* sum = chunk + 8 + length;
-    if (crc32(0, chunk + 4, 4 + length) != read_word(sum))
+    if (crc32_z(0, chunk + 4, 4 + std::size_t{length}) != png_word(sum))
       file.fail(at, "corrupt PNG data (wrong checksum of a chunk)");
-    if (is_end(chunk)) return;
-    at += kFrameBytes + length;
+    if (is_end_chunk(chunk)) return;
+    at += kChunkFrameBytes + length;
   }
 }
 
 // Owns libpng's structures.
 struct PngReader {
-  explicit PngReader(const FileContent& content) : file(content) {}
+  explicit PngReader(const FileBytes& content) : file(content) {}
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  const FileContent& file;
-  std::int64_t at = 0;  // offset of the next byte to read
+  const FileBytes& file;
+  std::size_t at = 0;  // offset of the next byte to read
   png_structp png = nullptr;
   png_infop info = nullptr;
-  std::int64_t stored_row_bytes = 0;  // before any conversion
+  std::size_t stored_row_bytes = 0;  // before any conversion
   char message[128] = "";
 };
 
-void png_leave(png_structp png, png_const_charp text) {
+void leave_png(png_structp png, png_const_charp text) {
   auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
   std::snprintf(reader->message, sizeof reader->message, "%s", text);
   png_longjmp(png, 1);
 }
 
-void png_ignore(png_structp, png_const_charp) {}
+void ignore_png_warning(png_structp, png_const_charp) {}
 
-void png_take(png_structp png, png_bytep to, std::size_t count) {
+void take_png_bytes(png_structp png, png_bytep to, std::size_t count) {
   auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
-  if (reader->file.size() - reader->at < static_cast<std::int64_t>(count))
+  if (reader->file.size - reader->at < count)
     png_error(png, "the file is truncated");
   std::memcpy(to, reader->file.data() + reader->at, count);
-  reader->at += static_cast<std::int64_t>(count);
+  reader->at += count;
 }
 
 // Converts samples to 8-bit gray or RGB; see image.hpp.
@@ -87,22 +89,21 @@ void convert_samples(PngReader& reader) {
 
 // Returns false if the file is corrupt; `reader.message` has the reason.
 bool begin_png(PngReader& reader) {
-  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, png_leave,
-                                      png_ignore);
-  SHEAF_ASSERT(reader.png, "libpng is not the version of its header");
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   reader.info = png_create_info_struct(reader.png);
-  png_set_read_fn(reader.png, &reader, png_take);
+  if (!reader.info) png_error(reader.png, "not enough memory");
+  // Chunks that do not change pixels are not parsed: some are compressed.
+  png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_read_fn(reader.png, &reader, take_png_bytes);
   png_read_info(reader.png, reader.info);
-  reader.stored_row_bytes =
-      static_cast<std::int64_t>(png_get_rowbytes(reader.png, reader.info));
+  reader.stored_row_bytes = png_get_rowbytes(reader.png, reader.info);
   convert_samples(reader);
   png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   return true;
 }
 
-bool read_png(PngReader& reader, png_bytepp rows) {
+bool read_png_rows(PngReader& reader, png_bytepp rows) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_read_image(reader.png, rows);
   png_read_end(reader.png, nullptr);
@@ -110,42 +111,48 @@ bool read_png(PngReader& reader, png_bytepp rows) {
 }
 
 [[noreturn]] void fail_png(const PngReader& reader) {
-  reader.file.fail(std::max(reader.at, kBeginBytes),
+  reader.file.fail(std::max(reader.at, kSignatureBytes),
                    concat("corrupt PNG data (", reader.message, ")"));
 }
 
 // Rejects impossible sizes before memory is allocated.
-void check_png_size(const PngReader& reader, std::int64_t height) {
-  const std::int64_t most = reader.file.size() * kLargestRatio;
+void check_png_size(const PngReader& reader, std::size_t height) {
+  const std::size_t most = reader.file.size * kLargestRatio;
   if (reader.stored_row_bytes > most / height)
-    reader.file.fail(kBeginBytes,
+    reader.file.fail(kSignatureBytes,
                      concat("corrupt PNG data (", height, " rows of ",
                             reader.stored_row_bytes, " bytes cannot come from ",
-                            reader.file.size(), " bytes)"));
+                            reader.file.size, " bytes)"));
 }
 
 }  // namespace
 
 bool has_png() { return true; }
 
-at::Tensor decode_png(const FileContent& file, int channels) {
+Pixels decode_png(const FileBytes& file, const ImageLimits& limits) {
   check_chunks(file);
   PngReader reader(file);
+  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, leave_png,
+                                      ignore_png_warning);
+  if (!reader.png)
+    throw IoError(
+        concat(file.path, ": libpng cannot be used: ",
+               reader.message[0] ? reader.message : "not enough memory"));
   if (!begin_png(reader)) fail_png(reader);
-  const std::int64_t height = png_get_image_height(reader.png, reader.info);
-  const std::int64_t width = png_get_image_width(reader.png, reader.info);
+  const auto height = png_get_image_height(reader.png, reader.info);
+  const auto width = png_get_image_width(reader.png, reader.info);
   check_png_size(reader, height);
+  check_pixels(file, height, width, limits);
   const std::int64_t stored = png_get_channels(reader.png, reader.info);
   SHEAF_ASSERT((stored == 1 || stored == 3) &&
                    png_get_bit_depth(reader.png, reader.info) == 8,
                file.path, ": libpng gives ", stored, " channels");
-  const at::Tensor pixels =
-      at::empty({height, width, stored}, at::TensorOptions(at::kByte));
+  Pixels pixels = make_pixels(file, height, width, stored);
   std::vector<png_bytep> rows;
-  for (std::int64_t row = 0; row < height; ++row)
-    rows.push_back(pixels.data_ptr<std::uint8_t>() + row * width * stored);
-  if (!read_png(reader, rows.data())) fail_png(reader);
-  return with_channels(pixels, channels);
+  for (std::int64_t row = 0; row < pixels.height; ++row)
+    rows.push_back(pixels.samples.get() + row * pixels.width * stored);
+  if (!read_png_rows(reader, rows.data())) fail_png(reader);
+  return pixels;
 }
 
-}  // namespace sheaf::data
+}  // namespace sheaf::formats

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/data/made_files.hpp"
+#include "tests/formats/made_files.hpp"
 
-namespace sheaf::data {
+namespace sheaf::formats::made {
 
 inline void add_chunk(Bytes& png, const std::string& name,
                       const Bytes& content) {
@@ -99,6 +99,32 @@ inline Bytes jpeg_bytes() {
       "03010002110311003f002d1130a30137ffd9");
 }
 
+// The same with one channel: the left half is 90, the right half 200.
+inline Bytes gray_jpeg() {
+  return bytes_of_hex(
+      "ffd8ffdb004300100b0c0e0c0a100e0d0e1211101318281a181616183123251d283a333d"
+      "3c3933383740485c4e404457453738506d51575f626768673e4d71797064785c656763ff"
+      "c0000b080008001001011100ffc4001500010100000000000000000000000000000506ff"
+      "c40014100100000000000000000000000000000000ffda0008010100003f00316effd9");
+}
+
+// The colors of jpeg_bytes(), as a progressive file of `scans` scans, at least
+// 4. From the fourth on they are equal.
+inline Bytes progressive_jpeg(int scans = 4) {
+  std::string hex =
+      "ffd8ffdb004300100b0c0e0c0a100e0d0e1211101318281a181616183123251d283a333d"
+      "3c3933383740485c4e404457453738506d51575f626768673e4d71797064785c656763ff"
+      "db0043011112121815182f1a1a2f63423842636363636363636363636363636363636363"
+      "6363636363636363636363636363636363636363636363636363636363636363ffc20011"
+      "080008001003011100021101031101ffc400140001000000000000000000000000000000"
+      "05ffc4001501010100000000000000000000000000000604ffda000c0301000210031000"
+      "00002e24c53027ffc40014100100000000000000000000000000000010ffda0008010100"
+      "013f003fffc40014110100000000000000000000000000000010ffda0008010201013f00"
+      "3fffc40014110100000000000000000000000000000010";
+  for (int scan = 4; scan <= scans; ++scan) hex += "ffda0008010301013f003f";
+  return bytes_of_hex(hex + "ffd9");
+}
+
 // Adds the APP14 marker of Adobe's programs; `transform` 0: CMYK, 2: YCCK.
 inline Bytes with_adobe_mark(const Bytes& jpeg, std::uint8_t transform) {
   Bytes mark = bytes_of_hex("ffee000e41646f6265006400000000");
@@ -133,4 +159,4 @@ inline Bytes ycck_jpeg() {
       "da000e040100021103110400003f0043005c08f3827defffd9");
 }
 
-}  // namespace sheaf::data
+}  // namespace sheaf::formats::made
