@@ -38,12 +38,12 @@ bool is_accepted(const FlightRecord& record, int rank = 3) {
 
 TEST(MonitorMessages, AStatusOfAnImpossibleTimeIsRefused) {
   constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
-  EXPECT_TRUE(is_accepted({.start_ns = -5}));
-  EXPECT_FALSE(is_accepted({.start_ns = 5}));
+  EXPECT_TRUE(is_accepted({.call = {}, .start_ns = -5}));
+  EXPECT_FALSE(is_accepted({.call = {}, .start_ns = 5}));
   // now - age would overflow.
-  EXPECT_FALSE(is_accepted({.start_ns = kLargest}));
-  EXPECT_FALSE(is_accepted({.end_ns = kLargest}));
-  EXPECT_FALSE(is_accepted({.end_ns = -kLargest}));
+  EXPECT_FALSE(is_accepted({.call = {}, .start_ns = kLargest}));
+  EXPECT_FALSE(is_accepted({.call = {}, .end_ns = kLargest}));
+  EXPECT_FALSE(is_accepted({.call = {}, .end_ns = -kLargest}));
 }
 
 TEST(MonitorMessages, AStatusOfAnUnknownRankOrOperationIsRefused) {
