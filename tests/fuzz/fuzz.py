@@ -121,9 +121,10 @@ def explain_finding(tree, name):
     log = tree.build / f"logs/{name}.log"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     starts = [i for i, line in enumerate(lines) if "ERROR:" in line
-              or "runtime error" in line or "terminate called" in line]
+              or "runtime error" in line or "terminate called" in line
+              or "does not hold" in line]
     start = starts[0] if starts else -20
-    print("\n".join(f"  {line}" for line in lines[start:][:40]))
+    print("\n".join(f"  {line}" for line in lines[start:][:25]))
     for path in sorted((tree.build / "findings" / name).iterdir()):
         program = f"build-fuzz/tests/fuzz/fuzz_{name}"
         found = path.relative_to(tree.root)

@@ -51,7 +51,7 @@ std::string text_of(const Address& address) {
 
 std::optional<Address> parse_address(std::string_view text) {
   const std::size_t slash = text.find('/');
-  if (slash == text.npos) return std::nullopt;
+  if (slash == text.npos || text.find('\0') != text.npos) return std::nullopt;
   const std::string ip(text.substr(0, slash));
   const bool is_v4 = ip.find(':') == ip.npos;
   Address result;
@@ -69,6 +69,9 @@ std::optional<Address> parse_address(std::string_view text) {
       bits > (is_v4 ? 32 : 128))
     return std::nullopt;
   result.prefix_bits = bits + (is_v4 ? Address::kV4PrefixBits : 0);
+  // As an IPv4 address it would have a negative number of network bits.
+  if (result.is_v4() && result.prefix_bits < Address::kV4PrefixBits)
+    return std::nullopt;
   return result;
 }
 
