@@ -8,9 +8,10 @@ FOLDER := build$(if $(filter-out release,$(PRESET)),-$(PRESET))
 # make tidy LAYERS="tensor nn data parallel train cli/torch"
 LAYERS ?= base topo comm report cli
 SOURCES = $(foreach layer,$(LAYERS),':(glob)sheaf/$(layer)/*.cpp')
+SECONDS ?= 60
 BENCH ?= allreduce -n 2 -b 8 -e 64M -f 4 --versus mpi
 
-.PHONY: run test test-long build bench format tidy deps configure help
+.PHONY: run test test-long fuzz build bench format tidy deps configure help
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -26,6 +27,10 @@ test: build ## set up, build, run all tests except the long ones
 
 test-long: build ## thousands of random trainings, and sanitizers (takes hours)
 	scripts/test-long
+
+fuzz: ## fuzz all parsers for SECONDS each (or TARGETS="npy zip"), with clang
+	@scripts/install-deps --fuzz
+	python3 -B tests/fuzz/fuzz.py . --seconds $(SECONDS) $(if $(RESULTS),--results) $(TARGETS)
 
 build: configure ## set up and build the command build/sheaf
 	cmake --build $(FOLDER) -j $(JOBS)

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -152,10 +153,16 @@ void Acceptor::take_proof(Visitor& visitor) {
            "(SHEAF_SECRET), or repeats a recorded connection");
     return visitor.socket.close();
   }
+  std::optional<SessionKeys> keys;
+  try {
+    if (me_.encrypts) keys = visitor.handshake.keys();
+  } catch (const CommError& error) {
+    refuse(visitor, error.what());
+    return visitor.socket.close();
+  }
   prepare(visitor.socket);
-  Channel channel = me_.encrypts ? Channel(std::move(visitor.socket),
-                                           visitor.handshake.keys())
-                                 : Channel(std::move(visitor.socket));
+  Channel channel = keys ? Channel(std::move(visitor.socket), *keys)
+                         : Channel(std::move(visitor.socket));
   channel.begin_with(*accepted);
   welcome_({.rank = visitor.handshake.peer(),
             .size = visitor.handshake.peer_size(),

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -20,10 +19,6 @@
 
 namespace sheaf::comm {
 namespace {
-
-constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0,    0,
-                                               0, 0, 0, 0, 0xff, 0xff};
-constexpr int kMappedBits = 96;
 
 // The form in which the kernel takes and returns addresses.
 struct SocketName {
@@ -43,7 +38,7 @@ SocketName name_of(const Address& address, std::uint16_t port) {
     sockaddr_in v4{};
     v4.sin_family = AF_INET;
     v4.sin_port = htons(port);
-    std::memcpy(&v4.sin_addr, address.ip.data() + kMapped.size(),
+    std::memcpy(&v4.sin_addr, address.ip.data() + Address::kV4Prefix.size(),
                 sizeof v4.sin_addr);
     std::memcpy(&name.storage, &v4, name.length = sizeof v4);
   } else {
@@ -62,9 +57,10 @@ std::optional<Endpoint> endpoint_of(const sockaddr* name) {
   result.address.prefix_bits = 128;
   if (name && name->sa_family == AF_INET) {
     const auto* v4 = reinterpret_cast<const sockaddr_in*>(name);
-    std::copy(kMapped.begin(), kMapped.end(), result.address.ip.begin());
-    std::memcpy(result.address.ip.data() + kMapped.size(), &v4->sin_addr,
-                sizeof v4->sin_addr);
+    std::copy(Address::kV4Prefix.begin(), Address::kV4Prefix.end(),
+              result.address.ip.begin());
+    std::memcpy(result.address.ip.data() + Address::kV4Prefix.size(),
+                &v4->sin_addr, sizeof v4->sin_addr);
     result.port = ntohs(v4->sin_port);
   } else if (name && name->sa_family == AF_INET6) {
     const auto* v6 = reinterpret_cast<const sockaddr_in6*>(name);
@@ -80,32 +76,14 @@ int bits_of_mask(const sockaddr* mask) {
   const auto network = endpoint_of(mask);
   if (!network) return 128;
   const bool is_v4 = mask->sa_family == AF_INET;
-  int bits = is_v4 ? kMappedBits : 0;
-  for (std::size_t i = is_v4 ? kMapped.size() : 0; i < 16; ++i)
+  int bits = is_v4 ? Address::kV4PrefixBits : 0;
+  for (std::size_t i = is_v4 ? Address::kV4Prefix.size() : 0; i < 16; ++i)
     bits += std::popcount(network->address.ip[i]);
   return bits;
 }
 
 bool is_link_local(const Address& address) {
   return address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
-}
-
-bool share_network(const Address& a, const Address& b) {
-  const int bits = std::max(a.prefix_bits, b.prefix_bits);
-  for (int bit = 0; bit < bits; ++bit) {
-    const auto byte = static_cast<std::size_t>(bit / 8);
-    if (((a.ip[byte] ^ b.ip[byte]) >> (7 - bit % 8)) & 1) return false;
-  }
-  return true;
-}
-
-std::string ip_text(const Address& address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (address.is_v4())
-    inet_ntop(AF_INET, address.ip.data() + kMapped.size(), text, sizeof text);
-  else
-    inet_ntop(AF_INET6, address.ip.data(), text, sizeof text);
-  return text;
 }
 
 Socket new_socket(int family, int type) {
@@ -127,48 +105,6 @@ bool bind_and_listen(const Socket& socket, SocketName name,
 }
 
 }  // namespace
-
-bool Address::is_v4() const {
-  return std::equal(kMapped.begin(), kMapped.end(), ip.begin());
-}
-
-bool Address::is_loopback() const {
-  if (is_v4()) return ip[12] == 127;
-  return std::all_of(ip.begin(), ip.end() - 1,
-                     [](std::uint8_t byte) { return byte == 0; }) &&
-         ip[15] == 1;
-}
-
-std::string text_of(const Address& address) {
-  return concat(ip_text(address), "/",
-                address.prefix_bits - (address.is_v4() ? kMappedBits : 0));
-}
-
-std::optional<Address> parse_address(std::string_view text) {
-  const std::size_t slash = text.find('/');
-  if (slash == text.npos) return std::nullopt;
-  const std::string ip(text.substr(0, slash));
-  const bool is_v4 = ip.find(':') == ip.npos;
-  Address result;
-  if (is_v4) std::copy(kMapped.begin(), kMapped.end(), result.ip.begin());
-  if (inet_pton(is_v4 ? AF_INET : AF_INET6, ip.c_str(),
-                result.ip.data() + (is_v4 ? kMapped.size() : 0)) != 1)
-    return std::nullopt;
-  int bits = -1;
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data() + slash + 1, end, bits);
-  if (error != std::errc() || at != end || bits < 0 ||
-      bits > (is_v4 ? 32 : 128))
-    return std::nullopt;
-  result.prefix_bits = bits + (is_v4 ? kMappedBits : 0);
-  return result;
-}
-
-std::string text_of(const Endpoint& endpoint) {
-  const std::string ip = ip_text(endpoint.address);
-  return endpoint.address.is_v4() ? concat(ip, ":", endpoint.port)
-                                  : concat("[", ip, "]:", endpoint.port);
-}
 
 std::vector<Address> list_addresses(const std::string& interface) {
   ifaddrs* head = nullptr;
@@ -226,18 +162,6 @@ std::optional<Address> address_towards(const Endpoint& endpoint) {
   for (const Address& address : list_addresses(""))
     if (mine && address.ip == mine->address.ip) return address;
   return std::nullopt;
-}
-
-std::vector<Address> by_nearness(std::vector<Address> theirs,
-                                 const std::vector<Address>& mine) {
-  const auto is_near = [&](const Address& address) {
-    return !address.is_loopback() &&
-           std::any_of(mine.begin(), mine.end(), [&](const Address& own) {
-             return share_network(address, own);
-           });
-  };
-  std::stable_partition(theirs.begin(), theirs.end(), is_near);
-  return theirs;
 }
 
 Socket listen_at(const std::optional<Address>& address, std::uint16_t& port) {

@@ -14,8 +14,12 @@
 namespace sheaf::comm {
 
 // An address of an interface and its network. IPv4 addresses are mapped to
-// IPv6: ::ffff:10.0.0.1.
+// IPv6: ::ffff:10.0.0.1; these have at least 96 network bits.
 struct Address {
+  static constexpr std::array<std::uint8_t, 12> kV4Prefix{
+      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  static constexpr int kV4PrefixBits = 96;
+
   std::array<std::uint8_t, 16> ip{};
   int prefix_bits = 0;  // of the 128 bits, those that identify the network
 

@@ -38,9 +38,12 @@ Connection authenticate(Socket socket, const ConnectPlan& plan,
   if (!handshake.is_accepted(accepted))
     return failed("it did not accept the connection", false);
   prepare(socket);
-  if (plan.me.encrypts)
+  if (!plan.me.encrypts) return {.channel = Channel(std::move(socket))};
+  try {
     return {.channel = Channel(std::move(socket), handshake.keys())};
-  return {.channel = Channel(std::move(socket))};
+  } catch (const CommError& error) {
+    return failed(error.what(), false);
+  }
 }
 
 Connection try_endpoint(const ConnectPlan& plan, const Endpoint& endpoint,

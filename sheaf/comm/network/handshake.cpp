@@ -43,7 +43,7 @@ std::pair<Key, Key> traffic_keys(const Key& key, const Bytes32& private_key,
   Bytes32 shared;
   if (crypto_scalarmult(shared.data(), private_key.data(),
                         their_public_key.data()) != 0)
-    throw CommError("the peer of an encrypted connection sent a weak key");
+    throw CommError("it sent a weak key for encryption");
   const Key session(key.mac({bytes_of("sheaf session"), bytes_of(shared),
                              bytes_of(client), bytes_of(server)}));
   sodium_memzero(shared.data(), shared.size());

@@ -82,6 +82,7 @@ class ClientHandshake {
   // refuses: `why` is then the reason.
   std::optional<Mac> answer(const ServerHello& theirs, std::string& why);
   bool is_accepted(const Mac& code) const;
+  // Throws CommError if the public key of the other side is weak.
   SessionKeys keys() const;
 
  private:
@@ -104,7 +105,7 @@ class ServerHandshake {
   // The claimed rank and number of ranks of the other side.
   int peer() const { return theirs_.from; }
   int peer_size() const { return theirs_.size; }
-  SessionKeys keys() const;
+  SessionKeys keys() const;  // throws, too
 
  private:
   Refusal refusal_of(const ClientHello& theirs) const;

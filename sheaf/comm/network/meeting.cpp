@@ -29,8 +29,7 @@ class MeetingGuest {
               kMostCardBytes * (static_cast<std::size_t>(plan.size) + 1)) {}
 
   MeetingResult join(const std::string& mine) {
-    const std::string card = this_process() + "\n" + mine;
-    send(MeetingMessage::kCard, std::as_bytes(std::span(card)));
+    send(MeetingMessage::kCard, bytes_of(encode({this_process(), mine})));
     while (!has_started_) serve();
     return result_of(std::move(*all_), plan_.identity);
   }
@@ -107,9 +106,15 @@ void MeetingGuest::handle(const FrameBuffer::Frame& frame) {
   if (kind == MeetingMessage::kFailure) throw_failure(frame.payload);
   if (kind == MeetingMessage::kCards) {
     all_ = decode_cards(frame.payload, plan_.size);
-    if (all_) send(MeetingMessage::kReceived);
+    send(MeetingMessage::kReceived);
   }
-  if (kind == MeetingMessage::kStart && all_) has_started_ = true;
+  if (kind == MeetingMessage::kStart) has_started_ = true;
+  if (!all_ && (has_started_ || kind == MeetingMessage::kCards))
+    throw CommError(
+        concat(me(), "rank 0 at ", where(), " has sent ", frame.payload.size(),
+               " bytes that are not the ", plan_.size,
+               " cards of this job; all ranks must run the same version of "
+               "Sheaf"));
 }
 
 }  // namespace

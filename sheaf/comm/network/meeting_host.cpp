@@ -147,11 +147,14 @@ void MeetingHost::handle(Member& member, const FrameBuffer::Frame& frame) {
 
 void MeetingHost::take_card(Member& member,
                             std::span<const std::byte> payload) {
-  const std::string text(reinterpret_cast<const char*>(payload.data()),
-                         payload.size());
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  member.who = text.substr(0, end);
-  member.card = text.substr(std::min(end + 1, text.size()));
+  auto message = decode_card(payload);
+  if (!message)
+    fail(MeetingFailure::kComm,
+         concat(member_text(member), " has sent ", payload.size(),
+                " bytes that are not its card; all ranks must run the same "
+                "version of Sheaf"));
+  member.who = std::move(message->who);
+  member.card = std::move(message->card);
   if (member.size != plan_.size)
     fail(MeetingFailure::kUsage,
          concat("world sizes differ: ", member_text(member), " has ",

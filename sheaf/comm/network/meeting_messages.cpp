@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "sheaf/base/error.hpp"
@@ -10,6 +11,8 @@
 
 namespace sheaf::comm {
 namespace {
+
+constexpr std::size_t kMostWhoBytes = 512;
 
 template <class T>
 void append(std::string& bytes, const T& value) {
@@ -30,6 +33,23 @@ std::string text_in(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+std::string encode(const MemberCard& mine) {
+  return mine.who + "\n" + mine.card;
+}
+
+std::optional<MemberCard> decode_card(std::span<const std::byte> bytes) {
+  const std::string text = text_in(bytes);
+  const std::size_t end = text.find('\n');
+  if (end == text.npos || end > kMostWhoBytes ||
+      text.size() - end - 1 > kMostCardBytes)
+    return std::nullopt;
+  MemberCard result{text.substr(0, end), text.substr(end + 1)};
+  const bool is_line =
+      std::none_of(result.who.begin(), result.who.end(),
+                   [](unsigned char c) { return std::iscntrl(c) != 0; });
+  return is_line ? std::optional(std::move(result)) : std::nullopt;
+}
 
 std::string encode(const AllCards& all) {
   std::string bytes;

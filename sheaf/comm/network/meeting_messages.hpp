@@ -12,7 +12,7 @@
 namespace sheaf::comm {
 
 enum class MeetingMessage : std::uint32_t {
-  kCard = 1,  // to rank 0: the process, a line feed, its card
+  kCard = 1,  // to rank 0: the process and its card
   kReceived,  // to rank 0: the cards have come
   kCards,     // from rank 0: a random number, and all cards
   kStart,     // from rank 0: all ranks have all cards
@@ -20,6 +20,14 @@ enum class MeetingMessage : std::uint32_t {
 };
 
 enum class MeetingFailure : std::uint8_t { kUsage, kTimeout, kComm };
+
+struct MemberCard {
+  std::string who{};  // the process, for error messages
+  std::string card{};
+};
+std::string encode(const MemberCard& mine);
+// Nothing if one of the texts is too long, or `who` is not one line.
+std::optional<MemberCard> decode_card(std::span<const std::byte> bytes);
 
 struct AllCards {
   Bytes32 random{};  // of this session

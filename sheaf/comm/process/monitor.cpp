@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "sheaf/base/error.hpp"
@@ -24,33 +23,6 @@ constexpr auto kStartTimeout = std::chrono::seconds(10);
 // Time to send the last messages at the end.
 constexpr auto kLastWords = milliseconds(500);
 
-// Kind 0 is FrameLink's.
-enum Kind : std::uint32_t { kAlarm = 1, kAsk, kStatus, kBye, kEnd };
-
-// The times in the record are ages, since the clocks of hosts differ.
-struct Status {
-  std::int32_t rank;
-  FlightRecord record;
-};
-
-// Followed by the CallNumbers of the rank's groups.
-struct EndHead {
-  std::int32_t rank;
-};
-
-constexpr std::size_t kMostMonitorBytes =
-    std::max({sizeof(AlarmRecord), sizeof(Status),
-              sizeof(EndHead) + (kPlainCalls + 1) * sizeof(CallNumber)});
-
-// The value in a payload; nothing if the payload has another size.
-template <class T>
-std::optional<T> value_in(std::span<const std::byte> payload) {
-  if (payload.size() != sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(static_cast<void*>(&value), payload.data(), sizeof value);
-  return value;
-}
-
 Party party_of(const HostMap& world, const MonitorAddress& address) {
   JobIdentity identity = find_identity("");
   identity.key = identity.key.derive("monitor", bytes_of(address.random));
@@ -59,14 +31,6 @@ Party party_of(const HostMap& world, const MonitorAddress& address) {
           .rank = world.rank,
           .size = world.size(),
           .encrypts = wants_encryption()};
-}
-
-bool is_valid(const FlightRecord& record) {
-  std::uint8_t has_ended = 0;  // other values of a bool are undefined
-  std::memcpy(&has_ended, &record.has_ended, sizeof has_ended);
-  return record.call.operation <= kLastOperation && has_ended <= 1 &&
-         static_cast<int>(record.call.dtype) < kDTypeCount &&
-         static_cast<int>(record.call.op) < kReduceOpCount;
 }
 
 }  // namespace
@@ -145,14 +109,9 @@ void Monitor::accept_peers(const MonitorAddress& address, Socket listening) {
 }
 
 void Monitor::connect_to_hub(const MonitorAddress& address) {
-  std::vector<Address> theirs;
-  for (std::uint32_t i = 0;
-       i < std::min<std::size_t>(address.count, MonitorAddress::kMaxAddresses);
-       ++i)
-    theirs.push_back({address.hosts[i].ip, address.hosts[i].prefix_bits});
+  const auto theirs = by_nearness(addresses_of(address), list_addresses(""));
   Connection connection =
-      connect_to({.endpoints = endpoints_of(
-                      by_nearness(theirs, list_addresses("")), address.port),
+      connect_to({.endpoints = endpoints_of(theirs, address.port),
                   .me = party_of(world_, address),
                   .peer = 0,
                   .deadline = steady_clock::now() + kStartTimeout});
@@ -210,20 +169,16 @@ void Monitor::watch_local_ends() {
       continue;
     }
     ends_[local] = EndNews::kSent;
-    std::vector<std::byte> payload;
-    const auto append = [&](const auto& value) {
-      const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-      payload.insert(payload.end(), bytes, bytes + sizeof value);
-    };
-    append(EndHead{world_.local_ranks()[local]});
-    end.for_each_group(append);
-    send_to_others(nullptr, kEnd, payload);
+    RankEndNews news{.rank = world_.local_ranks()[local]};
+    end.for_each_group(
+        [&](const CallNumber& call) { news.calls.push_back(call); });
+    send_to_others(nullptr, MonitorMessage::kEnd, encode(news));
   }
 }
 
 void Monitor::forward_alarms() {
   sent_alarms_.for_each_new(memory_.alarm(), [this](const AlarmRecord& record) {
-    send_to_others(nullptr, kAlarm, bytes_of(record));
+    send_to_others(nullptr, MonitorMessage::kAlarm, bytes_of(record));
   });
 }
 
@@ -231,25 +186,21 @@ void Monitor::forward_refresh() {
   const std::uint32_t wanted = memory_.header(0).refreshes_wanted.load();
   if (wanted == refreshes_sent_) return;
   refreshes_sent_ = wanted;
-  send_to_others(nullptr, kAsk);
-}
-
-bool Monitor::is_remote(int rank) const {
-  return rank >= 0 && rank < world_.size() && !world_.is_local(rank);
+  send_to_others(nullptr, MonitorMessage::kAsk);
 }
 
 void Monitor::handle(Peer& from, const FrameBuffer::Frame& frame) {
-  switch (frame.kind) {
-    case kAlarm:
+  switch (static_cast<MonitorMessage>(frame.kind)) {
+    case MonitorMessage::kAlarm:
       return take_alarm(frame.payload);
-    case kAsk:
+    case MonitorMessage::kAsk:
       send_status_to(from);
-      return send_to_others(&from, kAsk);
-    case kStatus:
+      return send_to_others(&from, MonitorMessage::kAsk);
+    case MonitorMessage::kStatus:
       return take_status(from, frame.payload);
-    case kEnd:
+    case MonitorMessage::kEnd:
       return take_end(from, frame.payload);
-    case kBye:
+    case MonitorMessage::kBye:
       from.has_left = true;
       return;
     default:
@@ -258,58 +209,42 @@ void Monitor::handle(Peer& from, const FrameBuffer::Frame& frame) {
 }
 
 void Monitor::take_alarm(std::span<const std::byte> payload) {
-  auto record = value_in<AlarmRecord>(payload);
-  if (!record || record->kind > AlarmKind::kTooMany || record->rank < -1 ||
-      record->rank >= world_.size())
-    return;
-  record->text[sizeof record->text - 1] = '\0';
-  memory_.alarm().raise(record->kind, record->rank, record->group,
-                        record->text);
+  if (const auto record = decode_alarm(payload, world_.size()))
+    memory_.alarm().raise(record->kind, record->rank, record->group,
+                          record->text);
 }
 
 void Monitor::take_status(Peer& from, std::span<const std::byte> payload) {
-  auto status = value_in<Status>(payload);
-  if (!status || !is_remote(status->rank) || !is_valid(status->record)) return;
-  send_to_others(&from, kStatus, payload);
-  const std::int64_t now = now_ns();
-  status->record.start_ns = now - status->record.start_ns;
-  status->record.end_ns = now - status->record.end_ns;
+  const auto status = decode_status(payload, world_.size(), now_ns());
+  if (!status || world_.is_local(status->rank)) return;
+  send_to_others(&from, MonitorMessage::kStatus, payload);
   memory_.board(status->rank).mirror(status->record);
 }
 
 void Monitor::take_end(Peer& from, std::span<const std::byte> payload) {
-  EndHead head{};
-  if (payload.size() < sizeof head) return;
-  std::memcpy(&head, payload.data(), sizeof head);
-  if (!is_remote(head.rank)) return;
-  RankEnd& end = memory_.remote_end(head.rank);
-  for (std::size_t at = sizeof head; at + sizeof(CallNumber) <= payload.size();
-       at += sizeof(CallNumber)) {
-    CallNumber call;
-    std::memcpy(&call, payload.data() + at, sizeof call);
-    if (call.group >= 0 && call.group <= kPlainCalls) end.note_call(call);
-  }
+  const auto news = decode_end(payload, world_.size());
+  if (!news || world_.is_local(news->rank)) return;
+  RankEnd& end = memory_.remote_end(news->rank);
+  for (const CallNumber& call : news->calls) end.note_call(call);
   end.note_end();
-  send_to_others(&from, kEnd, payload);
+  send_to_others(&from, MonitorMessage::kEnd, payload);
 }
 
 void Monitor::send_status_to(Peer& peer) {
   for (int local = 0; local < memory_.local_size(); ++local) {
-    auto record = memory_.header(local).flight.latest();
+    const auto record = memory_.header(local).flight.latest();
     if (!record) continue;
-    const std::int64_t now = now_ns();
-    Status status{world_.local_ranks()[static_cast<std::size_t>(local)],
-                  *record};
-    status.record.start_ns = now - record->start_ns;
-    status.record.end_ns = now - record->end_ns;
-    peer.link.send(kStatus, bytes_of(status));
+    const int rank = world_.local_ranks()[static_cast<std::size_t>(local)];
+    peer.link.send(static_cast<std::uint32_t>(MonitorMessage::kStatus),
+                   encode(RankStatus{rank, *record}, now_ns()));
   }
 }
 
-void Monitor::send_to_others(const Peer* from, std::uint32_t kind,
+void Monitor::send_to_others(const Peer* from, MonitorMessage kind,
                              std::span<const std::byte> payload) {
   for (Peer& peer : peers_)
-    if (&peer != from && peer.link.is_open()) peer.link.send(kind, payload);
+    if (&peer != from && peer.link.is_open())
+      peer.link.send(static_cast<std::uint32_t>(kind), payload);
 }
 
 // Sends what is queued, for a bounded time.
@@ -347,7 +282,7 @@ void Monitor::stop() {
 
 void Monitor::leave() {
   stop();
-  send_to_others(nullptr, kBye);
+  send_to_others(nullptr, MonitorMessage::kBye);
   flush_all();
 }
 

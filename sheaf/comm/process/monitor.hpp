@@ -22,23 +22,9 @@
 #include "sheaf/comm/host/host_memory.hpp"
 #include "sheaf/comm/network/acceptor.hpp"
 #include "sheaf/comm/network/frame_link.hpp"
-#include "sheaf/comm/network/secret.hpp"
+#include "sheaf/comm/process/monitor_messages.hpp"
 
 namespace sheaf::comm {
-
-// Where rank 0 listens, and a random number from which the key of the
-// connections is derived; sent to the first ranks of other hosts.
-struct MonitorAddress {
-  static constexpr std::size_t kMaxAddresses = 16;
-  struct Host {
-    std::array<std::uint8_t, 16> ip{};
-    std::int32_t prefix_bits = 0;
-  };
-  Bytes32 random{};
-  std::array<Host, kMaxAddresses> hosts{};
-  std::uint32_t count = 0;
-  std::uint16_t port = 0;
-};
 
 // Opens a listening socket on SHEAF_INTERFACE, or on all interfaces, and sets
 // its address.
@@ -78,9 +64,8 @@ class Monitor {
   void take_alarm(std::span<const std::byte> payload);
   void take_status(Peer& from, std::span<const std::byte> payload);
   void take_end(Peer& from, std::span<const std::byte> payload);
-  bool is_remote(int rank) const;
   void send_status_to(Peer& peer);
-  void send_to_others(const Peer* from, std::uint32_t kind,
+  void send_to_others(const Peer* from, MonitorMessage kind,
                       std::span<const std::byte> payload = {});
   void flush_all();
   void lose(Peer& peer);

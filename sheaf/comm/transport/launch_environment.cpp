@@ -101,6 +101,8 @@ void check_alone_without_mpi() {
 // Higher step numbers are reserved for batch scripts, interactive shells etc.
 constexpr std::int64_t kMostSteps = 0xfffffff0;
 constexpr std::size_t kMostHosts = 1 << 16;
+constexpr std::size_t kLongestHost = 255;
+constexpr std::size_t kMostListShown = 1000;  // in error messages
 constexpr std::uint16_t kFirstPort = 10000;
 constexpr std::int64_t kPorts = 20000;
 
@@ -149,14 +151,27 @@ const char* first_set(std::initializer_list<const char*> names) {
 }
 
 [[noreturn]] void refuse_list(std::string_view list, const std::string& why) {
-  throw UsageError(concat("node list '", list, "' ", why,
+  throw UsageError(concat("node list '", list.substr(0, kMostListShown),
+                          list.size() > kMostListShown ? "..." : "", "' ", why,
                           "; write host names and ranges such as "
                           "node[01-03,7]"));
+}
+
+void check_length(std::size_t length, std::string_view list) {
+  if (length > kLongestHost)
+    refuse_list(list, concat("has a host name of more than ", kLongestHost,
+                             " characters"));
+}
+
+void check_count(std::size_t hosts, std::string_view list) {
+  if (hosts > kMostHosts)
+    refuse_list(list, concat("has more than ", kMostHosts, " hosts"));
 }
 
 // "01-03" gives 01, 02 and 03; "7" gives 7.
 std::vector<std::string> numbers_of(std::string_view range,
                                     std::string_view list) {
+  check_length(range.size(), list);
   const std::size_t dash = range.find('-');
   const std::string_view first = range.substr(0, dash);
   const std::string_view last =
@@ -165,8 +180,7 @@ std::vector<std::string> numbers_of(std::string_view range,
   const auto to = digits(last);
   if (!from || !to || *from > *to)
     refuse_list(list, concat("has '", range, "', which is not a range"));
-  if (static_cast<std::size_t>(*to - *from) >= kMostHosts)
-    refuse_list(list, concat("has more than ", kMostHosts, " hosts"));
+  check_count(static_cast<std::size_t>(*to - *from), list);
   std::vector<std::string> numbers;
   for (std::int64_t number = *from; number <= *to; ++number)
     numbers.push_back(fmt::format("{:0{}}", number, first.size()));
@@ -177,11 +191,13 @@ std::vector<std::string> numbers_of(std::string_view range,
 std::vector<std::string> combined(const std::vector<std::string>& names,
                                   const std::vector<std::string>& ends,
                                   std::string_view list) {
-  if (names.size() * ends.size() > kMostHosts)
-    refuse_list(list, concat("has more than ", kMostHosts, " hosts"));
+  check_count(names.size() * ends.size(), list);
   std::vector<std::string> result;
   for (const std::string& name : names)
-    for (const std::string& end : ends) result.push_back(name + end);
+    for (const std::string& end : ends) {
+      check_length(name.size() + end.size(), list);
+      result.push_back(name + end);
+    }
   return result;
 }
 
@@ -199,9 +215,11 @@ std::vector<std::string> hosts_of(std::string_view entry,
     if (close == entry.npos) refuse_list(list, "lacks a ']'");
     std::vector<std::string> ends;
     for (const auto range :
-         split(entry.substr(open + 1, close - open - 1), ','))
+         split(entry.substr(open + 1, close - open - 1), ',')) {
       for (const std::string& number : numbers_of(range, list))
         ends.push_back(number);
+      check_count(ends.size(), list);
+    }
     hosts = combined(hosts, ends, list);
     entry.remove_prefix(close + 1);
   }
@@ -289,8 +307,7 @@ std::vector<std::string> expand_node_list(std::string_view list) {
     if (entry.empty()) refuse_list(list, "has an empty entry");
     for (std::string& host : hosts_of(entry, list))
       all.push_back(std::move(host));
-    if (all.size() > kMostHosts)
-      refuse_list(list, concat("has more than ", kMostHosts, " hosts"));
+    check_count(all.size(), list);
   }
   return all;
 }

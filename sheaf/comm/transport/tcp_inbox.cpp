@@ -181,7 +181,7 @@ void Inbox::end_part() {
   const Message message = std::move(current_);
   current_.reset();
   if (message->received < message->head.bytes) return;
-  begun_.erase(message->head.id);
+  if (message->head.kind == FrameKind::kBegin) begun_.erase(message->head.id);
   if (message->target) std::exchange(message->target, nullptr)->end();
 }
 

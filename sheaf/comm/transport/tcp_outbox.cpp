@@ -80,18 +80,21 @@ bool Outbox::read_answers() {
   for (; unread_.size() - at >= sizeof(FrameHead); at += sizeof(FrameHead)) {
     FrameHead answer;
     std::memcpy(&answer, unread_.data() + at, sizeof answer);
-    take_answer(answer);
+    if (!take_answer(answer)) return false;
   }
   unread_.erase(unread_.begin(), unread_.begin() + static_cast<long>(at));
   return true;
 }
 
-void Outbox::take_answer(const FrameHead& answer) {
+// An answer that does not follow the protocol ends the connection.
+bool Outbox::take_answer(const FrameHead& answer) {
+  if (!is_valid_answer(answer)) return false;
   if (answer.kind == FrameKind::kSlow) eager_bytes_ = 0;
   if (answer.kind == FrameKind::kFast) eager_bytes_ = kEagerBytes;
   const auto found = begun_.find(answer.id);
-  if (found == begun_.end()) return;  // canceled meanwhile
+  if (found == begun_.end()) return true;  // canceled meanwhile
   TcpRequest* request = found->second;
+  if (request->is_granted || request->is_refused) return false;
   const bool is_being_written = is_writing_ && frame_.request == request;
   if (answer.kind == FrameKind::kGrant) {
     request->is_granted = true;
@@ -100,6 +103,7 @@ void Outbox::take_answer(const FrameHead& answer) {
     request->is_refused = true;
     if (!is_being_written) end(request);
   }
+  return true;
 }
 
 bool Outbox::write() {
@@ -149,6 +153,7 @@ void Outbox::begin(TcpRequest* request) {
   const bool is_whole = request->bytes <= eager_bytes_;
   if (!is_whole) {
     request->id = next_id_++;
+    if (next_id_ == 0) next_id_ = 1;  // 0: not in parts
     begun_[request->id] = request;
   }
   frame_ = {.head = {.kind = is_whole ? FrameKind::kWhole : FrameKind::kBegin,

@@ -57,7 +57,7 @@ class Outbox {
   };
 
   bool read_answers();
-  void take_answer(const FrameHead& answer);
+  bool take_answer(const FrameHead& answer);
   bool write();
   ssize_t write_once();
   bool next_frame();

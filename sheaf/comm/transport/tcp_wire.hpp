@@ -63,6 +63,16 @@ inline bool is_valid(const FrameHead& head) {
   }
 }
 
+// Whether a receiver may send this answer.
+inline bool is_valid_answer(const FrameHead& head) {
+  const bool is_about_message =
+      head.kind == FrameKind::kGrant || head.kind == FrameKind::kRefuse;
+  const bool is_about_all =
+      head.kind == FrameKind::kSlow || head.kind == FrameKind::kFast;
+  return head.part == 0 &&
+         ((is_about_message && head.id != 0) || (is_about_all && head.id == 0));
+}
+
 // A send or receive in progress. Its inbox or outbox drops all references to it
 // before changing the state from kInProgress.
 struct TcpRequest {

@@ -94,6 +94,33 @@ TEST_F(Accepting, AWrongProofIsRefused) {
   EXPECT_NE(acceptor_.last_refusal().find("recorded"), std::string::npos);
 }
 
+// Without a secret anybody can compute a proof, also one that vouches for a
+// public key of low order, with which all sides compute the same shared key.
+TEST(AcceptingEncrypted, AWeakKeyIsRefused) {
+  Party me = party(0, 2);
+  me.identity = {.job = "open", .key = {}};
+  me.encrypts = true;
+  test::Listener listener;
+  Acceptor acceptor(std::move(listener.socket), me,
+                    [](Acceptor::Guest) { ADD_FAILURE() << "was accepted"; });
+  const Socket stranger = test::connect_to_loopback(listener.port);
+  me.rank = 1;
+  ClientHello hello = ClientHandshake(me, 0).hello();
+  hello.public_key = {};
+  ASSERT_TRUE(write_within(stranger.fd(), &hello, sizeof hello, test::soon()));
+  ServerHello answer;
+  ASSERT_TRUE(read_within(stranger.fd(), &answer, sizeof answer, test::soon()));
+  ServerHello without_code = answer;
+  without_code.mac = {};
+  const Mac proof = Key().mac(
+      {bytes_of("sheaf client"), bytes_of(hello), bytes_of(without_code)});
+  ASSERT_TRUE(write_within(stranger.fd(), &proof, sizeof proof, test::soon()));
+  char byte = 0;
+  EXPECT_FALSE(read_within(stranger.fd(), &byte, 1, test::soon()));
+  EXPECT_NE(acceptor.last_refusal().find("weak key"), std::string::npos)
+      << acceptor.last_refusal();
+}
+
 // Connections that say nothing, or not enough, do not keep a rank out.
 TEST_F(Accepting, SilentStrangersAreNotWaitedFor) {
   std::vector<Socket> strangers;

@@ -25,6 +25,10 @@ TEST(Address, OtherTextsAreNoAddresses) {
     EXPECT_FALSE(parse_address(text)) << text;
 }
 
+TEST(Address, ATextWithAZeroByteIsNoAddress) {
+  EXPECT_FALSE(parse_address(std::string_view("10.0.0.1\0x/8", 12)));
+}
+
 TEST(Address, KnowsLoopbackAndItsFamily) {
   EXPECT_TRUE(address_of("127.3.2.1/8").is_loopback());
   EXPECT_TRUE(address_of("::1/128").is_loopback());

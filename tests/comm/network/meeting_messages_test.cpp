@@ -24,6 +24,25 @@ TEST(MeetingMessages, CardsAreReadAsWritten) {
   EXPECT_FALSE(decode_cards(as_payload(bytes), 4));
 }
 
+TEST(MeetingMessages, ACardIsReadAsWritten) {
+  const MemberCard mine{"process 1 on a", "line one\nline two"};
+  const auto read = decode_card(as_payload(encode(mine)));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->who, mine.who);
+  EXPECT_EQ(read->card, mine.card);
+  EXPECT_TRUE(
+      decode_card(as_payload("me\n" + std::string(kMostCardBytes, 'x'))));
+}
+
+TEST(MeetingMessages, ACardThatIsNoneIsRefused) {
+  const std::string much(kMostCardBytes + 1, 'x');
+  const std::string forged = "\x1b[2Jprocess 1 on a\n";
+  for (const std::string& text :
+       {std::string(), std::string("no line feed"), "me\n" + much, much + "\n",
+        forged, std::string("\0\n", 2)})
+    EXPECT_FALSE(decode_card(as_payload(text))) << text;
+}
+
 TEST(MeetingMessages, CutCardsAreRefused) {
   const std::string bytes = encode({.random = {}, .cards = {"one", "two"}});
   for (std::size_t length = 0; length < bytes.size(); ++length)

@@ -8,7 +8,10 @@
 #include <future>
 #include <thread>
 
+#include "sheaf/comm/network/acceptor.hpp"
 #include "sheaf/comm/network/connect.hpp"
+#include "sheaf/comm/network/frame_link.hpp"
+#include "sheaf/comm/network/meeting_messages.hpp"
 #include "tests/comm/network/loopback.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -57,6 +60,20 @@ class Meetings : public testing::Test {
                          const std::string& words) {
     for (const std::string& result : results)
       EXPECT_NE(result.find(words), std::string::npos) << result;
+  }
+
+  // A connection to rank 0, which may not listen yet.
+  Channel connect_as(int rank, int size) const {
+    const ConnectPlan to_host{.endpoints = {{test::kLoopback, port_}},
+                              .me = {.purpose = Purpose::kMeeting,
+                                     .identity = plan(rank, size).identity,
+                                     .rank = rank,
+                                     .size = size},
+                              .peer = 0,
+                              .deadline = test::soon()};
+    for (;;)
+      if (Connection result = connect_to(to_host); result.channel)
+        return std::move(result.channel);
   }
 
   const std::uint16_t port_ = test::free_port();
@@ -185,23 +202,54 @@ TEST_F(Meetings, InvalidFramesEndTheConnectionOnly) {
   auto host =
       std::async(std::launch::async, [this] { return result_of(plan(0, 2)); });
   for (const std::uint32_t length : {100u, 0xffffffffu}) {
-    Connection strange;
-    while (!strange.channel)
-      strange = connect_to({.endpoints = {{test::kLoopback, port_}},
-                            .me = {.purpose = Purpose::kMeeting,
-                                   .identity = plan(1, 2).identity,
-                                   .rank = 1,
-                                   .size = 2},
-                            .peer = 0,
-                            .deadline = test::soon()});
+    const Channel strange = connect_as(1, 2);
     const std::uint32_t header[] = {99, length};
-    EXPECT_TRUE(write_within(strange.channel.fd(), header, sizeof header,
-                             test::soon()));
+    EXPECT_TRUE(
+        write_within(strange.fd(), header, sizeof header, test::soon()));
     if (length == 100) continue;  // incomplete: closed by this side
-    EXPECT_TRUE(is_ready(strange.channel.fd(), POLLIN, test::soon()));
+    EXPECT_TRUE(is_ready(strange.fd(), POLLIN, test::soon()));
   }
   EXPECT_EQ(result_of(plan(1, 2)), "card 0;card 1;");
   EXPECT_EQ(host.get(), "card 0;card 1;");
+}
+
+// The other ranks would refuse it, and all would wait until the timeout.
+TEST_F(Meetings, ACardThatIsTooLongIsAnError) {
+  auto host =
+      std::async(std::launch::async, [this] { return result_of(plan(0, 2)); });
+  FrameLink link(connect_as(1, 2), kMostCardBytes);
+  const std::string card(kMostCardBytes + 1, 'x');
+  link.send(static_cast<std::uint32_t>(MeetingMessage::kCard),
+            bytes_of("me\n" + card));
+  for (bool has_failed = false; !has_failed;)
+    ASSERT_TRUE(link.read([&](const FrameBuffer::Frame& frame) {
+      has_failed =
+          frame.kind == static_cast<std::uint32_t>(MeetingMessage::kFailure);
+    }));
+  link.close();
+  const std::string text = host.get();
+  EXPECT_EQ(text.find("rank 1 has sent 4100 bytes that are not its card"), 0u)
+      << text;
+}
+
+TEST_F(Meetings, CardsThatAreInvalidAreAnError) {
+  auto guest =
+      std::async(std::launch::async, [this] { return result_of(plan(1, 2)); });
+  std::promise<Channel> arrived;
+  std::uint16_t port = port_;
+  Acceptor host(
+      listen_at(test::kLoopback, port),
+      {.purpose = Purpose::kMeeting,
+       .identity = plan(0, 2).identity,
+       .rank = 0,
+       .size = 2},
+      [&](Acceptor::Guest one) { arrived.set_value(std::move(one.channel)); });
+  FrameLink link(arrived.get_future().get(), kMostCardBytes);
+  link.send(static_cast<std::uint32_t>(MeetingMessage::kCards),
+            bytes_of(encode({.random = {}, .cards = {"only one"}})));
+  const std::string text = guest.get();
+  EXPECT_NE(text.find("rank 0 at THE PLACE"), std::string::npos) << text;
+  EXPECT_NE(text.find("not the 2 cards of this job"), std::string::npos);
 }
 
 }  // namespace

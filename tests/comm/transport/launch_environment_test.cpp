@@ -28,6 +28,21 @@ TEST(NodeList, NamesHostsInOrder) {
             (Hosts{"r0n2", "r0n3", "r1n2", "r1n3"}));
 }
 
+// Each of them would need gigabytes.
+TEST(NodeList, RefusesListsOfTooManyOrTooLongNames) {
+  const std::string zeros(100'000, '0');
+  std::string ranges = "n[0-65535";
+  for (int i = 0; i < 10'000; ++i) ranges += ",0-65535";
+  expect_throws<UsageError>([&] { expand_node_list(ranges + "]"); },
+                            {"more than 65536 hosts"});
+  for (const std::string& list :
+       {"n[" + zeros + "-65535]", zeros + "[0-65535]", zeros + "[0-9]",
+        "[0-65535]" + zeros, std::string(256, 'a')})
+    expect_throws<UsageError>([&] { expand_node_list(list); },
+                              {"more than 255 characters"});
+  EXPECT_EQ(expand_node_list(std::string(255, 'a')).size(), 1u);
+}
+
 TEST(NodeList, RefusesWhatIsNone) {
   for (const char* list : {"", "a,,b", "a,", "n[1", "n1]", "n[]", "n[1-]",
                            "n[3-1]", "n[a-b]", "n[1,]", "n[-1]"})

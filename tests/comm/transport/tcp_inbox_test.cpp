@@ -145,6 +145,20 @@ TEST_F(InboxFrames, APartBeforeTheGrantEndsTheConnection) {
   EXPECT_FALSE(inbox_.advance());
 }
 
+// Whole messages have no id; a wrong one must not end the message that has it.
+TEST_F(InboxFrames, AWholeMessageDoesNotEndOneInParts) {
+  const WireBytes data = wire_pattern(50);
+  WireBytes got(50);
+  const auto request = inbox_.receive(1, 5, got.data(), got.size());
+  begin_message(/*tag=*/5, /*id=*/1, WireBytes(data.begin(), data.begin() + 40),
+                50);
+  peer_.write({.kind = FrameKind::kWhole, .tag = 6, .id = 1});
+  EXPECT_TRUE(inbox_.advance());
+  more_of(/*id=*/1, WireBytes(data.begin() + 40, data.end()), 50);
+  EXPECT_EQ(request->state, TcpRequest::State::kDone);
+  EXPECT_EQ(got, data);
+}
+
 TEST_F(InboxFrames, AnEmptyPartEndsTheConnection) {
   WireBytes got(50);
   const auto request = inbox_.receive(1, 5, got.data(), got.size());

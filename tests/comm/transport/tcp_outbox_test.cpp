@@ -150,6 +150,33 @@ TEST_F(OutboxTest, AMessageAbandonedWhileItIsWrittenArrivesWhole) {
   EXPECT_TRUE(read_parts(kEagerBytes) == expected);
 }
 
+TEST_F(OutboxTest, AnswersThatBreakTheProtocolEndTheConnection) {
+  const std::vector<FrameHead> wrong{
+      {.kind = FrameKind::kGrant, .id = 1},  // a second one
+      {.kind = FrameKind::kRefuse, .id = 1},
+      {.kind = FrameKind::kGrant},
+      {.kind = FrameKind::kSlow, .part = 1, .bytes = 1},
+      {.kind = FrameKind::kWhole},  // not an answer
+      {.kind = static_cast<FrameKind>(99)}};
+  for (const FrameHead& head : wrong) {
+    Outbox outbox;
+    auto [mine, theirs] = test::socket_pair();
+    outbox.attach(Channel(std::move(mine)));
+    test::PeerEnd peer(std::move(theirs));
+    peer.write({.kind = FrameKind::kSlow});
+    ASSERT_TRUE(outbox.advance_readable());
+    const WireBytes data = wire_pattern(1 << 20);
+    const auto request = outbox.send(1, 5, data.data(), data.size());
+    ASSERT_EQ(peer.read().first.id, 1u);
+    peer.write({.kind = FrameKind::kGrant, .id = 7});  // of a canceled message
+    peer.write({.kind = FrameKind::kGrant, .id = 1});
+    ASSERT_TRUE(outbox.advance());
+    peer.write_bytes(&head, sizeof head);
+    EXPECT_FALSE(outbox.advance())
+        << "kind " << static_cast<std::uint32_t>(head.kind);
+  }
+}
+
 TEST_F(OutboxTest, AFailureEndsAllSends) {
   const WireBytes data = wire_pattern(kEagerBytes + 1);
   const auto begun = outbox_.send(1, 5, data.data(), data.size());
