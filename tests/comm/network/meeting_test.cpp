@@ -197,6 +197,25 @@ TEST_F(Meetings, TheDeathOfRankZeroIsReported) {
       << text;
 }
 
+// Such as a stranger that meets a job without a secret.
+TEST_F(Meetings, ARankThatCannotExistIsRefused) {
+  auto host =
+      std::async(std::launch::async, [this] { return result_of(plan(0, 2)); });
+  Connection strange;
+  while (!strange.channel && strange.may_retry)  // until rank 0 listens
+    strange = connect_to({.endpoints = {{test::kLoopback, port_}},
+                          .me = {.purpose = Purpose::kMeeting,
+                                 .identity = plan(1, 2).identity,
+                                 .rank = 1 << 20,
+                                 .size = 2},
+                          .peer = 0,
+                          .deadline = test::soon()});
+  EXPECT_FALSE(strange.channel);
+  EXPECT_NE(strange.why.find("another rank"), std::string::npos) << strange.why;
+  EXPECT_EQ(result_of(plan(1, 2)), "card 0;card 1;");
+  EXPECT_EQ(host.get(), "card 0;card 1;");
+}
+
 // A rank that the job accepts may send anything.
 TEST_F(Meetings, InvalidFramesEndTheConnectionOnly) {
   auto host =
