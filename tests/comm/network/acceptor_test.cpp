@@ -166,6 +166,12 @@ TEST_F(Accepting, ManyConnectionsNeedFewDescriptors) {
   std::vector<Socket> strangers;
   for (int i = 0; i < 20; ++i)
     strangers.push_back(test::connect_to_loopback(listener_.port));
+  const ClientHandshake handshake(party(1, 3), 0);
+  ServerHello answer;  // to the last one, so all have been accepted
+  const int fd = strangers.back().fd();
+  ASSERT_TRUE(
+      write_within(fd, &handshake.hello(), sizeof(ClientHello), test::soon()));
+  ASSERT_TRUE(read_within(fd, &answer, sizeof answer, test::soon()));
   const FewDescriptors limit(1);
   EXPECT_TRUE(connect(party(1, 3)).channel);
 }
