@@ -143,6 +143,8 @@ bool Inbox::take_frame(const FrameHead& head) {
     case FrameKind::kBye:
       has_left_ = true;
       return true;
+    case FrameKind::kBeat:
+      return true;
     default:
       return begin_message(head);
   }

@@ -39,6 +39,8 @@ class Inbox {
   bool advance();
   // Fails all current and later receives of messages that have not arrived.
   void fail(const std::string& why);
+  // The reason; empty if there was no failure.
+  std::string failure() const;
 
  private:
   struct Incoming {
@@ -74,7 +76,7 @@ class Inbox {
 
   static constexpr std::size_t kStaging = 16 << 10;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Channel channel_;
   std::atomic<bool> is_attached_{false};
   std::atomic<bool> has_left_{false};

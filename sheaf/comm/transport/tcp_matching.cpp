@@ -137,6 +137,11 @@ void Inbox::fail(const std::string& why) {
   current_.reset();
 }
 
+std::string Inbox::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Inbox::drop_line_if_empty(Tag tag) {
   const auto line = lines_.find(tag);
   if (line != lines_.end() && line->second.waiting.empty() &&

@@ -12,8 +12,11 @@ namespace sheaf::comm {
 
 void Outbox::attach(Channel channel) {
   const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return;
   channel_ = std::move(channel);
   is_attached_ = true;
+  write();  // errors are ignored here; reading will detect them
+  note_busy();
 }
 
 std::unique_ptr<TcpRequest> Outbox::send(int peer, Tag tag, const void* data,
@@ -28,7 +31,7 @@ std::unique_ptr<TcpRequest> Outbox::send(int peer, Tag tag, const void* data,
   if (!failure_.empty()) throw TransportError(failure_);
   queue_.push_back(request.get());
   // Write errors are ignored here; reading will detect them.
-  if (!is_writing_) write();
+  if (!is_writing_ && channel_) write();
   note_busy();
   if (!request->is_in_progress()) request.reset();
   return request;
@@ -220,6 +223,14 @@ void Outbox::fail(const std::string& why) {
   begun_.clear();
   notes_.clear();
   channel_ = {};
+  note_busy();
+}
+
+void Outbox::beat() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !channel_ || is_busy()) return;
+  notes_.push_back({.kind = FrameKind::kBeat});
+  write();
   note_busy();
 }
 

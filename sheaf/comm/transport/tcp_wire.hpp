@@ -31,6 +31,7 @@ enum class FrameKind : std::uint32_t {
   kMore,       // a further part
   kCancel,     // the sender has canceled the message
   kBye,        // an orderly end
+  kBeat,       // nothing: shows whether the peer's host acknowledges
   // Answers.
   kGrant,   // send the rest
   kRefuse,  // do not send the rest: it would be discarded
@@ -57,6 +58,7 @@ inline bool is_valid(const FrameHead& head) {
       return head.part > 0 && head.part <= kPartBytes;
     case FrameKind::kCancel:
     case FrameKind::kBye:
+    case FrameKind::kBeat:
       return head.part == 0;
     default:
       return false;
