@@ -28,6 +28,23 @@ struct CloseFile {
                        "; check the path and its permissions"));
 }
 
+void make_room(std::string& content, std::size_t bytes,
+               const std::filesystem::path& path) {
+  try {
+    content.resize(bytes);
+  } catch (const std::exception&) {  // length_error, bad_alloc
+    throw IoError(concat("cannot read ", path.string(), ": it has at least ",
+                         bytes - 1, " bytes, more than fit into memory"));
+  }
+}
+
+void check_size(std::size_t bytes, std::size_t most,
+                const std::filesystem::path& path) {
+  if (bytes > most)
+    throw IoError(concat("cannot read ", path.string(), ": it has more than ",
+                         most, " bytes; check that it is the right file"));
+}
+
 // The temporary file is in the folder of `path`, since a rename cannot cross
 // file systems. Each call returns a different name, so writers do not collide.
 std::string temporary_name(const std::filesystem::path& path) {
@@ -86,7 +103,8 @@ void write_pieces_atomically(const std::filesystem::path& path,
     fail_to_write(path, temporary);
 }
 
-std::string read_file(const std::filesystem::path& path) {
+std::string read_file(const std::filesystem::path& path,
+                      std::size_t most_bytes) {
   const std::unique_ptr<std::FILE, CloseFile> file(
       std::fopen(path.c_str(), "rbe"));
   if (!file) fail_to_read(path);
@@ -96,9 +114,13 @@ std::string read_file(const std::filesystem::path& path) {
   // One byte more than the size, so that the first read finds the end.
   std::size_t room = unknown ? 1 << 16 : size + 1;
   for (std::size_t filled = 0;; room *= 2) {
-    content.resize(room);
-    filled += std::fread(content.data() + filled, 1, room - filled, file.get());
-    if (filled == room) continue;
+    make_room(content, std::min(room - 1, most_bytes) + 1, path);
+    const std::size_t wanted = content.size() - filled;
+    const std::size_t got =
+        std::fread(content.data() + filled, 1, wanted, file.get());
+    filled += got;
+    check_size(filled, most_bytes, path);
+    if (got == wanted) continue;
     // Opening a folder succeeds; reading it fails.
     if (std::ferror(file.get())) fail_to_read(path);
     content.resize(filled);

@@ -2,6 +2,7 @@
 // Whole files and folders: reading, writing atomically, removing, temporary
 // ones.
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -19,8 +20,12 @@ void write_file_atomically(const std::filesystem::path& path,
 void write_pieces_atomically(const std::filesystem::path& path,
                              std::span<const std::string_view> pieces);
 
-// Returns all bytes of the file. Throws IoError, which names the file.
-std::string read_file(const std::filesystem::path& path);
+// Returns all bytes of the file. Throws IoError, which names the file, also if
+// it has more than `most_bytes`, as a device such as /dev/zero has.
+std::string read_file(const std::filesystem::path& path,
+                      std::size_t most_bytes = std::string::npos);
+// For files that people write.
+inline constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
 
 // Removes a file, or a folder and its contents. Symbolic links are not
 // followed. Does nothing if `path` does not exist. Throws IoError, which names

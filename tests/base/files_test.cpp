@@ -97,6 +97,39 @@ TEST(ReadFile, AFailureNamesTheFile) {
   expect_named(folder.path());
 }
 
+TEST(ReadFile, RefusesMoreThanTheLimit) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "12345");
+  EXPECT_EQ(read_file(path, 5), "12345");
+  expect_throws<IoError>([&] { read_file(path, 4); },
+                         {"file: it has more than 4 bytes", "right file"});
+  // Has no end.
+  expect_throws<IoError>([] { read_file("/dev/zero", 1 << 20); },
+                         {"/dev/zero", "more than 1048576 bytes"});
+  write_file_atomically(path, "");
+  EXPECT_EQ(read_file(path, 0), "");
+}
+
+TEST(ReadFile, AFileThatDoesNotFitIntoMemoryIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the process instead";
+#endif
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "");
+  std::error_code unsupported;  // by this file system
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 43, unsupported);
+  if (unsupported) GTEST_SKIP() << "no sparse files of 8 TiB here";
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit small{rlim_t{1} << 42, before.rlim_max};
+  setrlimit(RLIMIT_AS, &small);
+  expect_throws<IoError>([&] { read_file(path); },
+                         {"file: it has at least", "fit into memory"});
+  setrlimit(RLIMIT_AS, &before);
+}
+
 TEST(RemoveTree, TakesEverythingBelowAndNothingBeside) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a";
