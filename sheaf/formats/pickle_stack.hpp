@@ -82,8 +82,10 @@ class PickleStack {
 
   void push_name(std::string_view module, std::string_view name) {
     charge(sizeof(std::string) + module.size() + name.size());
-    push({Kind::kGlobal,
-          pickle_.names_.emplace_back(concat(module, ".", name))});
+    std::string& text = pickle_.names_.emplace_back(module);
+    text += '.';
+    text += name;
+    push({Kind::kGlobal, text});
   }
 
   void store(std::size_t place, PickleValue value) {
