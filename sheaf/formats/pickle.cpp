@@ -107,7 +107,7 @@ class Machine : private PickleStack {
       case kTuple:
       case kListOp:
       case kFrozenSet:
-        gather(Kind::kList, pop_mark());
+        gather_to_mark(Kind::kList);
         break;
       case kTuple1:
         gather(Kind::kList, 1);
@@ -123,7 +123,7 @@ class Machine : private PickleStack {
         break;
       case kAppends:
       case kAddItems:
-        append(Kind::kList, pop_mark());
+        append_to_mark(Kind::kList);
         break;
       default:
         return false;
@@ -137,13 +137,13 @@ class Machine : private PickleStack {
         gather(Kind::kDictionary, 0);
         break;
       case kDict:
-        gather(Kind::kDictionary, pop_mark());
+        gather_to_mark(Kind::kDictionary);
         break;
       case kSetItem:
         append(Kind::kDictionary, 2);
         break;
       case kSetItems:
-        append(Kind::kDictionary, pop_mark());
+        append_to_mark(Kind::kDictionary);
         break;
       default:
         return false;

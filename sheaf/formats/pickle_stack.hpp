@@ -64,6 +64,12 @@ class PickleStack {
     push(container);
   }
 
+  // Replaces the values above the last mark by a container of them.
+  void gather_to_mark(Kind kind) {
+    const std::size_t count = pop_mark();
+    gather(kind, count);
+  }
+
   // Moves the last `count` values into the container below them. Items of
   // objects whose class derives from list or dict are ignored.
   void append(Kind kind, std::size_t count) {
@@ -80,10 +86,17 @@ class PickleStack {
     drop(count);
   }
 
+  void append_to_mark(Kind kind) {
+    const std::size_t count = pop_mark();
+    append(kind, count);
+  }
+
   void push_name(std::string_view module, std::string_view name) {
     charge(sizeof(std::string) + module.size() + name.size());
-    push({Kind::kGlobal,
-          pickle_.names_.emplace_back(concat(module, ".", name))});
+    std::string& text = pickle_.names_.emplace_back(module);
+    text += '.';
+    text += name;
+    push({Kind::kGlobal, text});
   }
 
   void store(std::size_t place, PickleValue value) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "sheaf/formats/npy.hpp"
@@ -15,12 +16,17 @@
 
 namespace {
 
+using Kind = sheaf::formats::PickleValue::Kind;
+
 std::atomic<std::size_t> used{0}, most{0};
 
 void* allocate(std::size_t bytes) {
   void* place = std::malloc(bytes);
   if (!place) throw std::bad_alloc();
-  const std::size_t now = used += malloc_usable_size(place);
+  const std::size_t room = malloc_usable_size(place);
+  // What reads past the end of a vector finds an integer there.
+  std::memset(place, static_cast<int>(Kind::kInteger), room);
+  const std::size_t now = used += room;
   std::size_t before = most;
   while (now > before && !most.compare_exchange_weak(before, now)) continue;
   return place;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::formats {
@@ -41,6 +43,28 @@ TEST(NpyHeader, ComesBackForEveryTypeAndShape) {
       EXPECT_FALSE(header.is_swapped);
       EXPECT_FALSE(header.is_fortran_order);
     }
+}
+
+TEST(NpyHeader, IsAPythonDictionary) {
+  const auto text = [](DType dtype, const std::vector<std::int64_t>& shape) {
+    const std::string header = make_npy_header(dtype, shape);
+    return header.substr(10, header.find('}') - 9);
+  };
+  EXPECT_EQ(text(DType::kU8, {2, 3}),
+            "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }");
+  EXPECT_EQ(text(DType::kBool, {4}),
+            "{'descr': '|b1', 'fortran_order': False, 'shape': (4, ), }");
+  EXPECT_EQ(text(DType::kI8, {}),
+            "{'descr': '|i1', 'fortran_order': False, 'shape': (), }");
+}
+
+TEST(NpyHeader, OnlyTheOtherByteOrderIsSwapped) {
+  const std::string rest = "', 'fortran_order': False, 'shape': ()}";
+  for (const std::string code : {"<i2", ">i2", "|i2", "=i2"})
+    EXPECT_EQ(
+        header_in(npy_with("{'descr': '" + code + rest)).is_swapped,
+        code == (std::endian::native == std::endian::little ? ">i2" : "<i2"))
+        << code;
 }
 
 TEST(NpyHeader, CountsElements) {

@@ -240,6 +240,8 @@ TEST(Pickle, TheMemoHasNoGaps) {
   EXPECT_EQ(shape_in("K\7r\xff\x0f\0\0000j\xff\x0f\0\0\x85"s), "[7]");
   expect_fault("K\7r\0\x10\0\0"s, 4, "a memo index of 4096");
   expect_fault("h\1", 2, "an empty memo entry is used");
+  expect_fault("K\7q\0h\1"s, 6, "an empty memo entry is used");
+  expect_fault("K\7q\1h\0"s, 6, "an empty memo entry is used");
   // Memoize counts the entries that are used.
   EXPECT_EQ(shape_in("K\7q\2K\010\x94"s + "00h\1h\2\x86"s), "[8 7]");
 }

@@ -188,7 +188,8 @@ TEST(TorchArchive, AKeySelectsAStateOfACheckpoint) {
   const std::string state = pickled_entry("w", PickledTensor().text());
   const std::string checkpoint =
       "}(" + pickled("model") + state + pickled("epoch") + pickled(3) +
-      pickled("ema") + state + pickled("none") + "}u";
+      pickled("ema") + state + pickled("options") +
+      pickled_entry("rate", pickled(1)) + pickled("none") + "}u";
   EXPECT_EQ(state_in(checkpoint, "ema").tensors.at(0).name, "w");
   const std::string keys = "; keys that hold a state: model, ema";
   const auto error = [&](const std::string& key) {

@@ -1,6 +1,7 @@
 #include "sheaf/tensor/files/numpy.hpp"
 
 #include <array>
+#include <set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
@@ -39,9 +40,14 @@ void save_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
 NamedTensors load_npz(const std::filesystem::path& path) {
   const formats::ZipReader archive(path);
   NamedTensors arrays;
+  std::set<std::string> names;
   for (const formats::ZipEntry& entry : archive.entries()) {
     std::string name = entry.name;
     if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+    if (!names.insert(name).second)
+      throw IoError(concat(archive.name(), ": byte ", entry.offset,
+                           ": two arrays have the name '", formats::shown(name),
+                           "'; rename one of them"));
     arrays.emplace_back(name, load_entry(archive, entry));
   }
   return arrays;

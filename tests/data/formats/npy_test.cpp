@@ -37,6 +37,19 @@ TEST_F(CompressedNpy, IsReadAsIfItWerePlain) {
   EXPECT_TRUE(read_npy_dataset(other, target)->data().equal(flags));
 }
 
+// Bools are not used in the memory of a mapped file, where they may have any
+// value.
+TEST_F(CompressedNpy, BoolsAreZeroOrOne) {
+  const std::string data = save("flags.npy", at::ones({3}, at::kBool));
+  const FileContent file = read_file(data);
+  Bytes bytes(file.data(), file.data() + file.size());
+  bytes.back() = 2;
+  write_bytes(data, bytes);
+  const auto dataset = read_npy_dataset(data, save("t.npy", at::arange(3)));
+  const auto* flags = static_cast<const char*>(dataset->data().data_ptr());
+  EXPECT_EQ(flags[2], 1);
+}
+
 TEST_F(CompressedNpy, ACorruptFileIsNamed) {
   const std::string data = save("data.npy", at::zeros({4, 3}));
   const std::string target = save("target.npy", at::arange(4));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sheaf/formats/npy.hpp"
 #include "sheaf/formats/zip.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -246,6 +247,20 @@ TEST(Npz, ComesBackInOrder) {
         save_npz(path, {arrays[0], arrays[0]});
       },
       {"z.npy", "differ"});
+}
+
+TEST(Npz, NamesWithoutTheirSuffixDiffer) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "a.npz";
+  const std::string array = formats::make_npy_header(DType::kU8, {0});
+  formats::ZipWriter archive;
+  archive.add("x", {array});
+  archive.save(path);
+  EXPECT_EQ(load_npz(path).at(0).first, "x");
+  archive.add("x.npy", {array});
+  archive.save(path);
+  expect_throws<IoError>([&] { load_npz(path); },
+                         {path.string(), "two arrays have the name 'x'"});
 }
 
 TEST(Npz, DamagedFilesAreErrors) {
