@@ -12,10 +12,6 @@
 namespace sheaf::formats {
 namespace {
 
-bool is_same_time(const struct timespec& a, const struct timespec& b) {
-  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 std::uint8_t* map_whole(const OpenFile& file) {
   void* place = ::mmap(nullptr, file.size(), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
@@ -44,22 +40,28 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::check() const {
-  const struct stat now = file_.status();
+  const std::size_t now = file_.size_now();
   const bool has_failed = watch_->has_failed();
-  const bool is_shorter = now.st_size < file_.first_status().st_size;
-  if (has_failed || is_shorter) was_reported_ = true;
-  if (is_shorter)
+  if (has_failed || now < size()) was_reported_ = true;
+  if (now < size())
     throw IoError(concat(file_.path(), ": the file was truncated from ", size(),
-                         " to ", now.st_size,
+                         " to ", now,
                          " bytes while it was in use; restore it and repeat "
                          "what failed"));
   if (has_failed)
     throw IoError(concat(file_.path(),
-                         ": a part of the file could not be read "
-                         "while it was in use: it was truncated "
-                         "for a time, or its disk has failed"));
-  if (!is_same_time(now.st_mtim, file_.first_status().st_mtim) &&
-      !was_logged_.exchange(true))
+                         ": a part of the file could not be read while it was "
+                         "in use: it was truncated for a time, or its disk "
+                         "has failed"));
+  look_for_changes();
+}
+
+void MappedFile::look_for_changes() const {
+  struct timespec now {};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  if (last_look_.load() == now.tv_sec) return;
+  last_look_.store(now.tv_sec);
+  if (file_.was_modified() && !was_logged_.exchange(true))
     log_warn(
         "{} was modified while it is in use; examples may come from its "
         "old or from its new content",

