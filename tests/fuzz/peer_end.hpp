@@ -53,9 +53,16 @@ inline bool has_news(int fd) {
   return ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
 }
 
-// Contents of the message `number`.
-inline std::byte pattern(std::size_t number, std::size_t at) {
-  return static_cast<std::byte>(number * 37 + at * 7 + at / 251);
+// Contents of the message `number`, at most 2 MiB.
+inline const std::byte* pattern(std::size_t number) {
+  constexpr std::size_t kNumbers = 1024;
+  static const Bytes all = [] {
+    Bytes bytes((2 << 20) + kNumbers);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
+    return bytes;
+  }();
+  return all.data() + number % kNumbers;
 }
 
 }  // namespace sheaf::fuzz

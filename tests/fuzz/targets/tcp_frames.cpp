@@ -106,10 +106,7 @@ class Trial {
     if (names >= 250) head = source.value<FrameHead>();
     write(bytes_of(head));
     const std::size_t part = std::min<std::size_t>(head.part, 20'000);
-    Bytes data(names >= 240 ? part / 2 : part);
-    for (std::size_t i = 0; i < data.size(); ++i)
-      data[i] = sheaf::fuzz::pattern(written_, i);
-    write(data);
+    write({sheaf::fuzz::pattern(written_), names >= 240 ? part / 2 : part});
   }
 
   void receive(Tag tag, std::size_t bytes) {
