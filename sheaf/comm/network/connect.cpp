@@ -19,6 +19,8 @@ using std::chrono::steady_clock;
 constexpr auto kFirstTimeout = milliseconds(500);
 constexpr auto kFirstPause = milliseconds(10);
 constexpr int kMostDoublings = 5;
+// This process may have been stopped when the deadline passed.
+constexpr int kFewestRounds = 2;
 // The kernel of a host accepts a connection sooner than a rank, which may share
 // a processor with others, answers.
 constexpr int kAnswerFactor = 4;
@@ -96,7 +98,7 @@ bool Connector::send(const void* data, std::size_t bytes) const {
 void Connector::say_hello(Time now) {
   handshake_.emplace(plan_.me, plan_.peer);
   if (!send(&handshake_->hello(), sizeof(ClientHello)))
-    return fail(now, Failure::kSilent, "it closed the connection");
+    return fail(now, Failure::kSlow, "it closed the connection");
   step_ = Step::kAnswer;
   received_ = 0;
   limit_ = limit(now, kAnswerFactor, answer_deadline());
@@ -112,7 +114,7 @@ bool Connector::await(T& message, void (Connector::*next)(Time now), Time now) {
     if (now < limit_) return false;
     fail(now, Failure::kSilent, "connected, but no answer");
   } else if (got <= 0) {
-    fail(now, Failure::kSilent, "it closed the connection");
+    fail(now, Failure::kSlow, "it closed the connection");
   } else {
     received_ += static_cast<std::size_t>(got);
     if (received_ == sizeof message) (this->*next)(now);
@@ -129,9 +131,12 @@ void Connector::prove(Time now) {
     return fail(now, Failure::kStranger, why);
   }
   if (!send(&*proof, sizeof *proof))
-    return fail(now, Failure::kSilent, "it closed the connection");
+    return fail(now, Failure::kSlow, "it closed the connection");
   step_ = Step::kVerdict;
   received_ = 0;
+  // This is the peer. It may have accepted this connection, and would take its
+  // end for the death of this rank.
+  limit_ = answer_deadline();
 }
 
 void Connector::end(Time now) {
@@ -162,7 +167,8 @@ void Connector::fail(Time now, Failure failure, const std::string& why) {
 }
 
 void Connector::end_round(Time now) {
-  const bool goes_on = (was_slow_ && now < plan_.deadline) ||
+  const bool is_slow_allowed = now < plan_.deadline || round_ < kFewestRounds;
+  const bool goes_on = (was_slow_ && is_slow_allowed) ||
                        (was_silent_ && now < answer_deadline());
   step_ = goes_on ? Step::kPause : Step::kOver;
   limit_ = now + kFirstPause * (1 << round_);

@@ -53,7 +53,7 @@ class Connector {
   // What an endpoint's failure means.
   enum class Failure {
     kUnreachable,  // for now
-    kSlow,         // no reaction yet
+    kSlow,         // no reaction yet, or it has closed the connection
     kSilent,       // accepted by the kernel only
     kStranger      // another program answered
   };

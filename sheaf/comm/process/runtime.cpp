@@ -119,8 +119,22 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
               "program with sheaf::init, or unset SHEAF_ENCRYPT");
   if (host_map_.host_count() == 1 || host_map_.local != 0) return;
   memory_->make_board(ranks);
-  monitor_ = std::make_unique<Monitor>(*memory_, host_map_, cards[0].monitor,
-                                       std::move(listening));
+  monitor_ = std::make_unique<Monitor>(
+      *memory_, host_map_,
+      MonitorStart{.address = cards[0].monitor,
+                   .listening = std::move(listening),
+                   .timeout = timeout_,
+                   .check = [this](int peer) { check_start(peer); }});
+}
+
+void Runtime::check_start(int peer) {
+  check_local_lives();
+  try {
+    transport_->check_peer(peer);
+  } catch (const TransportError& error) {
+    throw CommError(concat("rank ", rank(), ": ", error.what(),
+                           " while the ranks were connecting"));
+  }
 }
 
 void Runtime::check_local_lives() {

@@ -30,7 +30,8 @@ bool Inbox::begin_message(const FrameHead& head) {
 
 // Returns false if the peer sends more than this rank is willing to keep.
 bool Inbox::keep(const Message& message) {
-  if (unexpected_count_.load(std::memory_order_relaxed) == kMostUnexpected)
+  if (unexpected_count_.load(std::memory_order_relaxed) == kMostUnexpected ||
+      unexpected_bytes_ > kMostUnexpectedBytes)
     return false;
   message->kept_bytes = message->head.part;
   message->kept =

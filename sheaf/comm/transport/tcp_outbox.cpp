@@ -132,8 +132,13 @@ ssize_t Outbox::write_once() {
   return channel_.write(parts, frame_.head.part ? 2 : 1);
 }
 
-// Alternates between parts of large messages and new messages.
+// Alternates between parts of large messages and new messages. A program may
+// send many without ever waiting for them.
 bool Outbox::next_frame() {
+  if (unanswered_bytes_ >= kUnansweredBytes) {
+    unanswered_bytes_ = 0;
+    read_answers();  // the next advance() detects errors
+  }
   if (!notes_.empty()) {
     frame_ = {.head = notes_.front()};
     notes_.pop_front();
@@ -183,6 +188,7 @@ void Outbox::continue_with(TcpRequest* request) {
 void Outbox::finish_frame() {
   is_writing_ = false;
   TcpRequest* request = std::exchange(frame_.request, nullptr);
+  unanswered_bytes_ += frame_.head.part;
   if (!request) return;
   request->sent += frame_.head.part;
   if (request->is_refused || request->sent == request->bytes)

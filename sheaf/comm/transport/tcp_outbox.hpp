@@ -75,6 +75,7 @@ class Outbox {
   std::atomic<bool> is_busy_{false};
   std::string failure_;
   std::size_t eager_bytes_ = kEagerBytes;
+  std::size_t unanswered_bytes_ = 0;  // sent since answers were read
   std::uint32_t next_id_ = 1;
   bool is_writing_ = false;
   bool prefers_granted_ = false;

@@ -282,9 +282,12 @@ class TcpTransport final : public Transport {
   }
 
   std::string farewell(int peer) {
-    return at(peer).in.has_left()
-               ? concat("rank ", peer, " has exited")
-               : concat("rank ", peer, " has died: its connection was closed");
+    if (at(peer).in.has_left()) return concat("rank ", peer, " has exited");
+    if (at(peer).in.is_invalid())
+      return concat("the connection from rank ", peer,
+                    " carried data that does not follow the protocol, and was "
+                    "closed");
+    return concat("rank ", peer, " has died: its connection was closed");
   }
   void lose_connection(int peer, const std::string& cause) {
     const std::string why = concat(
