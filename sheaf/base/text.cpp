@@ -70,12 +70,21 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return distance[a.size()][b.size()];
 }
 
+namespace {
+
+constexpr std::size_t kMostLetters = 200;  // of a word that may have a typo
+
+}  // namespace
+
 std::string_view nearest_word(std::string_view word,
                               std::span<const std::string_view> candidates) {
   std::string_view nearest;
+  // Comparing takes as much memory as the product of the lengths.
+  if (word.size() > kMostLetters) return nearest;
   // Up to one wrong letter in three counts as a typo.
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
+    if (candidate.size() > kMostLetters) continue;
     const std::size_t distance = edit_distance(word, candidate);
     // With as many edits as letters, any word could become the candidate.
     if (distance >= best || distance >= candidate.size()) continue;

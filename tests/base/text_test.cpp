@@ -81,6 +81,12 @@ TEST(Text, CountsAreDigitsOnly) {
     EXPECT_FALSE(parse_count(wrong)) << wrong;
 }
 
+// The table of distances would have 10^12 entries.
+TEST(NearestWord, LongWordsHaveNone) {
+  const std::string word(1'000'000, 'x');
+  EXPECT_EQ(did_you_mean(word, std::vector<std::string_view>{"x", word}), "");
+}
+
 TEST(FindNotText, FindsBytesThatAreNotUtf8OrControlCharacters) {
   EXPECT_EQ(find_not_text("a\tb\r\n\u00e9\u20ac\U0001f600"), std::string::npos);
   EXPECT_EQ(find_not_text(std::string_view("ab\0", 3)), 2u);
