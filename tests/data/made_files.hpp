@@ -1,7 +1,7 @@
 #pragma once
 // The files that tests of formats make, for tests of datasets.
 
-#include "tests/formats/made_images.hpp"
+#include "tests/formats/images/made_images.hpp"
 
 namespace sheaf::data {
 

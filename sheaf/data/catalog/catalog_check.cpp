@@ -5,7 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
-#include "sheaf/formats/file_bytes.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
 
 namespace sheaf::data {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sheaf/data/dataset/dataset.hpp"
-#include "sheaf/formats/cifar.hpp"
+#include "sheaf/formats/arrays/cifar.hpp"
 
 namespace sheaf::data {
 

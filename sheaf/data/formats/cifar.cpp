@@ -1,4 +1,4 @@
-#include "sheaf/formats/cifar.hpp"
+#include "sheaf/formats/arrays/cifar.hpp"
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/formats/array_files.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sheaf/data/dataset/dataset.hpp"
-#include "sheaf/formats/file_bytes.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
 
 namespace sheaf::data {
 

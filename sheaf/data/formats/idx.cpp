@@ -1,8 +1,8 @@
-#include "sheaf/formats/idx.hpp"
+#include "sheaf/formats/arrays/idx.hpp"
 
 #include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
-#include "sheaf/formats/memory.hpp"
+#include "sheaf/formats/bytes/memory.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::data {

@@ -1,7 +1,7 @@
 #include "sheaf/data/formats/image.hpp"
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/memory.hpp"
+#include "sheaf/formats/bytes/memory.hpp"
 
 namespace sheaf::data {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
-// Reads image files as tensors; see sheaf/formats/image.hpp.
+// Reads image files as tensors; see sheaf/formats/images/image.hpp.
 
 #include <torch/types.h>
 
 #include <string>
 #include <vector>
 
-#include "sheaf/formats/image.hpp"
+#include "sheaf/formats/images/image.hpp"
 
 namespace sheaf::data {
 

@@ -7,7 +7,7 @@
 
 #include "sheaf/data/dataset/dataset.hpp"
 #include "sheaf/data/transform/transform.hpp"
-#include "sheaf/formats/image.hpp"
+#include "sheaf/formats/images/image.hpp"
 
 namespace sheaf::data {
 

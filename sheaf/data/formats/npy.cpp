@@ -1,4 +1,4 @@
-#include "sheaf/formats/npy.hpp"
+#include "sheaf/formats/arrays/npy.hpp"
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/formats/array_files.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/elements.hpp"
+#include "sheaf/formats/arrays/elements.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::tensor {

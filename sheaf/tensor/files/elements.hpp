@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "sheaf/base/dtype.hpp"
-#include "sheaf/formats/npy.hpp"
+#include "sheaf/formats/arrays/npy.hpp"
 
 namespace sheaf::tensor {
 

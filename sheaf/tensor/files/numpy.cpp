@@ -5,7 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
-#include "sheaf/formats/zip.hpp"
+#include "sheaf/formats/archives/zip.hpp"
 #include "sheaf/tensor/files/elements.hpp"
 
 namespace sheaf::tensor {

@@ -1,4 +1,4 @@
-#include "sheaf/formats/torch_archive.hpp"
+#include "sheaf/formats/archives/torch_archive.hpp"
 #include "sheaf/tensor/files/elements.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
 

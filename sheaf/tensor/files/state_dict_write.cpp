@@ -7,8 +7,8 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/torch_types.hpp"
-#include "sheaf/formats/zip.hpp"
+#include "sheaf/formats/archives/torch_types.hpp"
+#include "sheaf/formats/archives/zip.hpp"
 #include "sheaf/tensor/files/elements.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
 #include "sheaf/tensor/groups/memory.hpp"

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "sheaf/base/files.hpp"
-#include "sheaf/formats/file_bytes.hpp"
-#include "sheaf/formats/image.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
+#include "sheaf/formats/images/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"

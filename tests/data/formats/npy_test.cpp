@@ -2,7 +2,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/data/formats/array_files.hpp"
-#include "sheaf/formats/file_bytes.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 

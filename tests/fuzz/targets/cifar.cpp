@@ -1,4 +1,4 @@
-#include "sheaf/formats/cifar.hpp"
+#include "sheaf/formats/arrays/cifar.hpp"
 
 #include "sheaf/base/error.hpp"
 #include "tests/fuzz/fuzz_target.hpp"

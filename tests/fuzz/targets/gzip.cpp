@@ -1,4 +1,4 @@
-#include "sheaf/formats/gzip.hpp"
+#include "sheaf/formats/bytes/gzip.hpp"
 
 #include "sheaf/base/error.hpp"
 #include "tests/fuzz/fuzz_target.hpp"

@@ -1,4 +1,4 @@
-#include "sheaf/formats/idx.hpp"
+#include "sheaf/formats/arrays/idx.hpp"
 
 #include <vector>
 

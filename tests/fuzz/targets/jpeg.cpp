@@ -1,5 +1,5 @@
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/image.hpp"
+#include "sheaf/formats/images/image.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 SHEAF_FUZZ_TARGET(jpeg) {

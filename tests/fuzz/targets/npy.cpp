@@ -1,13 +1,13 @@
 // Arrays in .npy files: the header, and elements that are not in the form of
 // this machine.
-// parser: sheaf/formats/npy.cpp sheaf/formats/elements.cpp
-#include "sheaf/formats/npy.hpp"
+// parser: sheaf/formats/arrays/npy.cpp sheaf/formats/arrays/elements.cpp
+#include "sheaf/formats/arrays/npy.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/elements.hpp"
+#include "sheaf/formats/arrays/elements.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 using namespace sheaf::formats;

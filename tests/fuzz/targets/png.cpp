@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/image.hpp"
+#include "sheaf/formats/images/image.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 namespace {

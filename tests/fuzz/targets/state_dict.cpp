@@ -1,12 +1,13 @@
 // Archives of torch.save: zip, pickle and the layout of tensors. Since few
 // changed archives match their checksums, input that is no archive is the
 // pickle of one.
-// parser: sheaf/formats/torch_archive.cpp sheaf/formats/torch_tensors.cpp
+// parser: sheaf/formats/archives/torch_archive.cpp
+// sheaf/formats/archives/torch_tensors.cpp
 #include <cstdlib>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/elements.hpp"
-#include "sheaf/formats/torch_archive.hpp"
+#include "sheaf/formats/archives/torch_archive.hpp"
+#include "sheaf/formats/arrays/elements.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 using namespace sheaf::formats;

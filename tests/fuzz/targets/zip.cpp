@@ -1,6 +1,7 @@
 // Zip archives: the directory, and the content of each entry.
-// parser: sheaf/formats/zip_directory.cpp sheaf/formats/zip_reader.cpp
-#include "sheaf/formats/zip.hpp"
+// parser: sheaf/formats/archives/zip_directory.cpp
+// sheaf/formats/archives/zip_reader.cpp
+#include "sheaf/formats/archives/zip.hpp"
 
 #include <cstdlib>
 

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "sheaf/formats/npy.hpp"
-#include "sheaf/formats/zip.hpp"
+#include "sheaf/formats/archives/zip.hpp"
+#include "sheaf/formats/arrays/npy.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/formats/damage.hpp"
+#include "tests/formats/bytes/damage.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "sheaf/formats/zip.hpp"
+#include "sheaf/formats/archives/zip.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/formats/damage.hpp"
-#include "tests/formats/made_archive.hpp"
+#include "tests/formats/archives/made_archive.hpp"
+#include "tests/formats/bytes/damage.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"
 #include "tests/tensor/files/expect_same.hpp"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sheaf/formats/zip.hpp"
+#include "sheaf/formats/archives/zip.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/python.hpp"

@@ -6,7 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/formats/image_folder.hpp"
-#include "sheaf/formats/image.hpp"
+#include "sheaf/formats/images/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "tests/data/made_files.hpp"
