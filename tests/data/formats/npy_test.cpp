@@ -41,8 +41,8 @@ TEST_F(CompressedNpy, IsReadAsIfItWerePlain) {
 // value.
 TEST_F(CompressedNpy, BoolsAreZeroOrOne) {
   const std::string data = save("flags.npy", at::ones({3}, at::kBool));
-  const FileContent file = read_file(data);
-  Bytes bytes(file.data(), file.data() + file.size());
+  const formats::FileBytes file = formats::read_bytes(data);
+  Bytes bytes(file.data(), file.data() + file.size);
   bytes.back() = 2;
   write_bytes(data, bytes);
   const auto dataset = read_npy_dataset(data, save("t.npy", at::arange(3)));
