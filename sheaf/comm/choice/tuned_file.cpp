@@ -1,7 +1,10 @@
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/file_lock.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/units.hpp"
@@ -36,6 +39,21 @@ Json load(const fs::path& path) {
   }
 }
 
+// Keeps processes from replacing each other's results. Does not wait for long:
+// the results are only a cache.
+FileLock wait_for_lock(const fs::path& path) {
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  constexpr int kTries = 300;
+  FileLock lock(path);
+  for (int i = 0; i < kTries && lock.state() == FileLock::State::kHeldByOther;
+       ++i) {
+    std::this_thread::sleep_for(kPause);
+    lock = FileLock(path);
+  }
+  lock.keep_file();
+  return lock;
+}
+
 }  // namespace
 
 fs::path tuned_path() {
@@ -65,11 +83,12 @@ void remember(const fs::path& path, const TunedKey& key,
               const std::string& choice, double microseconds) {
   if (path.empty()) return;
   try {
+    create_folders(path.parent_path());
+    const FileLock lock = wait_for_lock(path.string() + ".lock");
     Json file = load(path);
     file["topologies"][key.topology][std::string(name_of(key.dtype))]
         [format_bytes_exactly(key.bytes)] = {{"choice", choice},
                                              {"time_us", microseconds}};
-    if (path.has_parent_path()) fs::create_directories(path.parent_path());
     write_file_atomically(path, file.dump(2) + "\n");
   } catch (const std::exception& error) {
     log_warn("cannot save the tuning results: {}", error.what());
