@@ -8,17 +8,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "sheaf/base/child_processes.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/log.hpp"
 #include "sheaf/base/system.hpp"
 
 namespace sheaf {
 namespace {
 
 constexpr std::size_t kMostHolderBytes = 200;
+
+// Written at the end, for people who wonder whether to remove the file.
+constexpr std::string_view kFree = "not locked\n";
 
 // O_NONBLOCK: a pipe of this name must not block.
 constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -93,10 +96,9 @@ bool FileLock::is_current() const {
 void FileLock::release() noexcept {
   if (fd_ < 0) return;
   if (state_ != State::kHeldByOther && is_current()) {
-    if (is_created_)
-      ::unlink(file_.c_str());
-    else if (has_written_ && ::ftruncate(fd_, 0) != 0)
-      log_debug("cannot clear {}", file_.string());
+    if (has_written_) write(kFree);
+    // Another process may have used the file before this one locked it.
+    if (is_created_ && is_empty()) ::unlink(file_.c_str());
   }
   keep_in_children(fd_);
   ::close(fd_);
@@ -104,13 +106,21 @@ void FileLock::release() noexcept {
   is_created_ = has_written_ = false;
 }
 
+bool FileLock::is_empty() const noexcept {
+  struct stat status = {};
+  return ::fstat(fd_, &status) == 0 && status.st_size == 0;
+}
+
+bool FileLock::write(std::string_view text) const noexcept {
+  return ::ftruncate(fd_, 0) == 0 &&
+         ::pwrite(fd_, text.data(), text.size(), 0) > 0;
+}
+
 std::string FileLock::problem() const { return std::strerror(error_); }
 
 void FileLock::write_holder() {
-  const std::string text =
-      concat("process ", ::getpid(), " on host ", host_name(), "\n");
-  has_written_ = ::ftruncate(fd_, 0) == 0 &&
-                 ::pwrite(fd_, text.data(), text.size(), 0) > 0;
+  has_written_ =
+      write(concat("process ", ::getpid(), " on host ", host_name(), "\n"));
 }
 
 std::string FileLock::holder() const {
@@ -118,6 +128,7 @@ std::string FileLock::holder() const {
   const ssize_t count = fd_ < 0 ? 0 : ::pread(fd_, bytes, sizeof bytes, 0);
   std::string text(bytes,
                    static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  if (text == kFree) return "";
   std::erase_if(text, [](char byte) { return byte < ' ' || byte > '~'; });
   return text;
 }

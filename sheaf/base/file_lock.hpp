@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace sheaf {
 
@@ -26,8 +27,8 @@ class FileLock {
   // Tries to lock the file, which is created if it does not exist. Does not
   // wait. A lock that is not held has no effect.
   explicit FileLock(std::filesystem::path file);
-  // Removes the file if the constructor has created it, unless keep_file() was
-  // called. Otherwise removes what write_holder() wrote.
+  // Removes the file if the constructor has created it and it is empty, unless
+  // keep_file() was called. Replaces what write_holder() wrote by "not locked".
   ~FileLock();
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;
@@ -48,6 +49,8 @@ class FileLock {
   void open();
   void lock();
   bool is_current() const;
+  bool is_empty() const noexcept;
+  bool write(std::string_view text) const noexcept;
   void release() noexcept;
 
   std::filesystem::path file_;

@@ -64,7 +64,17 @@ TEST_F(FileLocks, OthersReadWhoHoldsIt) {
                 concat("process ", ::getpid(), " on host ")),
             0u);
   lock = FileLock();
-  EXPECT_EQ(read_file(file_), "");
+  EXPECT_EQ(read_file(file_), "not locked\n");
+  EXPECT_EQ(FileLock(file_).holder(), "");
+}
+
+// Another process has used the file between this one's open() and flock().
+TEST_F(FileLocks, AUsedFileIsNotRemoved) {
+  {
+    const FileLock lock(file_);
+    std::ofstream(file_) << "not locked\n";
+  }
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"lock"});
 }
 
 TEST_F(FileLocks, TheHolderIsPlainText) {
