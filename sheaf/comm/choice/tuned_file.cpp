@@ -1,16 +1,10 @@
-// Processes that tune at the same time, such as jobs of one user, read and
-// replace the file under a lock, on a file of its own beside it: the file
-// itself is replaced by a rename.
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/file_lock.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/choice/tuner.hpp"
@@ -21,35 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-// The lock is held for milliseconds, but the calls of a job wait for it.
-constexpr std::chrono::seconds kLockTime{10};
-constexpr std::chrono::milliseconds kLockPause{2};
-
-class Lock {
- public:
-  explicit Lock(const fs::path& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                     0666)) {
-    if (file_ < 0)
-      throw IoError(concat("cannot open ", path.string(), ": ",
-                           ::strerrordesc_np(errno)));
-    const auto end = std::chrono::steady_clock::now() + kLockTime;
-    // A file system without locks (ENOLCK, EOPNOTSUPP) is used without.
-    while (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      if (std::chrono::steady_clock::now() > end) {
-        ::close(file_);
-        throw IoError(concat(path.string(), " is locked by another process"));
-      }
-      std::this_thread::sleep_for(kLockPause);
-    }
-  }
-  ~Lock() { ::close(file_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int file_;
-};
 
 fs::path beside(const fs::path& path, const char* suffix) {
   return path.string() + suffix;
@@ -73,10 +38,25 @@ Loaded load(const fs::path& path) {
   }
 }
 
+// Keeps processes from replacing each other's results. Does not wait for long:
+// the results are only a cache.
+FileLock wait_for_lock(const fs::path& path) {
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  constexpr int kTries = 300;
+  FileLock lock(path);
+  for (int i = 0; i < kTries && lock.state() == FileLock::State::kHeldByOther;
+       ++i) {
+    std::this_thread::sleep_for(kPause);
+    lock = FileLock(path);
+  }
+  lock.keep_file();
+  return lock;
+}
+
 void add(const fs::path& path, const TunedKey& key, const std::string& choice,
          double microseconds) {
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  const Lock lock(beside(path, ".lock"));
+  create_folders(path.parent_path());
+  const FileLock lock = wait_for_lock(beside(path, ".lock"));
   Loaded loaded = load(path);
   // The results of another version are kept.
   if (!loaded.is_usable) fs::rename(path, beside(path, ".old"));
