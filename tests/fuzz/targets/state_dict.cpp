@@ -27,14 +27,16 @@ std::string archive_of(const std::string& input) {
   return archive.bytes();
 }
 
+__extension__ typedef __int128 Wide;
+
 // Each element is inside of its storage.
 void check_tensor(const TorchTensor& tensor, const TorchStorage& storage) {
   if (tensor.sizes.size() != tensor.strides.size()) std::abort();
   if (count_elements(storage.dtype, tensor.sizes).value() == 0) return;
-  __int128 last = tensor.offset;
+  Wide last = tensor.offset;
   for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
     if (tensor.sizes[i] < 0 || tensor.strides[i] < 0) std::abort();
-    last += static_cast<__int128>(tensor.sizes[i] - 1) * tensor.strides[i];
+    last += static_cast<Wide>(tensor.sizes[i] - 1) * tensor.strides[i];
   }
   if (tensor.offset < 0 || last >= storage.count) std::abort();
 }
