@@ -45,7 +45,8 @@ bool write_png(const Scene& scene, const fs::path& file) {
   write_file_atomically(svg, svg_of(scene, {.has_dark = false}));
   const int code = convert(svg, png);
   if (code == kNotFound) return false;
-  if (code != 0)
+  std::error_code unknown;
+  if (code != 0 || !fs::is_regular_file(png, unknown))
     throw IoError(concat("rsvg-convert cannot write ", file.string(),
                          " (exit code ", code, ")"));
   write_file_atomically(file, read_file(png));

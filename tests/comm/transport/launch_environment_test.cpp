@@ -35,9 +35,8 @@ TEST(NodeList, RefusesListsOfTooManyOrTooLongNames) {
   for (int i = 0; i < 10'000; ++i) ranges += ",0-65535";
   expect_throws<UsageError>([&] { expand_node_list(ranges + "]"); },
                             {"more than 65536 hosts"});
-  for (const std::string& list :
-       {zeros + "[0-65535]", zeros + "[0-9]", "[0-65535]" + zeros,
-        std::string(256, 'a')})
+  for (const std::string& list : {zeros + "[0-65535]", zeros + "[0-9]",
+                                  "[0-65535]" + zeros, std::string(256, 'a')})
     expect_throws<UsageError>([&] { expand_node_list(list); },
                               {"more than 255 characters"});
   EXPECT_EQ(expand_node_list(std::string(255, 'a')).size(), 1u);
