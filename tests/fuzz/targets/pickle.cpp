@@ -1,5 +1,6 @@
 // Pickles. All values of the result are visited.
-// parser: sheaf/formats/pickle.cpp sheaf/formats/pickle_stack.hpp
+// parser: sheaf/formats/pickle.cpp sheaf/formats/pickle_value.cpp
+// parser: sheaf/formats/pickle_stack.hpp
 #include "sheaf/formats/pickle.hpp"
 
 #include <cstdlib>
