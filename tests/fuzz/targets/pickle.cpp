@@ -1,6 +1,7 @@
 // Pickles. All values of the result are visited.
 // parser: sheaf/formats/archives/pickle.cpp
-// sheaf/formats/archives/pickle_stack.hpp
+// parser: sheaf/formats/archives/pickle_value.cpp
+// parser: sheaf/formats/archives/pickle_stack.hpp
 #include "sheaf/formats/archives/pickle.hpp"
 
 #include <cstdlib>
