@@ -1,5 +1,6 @@
 #include "sheaf/base/child_processes.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -24,7 +25,10 @@ struct PrivateFiles {
 void before_fork() { PrivateFiles::get().mutex.lock(); }
 void after_fork() { PrivateFiles::get().mutex.unlock(); }
 void in_child() {
-  for (const int fd : PrivateFiles::get().fds) ::close(fd);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : PrivateFiles::get().fds)
+    if (null < 0 || ::dup3(null, fd, O_CLOEXEC) < 0) ::close(fd);
+  if (null >= 0) ::close(null);
   PrivateFiles::get().fds.clear();
   after_fork();
 }

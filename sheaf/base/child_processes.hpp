@@ -5,7 +5,9 @@
 
 namespace sheaf {
 
-// From now on, forked child processes close `fd`. Thread-safe.
+// From now on, `fd` is /dev/null in forked child processes: its number must not
+// be used for another file there, which the child's copy of the owner would
+// close. Thread-safe.
 void close_in_children(int fd);
 // Must be called before `fd` is closed or passed on.
 void keep_in_children(int fd) noexcept;

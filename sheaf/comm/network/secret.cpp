@@ -43,6 +43,9 @@ std::string read_secret_file(const std::string& path) {
   if (!is_known || got < 0) return fail("read");
   SHEAF_CHECK((status.st_mode & 077) == 0, "SHEAF_SECRET_FILE=", path,
               " can be accessed by other users; run chmod 600 ", path);
+  SHEAF_CHECK(status.st_uid == ::geteuid() || status.st_uid == 0,
+              "SHEAF_SECRET_FILE=", path, " belongs to another user (",
+              status.st_uid, "), who knows the secret; use a file of your own");
   text.resize(static_cast<std::size_t>(got));
   return text;
 }

@@ -60,9 +60,9 @@ struct JobIdentity {
 };
 
 // The identity of `job` with the secret in SHEAF_SECRET or in the file named by
-// SHEAF_SECRET_FILE, which nobody but its owner may access. Throws UsageError
-// if the secret is too short or the file is open to others, IoError if the file
-// cannot be read.
+// SHEAF_SECRET_FILE, which nobody but its owner, this user or root, may access.
+// Throws UsageError if the secret is too short or others know it, IoError if
+// the file cannot be read.
 JobIdentity find_identity(std::string job);
 
 // Whether SHEAF_ENCRYPT asks for encrypted connections between hosts. Throws

@@ -142,9 +142,11 @@ StorePointer open_agent(const MeetingPlace& place, Deadline deadline) {
 }
 
 // Without a secret, the key of the connections derives from what the ranks
-// write to the file, so nobody else may access it.
+// write to the file, so nobody else may access it. In a folder that others can
+// write to, a link might lead to any file of this user.
 void make_private_file(const MeetingPlace& place) {
-  const int fd = ::open(place.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int fd = ::open(place.path.c_str(),
+                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   struct stat status {};
   const bool is_open = fd >= 0 && ::fstat(fd, &status) == 0;
   const int error = errno;

@@ -44,7 +44,8 @@ class Start {
   }
 
   std::unique_ptr<comm::Transport> connect() {
-    if (!identity_.has_secret) warn();
+    // In a file that nobody else can access, rank 0 writes a random secret.
+    if (!identity_.has_secret && place_.path.empty()) warn();
     return comm::make_tcp_transport(
         place_.rank, place_.world_size,
         {.interface = "",
@@ -66,10 +67,10 @@ class Start {
   void warn() const {
     if (place_.rank != 0) return;
     log_warn(
-        "no SHEAF_SECRET: every program that reaches {} can join this job or "
-        "read its messages; set SHEAF_SECRET to the same random text in all "
-        "processes",
-        place_.path.empty() ? "this network interface" : "this host");
+        "no SHEAF_SECRET: every program that reaches {} can join this job; set "
+        "SHEAF_SECRET to the same random text in all processes",
+        place_.has_server ? "the store of torchrun's agent"
+                          : "this network interface");
   }
 
   comm::MeetingResult meet_others(const std::string& mine) const {

@@ -276,7 +276,10 @@ std::string name_of_job() {
 }  // namespace
 
 std::string text_of(const MeetingPlace& place) {
-  return place.path.empty() ? concat(place.host, ":", place.port) : place.path;
+  if (!place.path.empty()) return place.path;
+  const bool is_v6 = place.host.find(':') != std::string::npos;
+  return is_v6 ? concat("[", place.host, "]:", place.port)
+               : concat(place.host, ":", place.port);
 }
 
 MeetingPlace find_meeting_place(const ProcessGroupOptions& options) {

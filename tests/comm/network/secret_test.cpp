@@ -104,6 +104,14 @@ TEST_F(SecretFile, MustBeClosedToOthers) {
   }
 }
 
+TEST_F(SecretFile, MustNotBelongToAnotherUser) {
+  write("0123456789abcdef", 0600);
+  if (::chown(path_.c_str(), 12345, 12345) != 0)
+    GTEST_SKIP() << "only root can give a file away";
+  expect_throws<UsageError>([] { find_identity(""); },
+                            {path_ + " belongs to another user (12345)"});
+}
+
 TEST_F(SecretFile, MustExist) {
   variables_.set({{"SHEAF_SECRET_FILE", path_}});
   expect_throws<IoError>([] { find_identity(""); }, {path_, "No such file"});

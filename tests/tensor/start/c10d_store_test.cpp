@@ -65,6 +65,19 @@ TEST(C10dStore, AFileIsOnlyForItsOwner) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+// Others can create one in a folder that all can write to.
+TEST(C10dStore, ALinkIsNotFollowed) {
+  const TemporaryFolder folder;
+  const auto target = folder.path() / "valuable";
+  std::ofstream(target) << "a key";
+  std::filesystem::create_symlink(target, folder.path() / "meet");
+  expect_throws<IoError>([&] { open_soon(at_file(folder, 0, 2)); },
+                         {"cannot open the rendezvous file"});
+  std::string text;
+  std::getline(std::ifstream(target), text);
+  EXPECT_EQ(text, "a key");
+}
+
 // torchrun's agent has the port: rank 0 is a client, too.
 TEST(C10dStore, AnAgentMayServe) {
   const auto port = free_port();

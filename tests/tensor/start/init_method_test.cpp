@@ -204,6 +204,8 @@ TEST(InitMethod, PlacesHaveATextForMessages) {
   place.host = "h";
   place.port = 12;
   EXPECT_EQ(text_of(place), "h:12");
+  place.host = "fd00::7";
+  EXPECT_EQ(text_of(place), "[fd00::7]:12");
   place.path = "/a/b";
   EXPECT_EQ(text_of(place), "/a/b");
 }

@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <vector>
 
 #include "sheaf/base/error.hpp"
@@ -24,7 +24,13 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 struct Ended {
   int code = -1;
   std::string said{};
+  std::string log{};
 };
+
+std::string text_in(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class Program {
  public:
@@ -37,10 +43,11 @@ class Program {
          {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK",
           "MV2_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE", "MASTER_ADDR",
           "MASTER_PORT", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_PROCID",
-          "SLURM_NTASKS"})
+          "SLURM_NTASKS", "SHEAF_SECRET", "SHEAF_SECRET_FILE"})
       unsetenv(name);
     for (const auto& [name, value] : variables)
       setenv(name.c_str(), value.c_str(), 1);
+    if (!freopen(log_of(output_).c_str(), "w", stderr)) _exit(126);
     execl(START_PROGRAM, START_PROGRAM, way.c_str(), output_.c_str(), nullptr);
     _exit(127);
   }
@@ -50,13 +57,15 @@ class Program {
   Ended wait() const {
     int status = 0;
     waitpid(pid_, &status, 0);
-    std::ifstream file(output_);
-    std::ostringstream said;
-    said << file.rdbuf();
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, said.str()};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_in(output_),
+            text_in(log_of(output_))};
   }
 
  private:
+  static std::string log_of(const std::string& output) {
+    return output + ".log";
+  }
+
   pid_t pid_ = -1;
   std::string output_;
 };
@@ -74,7 +83,7 @@ class Start : public testing::Test {
   void expect(const std::vector<Program>& ranks, const std::string& rest) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       const Ended ended = ranks[rank].wait();
-      EXPECT_EQ(ended.code, 0) << ended.said;
+      EXPECT_EQ(ended.code, 0) << ended.said << ended.log;
       EXPECT_EQ(ended.said, concat(rank, " of ", ranks.size(), rest, "\n"));
     }
   }
@@ -270,18 +279,33 @@ TEST_F(Start, AtAFile) {
   EXPECT_NE(access(file("meet").c_str(), F_OK), 0) << "the file was left";
 }
 
+// A file that only the user can access contains a random secret. Elsewhere rank
+// 0 warns.
+TEST_F(Start, WarnsWhereStrangersCanJoin) {
+  const Variables secret{{"SHEAF_SECRET", "a secret of this test"}};
+  const std::string file_url =
+      concat("file://", file("meet"), "?world_size=2&rank=");
+  const std::string tcp_url =
+      concat("tcp://localhost:", port_, "?world_size=2&rank=");
+  const auto does_warn = [&](const std::string& url, const Variables& more) {
+    const Program first = start(url + "0", 0, more);
+    const Program second = start(url + "1", 1, more);
+    const std::string log = first.wait().log + second.wait().log;
+    return log.find("no SHEAF_SECRET") != std::string::npos;
+  };
+  EXPECT_TRUE(does_warn(tcp_url, {}));
+  EXPECT_FALSE(does_warn(tcp_url, secret));
+  EXPECT_FALSE(does_warn(file_url, {}));
+}
+
 // A run that was killed before all ranks joined leaves its file.
 TEST_F(Start, AtAFileThatWasLeft) {
   const std::string url =
       concat("file://", file("meet"), "?world_size=2&rank=");
   const Program killed = start(url + "0", 0);
   while (access(file("meet").c_str(), F_OK) != 0) usleep(1000);
-  std::string written;
-  while (written.find("/card/0") == std::string::npos) {
-    std::ifstream in(file("meet"));
-    written.assign(std::istreambuf_iterator<char>(in), {});
+  while (text_in(file("meet")).find("/card/0") == std::string::npos)
     usleep(1000);
-  }
   killed.kill();
   killed.wait();
   const Program next = start(url + "0", 1);
@@ -303,8 +327,7 @@ TEST_F(Start, ByTorchrun) {
              " --redirects 1 --tee 1 --log_dir ", file("logs"), " ",
              START_PROGRAM, " init > ", file("said"), " 2>&1");
   const int status = std::system(command.c_str());
-  std::ifstream in(file("said"));
-  const std::string said((std::istreambuf_iterator<char>(in)), {});
+  const std::string said = text_in(file("said"));
   EXPECT_EQ(status, 0) << said;
   for (const char* rank : {"0 of 2 over tcp", "1 of 2 over tcp"})
     EXPECT_NE(said.find(rank), std::string::npos) << said;
