@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -18,7 +20,10 @@ namespace {
 // The value of an environment variable; 0 if it is not set or not a number.
 int number_in(const char* variable) {
   const char* text = std::getenv(variable);
-  return text ? std::atoi(text) : 0;
+  if (!text) return 0;
+  constexpr long kMost = std::numeric_limits<int>::max();
+  return static_cast<int>(
+      std::clamp(std::strtol(text, nullptr, 10), -kMost, kMost));
 }
 
 [[noreturn]] void refuse_lone_mpi(const std::string& reason) {
@@ -127,6 +132,14 @@ std::int64_t slurm_number(const char* name) {
               "Slurm would set; start the program with srun, or set RANK, "
               "WORLD_SIZE, MASTER_ADDR and MASTER_PORT yourself");
   return *value;
+}
+
+int slurm_count(const char* name) {
+  const std::int64_t value = slurm_number(name);
+  SHEAF_CHECK(value <= std::numeric_limits<int>::max(), name, "=", value,
+              " is too large; start the program with srun, or unset Slurm's "
+              "variables");
+  return static_cast<int>(value);
 }
 
 // The number of the job step, if it is a normal one started by srun.
@@ -280,10 +293,10 @@ std::optional<SlurmTask> slurm_task() {
   if (!step || !std::getenv("SLURM_PROCID")) return std::nullopt;
   SlurmTask task;
   task.step = *step;
-  task.rank = static_cast<int>(slurm_number("SLURM_PROCID"));
+  task.rank = slurm_count("SLURM_PROCID");
   if (is_in_terminal_shell(task.rank)) return std::nullopt;
   task.tasks_from = first_set({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
-  task.tasks = static_cast<int>(slurm_number(task.tasks_from.c_str()));
+  task.tasks = slurm_count(task.tasks_from.c_str());
   SHEAF_CHECK(task.rank < task.tasks, "SLURM_PROCID=", task.rank, " but ",
               task.tasks_from, "=", task.tasks,
               "; start the program with srun, or unset Slurm's variables");

@@ -104,6 +104,8 @@ TEST_F(Slurm, BrokenVariablesAreRefused) {
   expect_throws<UsageError>([&] { slurm_task(); }, {"SLURM_PROCID='x'"});
   set(task(4, 4));
   expect_throws<UsageError>([&] { slurm_task(); }, {"SLURM_PROCID=4"});
+  set(with(task(0, 4), {{"SLURM_PROCID", "4294967297"}}));  // 1 as an int
+  expect_throws<UsageError>([&] { slurm_task(); }, {"SLURM_PROCID=4294967297"});
 }
 
 TEST_F(Slurm, PortsOfStepsAtTheSameTimeDiffer) {
@@ -139,6 +141,8 @@ TEST_F(LaunchEnvironment, ALoneRankOfTorchrunIsRefused) {
   set({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
   expect_throws<UsageError>([&] { init(); }, {"sheaf::tensor::init"});
   set({{"WORLD_SIZE", "2"}});
+  expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
+  set({{"WORLD_SIZE", "4294967297"}});  // 1 as an int
   expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
   set({{"RANK", "3"}});
   expect_throws<UsageError>([&] { init(); }, {"RANK=3", "WORLD_SIZE is not"});
