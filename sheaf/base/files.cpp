@@ -1,16 +1,21 @@
 #include "sheaf/base/files.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <ftw.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "sheaf/base/error.hpp"
@@ -28,21 +33,27 @@ struct CloseFile {
                        "; check the path and its permissions"));
 }
 
-// The temporary file is in the folder of `path`, since a rename cannot cross
-// file systems. Each call returns a different name, so writers do not collide.
-std::string temporary_name(const std::filesystem::path& path) {
-  static std::atomic<int> counter{0};
-  return concat(path.string(), ".tmp.", getpid(), ".", counter++);
+void make_room(std::string& content, std::size_t bytes,
+               const std::filesystem::path& path) {
+  try {
+    content.resize(bytes);
+  } catch (const std::exception&) {  // length_error, bad_alloc
+    throw IoError(concat("cannot read ", path.string(), ": it has at least ",
+                         bytes - 1, " bytes, more than fit into memory"));
+  }
 }
 
-[[noreturn]] void fail_to_write(const std::filesystem::path& path,
-                                const std::string& temporary) {
-  const int error = errno;
-  std::remove(temporary.c_str());
-  throw IoError(concat("cannot write ", path.string(), ": ",
-                       std::strerror(error),
-                       "; check that its folder exists, is writable and has "
-                       "space left"));
+void check_size(std::size_t bytes, std::size_t most,
+                const std::filesystem::path& path) {
+  if (bytes > most)
+    throw IoError(concat("cannot read ", path.string(), ": it has more than ",
+                         most, " bytes; check that it is the right file"));
+}
+
+std::string write_problem(const std::filesystem::path& path, int error) {
+  return concat("cannot write ", path.string(), ": ", std::strerror(error),
+                "; check that its folder exists, is writable and has space "
+                "left");
 }
 
 bool write_piece(std::FILE* file, std::string_view piece) {
@@ -50,17 +61,63 @@ bool write_piece(std::FILE* file, std::string_view piece) {
          std::fwrite(piece.data(), 1, piece.size(), file) == piece.size();
 }
 
-bool write_all(std::FILE* file, std::span<const std::string_view> pieces) {
-  // The content must be on disk before the rename; otherwise a power failure
-  // could leave an empty file.
+// Closes `fd`. After a failed fsync() the data may be lost although a second
+// one succeeds, so the file must be written again.
+bool write_all(int fd, std::span<const std::string_view> pieces,
+               bool is_synced) {
+  std::FILE* const file = ::fdopen(fd, "wb");
+  if (!file) {
+    ::close(fd);
+    return false;
+  }
   const bool is_written =
       std::all_of(pieces.begin(), pieces.end(),
                   [&](auto piece) { return write_piece(file, piece); }) &&
-      std::fflush(file) == 0 && fsync(fileno(file)) == 0;
+      std::fflush(file) == 0 && (!is_synced || ::fsync(fd) == 0);
   const int error = errno;
   const bool is_closed = std::fclose(file) == 0;
   if (!is_written) errno = error;
   return is_written && is_closed;
+}
+
+// A new file next to `path`, since a rename cannot cross file systems. An
+// existing file or link of the chosen name is never opened.
+int create_temporary(const std::filesystem::path& path, std::string& name) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  int fd = -1;
+  do {
+    name = temporary_name(path);
+    fd = ::open(name.c_str(), kFlags, 0666);
+  } while (fd < 0 && errno == EEXIST);
+  return fd;
+}
+
+// A device or a pipe is no file to be replaced.
+bool is_device(const std::filesystem::path& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+         !S_ISDIR(status.st_mode);
+}
+
+void write_to_device(const std::filesystem::path& path,
+                     std::span<const std::string_view> pieces) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || !write_all(fd, pieces, /*is_synced=*/false))
+    throw IoError(write_problem(path, errno));
+}
+
+// Some file systems cannot sync a folder and do not need it.
+bool needs_no_sync(int error) {
+  return error == EINVAL || error == ENOTSUP || error == EOPNOTSUPP;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, GRND_NONBLOCK) == sizeof number)
+    return number;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(now.count()) * 0x9e3779b97f4a7c15u +
+         static_cast<std::uint64_t>(::getpid());
 }
 
 constexpr int kOpenFolders = 16;
@@ -78,15 +135,57 @@ void write_file_atomically(const std::filesystem::path& path,
 
 void write_pieces_atomically(const std::filesystem::path& path,
                              std::span<const std::string_view> pieces) {
-  const std::string temporary = temporary_name(path);
-  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
-  if (!file) fail_to_write(path, temporary);
-  if (!write_all(file, pieces)) fail_to_write(path, temporary);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
-    fail_to_write(path, temporary);
+  if (is_device(path)) return write_to_device(path, pieces);
+  std::string temporary;
+  const int fd = create_temporary(path, temporary);
+  if (fd < 0) throw IoError(write_problem(path, errno));
+  if (!write_all(fd, pieces, /*is_synced=*/true) ||
+      std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    throw IoError(write_problem(path, error));
+  }
+  sync_folder(path.parent_path());
 }
 
-std::string read_file(const std::filesystem::path& path) {
+std::string temporary_name(const std::filesystem::path& path) {
+  return fmt::format("{}.tmp.{:016x}", path.string(), random_number());
+}
+
+bool is_temporary(const std::filesystem::path& path) {
+  constexpr std::string_view kMark = ".tmp.";
+  const std::string name = path.filename().string();
+  const std::size_t mark = name.rfind(kMark);
+  return mark != name.npos && mark > 0 && mark + kMark.size() < name.size() &&
+         name.find_first_not_of("0123456789abcdef.", mark + kMark.size()) ==
+             name.npos;
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::string name = folder.empty() ? "." : folder.string();
+  const int fd = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES) return;  // it may be written but not read
+  const bool is_synced = fd >= 0 && (::fsync(fd) == 0 || needs_no_sync(errno));
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  if (is_synced) return;
+  throw IoError(concat("cannot sync the folder ", name, ": ",
+                       std::strerror(error), "; check the disk"));
+}
+
+void create_folders(const std::filesystem::path& path) {
+  if (path.empty() || std::filesystem::is_directory(path)) return;
+  const auto whole = path.has_filename() ? path : path.parent_path();
+  create_folders(whole.parent_path());
+  if (::mkdir(whole.c_str(), 0777) != 0 &&
+      !std::filesystem::is_directory(whole))
+    throw IoError(concat("cannot create the folder ", whole.string(), ": ",
+                         std::strerror(errno)));
+  sync_folder(whole.parent_path());
+}
+
+std::string read_file(const std::filesystem::path& path,
+                      std::size_t most_bytes) {
   const std::unique_ptr<std::FILE, CloseFile> file(
       std::fopen(path.c_str(), "rbe"));
   if (!file) fail_to_read(path);
@@ -96,9 +195,13 @@ std::string read_file(const std::filesystem::path& path) {
   // One byte more than the size, so that the first read finds the end.
   std::size_t room = unknown ? 1 << 16 : size + 1;
   for (std::size_t filled = 0;; room *= 2) {
-    content.resize(room);
-    filled += std::fread(content.data() + filled, 1, room - filled, file.get());
-    if (filled == room) continue;
+    make_room(content, std::min(room - 1, most_bytes) + 1, path);
+    const std::size_t wanted = content.size() - filled;
+    const std::size_t got =
+        std::fread(content.data() + filled, 1, wanted, file.get());
+    filled += got;
+    check_size(filled, most_bytes, path);
+    if (got == wanted) continue;
     // Opening a folder succeeds; reading it fails.
     if (std::ferror(file.get())) fail_to_read(path);
     content.resize(filled);

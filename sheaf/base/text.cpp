@@ -70,12 +70,21 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return distance[a.size()][b.size()];
 }
 
+namespace {
+
+constexpr std::size_t kMostLetters = 200;  // of a word that may have a typo
+
+}  // namespace
+
 std::string_view nearest_word(std::string_view word,
                               std::span<const std::string_view> candidates) {
   std::string_view nearest;
+  // Comparing takes as much memory as the product of the lengths.
+  if (word.size() > kMostLetters) return nearest;
   // Up to one wrong letter in three counts as a typo.
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
+    if (candidate.size() > kMostLetters) continue;
     const std::size_t distance = edit_distance(word, candidate);
     // With as many edits as letters, any word could become the candidate.
     if (distance >= best || distance >= candidate.size()) continue;
@@ -109,6 +118,66 @@ std::vector<std::string_view> words(std::string_view text) {
     text.remove_prefix(end);
   }
   return found;
+}
+
+namespace {
+
+constexpr bool is_within(unsigned char byte, int low, int high) {
+  return byte >= low && byte <= high;
+}
+
+// Number of bytes of the UTF-8 character at the front of `text`; 0 if there is
+// none. Overlong forms, surrogates and values above 10ffff are none.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i])
+                           : static_cast<unsigned char>(0);
+  };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t count = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (!is_within(first, 0xc2, 0xf4)) return 0;
+  const int low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const int high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (!is_within(byte(1), low, high)) return 0;
+  for (std::size_t i = 2; i < count; ++i)
+    if (!is_within(byte(i), 0x80, 0xbf)) return 0;
+  return count;
+}
+
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+}
+
+}  // namespace
+
+std::size_t find_not_text(std::string_view text) noexcept {
+  constexpr std::string_view kAllowed = "\t\n\r";
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = character_bytes(text.substr(at, 4));
+    const bool is_allowed =
+        !is_control(text[at]) || kAllowed.find(text[at]) != text.npos;
+    if (bytes == 0 || !is_allowed) return at;
+    at += bytes;
+  }
+  return std::string_view::npos;
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = character_bytes(text.substr(at, 4));
+    if (at + std::max<std::size_t>(bytes, 1) > most) return shown + "...";
+    if (bytes > 0 && !is_control(text[at])) {
+      shown += text.substr(at, bytes);
+    } else {
+      const auto value = static_cast<unsigned char>(text[at]);
+      shown += {'\\', 'x', kDigits[value >> 4], kDigits[value & 15]};
+    }
+    at += std::max<std::size_t>(bytes, 1);
+  }
+  return shown;
 }
 
 std::optional<int> parse_count(std::string_view text) noexcept {

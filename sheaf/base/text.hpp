@@ -48,6 +48,16 @@ std::string did_you_mean(std::string_view word,
 // one column wide.
 std::size_t display_width(std::string_view text) noexcept;
 
+// Offset of the first byte that no text file contains: one that is not UTF-8,
+// or a control character other than tab, line feed and carriage return. npos if
+// there is none.
+std::size_t find_not_text(std::string_view text) noexcept;
+
+// `text` for an error message, when it comes from a file that may hold
+// anything: bytes as above and line ends become "\x1b", and what exceeds `most`
+// bytes becomes "...".
+std::string printable(std::string_view text, std::size_t most = 200);
+
 // The error message in one line, without libtorch's call stack and source
 // location.
 std::string one_line(const std::exception& error);

@@ -98,6 +98,14 @@ void TraceWriter::flush() {
   if (!path_.empty()) write(path_);
 }
 
+void TraceWriter::flush_if_grown() {
+  constexpr std::size_t kFewLines = 50'000;
+  const std::lock_guard lock(mutex_);
+  const std::size_t added = lines_.size() - flushed_lines_;
+  if (path_.empty() || added == 0) return;
+  if (lines_.size() <= kFewLines || added > lines_.size() / 10) write(path_);
+}
+
 void TraceWriter::write(const std::filesystem::path& path) {
   write_file_atomically(
       path, fmt::format(R"({{"displayTimeUnit": "ms", "baseTimeNanoseconds": {},
@@ -109,6 +117,7 @@ void TraceWriter::write(const std::filesystem::path& path) {
                         base_time_ns_, options_.rank, dropped_events_,
                         join(lines_, ",\n")));
   is_flushed_ = true;
+  flushed_lines_ = lines_.size();
 }
 
 TraceSpan::TraceSpan(TraceWriter* writer, std::string name,

@@ -88,10 +88,10 @@ void print_call(const Dump& dump) {
     std::cout << "buffers of "
               << fmt::format("{}", fmt::join(dump.counts, ", "))
               << " elements\n";
-  std::cout << fmt::format("options {}, transport {}\n", dump.options,
-                           dump.transport);
+  std::cout << fmt::format("options {}, transport {}\n",
+                           printable(dump.options), printable(dump.transport));
   for (const comm::DumpHost& host : dump.hosts)
-    std::cout << fmt::format("host {}: ranks {}\n", host.name,
+    std::cout << fmt::format("host {}: ranks {}\n", printable(host.name),
                              fmt::join(host.ranks, ", "));
   std::cout << fmt::format(
       "check {}: {} of {} elements are wrong on this rank; the largest error "

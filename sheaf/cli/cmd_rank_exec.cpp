@@ -21,6 +21,7 @@
 
 #include "sheaf/base/failure_note.hpp"
 #include "sheaf/base/system.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/launch/frame.hpp"
 #include "sheaf/cli/launch/rank_child.hpp"
@@ -59,7 +60,8 @@ std::vector<int> watched_signals() {
 int rank_from_environment() {
   for (const char* name :
        {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* value = std::getenv(name)) return std::atoi(value);
+    if (const char* value = std::getenv(name))
+      return parse_count(value).value_or(0);
   return 0;
 }
 
@@ -238,7 +240,8 @@ void share_cores() {
   int ranks = 0;
   for (const char* name :
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"})
-    if (const char* value = std::getenv(name)) ranks = std::atoi(value);
+    if (const char* value = std::getenv(name))
+      ranks = parse_count(value).value_or(0);
   if (ranks < 2) return;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   ::setenv("OMP_NUM_THREADS",

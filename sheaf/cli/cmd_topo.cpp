@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <string_view>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
@@ -9,6 +11,7 @@
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/topo/host.hpp"
+#include "sheaf/topo/host_list.hpp"
 #include "sheaf/topo/rankfile.hpp"
 
 namespace sheaf::cli {
@@ -70,10 +73,10 @@ std::vector<std::string> listed_hosts(const TopoArgs& args) {
 // checked.
 std::vector<std::string> named_hosts(const topo::RankFile& file) {
   std::vector<std::string> names;
+  std::set<std::string_view> known;
   for (const topo::RankEntry& entry : file.entries) {
     if (entry.host.starts_with('+')) return {};
-    if (std::find(names.begin(), names.end(), entry.host) == names.end())
-      names.push_back(entry.host);
+    if (known.insert(entry.host).second) names.push_back(entry.host);
   }
   return names;
 }
@@ -81,6 +84,9 @@ std::vector<std::string> named_hosts(const topo::RankFile& file) {
 // --cores 20, or 2x10: two sockets of ten.
 std::vector<int> parse_cores(const std::string& text) {
   const topo::Dims dims = topo::parse_dims(text);
+  constexpr int kMostCores = 1 << 20;
+  SHEAF_CHECK(dims.product() <= kMostCores, "--cores is '", text,
+              "'; a host has at most ", kMostCores);
   SHEAF_CHECK(dims.sizes.size() <= 2, "--cores is '", text,
               "'; write the number of cores of a host, such as 20, or sockets "
               "x cores per socket, such as 2x10");
@@ -129,8 +135,8 @@ void print_problems(const std::vector<topo::Diagnostic>& problems,
 
 void lint_file(const TopoArgs& args) {
   std::vector<topo::Diagnostic> problems;
-  const topo::RankFile file =
-      topo::parse_rankfile(read_file(args.lint), args.lint, problems);
+  const topo::RankFile file = topo::parse_rankfile(
+      read_file(args.lint, kMostTextBytes), args.lint, problems);
   const auto found = topo::lint(file, context_of(args, file));
   problems.insert(problems.end(), found.begin(), found.end());
   std::stable_sort(

@@ -12,9 +12,11 @@ namespace {
 int parse_size(std::string_view piece, std::size_t index,
                std::string_view whole) {
   const std::optional<int> size = parse_count(piece);
-  SHEAF_CHECK(size, "topology '", whole, "': dimension ", index, " is '", piece,
+  SHEAF_CHECK(size, "topology '", printable(whole, 60), "': dimension ", index,
+              " is '", printable(piece, 40),
               "', not a whole number; write sizes joined by x, such as 4x3");
-  SHEAF_CHECK(*size >= 1, "topology '", whole, "': dimension ", index,
+  SHEAF_CHECK(*size >= 1, "topology '", printable(whole, 60), "': dimension ",
+              index,
               " is 0; every dimension must be at least 1 (write 1 for an "
               "unused tier)");
   return *size;
@@ -56,8 +58,8 @@ Dims parse_dims(std::string_view text) {
               "empty topology; write one to four sizes joined by x, such as "
               "4x3 (4 ranks on each of 3 hosts)");
   const auto pieces = split(text, 'x');
-  SHEAF_CHECK(pieces.size() <= kMaxDims, "topology '", text, "' has ",
-              pieces.size(), " dimensions; at most ", kMaxDims,
+  SHEAF_CHECK(pieces.size() <= kMaxDims, "topology '", printable(text, 60),
+              "' has ", pieces.size(), " dimensions; at most ", kMaxDims,
               " are allowed (ranks per host, hosts, racks, aisles)");
   Dims dims;
   for (std::size_t i = 0; i < pieces.size(); ++i)

@@ -1,9 +1,8 @@
 #pragma once
-// Hosts: the hardware of this one, and lists such as "a:2,b:2".
+// The hardware of this host.
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sheaf::topo {
@@ -32,23 +31,5 @@ struct HostInfo {
 HostInfo detect_host();
 
 std::string processor_name();  // from /proc/cpuinfo, or "unknown"
-
-struct HostSlots {
-  std::string name;
-  int slots = 1;
-  bool operator==(const HostSlots&) const = default;
-};
-
-// Parses "a:2,b:2"; the default is one slot. Throws UsageError, which names the
-// invalid item.
-std::vector<HostSlots> parse_host_list(std::string_view text);
-
-// Parses one host per line: "a", "a:2" or "a slots=2". '#' begins a comment,
-// and max_slots=N is ignored. Errors name `file` and the line number.
-std::vector<HostSlots> parse_host_file(std::string_view text,
-                                       const std::string& file);
-std::vector<HostSlots> read_host_file(const std::string& path);
-
-int total_slots(const std::vector<HostSlots>& hosts) noexcept;
 
 }  // namespace sheaf::topo

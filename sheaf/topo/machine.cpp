@@ -1,144 +1,119 @@
 #include "sheaf/topo/machine.hpp"
 
-#include <cmath>
-#include <limits>
+#include <concepts>
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
-#include "sheaf/base/text.hpp"
+#include "sheaf/base/json_file.hpp"
 
 namespace sheaf::topo {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A JSON object and its path in the file, so that every error names the key.
-class Reader {
- public:
-  Reader(const Json& object, std::string file, std::string path)
-      : object_(object), file_(std::move(file)), path_(std::move(path)) {
-    check(object.is_object(), path_, "must be an object");
-  }
+using Value = JsonValue;
 
-  void allow_only(const std::vector<std::string_view>& keys) const {
-    for (const auto& [key, value] : object_.items()) {
-      bool is_known = false;
-      for (const std::string_view known : keys) is_known |= known == key;
-      check(is_known, name_of_key(key),
-            concat("is unknown; use one of ", join(keys, ", ")));
-    }
-  }
+double positive(const Value& value) {
+  const double number = value.number();
+  if (!(number > 0)) value.fail(concat("must be > 0, not ", number));
+  return number;
+}
 
-  void read(const char* key, std::string& value) const {
-    if (!object_.contains(key)) return;
-    check(object_[key].is_string(), name_of_key(key), "must be a string");
-    value = object_[key].get<std::string>();
-  }
+double not_negative(const Value& value) {
+  const double number = value.number();
+  if (!(number >= 0)) value.fail(concat("must be >= 0, not ", number));
+  return number;
+}
 
-  void read(const char* key, double& value, bool may_be_zero) const {
-    if (!object_.contains(key)) return;
-    const Json& item = object_[key];
-    const std::string limit = may_be_zero ? ">= 0" : "> 0";
-    check(item.is_number(), name_of_key(key),
-          concat("must be a number ", limit, ", not ", item.dump()));
-    const double number = item.get<double>();
-    check(std::isfinite(number) && (number > 0 || (may_be_zero && number == 0)),
-          name_of_key(key), concat("must be ", limit, ", not ", item.dump()));
-    value = number;
-  }
+// Sets `number` to the member `key`, if there is one, as `parse` reads it.
+template <class Parse>
+void read(const Value& from, const char* key, double& number, Parse parse) {
+  if (const auto value = from.find(key)) number = parse(*value);
+}
 
-  template <class Integer>
-  void read_whole(const char* key, Integer& value, Integer smallest) const {
-    if (!object_.contains(key)) return;
-    const Json& item = object_[key];
-    check(
-        item.is_number_integer() && item.get<std::int64_t>() >= smallest &&
-            item.get<std::int64_t>() <= std::numeric_limits<Integer>::max(),
-        name_of_key(key),
-        concat("must be a whole number >= ", smallest, ", not ", item.dump()));
-    value = item.get<Integer>();
-  }
+void read(const Value& from, const char* key, std::string& text) {
+  text = from.value(key, text);
+}
 
-  void read(const char* key, Link& link) const {
-    if (!object_.contains(key)) return;
-    const Reader inner(object_[key], file_, name_of_key(key));
-    inner.allow_only({"latency_us", "bandwidth_gbs"});
-    inner.read("latency_us", link.latency_us, /*may_be_zero=*/true);
-    inner.read("bandwidth_gbs", link.bandwidth_gbs, /*may_be_zero=*/false);
-  }
+template <std::integral T>
+void read_whole(const Value& from, const char* key, T& number, T least) {
+  if (const auto value = from.find(key)) number = value->whole<T>(least);
+}
 
-  // Calls `each(reader)` for the objects of a list.
-  template <class Function>
-  void for_each(const char* key, Function each) const {
-    if (!object_.contains(key)) return;
-    const Json& list = object_[key];
-    check(list.is_array(), name_of_key(key), "must be a list");
-    for (std::size_t i = 0; i < list.size(); ++i)
-      each(Reader(list[i], file_, concat(name_of_key(key), "[", i, "]")));
-  }
+void read(const Value& from, const char* key, Link& link) {
+  const auto value = from.find(key);
+  if (!value) return;
+  value->allow_only({"latency_us", "bandwidth_gbs"});
+  read(*value, "latency_us", link.latency_us, not_negative);
+  read(*value, "bandwidth_gbs", link.bandwidth_gbs, positive);
+}
 
-  Reader object(const char* key) const {
-    static const Json empty = Json::object();
-    return Reader(object_.contains(key) ? object_[key] : empty, file_,
-                  name_of_key(key));
-  }
+// A list in which `parse` reads each object.
+template <class Item>
+void read(const Value& from, const char* key, std::vector<Item>& items,
+          Item (*parse)(const Value&)) {
+  if (const auto list = from.find(key))
+    for (const Value& item : list->items()) items.push_back(parse(item));
+}
 
- private:
-  std::string name_of_key(std::string_view key) const {
-    return path_.empty() ? std::string(key) : concat(path_, ".", key);
-  }
-  void check(bool holds, std::string_view key, std::string_view what) const {
-    SHEAF_CHECK(holds, file_, ": ",
-                key.empty() ? "the content" : concat("key '", key, "'"), " ",
-                what);
-  }
-
-  const Json& object_;
-  std::string file_;
-  std::string path_;
-};
-
-MachineHost read_host(const Reader& reader) {
+MachineHost host_of(const Value& from) {
   MachineHost host;
-  reader.allow_only({"name", "sockets", "cores", "memory_bytes"});
-  reader.read("name", host.name);
-  reader.read_whole("sockets", host.sockets, 1);
-  reader.read_whole("cores", host.cores, 1);
-  reader.read_whole<std::int64_t>("memory_bytes", host.memory_bytes, 0);
+  from.allow_only({"name", "sockets", "cores", "memory_bytes"});
+  read(from, "name", host.name);
+  read_whole(from, "sockets", host.sockets, 1);
+  read_whole(from, "cores", host.cores, 1);
+  read_whole<std::int64_t>(from, "memory_bytes", host.memory_bytes, 0);
   return host;
 }
 
-MachineCast read_cast(const Reader& reader) {
+MachineCast cast_of(const Value& from) {
   MachineCast cast;
-  reader.allow_only({"from", "to", "ns_per_element", "ns"});
-  reader.read("from", cast.from);
-  reader.read("to", cast.to);
-  reader.read("ns_per_element", cast.ns_per_element, /*may_be_zero=*/false);
-  reader.read("ns", cast.ns, /*may_be_zero=*/true);
+  from.allow_only({"from", "to", "ns_per_element", "ns"});
+  read(from, "from", cast.from);
+  read(from, "to", cast.to);
+  read(from, "ns_per_element", cast.ns_per_element, positive);
+  read(from, "ns", cast.ns, not_negative);
   return cast;
 }
 
-MachineDevice read_device(const Reader& reader) {
+MachineDevice device_of(const Value& from) {
   MachineDevice device;
-  reader.allow_only({"name", "kind", "host", "memory_bytes", "casts"});
-  reader.read("name", device.name);
-  reader.read("kind", device.kind);
-  reader.read("host", device.host);
-  reader.read_whole<std::int64_t>("memory_bytes", device.memory_bytes, 0);
-  reader.for_each("casts", [&](const Reader& cast) {
-    device.casts.push_back(read_cast(cast));
-  });
+  from.allow_only({"name", "kind", "host", "memory_bytes", "casts"});
+  read(from, "name", device.name);
+  read(from, "kind", device.kind);
+  read(from, "host", device.host);
+  read_whole<std::int64_t>(from, "memory_bytes", device.memory_bytes, 0);
+  read(from, "casts", device.casts, cast_of);
   return device;
 }
 
-Contention read_contention(const Reader& reader) {
-  Contention found;
-  reader.allow_only({"ranks", "bytes", "slowdown"});
-  reader.read_whole("ranks", found.ranks, 1);
-  reader.read_whole<std::int64_t>("bytes", found.bytes, 0);
-  reader.read("slowdown", found.slowdown, /*may_be_zero=*/false);
-  return found;
+void read(const Value& from, const char* key, Contention& contention) {
+  const auto value = from.find(key);
+  if (!value) return;
+  value->allow_only({"ranks", "bytes", "slowdown"});
+  read_whole(*value, "ranks", contention.ranks, 1);
+  read_whole<std::int64_t>(*value, "bytes", contention.bytes, 0);
+  read(*value, "slowdown", contention.slowdown, positive);
+}
+
+Machine machine_of(const Value& root) {
+  Machine machine;
+  root.allow_only({"name", "hosts", "devices", "links", "shm_memory_gbs",
+                   "reduce_gbs", "message_us", "contention"});
+  read(root, "name", machine.name);
+  read(root, "hosts", machine.hosts, host_of);
+  read(root, "devices", machine.devices, device_of);
+  if (const auto links = root.find("links")) {
+    links->allow_only({"shm", "network"});
+    read(*links, "shm", machine.shm);
+    read(*links, "network", machine.network);
+  }
+  read(root, "shm_memory_gbs", machine.shm_memory_gbs, positive);
+  read(root, "reduce_gbs", machine.reduce_gbs, positive);
+  read(root, "message_us", machine.message_us, not_negative);
+  read(root, "contention", machine.contention);
+  return machine;
 }
 
 Json json_of(const Contention& one) {
@@ -190,36 +165,13 @@ double message_time_us(const Link& link, double bytes) noexcept {
 }
 
 Machine parse_machine(std::string_view json, const std::string& path) {
-  Json root;
-  try {
-    root = Json::parse(json);
-  } catch (const Json::exception& error) {
-    throw UsageError(concat(path, ": not JSON: ", error.what()));
-  }
-  Machine machine;
-  const Reader reader(root, path, "");
-  reader.allow_only({"name", "hosts", "devices", "links", "shm_memory_gbs",
-                     "reduce_gbs", "message_us", "contention"});
-  reader.read("name", machine.name);
-  reader.for_each("hosts", [&](const Reader& host) {
-    machine.hosts.push_back(read_host(host));
-  });
-  reader.for_each("devices", [&](const Reader& device) {
-    machine.devices.push_back(read_device(device));
-  });
-  const Reader links = reader.object("links");
-  links.allow_only({"shm", "network"});
-  links.read("shm", machine.shm);
-  links.read("network", machine.network);
-  reader.read("shm_memory_gbs", machine.shm_memory_gbs, /*may_be_zero=*/false);
-  reader.read("reduce_gbs", machine.reduce_gbs, /*may_be_zero=*/false);
-  reader.read("message_us", machine.message_us, /*may_be_zero=*/true);
-  machine.contention = read_contention(reader.object("contention"));
-  return machine;
+  const JsonSource source{path, "", /*is_by_user=*/true};
+  const nlohmann::json root = parse_json(json, source);
+  return machine_of(JsonValue(root, source));
 }
 
 Machine load_machine(const std::string& path) {
-  return parse_machine(read_file(path), path);
+  return parse_machine(read_file(path, kMostTextBytes), path);
 }
 
 std::string text_of(const Machine& machine) {

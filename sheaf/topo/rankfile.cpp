@@ -6,13 +6,18 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/topo/host_list.hpp"
 
 namespace sheaf::topo {
 namespace {
 
+constexpr std::size_t kMostFaults = 100;   // more are not listed
+constexpr std::size_t kMostRanges = 4096;  // of cores, in a line
+
 int parse_index(std::string_view text, std::string_view what) {
   const std::optional<int> index = parse_count(text);
-  SHEAF_CHECK(index, what, " '", text, "' is not a whole number >= 0");
+  SHEAF_CHECK(index, what, " '", printable(text, 40),
+              "' is not a whole number >= 0");
   return *index;
 }
 
@@ -27,7 +32,7 @@ CoreRange parse_range(std::string_view text, int socket) {
   const int first = parse_index(text.substr(0, dash), "core");
   if (dash == std::string_view::npos) return {socket, first, first};
   const int last = parse_index(text.substr(dash + 1), "core");
-  SHEAF_CHECK(first <= last, "core range '", text,
+  SHEAF_CHECK(first <= last, "core range '", printable(text, 40),
               "' is in descending order; write ", last, "-", first);
   return {socket, first, last};
 }
@@ -43,6 +48,8 @@ std::vector<CoreRange> parse_slots(std::string_view text) {
         socket = parse_index(trim(item.substr(0, colon)), "socket");
         item.remove_prefix(colon + 1);
       }
+      SHEAF_CHECK(slots.size() < kMostRanges, "there are more than ",
+                  kMostRanges, " ranges of cores; write ranges such as 0-3");
       slots.push_back(parse_range(trim(item), socket));
     }
   }
@@ -66,7 +73,8 @@ std::string_view take_until(std::string_view& text, std::string_view ends) {
 RankEntry parse_entry(std::string_view text, int line) {
   constexpr std::string_view kForm = "write 'rank N=host slot=cores'";
   RankEntry entry{line, 0, "", {}};
-  SHEAF_CHECK(take(text, "rank"), "'", text, "' is not a rank line; ", kForm);
+  SHEAF_CHECK(take(text, "rank"), "'", printable(text, 60),
+              "' is not a rank line; ", kForm);
   const std::string_view rank = take_until(text, " \t=");
   SHEAF_CHECK(!rank.empty(), "the rank's number is missing; ", kForm);
   entry.rank = parse_index(rank, "rank");
@@ -77,7 +85,10 @@ RankEntry parse_entry(std::string_view text, int line) {
   if (entry.host[0] == '+')
     SHEAF_CHECK(
         entry.host.substr(0, 2) == "+n" && parse_count(entry.host.substr(2)),
-        "relative host '", entry.host, "' is not valid; write +n0, +n1 ...");
+        "relative host '", printable(entry.host, 60),
+        "' is not valid; write +n0, +n1 ...");
+  else
+    check_host_name(entry.host, "");
   SHEAF_CHECK(take(text, "slot"), "the cores of rank ", rank, " are missing; ",
               kForm);
   take(text, "s");  // "slots" is equivalent
@@ -111,6 +122,12 @@ RankFile parse_rankfile(std::string_view text, const std::string& path,
     } catch (const UsageError& error) {
       faults.push_back({RankFault::kSyntax, file.lines,
                         concat(path, ":", file.lines, ": ", error.what())});
+      if (faults.size() < kMostFaults) continue;
+      faults.push_back({RankFault::kSyntax, file.lines,
+                        concat(path, ":", file.lines,
+                               ": the rest of the file was not read; correct "
+                               "these lines first")});
+      return file;
     }
   }
   return file;
@@ -118,7 +135,7 @@ RankFile parse_rankfile(std::string_view text, const std::string& path,
 
 RankFile read_rankfile(const std::string& path) {
   std::vector<Diagnostic> faults;
-  RankFile file = parse_rankfile(read_file(path), path, faults);
+  RankFile file = parse_rankfile(read_file(path, kMostTextBytes), path, faults);
   SHEAF_CHECK(faults.empty(), text_of(faults));
   return file;
 }

@@ -56,7 +56,8 @@ struct Diagnostic {
   std::string text;  // "file:line: what is wrong"
 };
 
-// Invalid lines are skipped and reported in `faults`.
+// Invalid lines are skipped and reported in `faults`; after 100 of them, the
+// rest of the file is not read.
 RankFile parse_rankfile(std::string_view text, const std::string& path,
                         std::vector<Diagnostic>& faults);
 

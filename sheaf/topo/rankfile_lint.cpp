@@ -3,6 +3,9 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
@@ -11,19 +14,34 @@
 namespace sheaf::topo {
 namespace {
 
-// The host of an entry, with +nX resolved; null if it is not listed.
-const HostShape* find_host(const RankEntry& entry,
-                           const std::vector<HostShape>& hosts) {
-  if (entry.host.starts_with("+n")) {
-    const auto index = parse_count(entry.host.substr(2));
-    const bool is_there =
-        index && static_cast<std::size_t>(*index) < hosts.size();
-    return is_there ? &hosts[*index] : nullptr;
+// More problems are not listed: a file of megabytes could have one for each
+// pair of its lines.
+constexpr std::size_t kMostProblems = 1000;
+constexpr std::size_t kMostNames = 20;  // of hosts, in a message
+
+// The hosts of the context by name.
+class HostIndex {
+ public:
+  explicit HostIndex(const std::vector<HostShape>& hosts) : hosts_(hosts) {
+    for (const HostShape& host : hosts) by_name_.emplace(host.name, &host);
   }
-  for (const HostShape& host : hosts)
-    if (host.name == entry.host) return &host;
-  return nullptr;
-}
+
+  // The host of an entry, with +nX resolved; null if it is not listed.
+  const HostShape* of(const RankEntry& entry) const {
+    if (entry.host.starts_with("+n")) {
+      const auto index = parse_count(entry.host.substr(2));
+      const bool is_there =
+          index && static_cast<std::size_t>(*index) < hosts_.size();
+      return is_there ? &hosts_[static_cast<std::size_t>(*index)] : nullptr;
+    }
+    const auto found = by_name_.find(entry.host);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  const std::vector<HostShape>& hosts_;
+  std::unordered_map<std::string_view, const HostShape*> by_name_;
+};
 
 // A range of cores, numbered over the whole host if its shape is known,
 // otherwise within one socket.
@@ -31,58 +49,82 @@ struct Span {
   int socket;
   long first;
   long last;
+  std::size_t entry;  // index in the file
 };
 
-Span span_of(const HostShape* host, const CoreRange& range) {
+Span span_of(const HostShape* host, const CoreRange& range, std::size_t entry) {
   const bool has_open_end = range.last == CoreRange::kAllCores;
   if (host == nullptr || range.socket == CoreRange::kWholeHost ||
       range.socket >= static_cast<int>(host->socket_cores.size()))
     return {range.socket, range.first,
-            has_open_end ? std::numeric_limits<int>::max() : range.last};
+            has_open_end ? std::numeric_limits<int>::max() : range.last, entry};
   long before = 0;
   for (int i = 0; i < range.socket; ++i) before += host->socket_cores[i];
   const int last =
       has_open_end ? host->socket_cores[range.socket] - 1 : range.last;
-  return {CoreRange::kWholeHost, before + range.first, before + last};
+  return {CoreRange::kWholeHost, before + range.first, before + last, entry};
 }
 
-std::optional<long> first_shared(const RankEntry& a, const RankEntry& b,
-                                 const HostShape* host) {
-  std::optional<long> lowest;
-  for (const CoreRange& range_a : a.slots) {
-    for (const CoreRange& range_b : b.slots) {
-      const Span x = span_of(host, range_a), y = span_of(host, range_b);
-      if (x.socket != y.socket || x.first > y.last || y.first > x.last)
-        continue;
-      const long core = std::max(x.first, y.first);
-      lowest = std::min(core, lowest.value_or(core));
+bool precedes(const Span& a, const Span& b) {
+  return std::tie(a.socket, a.first, a.entry) <
+         std::tie(b.socket, b.first, b.entry);
+}
+
+// The cores of an entry, as disjoint ranges.
+std::vector<Span> spans_of(const HostShape* host, const RankEntry& entry,
+                           std::size_t number) {
+  std::vector<Span> all;
+  for (const CoreRange& range : entry.slots)
+    all.push_back(span_of(host, range, number));
+  std::sort(all.begin(), all.end(), precedes);
+  std::vector<Span> merged;
+  for (const Span& span : all)
+    if (!merged.empty() && merged.back().socket == span.socket &&
+        span.first <= merged.back().last)
+      merged.back().last = std::max(merged.back().last, span.last);
+    else
+      merged.push_back(span);
+  return merged;
+}
+
+// Two entries, the second of a later line, and the lowest core that they share.
+using Overlaps = std::map<std::pair<std::size_t, std::size_t>, long>;
+
+// Passes the ranges of a host in the order of their first cores; those that
+// include the first core of the current one overlap it. Ends when there are
+// more than kMostProblems.
+void find_overlaps(std::vector<Span> spans, Overlaps& overlaps) {
+  std::sort(spans.begin(), spans.end(), precedes);
+  std::vector<Span> open;
+  for (const Span& span : spans) {
+    std::erase_if(open, [&](const Span& other) {
+      return other.socket != span.socket || other.last < span.first;
+    });
+    for (const Span& other : open) {
+      const auto [first, second] = std::minmax(other.entry, span.entry);
+      overlaps.try_emplace({second, first}, span.first);
     }
+    if (overlaps.size() > kMostProblems) return;
+    open.push_back(span);
   }
-  return lowest;
 }
-
-struct Overlap {
-  const RankEntry* first;  // the earlier line
-  const RankEntry* second;
-  long core;  // the lowest shared core
-};
 
 // All pairs of different ranks that share a core. If the shape of a host is
-// unknown, cores of a socket and cores of the host are not compared.
-std::vector<Overlap> find_overlaps(const RankFile& file,
-                                   const std::vector<HostShape>& hosts) {
-  std::map<std::string, std::vector<const RankEntry*>> by_host;
-  std::vector<Overlap> overlaps;
-  for (const RankEntry& entry : file.entries) {
-    const HostShape* host = find_host(entry, hosts);
-    auto& earlier = by_host[host ? host->name : entry.host];
-    for (const RankEntry* other : earlier) {
-      if (other->rank == entry.rank) continue;
-      if (const auto core = first_shared(*other, entry, host))
-        overlaps.push_back({other, &entry, *core});
-    }
-    earlier.push_back(&entry);
+// unknown, cores of a socket and cores of the host are not compared. Of several
+// lines for one rank, only the first counts.
+Overlaps find_overlaps(const RankFile& file, const HostIndex& hosts) {
+  std::map<std::string_view, std::vector<Span>> by_host;
+  std::set<int> seen;
+  for (std::size_t i = 0; i < file.entries.size(); ++i) {
+    const RankEntry& entry = file.entries[i];
+    if (!seen.insert(entry.rank).second) continue;
+    const HostShape* host = hosts.of(entry);
+    const auto spans = spans_of(host, entry, i);
+    auto& all = by_host[host ? host->name : entry.host];
+    all.insert(all.end(), spans.begin(), spans.end());
   }
+  Overlaps overlaps;
+  for (auto& [host, spans] : by_host) find_overlaps(std::move(spans), overlaps);
   return overlaps;
 }
 
@@ -99,7 +141,7 @@ std::string number_of(std::int64_t count, std::string_view noun) {
 class Linter {
  public:
   Linter(const RankFile& file, const RankFileContext& context)
-      : file_(file), context_(context) {}
+      : file_(file), context_(context), hosts_(context.hosts) {}
 
   std::vector<Diagnostic> run() {
     for (const RankEntry& entry : file_.entries) check_entry(entry);
@@ -111,19 +153,30 @@ class Linter {
                      [](const Diagnostic& a, const Diagnostic& b) {
                        return a.line < b.line;
                      });
+    if (found_.size() == kMostProblems)
+      found_.push_back({found_.back().fault, found_.back().line,
+                        concat(file_.path, ": more problems than these ",
+                               kMostProblems, "; correct them first")});
     return std::move(found_);
   }
 
  private:
   template <class... Args>
   void report(RankFault fault, int line, const Args&... args) {
+    if (found_.size() == kMostProblems) return;
     found_.push_back(
         {fault, line, concat(file_.path, ":", line, ": ", args...)});
   }
 
   std::string host_names() const {
     std::vector<std::string_view> names;
-    for (const HostShape& host : context_.hosts) names.push_back(host.name);
+    for (const HostShape& host : context_.hosts) {
+      if (names.size() == kMostNames) {
+        names.emplace_back("...");
+        break;
+      }
+      names.push_back(host.name);
+    }
     return join(names, ", ");
   }
 
@@ -133,7 +186,7 @@ class Linter {
              " is too high: ", number_of(*context_.ranks, "rank"),
              " are started, 0 to ", *context_.ranks - 1,
              "; remove the line or start more (-n)");
-    const HostShape* host = find_host(entry, context_.hosts);
+    const HostShape* host = hosts_.of(entry);
     if (host != nullptr)
       check_cores(entry, *host);
     else if (!context_.hosts.empty())
@@ -227,13 +280,16 @@ class Linter {
   }
 
   void check_overlaps() {
-    for (const auto& [first, second, core] :
-         find_overlaps(file_, context_.hosts))
-      report(RankFault::kOverlap, second->line, "rank ", second->rank,
-             " (slot=", text_of(second->slots), ") overlaps rank ", first->rank,
-             " of line ", first->line, " (slot=", text_of(first->slots),
-             ") on host ", second->host, ", first at core ", core,
+    for (const auto& [pair, core] : find_overlaps(file_, hosts_)) {
+      const RankEntry& second = file_.entries[pair.first];
+      const RankEntry& first = file_.entries[pair.second];
+      report(RankFault::kOverlap, second.line, "rank ", second.rank,
+             " (slot=", printable(text_of(second.slots), 60),
+             ") overlaps rank ", first.rank, " of line ", first.line,
+             " (slot=", printable(text_of(first.slots), 60), ") on host ",
+             second.host, ", first at core ", core,
              "; give each its own cores");
+    }
   }
 
   void check_product() {
@@ -251,6 +307,7 @@ class Linter {
 
   const RankFile& file_;
   const RankFileContext& context_;
+  const HostIndex hosts_;
   std::vector<Diagnostic> found_;
 };
 

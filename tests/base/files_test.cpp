@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -77,6 +78,56 @@ TEST(AtomicFile, AFullDiskKeepsTheOldContent) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
 }
 
+// A stranger who guesses the temporary name makes it a link to another file.
+TEST(AtomicFile, LinksInPlaceOfTheTemporaryFileAreNotFollowed) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file", victim = folder.path() / "victim";
+  std::ofstream(victim) << "mine";
+  for (int i = 0; i < 100; ++i)
+    std::filesystem::create_symlink(
+        victim, concat(path.string(), ".tmp.", ::getpid(), ".", i));
+  write_file_atomically(path, "new");
+  EXPECT_EQ(content_of(path), "new");
+  EXPECT_EQ(content_of(victim), "mine");
+}
+
+TEST(AtomicFile, ADeviceIsWrittenToAndNotReplaced) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "device";
+  std::filesystem::create_symlink("/dev/full", path);
+  expect_throws<IoError>([&] { write_file_atomically(path, "x"); },
+                         {path.string(), "No space left"});
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/null", path);
+  write_file_atomically(path, "x");
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+}
+
+TEST(TemporaryName, DiffersAndIsRecognized) {
+  const auto one = temporary_name("a/b.json"),
+             other = temporary_name("a/b.json");
+  EXPECT_NE(one, other);
+  EXPECT_EQ(std::filesystem::path(one).parent_path(), "a");
+  EXPECT_TRUE(is_temporary(one));
+  EXPECT_TRUE(is_temporary("config.yaml.tmp.1234.0"));
+  for (const char* name : {"b.json", "b.tmp.", "b.tmp.x", ".tmp.12", "b.tmp"})
+    EXPECT_FALSE(is_temporary(name)) << name;
+}
+
+TEST(CreateFolders, CreatesAllParents) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a/b/c", "a/b/c", "d/e/", "."})
+    create_folders(folder.path() / name);
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() / "a/b/c"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder.path() / "d/e"));
+  std::ofstream(folder.path() / "file") << "x";
+  for (const char* name : {"file", "file/below"})
+    expect_throws<IoError>([&] { create_folders(folder.path() / name); },
+                           {(folder.path() / "file").string()});
+}
+
 TEST(ReadFile, GivesAllBytes) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "file";
@@ -95,6 +146,43 @@ TEST(ReadFile, AFailureNamesTheFile) {
   const TemporaryFolder folder;
   expect_named(folder.path() / "none");
   expect_named(folder.path());
+  const auto huge = folder.path() / "huge";
+  std::ofstream(huge) << "x";
+  std::filesystem::resize_file(huge, std::uintmax_t{1} << 43);
+  expect_named(huge);
+}
+
+TEST(ReadFile, RefusesMoreThanTheLimit) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "12345");
+  EXPECT_EQ(read_file(path, 5), "12345");
+  expect_throws<IoError>([&] { read_file(path, 4); },
+                         {"file: it has more than 4 bytes", "right file"});
+  // Has no end.
+  expect_throws<IoError>([] { read_file("/dev/zero", 1 << 20); },
+                         {"/dev/zero", "more than 1048576 bytes"});
+  write_file_atomically(path, "");
+  EXPECT_EQ(read_file(path, 0), "");
+}
+
+TEST(ReadFile, AFileThatDoesNotFitIntoMemoryIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the process instead";
+#endif
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  write_file_atomically(path, "");
+  std::error_code unsupported;  // by this file system
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 43, unsupported);
+  if (unsupported) GTEST_SKIP() << "no sparse files of 8 TiB here";
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit small{rlim_t{1} << 42, before.rlim_max};
+  setrlimit(RLIMIT_AS, &small);
+  expect_throws<IoError>([&] { read_file(path); },
+                         {"file: it has at least", "fit into memory"});
+  setrlimit(RLIMIT_AS, &before);
 }
 
 TEST(RemoveTree, TakesEverythingBelowAndNothingBeside) {

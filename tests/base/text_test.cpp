@@ -81,5 +81,29 @@ TEST(Text, CountsAreDigitsOnly) {
     EXPECT_FALSE(parse_count(wrong)) << wrong;
 }
 
+// The table of distances would have 10^12 entries.
+TEST(NearestWord, LongWordsHaveNone) {
+  const std::string word(1'000'000, 'x');
+  EXPECT_EQ(did_you_mean(word, std::vector<std::string_view>{"x", word}), "");
+}
+
+TEST(FindNotText, FindsBytesThatAreNotUtf8OrControlCharacters) {
+  EXPECT_EQ(find_not_text("a\tb\r\n\u00e9\u20ac\U0001f600"), std::string::npos);
+  EXPECT_EQ(find_not_text(std::string_view("ab\0", 3)), 2u);
+  EXPECT_EQ(find_not_text("\x1b[0m"), 0u);
+  EXPECT_EQ(find_not_text("a\x7f"), 1u);
+  for (const char* bad :
+       {"x\x80", "x\xc0\xaf", "x\xe2\x82", "x\xff", "x\xed\xa0\x80",
+        "x\xf4\x90\x80\x80", "x\xe0\x80\xaf", "x\xf0\x80\x80\x80"})
+    EXPECT_EQ(find_not_text(bad), 1u) << bad;
+}
+
+TEST(Printable, EscapesAndCuts) {
+  EXPECT_EQ(printable("gr\u00fcn"), "gr\u00fcn");
+  EXPECT_EQ(printable("a\n\x1b\xff"), "a\\x0a\\x1b\\xff");
+  EXPECT_EQ(printable("abcdef", 3), "abc...");
+  EXPECT_EQ(printable("ab\u00e9", 3), "ab...");  // not half a character
+}
+
 }  // namespace
 }  // namespace sheaf

@@ -30,6 +30,7 @@ BELOW = {
 # Rooms are the folders of a layer. Each includes those before it in the list;
 # what lies in the layer's own folder includes all of them.
 ROOMS = {
+    "formats": ["bytes", "arrays", "archives", "images"],
     "comm": ["kernels", "network", "transport", "host", "process", "group", "choice",
              "report", "rivals", "algorithms", "ddl"],
     "tensor": ["groups", "start", "files", "record"],

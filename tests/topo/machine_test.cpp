@@ -66,8 +66,11 @@ TEST(Machine, UnknownKeysAreNamed) {
 
 TEST(Machine, WrongTypesAreNamed) {
   expect_refused("[]", {"m.json", "must be an object"});
-  expect_refused("{", {"m.json", "not JSON"});
-  expect_refused("", {"m.json", "not JSON"});
+  expect_refused("{", {"m.json:1", "invalid JSON"});
+  expect_refused("", {"m.json:1", "invalid JSON"});
+  expect_refused(std::string(1 << 20, '['), {"m.json", "nested deeper"});
+  expect_refused(R"({"name": "a", "name": "b"})", {"'name' is given twice"});
+  expect_refused("{\"name\": \"\xff\"}", {"m.json:1", "invalid JSON"});
   expect_refused(R"({"name": 3})", {"'name'", "string"});
   expect_refused(R"({"reduce_gbs": "6"})", {"'reduce_gbs'", "number", "\"6\""});
   expect_refused(R"({"hosts": {}})", {"'hosts'", "list"});

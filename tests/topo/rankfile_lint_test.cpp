@@ -112,6 +112,30 @@ TEST(LintRankFile, OverlapOfSocketsAndCores) {
   EXPECT_TRUE(lint_text("rank 0=a slot=3\nrank 1=a slot=1:*\n", known).empty());
 }
 
+TEST(LintRankFile, EachPairOverlapsOnce) {
+  const auto problems = lint_text(
+      "rank 0=x slot=0-3,2,7\nrank 1=x slot=9,3-4\nrank 2=x slot=7-9\n", {});
+  ASSERT_EQ(problems.size(), 3u) << text_of(problems);
+  EXPECT_NE(problems[0].text.find("rank 1 (slot=9;3-4) overlaps rank 0"),
+            std::string::npos);
+  EXPECT_NE(problems[0].text.find("first at core 3"), std::string::npos);
+  EXPECT_NE(problems[1].text.find("overlaps rank 0"), std::string::npos);
+  EXPECT_NE(problems[1].text.find("first at core 7"), std::string::npos);
+  EXPECT_NE(problems[2].text.find("first at core 9"), std::string::npos);
+}
+
+// 20,000 lines on one core have 200 million overlaps, which would fill the
+// memory.
+TEST(LintRankFile, StopsAtManyProblems) {
+  std::string text;
+  for (int rank = 0; rank < 20'000; ++rank)
+    text += concat("rank ", rank, "=x slot=0\n");
+  const auto problems = lint_text(text, {});
+  EXPECT_EQ(problems.size(), 1001u);
+  EXPECT_NE(problems.back().text.find("more problems than these 1000"),
+            std::string::npos);
+}
+
 TEST(LintRankFile, AWholeSocketEndsBeforeTheNext) {
   EXPECT_TRUE(
       lint_text("rank 0=a slot=0:*\nrank 1=a slot=1:0\n", {kHosts, {}, {}})

@@ -98,6 +98,26 @@ TEST(RankFile, SyntaxFaultsInListsNameTheItem) {
   expect_syntax_fault("rank 3=a slot=99999999999", "core '99999999999'");
 }
 
+TEST(RankFile, HostsAreNamesOfHosts) {
+  expect_syntax_fault("rank 3=a$(x) slot=0", "'a$(x)' contains '$'");
+  expect_syntax_fault("rank 3=-x slot=0", "begins with '-'");
+}
+
+TEST(RankFile, StopsAtManyFaultsAndLongLists) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "nonsense\n";
+  std::vector<Diagnostic> faults;
+  parse_rankfile(text, "f", faults);
+  ASSERT_EQ(faults.size(), 101u);
+  EXPECT_EQ(faults.back().text,
+            "f:100: the rest of the file was not read; correct these lines "
+            "first");
+  std::string list = "rank 3=a slot=0";
+  for (int i = 0; i < 4096; ++i) list += ",0";
+  expect_syntax_fault(list, "more than 4096 ranges");
+  expect_syntax_fault(std::string(100'000, 'x'), "xxx...' is not a rank line");
+}
+
 TEST(RankFile, GoodLinesBesideBadOnesAreKept) {
   std::vector<Diagnostic> faults;
   const RankFile file = parse_rankfile(

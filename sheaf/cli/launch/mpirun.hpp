@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sheaf/topo/host.hpp"
+#include "sheaf/topo/host_list.hpp"
 
 namespace sheaf::cli {
 

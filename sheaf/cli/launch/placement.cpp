@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstdlib>
+#include <unordered_map>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/system.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/launch/launcher.hpp"
 #include "sheaf/topo/host.hpp"
+#include "sheaf/topo/host_list.hpp"
 #include "sheaf/topo/rankfile.hpp"
 
 namespace sheaf::cli {
@@ -41,14 +43,16 @@ std::string host_of(const topo::RankEntry& entry, const Hosts& hosts,
 // slots for its ranks.
 Hosts hosts_of_rankfile(const topo::RankFile& file, const Hosts& given) {
   Hosts hosts = given;
-  for (topo::HostSlots& host : hosts) host.slots = 0;
+  std::unordered_map<std::string, std::size_t> place_of;
+  for (topo::HostSlots& host : hosts) {
+    host.slots = 0;
+    place_of.emplace(host.name, place_of.size());
+  }
   for (const topo::RankEntry& entry : file.entries) {
     const std::string name = host_of(entry, given, file.path);
-    auto found = std::find_if(hosts.begin(), hosts.end(), [&](const auto& one) {
-      return one.name == name;
-    });
-    if (found == hosts.end()) found = hosts.insert(found, {name, 0});
-    ++found->slots;
+    const auto [place, is_new] = place_of.emplace(name, hosts.size());
+    if (is_new) hosts.push_back({name, 0});
+    ++hosts[place->second].slots;
   }
   std::erase_if(hosts, [](const auto& host) { return host.slots == 0; });
   return hosts;

@@ -9,6 +9,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/base/log.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -77,15 +78,22 @@ Fd lock_folder(const std::filesystem::path& folder) {
   fs::create_directories(folder, error);
   const fs::path file = folder / "sweep.lock";
   // No O_CLOEXEC: jobs inherit the lock.
-  Fd lock(::open(file.c_str(), O_RDWR | O_CREAT, 0666));
+  Fd lock(
+      ::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666));
   if (!lock.is_open())
     throw IoError(concat("cannot write ", file.string(), ": ",
                          ::strerrordesc_np(errno),
                          "; choose another folder with --output"));
-  SHEAF_CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0,
+  const bool is_locked = ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+  SHEAF_CHECK(is_locked || errno != EWOULDBLOCK,
               "another sheaf sweep, or a job that it started, is running in ",
               folder.string(),
               "; wait until it ends, or choose another folder with --output");
+  if (!is_locked)
+    log_warn(
+        "the file system of {} has no locks ({}): make sure that no other "
+        "sheaf sweep uses the folder",
+        folder.string(), ::strerrordesc_np(errno));
   return lock;
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/file_lock.hpp"
 #include "sheaf/base/progress.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/cli/launch/process.hpp"
@@ -231,6 +232,11 @@ void SweepRun::prepare_folder(SweepJob& job) {
 // Keeps a run with other settings, so that a change of the jobs file does not
 // delete results.
 void SweepRun::move_aside(const SweepJob& job) {
+  const FileLock lock(job.folder / "run.lock");
+  SHEAF_CHECK(lock.state() != FileLock::State::kHeldByOther, "the folder ",
+              job.folder.string(), " is in use by a run with other settings (",
+              lock.holder(),
+              "); wait until it ends, or choose another folder with --output");
   const fs::path place = plan_.output / "replaced";
   fs::create_directories(place);
   int number = 1;

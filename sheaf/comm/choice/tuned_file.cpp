@@ -1,39 +1,67 @@
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/file_lock.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/base/units.hpp"
 #include "sheaf/comm/choice/tuner.hpp"
 
 namespace sheaf::comm {
 namespace {
 
-using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* kSchema = "sheaf.tuned.1";
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
-Json empty_file() {
-  return {{"schema", kSchema}, {"topologies", Json::object()}};
+fs::path beside(const fs::path& path, const char* suffix) {
+  return path.string() + suffix;
 }
 
-// A file of another version is treated as empty: times of other code are not
-// comparable.
-Json load(const fs::path& path) {
-  if (path.empty() || !fs::exists(path)) return empty_file();
+// Empty if there is no file, or none that can be used.
+struct Loaded {
+  TunedResults results;
+  bool is_usable = true;
+};
+
+Loaded load(const fs::path& path) {
+  std::error_code unknown;
+  if (path.empty() || !fs::exists(path, unknown)) return {};
   try {
-    Json file = Json::parse(read_file(path));
-    SHEAF_CHECK(file.at("schema") == kSchema, "its schema is not ", kSchema);
-    SHEAF_CHECK(file.at("topologies").is_object(),
-                "its topologies are not an object");
-    return file;
-  } catch (const std::exception& error) {
+    return {TunedResults::parse(read_file(path, kMostBytes), path.string())};
+  } catch (const Error& error) {
     log_warn("cannot use {}, tuning starts over: {}", path.string(),
              error.what());
-    return empty_file();
+    return {{}, false};
   }
+}
+
+// Keeps processes from replacing each other's results. Does not wait for long:
+// the results are only a cache.
+FileLock wait_for_lock(const fs::path& path) {
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  constexpr int kTries = 300;
+  FileLock lock(path);
+  for (int i = 0; i < kTries && lock.state() == FileLock::State::kHeldByOther;
+       ++i) {
+    std::this_thread::sleep_for(kPause);
+    lock = FileLock(path);
+  }
+  lock.keep_file();
+  return lock;
+}
+
+void add(const fs::path& path, const TunedKey& key, const std::string& choice,
+         double microseconds) {
+  create_folders(path.parent_path());
+  const FileLock lock = wait_for_lock(beside(path, ".lock"));
+  Loaded loaded = load(path);
+  // The results of another version are kept.
+  if (!loaded.is_usable) fs::rename(path, beside(path, ".old"));
+  loaded.results.set(key, choice, microseconds);
+  write_file_atomically(path, loaded.results.text());
 }
 
 }  // namespace
@@ -48,29 +76,14 @@ fs::path tuned_path() {
 }
 
 std::optional<std::string> recall(const fs::path& path, const TunedKey& key) {
-  const Json file = load(path);
-  try {
-    return file.at("topologies")
-        .at(key.topology)
-        .at(std::string(name_of(key.dtype)))
-        .at(format_bytes_exactly(key.bytes))
-        .at("choice")
-        .get<std::string>();
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
+  return load(path).results.find(key);
 }
 
 void remember(const fs::path& path, const TunedKey& key,
               const std::string& choice, double microseconds) {
   if (path.empty()) return;
   try {
-    Json file = load(path);
-    file["topologies"][key.topology][std::string(name_of(key.dtype))]
-        [format_bytes_exactly(key.bytes)] = {{"choice", choice},
-                                             {"time_us", microseconds}};
-    if (path.has_parent_path()) fs::create_directories(path.parent_path());
-    write_file_atomically(path, file.dump(2) + "\n");
+    add(path, key, choice, microseconds);
   } catch (const std::exception& error) {
     log_warn("cannot save the tuning results: {}", error.what());
   }

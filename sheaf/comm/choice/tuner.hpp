@@ -12,6 +12,7 @@
 
 #include "sheaf/base/dtype.hpp"
 #include "sheaf/comm/choice/select.hpp"
+#include "sheaf/comm/choice/tuned_results.hpp"
 
 namespace sheaf::comm {
 
@@ -71,15 +72,6 @@ std::string topology_key(GroupCore& group);
 std::vector<Choice> candidates(const HostMap& host_map, const Choice& usual,
                                std::size_t bytes);
 
-// The results of mode `p`, stored on disk. See docs/explanation/algorithms.md
-// for the format.
-
-struct TunedKey {
-  std::string topology;  // hosts, ranks, declared dimensions
-  DType dtype = DType::kF32;
-  std::size_t bytes = 0;  // the largest size of the size class
-};
-
 // SHEAF_TUNED_FILE, or sheaf/tuned.json in XDG_CACHE_HOME or in ~/.cache; empty
 // if none of these variables nor HOME is set.
 std::filesystem::path tuned_path();
@@ -89,8 +81,9 @@ std::filesystem::path tuned_path();
 std::optional<std::string> recall(const std::filesystem::path& path,
                                   const TunedKey& key);
 
-// Adds or replaces a choice in the file and keeps all other entries. The file
-// is replaced atomically. Failures are reported in the log.
+// Adds or replaces a choice in the file and keeps all other entries, also those
+// that other processes add at the same time. The file is replaced atomically;
+// one that cannot be read is renamed. Failures are reported in the log.
 void remember(const std::filesystem::path& path, const TunedKey& key,
               const std::string& choice, double microseconds);
 

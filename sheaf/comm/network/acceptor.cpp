@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +21,8 @@ using std::chrono::steady_clock;
 // Ranks send their messages at once, but may share a processor with others.
 constexpr auto kVisitTimeout = std::chrono::seconds(10);
 constexpr int kMostWarnings = 5;
+// Between attempts to accept when no descriptor is left.
+constexpr auto kPause = std::chrono::milliseconds(50);
 
 Socket open_spare() {
   return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -41,16 +42,15 @@ Acceptor::Visitor::Visitor(Socket socket, const Party& me)
 
 Acceptor::Acceptor(Socket listening, const Party& me, Welcome welcome)
     : listening_(std::move(listening)),
-      stop_(eventfd(0, EFD_CLOEXEC)),
+      stop_(new_event()),
       spare_(open_spare()),
       me_(me),
       welcome_(std::move(welcome)),
+      most_visitors_(kMostVisitors + static_cast<std::size_t>(me.size)),
       thread_([this] { run(); }) {}
 
 Acceptor::~Acceptor() {
-  const std::uint64_t one = 1;
-  if (write(stop_.fd(), &one, sizeof one) != sizeof one)
-    log_warn("cannot wake the thread that accepts connections");
+  wake(stop_);
   thread_.join();
 }
 
@@ -82,7 +82,7 @@ void Acceptor::admit() {
       accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket && has_too_many_files(errno)) return make_room();
   if (!socket) return;
-  if (visitors_.size() == kMostVisitors) visitors_.pop_front();
+  if (visitors_.size() == most_visitors_) visitors_.pop_front();
   visitors_.emplace_back(std::move(socket), me_);
 }
 
@@ -93,6 +93,8 @@ void Acceptor::make_room() {
   spare_.close();
   { const Socket refused(accept4(listening_.fd(), nullptr, nullptr, 0)); }
   spare_ = open_spare();
+  // Another thread may have taken the descriptor.
+  if (!spare_) is_ready(stop_.fd(), POLLIN, steady_clock::now() + kPause);
 }
 
 void Acceptor::drop_late() {
@@ -111,7 +113,8 @@ void Acceptor::advance(Visitor& visitor) {
 }
 
 // Returns whether all bytes of the message have come; closes the connection at
-// its end.
+// its end. Port scanners and ranks that gave up end it as well, so this is not
+// reported.
 bool Acceptor::receive(Visitor& visitor, void* data, std::size_t bytes) {
   if (visitor.is_over()) return false;
   auto* const at = static_cast<std::byte*>(data) + visitor.received;
@@ -119,10 +122,6 @@ bool Acceptor::receive(Visitor& visitor, void* data, std::size_t bytes) {
       ::recv(visitor.socket.fd(), at, bytes - visitor.received, MSG_DONTWAIT);
   if (got < 0 && is_for_later(errno)) return false;
   if (got <= 0) {
-    if (visitor.has_answer && visitor.handshake.refusal() == Refusal::kNone)
-      refuse(visitor,
-             "it did not accept this rank's proof, so that it may "
-             "have another secret (SHEAF_SECRET)");
     visitor.socket.close();
     return false;
   }
@@ -153,17 +152,20 @@ void Acceptor::take_proof(Visitor& visitor) {
            "(SHEAF_SECRET), or repeats a recorded connection");
     return visitor.socket.close();
   }
-  std::optional<SessionKeys> keys;
   try {
-    if (me_.encrypts) keys = visitor.handshake.keys();
-  } catch (const CommError& error) {
+    let_in(visitor, *accepted);
+  } catch (const std::exception& error) {
     refuse(visitor, error.what());
-    return visitor.socket.close();
+    visitor.socket.close();
   }
+}
+
+void Acceptor::let_in(Visitor& visitor, const Mac& accepted) {
   prepare(visitor.socket);
-  Channel channel = keys ? Channel(std::move(visitor.socket), *keys)
-                         : Channel(std::move(visitor.socket));
-  channel.begin_with(*accepted);
+  Channel channel = me_.encrypts ? Channel(std::move(visitor.socket),
+                                           visitor.handshake.keys())
+                                 : Channel(std::move(visitor.socket));
+  channel.begin_with(accepted);
   welcome_({.rank = visitor.handshake.peer(),
             .size = visitor.handshake.peer_size(),
             .channel = std::move(channel)});

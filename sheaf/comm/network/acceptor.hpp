@@ -2,8 +2,8 @@
 // Accepts connections from other ranks on a thread of its own, while this rank
 // is busy. Anybody can connect, so a connection that has not proved that it
 // comes from a rank of the job costs a bounded amount of memory, descriptors
-// and time: there are at most kMostVisitors, each with a deadline, and none
-// waits for another.
+// and time: besides one for each rank of the job there are at most
+// kMostVisitors, each with a deadline, and none waits for another.
 
 #include <cstdint>
 #include <functional>
@@ -29,6 +29,7 @@ class Acceptor {
     Channel channel;
   };
   // Called on the acceptor's thread for each rank that has proved its identity.
+  // If it throws, the rank is refused.
   using Welcome = std::function<void(Guest guest)>;
 
   Acceptor(Socket listening, const Party& me, Welcome welcome);
@@ -63,14 +64,16 @@ class Acceptor {
   bool receive(Visitor& visitor, void* data, std::size_t bytes);
   void answer_hello(Visitor& visitor);
   void take_proof(Visitor& visitor);
+  void let_in(Visitor& visitor, const Mac& accepted);
   void refuse(Visitor& visitor, const std::string& why);
   void drop_late();
 
   Socket listening_;
-  Socket stop_;   // an eventfd that stops the thread
+  Socket stop_;   // an event that stops the thread
   Socket spare_;  // closed to accept, and close, when no descriptor is left
   const Party me_;
   const Welcome welcome_;
+  const std::size_t most_visitors_;
   std::list<Visitor> visitors_;  // oldest first
   mutable std::mutex mutex_;     // protects the following members
   std::string last_refusal_;

@@ -32,8 +32,12 @@ bool lacks_acknowledgment(int fd, milliseconds limit) {
 milliseconds host_timeout() {
   const char* text = std::getenv("SHEAF_HOST_TIMEOUT");
   if (!text) return kDefaultHostTimeout;
-  const auto limit =
-      std::chrono::duration_cast<milliseconds>(parse_duration(text));
+  milliseconds limit;
+  try {
+    limit = std::chrono::duration_cast<milliseconds>(parse_duration(text));
+  } catch (const UsageError& error) {
+    throw UsageError(concat("SHEAF_HOST_TIMEOUT: ", error.what()));
+  }
   SHEAF_CHECK(limit >= milliseconds(100), "SHEAF_HOST_TIMEOUT=", text,
               " is too short; use at least 100ms");
   return limit;

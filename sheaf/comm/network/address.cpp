@@ -90,6 +90,18 @@ Socket new_socket(int family, int type) {
   return Socket(::socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
+// If nothing listens at a port of this host that is also used for outgoing
+// connections, the kernel may choose it for this end as well: TCP then connects
+// the socket to itself, and nobody else can listen at the port.
+bool is_connected_to_itself(const Socket& socket) {
+  SocketName mine;
+  SocketName theirs;
+  return ::getsockname(socket.fd(), mine.get(), &mine.length) == 0 &&
+         ::getpeername(socket.fd(), theirs.get(), &theirs.length) == 0 &&
+         mine.length == theirs.length &&
+         std::memcmp(&mine.storage, &theirs.storage, mine.length) == 0;
+}
+
 // Whether the socket listens now; sets the port.
 bool bind_and_listen(const Socket& socket, SocketName name,
                      std::uint16_t& port) {
@@ -190,18 +202,29 @@ Socket listen_at(const std::optional<Address>& address, std::uint16_t& port) {
   throw CommError(text);
 }
 
-Socket connect_within(const Endpoint& endpoint, Deadline deadline, int& error) {
+Socket begin_to_connect(const Endpoint& endpoint, int& error) {
   const SocketName name = name_of(endpoint.address, endpoint.port);
   Socket result = new_socket(name.family(), SOCK_STREAM);
   error = 0;
-  if (!result || ::connect(result.fd(), name.get(), name.length) != 0)
+  if (!result || (::connect(result.fd(), name.get(), name.length) != 0 &&
+                  errno != EINPROGRESS))
     error = errno;
-  if (error == EINPROGRESS) {
-    error = ETIMEDOUT;
-    socklen_t length = sizeof error;
-    if (is_ready(result.fd(), POLLOUT, deadline))
-      getsockopt(result.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
-  }
+  return error == 0 ? std::move(result) : Socket();
+}
+
+int error_of_connecting(const Socket& socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 && is_connected_to_itself(socket) ? ECONNREFUSED : error;
+}
+
+Socket connect_within(const Endpoint& endpoint, Deadline deadline, int& error) {
+  Socket result = begin_to_connect(endpoint, error);
+  if (result)
+    error = is_ready(result.fd(), POLLOUT, deadline)
+                ? error_of_connecting(result)
+                : ETIMEDOUT;
   return error == 0 ? std::move(result) : Socket();
 }
 

@@ -63,8 +63,13 @@ std::vector<Address> by_nearness(std::vector<Address> theirs,
 // then that of bind() or listen().
 Socket listen_at(const std::optional<Address>& address, std::uint16_t& port);
 
-// A nonblocking socket that connects to `endpoint`, or an empty one, with
-// `error` set, if it has not connected by the deadline.
+// A nonblocking socket that has begun to connect to `endpoint`, or an empty
+// one, with `error` set. It is ready for POLLOUT when it has connected, or when
+// it has failed: error_of_connecting() then is not 0.
+Socket begin_to_connect(const Endpoint& endpoint, int& error);
+int error_of_connecting(const Socket& socket);
+// Same, but waits: the result is empty, with `error` set, if it has not
+// connected by the deadline.
 Socket connect_within(const Endpoint& endpoint, Deadline deadline, int& error);
 
 // The other end of a connection, "10.0.0.1:4711"; "?" if it is unknown.

@@ -127,18 +127,18 @@ ServerHandshake::~ServerHandshake() {
   sodium_memzero(private_key_.data(), private_key_.size());
 }
 
-// A meeting accepts ranks and numbers of ranks that do not fit, because it
-// reports the processes that claim them.
+// A meeting accepts other numbers of ranks, and two processes with one rank,
+// because it reports the processes that claim them.
 Refusal ServerHandshake::refusal_of(const ClientHello& theirs) const {
   if (theirs.version != kVersion) return Refusal::kVersion;
   if (theirs.job != hash_of_job(me_.identity)) return Refusal::kJob;
   if (theirs.encrypts != static_cast<std::uint32_t>(me_.encrypts))
     return Refusal::kEncryption;
-  if (theirs.to != me_.rank || theirs.from < 0) return Refusal::kRank;
+  if (theirs.to != me_.rank || theirs.from < 0 || theirs.from >= theirs.size)
+    return Refusal::kRank;
   if (me_.purpose == Purpose::kMeeting) return Refusal::kNone;
   if (theirs.size != me_.size) return Refusal::kSize;
-  if (theirs.from >= me_.size || theirs.from == me_.rank) return Refusal::kRank;
-  return Refusal::kNone;
+  return theirs.from == me_.rank ? Refusal::kRank : Refusal::kNone;
 }
 
 std::optional<ServerHello> ServerHandshake::answer(const ClientHello& theirs) {

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -17,7 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kRetryPause = milliseconds(20);
+// Between attempts, growing: many ranks may wait for rank 0.
+constexpr auto kFirstRetryPause = milliseconds(10);
+constexpr auto kLongestRetryPause = milliseconds(200);
 constexpr auto kGuestRound = milliseconds(50);
 
 // The side of a rank other than 0.
@@ -59,7 +62,8 @@ Channel MeetingGuest::connect() const {
                     .rank = plan_.rank,
                     .size = plan_.size,
                     .encrypts = plan_.encrypts};
-  for (;;) {
+  for (auto pause = kFirstRetryPause;;
+       pause = std::min(2 * pause, kLongestRetryPause)) {
     Connection connection = connect_to({.endpoints = plan_.endpoints,
                                         .me = party,
                                         .peer = 0,
@@ -76,7 +80,7 @@ Channel MeetingGuest::connect() const {
           concat(me(), "nothing answers at ", where(), ": ", connection.why,
                  "; rank 0 must run on that host, and this host must be able "
                  "to reach the port"));
-    std::this_thread::sleep_for(kRetryPause);
+    std::this_thread::sleep_for(pause);
   }
 }
 

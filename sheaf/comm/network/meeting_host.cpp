@@ -1,8 +1,6 @@
 #include "sheaf/comm/network/meeting_host.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,7 +26,7 @@ std::span<const std::byte> payload_of(const std::string& text) {
 }  // namespace
 
 MeetingHost::MeetingHost(const MeetingPlan& plan)
-    : plan_(plan), news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : plan_(plan), news_(new_event()) {
   const Party me{.purpose = Purpose::kMeeting,
                  .identity = plan.identity,
                  .rank = 0,
@@ -38,9 +36,7 @@ MeetingHost::MeetingHost(const MeetingPlan& plan)
       std::make_unique<Acceptor>(listen(), me, [this](Acceptor::Guest guest) {
         const std::lock_guard lock(mutex_);
         guests_.push_back(std::move(guest));
-        const std::uint64_t one = 1;
-        [[maybe_unused]] const auto sent =
-            ::write(news_.fd(), &one, sizeof one);
+        wake(news_);
       });
 }
 
@@ -77,6 +73,7 @@ MeetingResult MeetingHost::hold(const std::string& mine) {
       all.cards[static_cast<std::size_t>(member.rank)] = member.card;
   send_to_all(MeetingMessage::kCards, encode(all));
   wait_for_all(&Member::has_cards);
+  stop_listening();
   send_to_all(MeetingMessage::kStart, "");
   part();
   return result_of(std::move(all), plan_.identity);
@@ -84,7 +81,7 @@ MeetingResult MeetingHost::hold(const std::string& mine) {
 
 void MeetingHost::wait_for_all(bool Member::*step) {
   while (!is_complete(step)) {
-    if (steady_clock::now() > plan_.deadline) fail_late();
+    if (steady_clock::now() > plan_.deadline) fail_late(step);
     serve();
   }
 }
@@ -96,8 +93,7 @@ bool MeetingHost::is_complete(bool Member::*step) const {
 }
 
 void MeetingHost::admit_guests() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = ::read(news_.fd(), &count, sizeof count);
+  clear(news_);
   const std::lock_guard lock(mutex_);
   for (Acceptor::Guest& guest : guests_)
     members_.push_back({guest.rank, guest.size,
@@ -202,32 +198,47 @@ void MeetingHost::part() {
   }
 }
 
-// Those that come too late for the message find nobody at the address.
+// Those that come too late for the last message find nobody at the address, and
+// try again: they may belong to the next start.
+void MeetingHost::stop_listening() {
+  if (!acceptor_) return;
+  last_refusal_ = acceptor_->last_refusal();
+  acceptor_.reset();
+}
+
 void MeetingHost::fail(MeetingFailure kind, const std::string& text) {
+  stop_listening();
   admit_guests();
   send_to_all(MeetingMessage::kFailure, encode_failure(kind, text));
   part();
   throw_failure(kind, text);
 }
 
-void MeetingHost::fail_late() {
+void MeetingHost::fail_late(bool Member::*step) {
   std::string present = "0";
   std::string missing;
   for (int rank = 1; rank < plan_.size; ++rank) {
     const bool has_come = std::any_of(
         members_.begin(), members_.end(),
-        [&](const Member& one) { return one.rank == rank && one.has_card; });
+        [&](const Member& one) { return one.rank == rank && one.*step; });
     std::string& list = has_come ? present : missing;
     list += concat(list.empty() ? "" : ", ", rank);
   }
-  const std::string refusal = acceptor_->last_refusal();
+  stop_listening();
+  const std::string ranks =
+      concat("rank 0: ranks ", missing, " of ", plan_.size);
+  if (step == &Member::has_cards)
+    fail(MeetingFailure::kTimeout,
+         concat(ranks, " joined at ", plan_.place,
+                ", but did not respond in time; they may be stopped: see their "
+                "output, or raise the timeout"));
   fail(
       MeetingFailure::kTimeout,
-      concat("rank 0: ranks ", missing, " of ", plan_.size, " did not join at ",
-             plan_.place, " in time; present: ", present,
+      concat(ranks, " did not join at ", plan_.place,
+             " in time; present: ", present,
              "; start the missing ranks with the same address and port, lower ",
              plan_.size_from, ", or raise the timeout",
-             refusal.empty() ? "" : concat(" (", refusal, ")")));
+             last_refusal_.empty() ? "" : concat(" (", last_refusal_, ")")));
 }
 
 }  // namespace sheaf::comm

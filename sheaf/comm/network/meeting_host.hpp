@@ -40,18 +40,21 @@ class MeetingHost {
   void take_card(Member& member, std::span<const std::byte> payload);
   bool is_complete(bool Member::*step) const;
   void wait_for_all(bool Member::*step);
+  void stop_listening();
   void send_to_all(MeetingMessage kind, const std::string& payload);
   void part();
   [[noreturn]] void fail(MeetingFailure kind, const std::string& text);
-  [[noreturn]] void fail_late();
+  [[noreturn]] void fail_late(bool Member::*step);
   std::string member_text(const Member& member) const;
 
   const MeetingPlan& plan_;
   std::list<Member> members_;
-  Socket news_;  // an eventfd: a guest has arrived
+  Socket news_;  // an event: a guest has arrived
   std::mutex mutex_;
   std::vector<Acceptor::Guest> guests_;  // protected by mutex_
-  // Declared last, because its thread uses the other members.
+  std::string last_refusal_;
+  // Null when nobody can join any more. Declared last, because its thread uses
+  // the other members.
   std::unique_ptr<Acceptor> acceptor_;
 };
 

@@ -4,12 +4,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "sheaf/base/child_processes.hpp"
+#include "sheaf/base/error.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -32,6 +35,25 @@ void Socket::close() noexcept {
   keep_in_children(fd_);
   ::close(fd_);
   fd_ = -1;
+}
+
+Socket new_event() {
+  Socket event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event)
+    throw CommError(concat("cannot create an event counter: ", strerror(errno),
+                           "; raise `ulimit -n`"));
+  return event;
+}
+
+// A full counter wakes it, too.
+void wake(const Socket& event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto sent = ::write(event.fd(), &one, sizeof one);
+}
+
+void clear(const Socket& event) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(event.fd(), &count, sizeof count);
 }
 
 int milliseconds_until(Deadline deadline) {

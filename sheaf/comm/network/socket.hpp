@@ -30,6 +30,13 @@ class Socket {
   int fd_ = -1;
 };
 
+// An event counter (eventfd), nonblocking, to wake a thread that polls. Throws
+// CommError if there is none, because no descriptor is left.
+Socket new_event();
+void wake(const Socket& event);
+// Resets it.
+void clear(const Socket& event);
+
 // Whether a socket call that failed with this errno should be retried.
 inline bool is_for_later(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;

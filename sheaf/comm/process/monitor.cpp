@@ -19,7 +19,8 @@ using std::chrono::steady_clock;
 
 constexpr auto kPollSlice = milliseconds(20);
 constexpr auto kWatchPeriod = milliseconds(50);
-constexpr auto kStartTimeout = std::chrono::seconds(10);
+constexpr auto kReachTimeout = std::chrono::seconds(10);
+constexpr auto kStartSlice = milliseconds(50);
 // Time to send the last messages at the end.
 constexpr auto kLastWords = milliseconds(500);
 
@@ -47,15 +48,15 @@ Socket listen_for_peers(MonitorAddress& address) {
       address.port);
 }
 
-Monitor::Monitor(HostMemory& memory, const HostMap& world,
-                 const MonitorAddress& address, Socket listening)
+Monitor::Monitor(HostMemory& memory, const HostMap& world, MonitorStart start)
     : memory_(memory),
       world_(world),
       ends_(static_cast<std::size_t>(memory.local_size()), EndNews::kNone) {
-  if (listening)
-    accept_peers(address, std::move(listening));
+  host_timeout();  // reports an invalid variable here, not on another thread
+  if (start.listening)
+    accept_peers(start);
   else
-    connect_to_hub(address);
+    connect_to_hub(start);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -78,7 +79,7 @@ std::vector<int> Monitor::missing_peers(const std::vector<int>& present) const {
   return missing;
 }
 
-void Monitor::accept_peers(const MonitorAddress& address, Socket listening) {
+void Monitor::accept_peers(MonitorStart& start) {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<int> present;
@@ -92,15 +93,27 @@ void Monitor::accept_peers(const MonitorAddress& address, Socket listening) {
         {guest.rank, FrameLink(std::move(guest.channel), kMostMonitorBytes)});
     changed.notify_one();
   };
-  Acceptor acceptor(std::move(listening), party_of(world_, address), welcome);
-  std::unique_lock lock(mutex);
-  if (changed.wait_for(lock, kStartTimeout,
-                       [&] { return missing_peers(present).empty(); }))
-    return;
+  Acceptor acceptor(std::move(start.listening), party_of(world_, start.address),
+                    welcome);
+  const auto until = steady_clock::now() + start.timeout;
+  const auto missing = [&] {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, kStartSlice,
+                     [&] { return missing_peers(present).empty(); });
+    return missing_peers(present);
+  };
+  for (auto ranks = missing(); !ranks.empty(); ranks = missing()) {
+    if (start.check)
+      for (const int rank : ranks) start.check(rank);
+    if (steady_clock::now() > until) fail_start(ranks, acceptor.last_refusal());
+  }
+}
+
+void Monitor::fail_start(const std::vector<int>& missing,
+                         const std::string& refusal) {
   std::string names;
-  for (const int rank : missing_peers(present))
+  for (const int rank : missing)
     names += concat(names.empty() ? "" : ", ", rank);
-  const std::string refusal = acceptor.last_refusal();
   throw CommError(concat(
       "rank 0: no connection from rank ", names,
       ", the first of its host, to the monitor; check that the hosts can reach "
@@ -108,13 +121,20 @@ void Monitor::accept_peers(const MonitorAddress& address, Socket listening) {
       refusal.empty() ? "" : concat(" (", refusal, ")")));
 }
 
-void Monitor::connect_to_hub(const MonitorAddress& address) {
-  const auto theirs = by_nearness(addresses_of(address), list_addresses(""));
+void Monitor::connect_to_hub(const MonitorStart& start) {
+  const auto theirs =
+      by_nearness(addresses_of(start.address), list_addresses(""));
+  const auto now = steady_clock::now();
+  const auto timeout = std::max<milliseconds>(start.timeout, kReachTimeout);
   Connection connection =
-      connect_to({.endpoints = endpoints_of(theirs, address.port),
-                  .me = party_of(world_, address),
+      connect_to({.endpoints = endpoints_of(theirs, start.address.port),
+                  .me = party_of(world_, start.address),
                   .peer = 0,
-                  .deadline = steady_clock::now() + kStartTimeout});
+                  .deadline = now + kReachTimeout,
+                  .answer_deadline = now + timeout},
+                 [&] {
+                   if (start.check) start.check(0);
+                 });
   if (!connection.channel)
     throw CommError(concat("rank ", world_.rank,
                            ": cannot reach rank 0 by TCP (", connection.why,

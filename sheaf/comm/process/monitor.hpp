@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,12 +31,19 @@ namespace sheaf::comm {
 // its address.
 Socket listen_for_peers(MonitorAddress& address);
 
+struct MonitorStart {
+  MonitorAddress address{};
+  Socket listening{};  // empty on ranks other than 0
+  std::chrono::milliseconds timeout{};
+  // Called while this rank waits for the connection of a rank; may throw.
+  std::function<void(int rank)> check{};
+};
+
 class Monitor {
  public:
-  // Rank 0 passes its listening socket, others an empty one. Throws CommError
-  // if the hosts cannot connect.
-  Monitor(HostMemory& memory, const HostMap& world,
-          const MonitorAddress& address, Socket listening);
+  // Throws CommError if a host cannot be reached within 10 seconds, or does not
+  // connect within the timeout.
+  Monitor(HostMemory& memory, const HostMap& world, MonitorStart start);
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
@@ -50,9 +58,11 @@ class Monitor {
     bool has_left = false;
   };
 
-  void accept_peers(const MonitorAddress& address, Socket listening);
-  void connect_to_hub(const MonitorAddress& address);
+  void accept_peers(MonitorStart& start);
+  void connect_to_hub(const MonitorStart& start);
   std::vector<int> missing_peers(const std::vector<int>& present) const;
+  [[noreturn]] static void fail_start(const std::vector<int>& missing,
+                                      const std::string& refusal);
   void run();
   void stop();
   void serve(Peer& peer, std::chrono::steady_clock::time_point now);

@@ -10,6 +10,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/system.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/base/units.hpp"
 #include "sheaf/comm/process/mailroom.hpp"
 #include "sheaf/comm/process/monitor.hpp"
@@ -32,9 +33,9 @@ struct Card {
 std::string pretended_host(int rank, int size) {
   const char* hosts = std::getenv("SHEAF_HOSTS");
   if (!hosts) return "";
-  const int count = std::atoi(hosts);
-  SHEAF_CHECK(count >= 1 && count <= size, "SHEAF_HOSTS=", hosts,
-              " must be between 1 and the number of ranks, ", size);
+  const std::int64_t count = parse_count(hosts).value_or(0);
+  SHEAF_CHECK(count >= 1 && count <= size, "SHEAF_HOSTS='", hosts,
+              "' must be a number from 1 to the number of ranks, ", size);
   return concat("#", rank * count / size);
 }
 
@@ -43,8 +44,11 @@ std::string pretended_host(int rank, int size) {
 // more than half of that as physical memory.
 std::size_t heap_bytes(std::size_t wanted, int ranks) {
   if (wanted) return wanted;
-  if (const char* text = std::getenv("SHEAF_ARENA_BYTES"))
-    return parse_bytes(text);
+  if (const char* text = std::getenv("SHEAF_ARENA_BYTES")) try {
+      return parse_bytes(text);
+    } catch (const UsageError& error) {
+      throw UsageError(concat("SHEAF_ARENA_BYTES: ", error.what()));
+    }
   const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const auto count = static_cast<std::size_t>(ranks);
@@ -119,8 +123,22 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
               "program with sheaf::init, or unset SHEAF_ENCRYPT");
   if (host_map_.host_count() == 1 || host_map_.local != 0) return;
   memory_->make_board(ranks);
-  monitor_ = std::make_unique<Monitor>(*memory_, host_map_, cards[0].monitor,
-                                       std::move(listening));
+  monitor_ = std::make_unique<Monitor>(
+      *memory_, host_map_,
+      MonitorStart{.address = cards[0].monitor,
+                   .listening = std::move(listening),
+                   .timeout = timeout_,
+                   .check = [this](int peer) { check_start(peer); }});
+}
+
+void Runtime::check_start(int peer) {
+  check_local_lives();
+  try {
+    transport_->check_peer(peer);
+  } catch (const TransportError& error) {
+    throw CommError(concat("rank ", rank(), ": ", error.what(),
+                           " while the ranks were connecting"));
+  }
 }
 
 void Runtime::check_local_lives() {

@@ -101,6 +101,8 @@ class Runtime {
   bool is_finalized() const { return is_finalized_; }
 
  private:
+  // Throws CommError if a rank of this host, or the peer, is gone.
+  void check_start(int peer);
   void exchange_cards(const std::optional<std::string>& host,
                       std::size_t arena_bytes);
   // Number of status reports received from another host about this rank.

@@ -59,6 +59,7 @@ void Requests::wait(std::chrono::milliseconds timeout,
   const auto deadline = steady_clock::now() + timeout + extra;
   for (std::string ranks = missing(); !ranks.empty(); ranks = missing()) {
     if (check_) check_();
+    transport_.beat();
     if (steady_clock::now() > deadline)
       throw TimeoutError(concat("rank ", transport_.rank(),
                                 ": startup timed out after ", timeout.count(),

@@ -24,6 +24,11 @@ void leave_call(int /*signal*/, siginfo_t* /*info*/, void* context) {
   if (!way_out || !may_leave(*static_cast<const ucontext_t*>(context))) return;
   sigjmp_buf* const target = way_out;
   way_out = nullptr;
+  // The jump does not restore the signal mask.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, kSignal);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   siglongjmp(*target, 1);
 }
 
@@ -32,8 +37,9 @@ void install_handler() {
   find_code_ranges();
   struct sigaction action {};
   action.sa_sigaction = leave_call;
-  // The jump would leave the signal blocked.
-  action.sa_flags = SA_NODEFER | SA_SIGINFO;
+  // Blocked in the handler: a second signal would find the thread there, and
+  // not in the function that the first one has interrupted.
+  action.sa_flags = SA_SIGINFO;
   sigaction(kSignal, &action, nullptr);
 }
 

@@ -26,7 +26,8 @@ struct CodeRange {
 };
 
 // Plain arrays, because a signal handler reads them.
-std::array<CodeRange, 8> locking_code;
+std::array<CodeRange, 4> allocator_code;  // other than the C library's
+std::array<CodeRange, 4> locking_code;
 std::array<CodeRange, 12> waiting_code;
 
 std::uintptr_t address_of(const void* pointer) {
@@ -54,6 +55,7 @@ int look_at_object(dl_phdr_info* object, std::size_t /*size*/, void* data) {
   return 1;
 }
 
+// Empty if there is none.
 CodeRange object_of(std::uintptr_t address) {
   ObjectSearch search{address, {}};
   dl_iterate_phdr(look_at_object, &search);
@@ -72,8 +74,8 @@ CodeRange function_at(const void* function) {
   return {begin, begin + symbol->st_size};
 }
 
-// Whether the signal ended a system call that waited. Its caller does not hold
-// a lock of the allocator, which never waits except for such a lock.
+// Whether the signal ended a system call that waited. In the C library its
+// caller does not hold a lock of the allocator, which waits only for its first.
 bool has_ended_a_wait(std::uintptr_t at, std::uintptr_t result) {
   if (static_cast<std::intptr_t>(result) != -EINTR) return false;
 #if defined(__x86_64__)
@@ -90,17 +92,17 @@ bool has_ended_a_wait(std::uintptr_t at, std::uintptr_t result) {
 }  // namespace
 
 void find_code_ranges() {
-  void* const in_libc = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
-  const std::uintptr_t addresses[] = {
-      address_of(in_libc),
-      address_of(dlsym(RTLD_DEFAULT, "malloc")),
-      address_of(dlsym(RTLD_DEFAULT, "free")),
-      address_of(dlsym(RTLD_DEFAULT, "calloc")),
-      static_cast<std::uintptr_t>(getauxval(AT_BASE)),
-  };
+  const CodeRange libc =
+      object_of(address_of(dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
   std::size_t count = 0;
-  for (const std::uintptr_t address : addresses)
-    if (address) locking_code[count++] = object_of(address);
+  for (const char* name : {"malloc", "free", "calloc"}) {
+    const std::uintptr_t at = address_of(dlsym(RTLD_DEFAULT, name));
+    if (at && !libc.contains(at)) allocator_code[count++] = object_of(at);
+  }
+  locking_code = {
+      libc, object_of(static_cast<std::uintptr_t>(getauxval(AT_BASE))),
+      // The kernel's clocks, which allocators read while they hold a lock.
+      object_of(static_cast<std::uintptr_t>(getauxval(AT_SYSINFO_EHDR)))};
   const char* const waits[] = {"poll",        "ppoll",       "epoll_wait",
                                "epoll_pwait", "select",      "pselect",
                                "pause",       "sched_yield", "usleep",
@@ -132,6 +134,7 @@ bool may_leave(const ucontext_t& context) noexcept {
       if (contains(range)) return true;
     return false;
   };
+  if (is_in(allocator_code)) return false;
   return !is_in(locking_code) || is_in(waiting_code) ||
          has_ended_a_wait(at, result);
 #endif

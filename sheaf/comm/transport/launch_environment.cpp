@@ -1,14 +1,12 @@
 #include "sheaf/comm/transport/launch_environment.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
@@ -17,13 +15,17 @@
 namespace sheaf::comm {
 namespace {
 
-// The value of an environment variable; 0 if it is not set or not a number.
+// The value of an environment variable; 0 if it is not set or empty. Throws
+// UsageError for any other text: a number that is not understood must not mean
+// that this process is alone.
 int number_in(const char* variable) {
   const char* text = std::getenv(variable);
-  if (!text) return 0;
-  constexpr long kMost = std::numeric_limits<int>::max();
-  return static_cast<int>(
-      std::clamp(std::strtol(text, nullptr, 10), -kMost, kMost));
+  if (!text || !*text) return 0;
+  const auto number = parse_count(text);
+  SHEAF_CHECK(number, variable, "='", printable(text, 40),
+              "' is not a number of ranks, as the launcher would set; correct "
+              "or unset it");
+  return *number;
 }
 
 [[noreturn]] void refuse_lone_mpi(const std::string& reason) {
@@ -105,9 +107,6 @@ void check_alone_without_mpi() {
 
 // Higher step numbers are reserved for batch scripts, interactive shells etc.
 constexpr std::int64_t kMostSteps = 0xfffffff0;
-constexpr std::size_t kMostHosts = 1 << 16;
-constexpr std::size_t kLongestHost = 255;
-constexpr std::size_t kMostListShown = 1000;  // in error messages
 constexpr std::uint16_t kFirstPort = 10000;
 constexpr std::int64_t kPorts = 20000;
 
@@ -128,18 +127,18 @@ std::optional<std::int64_t> digits(std::string_view text) {
 std::int64_t slurm_number(const char* name) {
   const std::string text = text_in(name);
   const auto value = digits(text);
-  SHEAF_CHECK(value, name, "='", text, "' is not a non-negative number, as ",
+  SHEAF_CHECK(value, name, "='", printable(text, 40),
+              "' is not a non-negative number, as ",
               "Slurm would set; start the program with srun, or set RANK, "
               "WORLD_SIZE, MASTER_ADDR and MASTER_PORT yourself");
   return *value;
 }
 
 int slurm_count(const char* name) {
-  const std::int64_t value = slurm_number(name);
-  SHEAF_CHECK(value <= std::numeric_limits<int>::max(), name, "=", value,
-              " is too large; start the program with srun, or unset Slurm's "
-              "variables");
-  return static_cast<int>(value);
+  const std::int64_t number = slurm_number(name);
+  SHEAF_CHECK(std::in_range<int>(number), name, "=", number,
+              " is too large; unset Slurm's variables");
+  return static_cast<int>(number);
 }
 
 // The number of the job step, if it is a normal one started by srun.
@@ -161,97 +160,6 @@ const char* first_set(std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (!text_in(name).empty()) return name;
   return *names.begin();
-}
-
-[[noreturn]] void refuse_list(std::string_view list, const std::string& why) {
-  throw UsageError(concat("node list '", list.substr(0, kMostListShown),
-                          list.size() > kMostListShown ? "..." : "", "' ", why,
-                          "; write host names and ranges such as "
-                          "node[01-03,7]"));
-}
-
-void check_length(std::size_t length, std::string_view list) {
-  if (length > kLongestHost)
-    refuse_list(list, concat("has a host name of more than ", kLongestHost,
-                             " characters"));
-}
-
-void check_count(std::size_t hosts, std::string_view list) {
-  if (hosts > kMostHosts)
-    refuse_list(list, concat("has more than ", kMostHosts, " hosts"));
-}
-
-// "01-03" gives 01, 02 and 03; "7" gives 7.
-std::vector<std::string> numbers_of(std::string_view range,
-                                    std::string_view list) {
-  check_length(range.size(), list);
-  const std::size_t dash = range.find('-');
-  const std::string_view first = range.substr(0, dash);
-  const std::string_view last =
-      dash == range.npos ? first : range.substr(dash + 1);
-  const auto from = digits(first);
-  const auto to = digits(last);
-  if (!from || !to || *from > *to)
-    refuse_list(list, concat("has '", range, "', which is not a range"));
-  check_count(static_cast<std::size_t>(*to - *from), list);
-  std::vector<std::string> numbers;
-  for (std::int64_t number = *from; number <= *to; ++number)
-    numbers.push_back(fmt::format("{:0{}}", number, first.size()));
-  return numbers;
-}
-
-// All concatenations of an element of `names` and an element of `ends`.
-std::vector<std::string> combined(const std::vector<std::string>& names,
-                                  const std::vector<std::string>& ends,
-                                  std::string_view list) {
-  check_count(names.size() * ends.size(), list);
-  std::vector<std::string> result;
-  for (const std::string& name : names)
-    for (const std::string& end : ends) {
-      check_length(name.size() + end.size(), list);
-      result.push_back(name + end);
-    }
-  return result;
-}
-
-// Expands one entry, which may contain several brackets.
-std::vector<std::string> hosts_of(std::string_view entry,
-                                  std::string_view list) {
-  std::vector<std::string> hosts{""};
-  while (!entry.empty()) {
-    const std::size_t open = entry.find('[');
-    const std::string_view plain = entry.substr(0, open);
-    if (plain.find(']') != plain.npos) refuse_list(list, "has an extra ']'");
-    hosts = combined(hosts, {std::string(plain)}, list);
-    if (open == entry.npos) break;
-    const std::size_t close = entry.find(']', open);
-    if (close == entry.npos) refuse_list(list, "lacks a ']'");
-    std::vector<std::string> ends;
-    for (const auto range :
-         split(entry.substr(open + 1, close - open - 1), ',')) {
-      for (const std::string& number : numbers_of(range, list))
-        ends.push_back(number);
-      check_count(ends.size(), list);
-    }
-    hosts = combined(hosts, ends, list);
-    entry.remove_prefix(close + 1);
-  }
-  return hosts;
-}
-
-// Splits the list at the commas outside of brackets.
-std::vector<std::string_view> entries_of(std::string_view list) {
-  std::vector<std::string_view> entries;
-  std::size_t begin = 0;
-  int depth = 0;
-  for (std::size_t i = 0; i <= list.size(); ++i) {
-    if (i < list.size() && list[i] == '[') ++depth;
-    if (i < list.size() && list[i] == ']') --depth;
-    if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
-    entries.push_back(trim(list.substr(begin, i - begin)));
-    begin = i + 1;
-  }
-  return entries;
 }
 
 }  // namespace
@@ -311,18 +219,8 @@ std::optional<SlurmTask> slurm_task() {
 std::uint16_t port_of(const SlurmTask& task) {
   constexpr std::int64_t kStepsApart = 101;
   return static_cast<std::uint16_t>(
-      kFirstPort + (task.job % kPorts * kStepsApart + task.step) % kPorts);
-}
-
-std::vector<std::string> expand_node_list(std::string_view list) {
-  std::vector<std::string> all;
-  for (const auto entry : entries_of(list)) {
-    if (entry.empty()) refuse_list(list, "has an empty entry");
-    for (std::string& host : hosts_of(entry, list))
-      all.push_back(std::move(host));
-    check_count(all.size(), list);
-  }
-  return all;
+      kFirstPort +
+      (task.job % kPorts * kStepsApart + task.step % kPorts) % kPorts);
 }
 
 }  // namespace sheaf::comm

@@ -99,7 +99,11 @@ bool Inbox::read_once(bool& is_short) {
   }
   const ssize_t got = channel_.read(parts, count);
   is_short = got < static_cast<ssize_t>(room) && !channel_.has_buffered();
-  if (got < 0) return is_for_later(errno);
+  if (got < 0) {
+    const int error = errno;
+    if (error == EBADMSG) is_invalid_ = true;
+    return is_for_later(error);
+  }
   if (got == 0) return false;
   const auto bytes = static_cast<std::size_t>(got);
   if (current_) deliver(std::min(bytes, direct));
@@ -122,7 +126,10 @@ bool Inbox::parse(std::size_t at) {
     if (staged_ - at < sizeof head) break;
     std::memcpy(&head, staging_.data() + at, sizeof head);
     at += sizeof head;
-    if (!take_frame(head)) return false;
+    if (!take_frame(head)) {
+      is_invalid_ = true;
+      return false;
+    }
   }
   if (at > 0 && at < staged_)
     std::memmove(staging_.data(), staging_.data() + at, staged_ - at);
@@ -142,6 +149,8 @@ bool Inbox::take_frame(const FrameHead& head) {
       return true;
     case FrameKind::kBye:
       has_left_ = true;
+      return true;
+    case FrameKind::kBeat:
       return true;
     default:
       return begin_message(head);

@@ -27,6 +27,9 @@ class Inbox {
   // not announced its end.
   bool is_open() const { return is_attached_ && !has_left_ && !is_closed_; }
   bool has_left() const { return has_left_; }
+  // Whether the peer has broken the protocol, or somebody has changed what it
+  // sent.
+  bool is_invalid() const { return is_invalid_; }
 
   // Throws TransportError after fail(), unless the message has already arrived.
   std::unique_ptr<TcpRequest> receive(int peer, Tag tag, void* data,
@@ -39,6 +42,8 @@ class Inbox {
   bool advance();
   // Fails all current and later receives of messages that have not arrived.
   void fail(const std::string& why);
+  // The reason; empty if there was no failure.
+  std::string failure() const;
 
  private:
   struct Incoming {
@@ -74,11 +79,12 @@ class Inbox {
 
   static constexpr std::size_t kStaging = 16 << 10;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Channel channel_;
   std::atomic<bool> is_attached_{false};
   std::atomic<bool> has_left_{false};
   std::atomic<bool> is_closed_{false};
+  std::atomic<bool> is_invalid_{false};
   std::string failure_;
   std::unordered_map<Tag, Line> lines_;
   std::map<std::uint32_t, Message> begun_;  // messages in parts, by id

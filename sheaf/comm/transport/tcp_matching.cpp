@@ -30,7 +30,8 @@ bool Inbox::begin_message(const FrameHead& head) {
 
 // Returns false if the peer sends more than this rank is willing to keep.
 bool Inbox::keep(const Message& message) {
-  if (unexpected_count_.load(std::memory_order_relaxed) == kMostUnexpected)
+  if (unexpected_count_.load(std::memory_order_relaxed) == kMostUnexpected ||
+      unexpected_bytes_ > kMostUnexpectedBytes)
     return false;
   message->kept_bytes = message->head.part;
   message->kept =
@@ -135,6 +136,11 @@ void Inbox::fail(const std::string& why) {
       lines_, [](const auto& item) { return item.second.unexpected.empty(); });
   begun_.clear();
   current_.reset();
+}
+
+std::string Inbox::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void Inbox::drop_line_if_empty(Tag tag) {

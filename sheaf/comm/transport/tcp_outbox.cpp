@@ -12,8 +12,11 @@ namespace sheaf::comm {
 
 void Outbox::attach(Channel channel) {
   const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return;
   channel_ = std::move(channel);
   is_attached_ = true;
+  write();  // errors are ignored here; reading will detect them
+  note_busy();
 }
 
 std::unique_ptr<TcpRequest> Outbox::send(int peer, Tag tag, const void* data,
@@ -28,7 +31,7 @@ std::unique_ptr<TcpRequest> Outbox::send(int peer, Tag tag, const void* data,
   if (!failure_.empty()) throw TransportError(failure_);
   queue_.push_back(request.get());
   // Write errors are ignored here; reading will detect them.
-  if (!is_writing_) write();
+  if (!is_writing_ && channel_) write();
   note_busy();
   if (!request->is_in_progress()) request.reset();
   return request;
@@ -129,8 +132,13 @@ ssize_t Outbox::write_once() {
   return channel_.write(parts, frame_.head.part ? 2 : 1);
 }
 
-// Alternates between parts of large messages and new messages.
+// Alternates between parts of large messages and new messages. A program may
+// send many without ever waiting for them.
 bool Outbox::next_frame() {
+  if (unanswered_bytes_ >= kUnansweredBytes) {
+    unanswered_bytes_ = 0;
+    read_answers();  // the next advance() detects errors
+  }
   if (!notes_.empty()) {
     frame_ = {.head = notes_.front()};
     notes_.pop_front();
@@ -180,6 +188,7 @@ void Outbox::continue_with(TcpRequest* request) {
 void Outbox::finish_frame() {
   is_writing_ = false;
   TcpRequest* request = std::exchange(frame_.request, nullptr);
+  unanswered_bytes_ += frame_.head.part;
   if (!request) return;
   request->sent += frame_.head.part;
   if (request->is_refused || request->sent == request->bytes)
@@ -220,6 +229,14 @@ void Outbox::fail(const std::string& why) {
   begun_.clear();
   notes_.clear();
   channel_ = {};
+  note_busy();
+}
+
+void Outbox::beat() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !channel_ || is_busy()) return;
+  notes_.push_back({.kind = FrameKind::kBeat});
+  write();
   note_busy();
 }
 

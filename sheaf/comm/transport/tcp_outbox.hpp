@@ -16,12 +16,12 @@ namespace sheaf::comm {
 
 class Outbox {
  public:
-  // Takes ownership of the connection.
+  // Takes the connection, and sends on it the messages that have been queued.
   void attach(Channel channel);
   bool is_attached() const { return is_attached_.load(); }
 
-  // Returns null if the message was written immediately. Throws TransportError
-  // after fail().
+  // Returns null if the message was written immediately. Before attach(), it is
+  // queued. Throws TransportError after fail().
   std::unique_ptr<TcpRequest> send(int peer, Tag tag, const void* data,
                                    std::size_t bytes);
   // Drops a request; its memory is not accessed again.
@@ -39,6 +39,8 @@ class Outbox {
   bool is_cut_off(AckWatch& watch, std::chrono::steady_clock::time_point now);
   // Fails all current and later requests.
   void fail(const std::string& why);
+  // Sends a frame without contents, if nothing else is to be sent.
+  void beat();
   // Queues the last frame. Call advance() until is_busy() is false, then
   // close_writing().
   void say_bye();
@@ -73,6 +75,7 @@ class Outbox {
   std::atomic<bool> is_busy_{false};
   std::string failure_;
   std::size_t eager_bytes_ = kEagerBytes;
+  std::size_t unanswered_bytes_ = 0;  // sent since answers were read
   std::uint32_t next_id_ = 1;
   bool is_writing_ = false;
   bool prefers_granted_ = false;

@@ -7,9 +7,12 @@
 #include <sys/epoll.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/network/acceptor.hpp"
@@ -28,12 +31,15 @@ constexpr auto kFarewellTimeout = std::chrono::seconds(5);
 // Number of polls of a single peer per poll of all peers.
 constexpr std::uint32_t kLooks = 8;
 
-// Period in which connections are checked for lost hosts.
+// Periods in which connections are checked for lost hosts, and of beat().
 constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
+constexpr auto kBeatPeriod = std::chrono::milliseconds(200);
 
 struct Peer {
   TcpCard card;
-  std::mutex connecting;
+  std::mutex connecting;                   // protects the next two members
+  bool has_begun = false;                  // to connect
+  std::unique_ptr<Connector> connector{};  // until it has ended
   Outbox out;
   Inbox in;
   AckWatch watch{host_timeout()};
@@ -50,7 +56,7 @@ class TcpTransport final : public Transport {
   TcpTransport(int rank, int size, const TcpOptions& options, const Meet& meet)
       : rank_(rank),
         options_(with_environment(options)),
-        epoll_(epoll_create1(EPOLL_CLOEXEC)),
+        epoll_(new_epoll()),
         addresses_(options_.interface.empty() && options_.address
                        ? std::vector<Address>{*options_.address}
                        : list_addresses(options_.interface)),
@@ -87,8 +93,11 @@ class TcpTransport final : public Transport {
     return hand_out(at(peer).out.send(peer, tag, data, bytes));
   }
 
+  // There must be a connection to the peer, so that its end is noticed even if
+  // it never sends anything. A peer that has already ended may have sent its
+  // last messages before; then its connection is attached by now.
   Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
-    have_line(peer);
+    if (!at(peer).in.is_attached()) connect(peer);
     return hand_out(at(peer).in.receive(peer, tag, data, bytes));
   }
 
@@ -116,6 +125,23 @@ class TcpTransport final : public Transport {
 
   bool progress() override { return advance_all(); }
 
+  void beat() override {
+    {
+      const std::unique_lock lock(watching_, std::try_to_lock);
+      const auto now = steady_clock::now();
+      if (!lock || now < next_beat_) return;
+      next_beat_ = now + kBeatPeriod;
+    }
+    for (Peer& peer : peers_) peer.out.beat();
+  }
+
+  void check_peer(int peer) override {
+    beat();
+    advance_all();
+    const std::string why = at(peer).in.failure();
+    if (!why.empty()) throw TransportError(why);
+  }
+
   std::optional<Arrived> probe(Tag tag) override {
     advance_all();
     for (int peer = 0; peer < size(); ++peer)
@@ -128,8 +154,12 @@ class TcpTransport final : public Transport {
   // that arrives at a closed connection would reset it for both sides.
   void finalize(bool clean) override {
     if (!clean) return;
-    for (auto& peer : peers_) peer.out.say_bye();
     const auto deadline = steady_clock::now() + kFarewellTimeout;
+    while (connecting_ > 0 && steady_clock::now() < deadline) {
+      advance_all();
+      nap();
+    }
+    for (auto& peer : peers_) peer.out.say_bye();
     while (advance_all() && steady_clock::now() < deadline) nap();
     for (auto& peer : peers_) peer.out.close_writing();
     while (has_open_peer() && steady_clock::now() < deadline) {
@@ -147,6 +177,13 @@ class TcpTransport final : public Transport {
                ? Request(reinterpret_cast<std::uintptr_t>(request.release()))
                : Request();
   }
+  static Socket new_epoll() {
+    Socket epoll(epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll)
+      throw CommError(concat("cannot create an epoll descriptor: ",
+                             strerror(errno), "; raise `ulimit -n`"));
+    return epoll;
+  }
   static void nap() {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -162,40 +199,42 @@ class TcpTransport final : public Transport {
     epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, channel.fd(), &event);
   }
 
-  // Ensures that there is a connection, so that the end of the peer is noticed
-  // even if it never sent anything. A peer that has already ended may have sent
-  // its last messages before; then its connection is attached by now.
-  void have_line(int peer) {
-    const auto& in = at(peer).in;
-    if (in.is_attached()) return;
-    try {
-      connect(peer);
-    } catch (const TransportError&) {
-      if (!in.is_attached()) throw;
-    }
-  }
-
+  // Begins to connect. Messages to the peer are queued meanwhile.
   void connect(int peer) {
     Peer& other = at(peer);
     if (other.out.is_attached()) return;
-    const std::lock_guard lock(other.connecting);
-    if (other.out.is_attached()) return;
-    const auto addresses = by_nearness(other.card.addresses, addresses_);
-    Connection connection = connect_to(
-        {.endpoints = endpoints_of(addresses, other.card.port),
-         .me = me_,
-         .peer = peer,
-         .deadline = steady_clock::now() + options_.connect_timeout});
-    if (!connection.channel)
-      throw TransportError(concat(
-          "rank ", rank_, " cannot reach rank ", peer, " (", connection.why,
-          "); it may have ended, or a firewall may block the connection: set "
-          "SHEAF_INTERFACE to the interface to use"));
-    watch(connection.channel, peer, /*is_out=*/true);
-    other.out.attach(std::move(connection.channel));
+    {
+      const std::lock_guard lock(other.connecting);
+      if (std::exchange(other.has_begun, true)) return;
+      ++connecting_;
+      other.connector = std::make_unique<Connector>(ConnectPlan{
+          .endpoints = endpoints_of(
+              by_nearness(other.card.addresses, addresses_), other.card.port),
+          .me = me_,
+          .peer = peer,
+          .deadline = steady_clock::now() + options_.connect_timeout,
+          .answer_deadline = Deadline::max()});
+    }
+    advance_connector(peer);
+  }
+
+  void advance_connector(int peer) {
+    Peer& other = at(peer);
+    const std::unique_lock lock(other.connecting, std::try_to_lock);
+    if (!lock || !other.connector || !other.connector->advance()) return;
+    Connection connection = other.connector->take_result();
+    other.connector.reset();
+    if (connection.channel) {
+      watch(connection.channel, peer, /*is_out=*/true);
+      other.out.attach(std::move(connection.channel));
+    } else {
+      lose_connection(peer, connection.why);
+    }
+    --connecting_;
   }
 
   void look(const TcpRequest& pending) {
+    if (connecting_ > 0) advance_connector(pending.peer);
     advance(pending.peer, pending.is_send);
     if (looks_.fetch_add(1, std::memory_order_relaxed) % kLooks == 0)
       advance_all();
@@ -220,6 +259,8 @@ class TcpTransport final : public Transport {
       else if (!at(peer).out.advance_readable())
         lose_out(peer);
     }
+    for (int peer = 0; connecting_ > 0 && peer < size(); ++peer)
+      advance_connector(peer);
     bool is_busy = false;
     for (int peer = 0; peer < size(); ++peer) {
       if (!at(peer).out.is_busy()) continue;
@@ -241,9 +282,20 @@ class TcpTransport final : public Transport {
   }
 
   std::string farewell(int peer) {
-    return at(peer).in.has_left()
-               ? concat("rank ", peer, " has exited")
-               : concat("rank ", peer, " has died: its connection was closed");
+    if (at(peer).in.has_left()) return concat("rank ", peer, " has exited");
+    if (at(peer).in.is_invalid())
+      return concat("the connection from rank ", peer,
+                    " carried data that does not follow the protocol, and was "
+                    "closed");
+    return concat("rank ", peer, " has died: its connection was closed");
+  }
+  void lose_connection(int peer, const std::string& cause) {
+    const std::string why = concat(
+        "rank ", rank_, " cannot reach rank ", peer, " (", cause,
+        "); it may have ended, or a firewall may block the connection: set "
+        "SHEAF_INTERFACE to the interface to use");
+    at(peer).out.fail(why);
+    if (!at(peer).in.is_attached()) at(peer).in.fail(why);
   }
   void lose_in(int peer) {
     const std::string why = farewell(peer);
@@ -277,8 +329,10 @@ class TcpTransport final : public Transport {
   Party me_;  // of the connections
   std::vector<Peer> peers_;
   std::atomic<std::uint32_t> looks_{0};
-  std::mutex watching_;
-  steady_clock::time_point next_watch_{};  // protected by watching_
+  std::atomic<int> connecting_{0};  // number of connectors
+  std::mutex watching_;             // protects the following times
+  steady_clock::time_point next_watch_{};
+  steady_clock::time_point next_beat_{};
   // Declared last, because its thread uses the other members.
   std::unique_ptr<Acceptor> acceptor_;
 };

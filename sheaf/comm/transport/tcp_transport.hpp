@@ -19,6 +19,9 @@ struct TcpOptions {
   std::string interface;
   // Used if no interface is set: listens on this address only. Empty: on all.
   std::optional<Address> address;
+  // After which a host that does not react at all is an error. A host that
+  // accepts a connection, but whose process does not respond because it is
+  // stopped or busy, has no limit but those of the operations that wait for it.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(10);
   JobIdentity identity{};
   bool encrypts = false;
@@ -30,7 +33,7 @@ using Meet = std::function<MeetingResult(const std::string& mine)>;
 
 // Every rank must call it at the same time. Two ranks connect when the first
 // message between them is sent or received. If a rank cannot be reached, or is
-// gone, the operation throws TransportError, which names it.
+// gone, the request fails with TransportError, which names it.
 std::unique_ptr<Transport> make_tcp_transport(int rank, int size,
                                               const TcpOptions& options,
                                               const Meet& meet);

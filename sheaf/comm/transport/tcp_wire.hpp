@@ -22,7 +22,11 @@ inline constexpr std::size_t kPartBytes = std::size_t{256} << 10;
 // If unexpected messages of one peer exceed this, it must request a grant for
 // every message.
 inline constexpr std::size_t kUnexpectedBytes = std::size_t{64} << 20;
-// A peer that sends more messages which nobody receives is disconnected.
+// A sender looks for such requests after this many bytes.
+inline constexpr std::size_t kUnansweredBytes = std::size_t{4} << 20;
+// A peer that goes on nevertheless, or sends more messages which nobody
+// receives, is disconnected.
+inline constexpr std::size_t kMostUnexpectedBytes = 4 * kUnexpectedBytes;
 inline constexpr std::size_t kMostUnexpected = std::size_t{1} << 20;
 
 enum class FrameKind : std::uint32_t {
@@ -31,6 +35,7 @@ enum class FrameKind : std::uint32_t {
   kMore,       // a further part
   kCancel,     // the sender has canceled the message
   kBye,        // an orderly end
+  kBeat,       // nothing: shows whether the peer's host acknowledges
   // Answers.
   kGrant,   // send the rest
   kRefuse,  // do not send the rest: it would be discarded
@@ -57,6 +62,7 @@ inline bool is_valid(const FrameHead& head) {
       return head.part > 0 && head.part <= kPartBytes;
     case FrameKind::kCancel:
     case FrameKind::kBye:
+    case FrameKind::kBeat:
       return head.part == 0;
     default:
       return false;

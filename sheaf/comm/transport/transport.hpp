@@ -89,6 +89,13 @@ class Transport {
   // received from that peer before the next call. One thread at a time.
   virtual std::optional<Arrived> probe(Tag tag) = 0;
 
+  // For waits that nothing else watches. The first sends a small message to
+  // all connected peers now and then, because the loss of a host only shows
+  // where data waits to be acknowledged. The second does the same, and throws
+  // TransportError if the peer is known to be gone.
+  virtual void beat() {}
+  virtual void check_peer(int /*peer*/) {}
+
   // Null if the underlying library has no all-reduce.
   virtual LibraryAllReduce* library_all_reduce() { return nullptr; }
   // The calls of the underlying library, if they may never return after a peer

@@ -129,7 +129,8 @@ std::shared_ptr<Dataset> open_images(const std::string& folder,
                                      const std::string& split_folder) {
   const std::string train = (fs::path(folder) / "train").string();
   ImageFolderOptions options;
-  if (split_folder != train && fs::is_directory(train))
+  std::error_code none;
+  if (split_folder != train && fs::is_directory(train, none))
     options.class_names = class_folders(train);
   return std::make_shared<ImageFolder>(split_folder, options);
 }

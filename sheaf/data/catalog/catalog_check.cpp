@@ -5,14 +5,15 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
-#include "sheaf/data/formats/file.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
 
 namespace sheaf::data {
 namespace {
 
 CheckedFile check_file(const KnownFile& known, const std::string& path) {
-  const FileContent content = read_file(path);
-  const CheckedFile file{path, content.size(), crc32_of(content)};
+  const formats::FileBytes content = formats::read_bytes(path);
+  const CheckedFile file{path, static_cast<std::int64_t>(content.size),
+                         crc32_of(content)};
   if (known.crc32 != 0 && known.crc32 != file.crc32)
     throw IoError(fmt::format(
         "{}: the content differs from the published file: the checksum is "

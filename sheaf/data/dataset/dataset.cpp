@@ -119,8 +119,19 @@ TensorDataset::TensorDataset(std::vector<at::Tensor> parts, at::Tensor target,
   classes_ = checked_classes(target_, classes);
 }
 
+void TensorDataset::set_check(std::function<void()> check) {
+  check_ = std::move(check);
+  check_data();
+}
+
+void TensorDataset::check_data() const {
+  if (check_) check_();
+}
+
 at::Tensor TensorDataset::data() const {
-  return parts_.size() == 1 ? parts_[0] : at::cat(parts_);
+  at::Tensor all = parts_.size() == 1 ? parts_[0] : at::cat(parts_);
+  check_data();
+  return all;
 }
 
 const char* TensorDataset::example(std::int64_t index) const {
@@ -150,6 +161,7 @@ Batch TensorDataset::get(std::span<const std::int64_t> indices,
     if (bytes > 0) std::memcpy(to, example(index), bytes);
     to += bytes;
   }
+  check_data();
   return {rows, take_rows(target_, indices), 0,
           static_cast<std::int64_t>(indices.size())};
 }
@@ -174,6 +186,7 @@ Batch TensorDataset::get_boxes(std::span<const std::int64_t> indices,
     });
     to += walk.box_elements() * width;
   }
+  check_data();
   return batch;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,22 +92,28 @@ class TensorDataset : public Dataset {
   std::string reads_whole_for() const override { return ""; }
   std::string source() const override { return source_; }
   void set_source(std::string source) { source_ = std::move(source); }
+  // `check` is called now and after each read of the data; it throws if what
+  // was read may be wrong.
+  void set_check(std::function<void()> check);
   std::int64_t classes() const override { return classes_; }
   std::vector<std::int64_t> example_shape() const override;
   std::vector<std::string> class_names() const override { return names_; }
 
-  // All data; a copy if it has several parts.
+  // All data; a copy if it has several parts. Later changes of a mapped file
+  // show in it, and are an error of the next get() only.
   at::Tensor data() const;
   const at::Tensor& target() const { return target_; }
 
  private:
   const char* example(std::int64_t index) const;
+  void check_data() const;
   at::Tensor make_rows(std::size_t count, const Sizes& shape) const;
 
   std::vector<at::Tensor> parts_;
   std::vector<std::int64_t> ends_;  // end index of each part, in examples
   at::Tensor target_;
   std::string source_ = "memory";
+  std::function<void()> check_;
   std::int64_t classes_ = 0;
   std::vector<std::string> names_;
 };

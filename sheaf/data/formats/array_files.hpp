@@ -11,14 +11,11 @@
 #include <vector>
 
 #include "sheaf/data/dataset/dataset.hpp"
+#include "sheaf/formats/arrays/cifar.hpp"
 
 namespace sheaf::data {
 
-enum class CifarKind {
-  kCifar10,         // records: label, image
-  kCifar100,        // records: coarse label, fine label (the target), image
-  kCifar100Coarse,  // the same files; the coarse label is the target
-};
+using formats::CifarKind;
 
 // The images of all files, concatenated, as 3x32x32 bytes. Uncompressed files
 // are memory-mapped and read on demand. Throws IoError, which names the file
@@ -32,9 +29,9 @@ std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
 std::vector<std::string> cifar_file_names(CifarKind kind,
                                           const std::string& split);
 
-// Reads the array of an IDX file, with any element type of the format. Throws
-// IoError, which names the file and the offset, if the header is invalid or
-// does not match the file size.
+// Reads the array of an IDX file into memory, with any element type of the
+// format. Throws IoError, which names the file and the offset, if the header is
+// invalid or does not match the file size.
 at::Tensor read_idx(const std::string& path);
 
 struct IdxOptions {

@@ -1,3 +1,5 @@
+#include "sheaf/formats/arrays/cifar.hpp"
+
 #include "sheaf/base/error.hpp"
 #include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/data/formats/file.hpp"
@@ -5,86 +7,37 @@
 namespace sheaf::data {
 namespace {
 
-constexpr std::int64_t kImageBytes = 3 * 32 * 32;
-
-// The layout of a record: labels of one byte each, then the image.
-struct RecordLayout {
-  std::vector<std::int64_t> label_classes;  // number of classes per label
-  std::int64_t target = 0;                  // index of the target label
-
-  std::int64_t labels() const {
-    return static_cast<std::int64_t>(label_classes.size());
-  }
-  std::int64_t record_bytes() const { return labels() + kImageBytes; }
-  std::int64_t classes() const {
-    return label_classes[static_cast<std::size_t>(target)];
-  }
-};
-
-RecordLayout layout_of(CifarKind kind) {
-  switch (kind) {
-    case CifarKind::kCifar10:
-      return {{10}, 0};
-    case CifarKind::kCifar100:
-      return {{20, 100}, 1};
-    case CifarKind::kCifar100Coarse:
-      return {{20, 100}, 0};
-  }
-  throw UsageError(concat("unknown kind of CIFAR, ", static_cast<int>(kind)));
-}
-
 std::vector<std::string> names_of(CifarKind kind) {
   if (kind != CifarKind::kCifar10) return {};
   return {"airplane", "automobile", "bird",  "cat",  "deer",
           "dog",      "frog",       "horse", "ship", "truck"};
 }
 
-void check_record_count(const FileContent& file, const RecordLayout& layout) {
-  const std::int64_t rest = file.size() % layout.record_bytes();
-  if (rest != 0)
-    file.fail(file.size() - rest, concat("the last record has ", rest,
-                                         " bytes of ", layout.record_bytes()));
-  if (file.size() == 0) file.fail(0, "the file is empty");
-}
-
-void check_labels(const FileContent& file, const RecordLayout& layout) {
-  for (std::int64_t at = 0; at < file.size(); at += layout.record_bytes())
-    for (std::int64_t i = 0; i < layout.labels(); ++i) {
-      const std::int64_t classes =
-          layout.label_classes[static_cast<std::size_t>(i)];
-      const std::uint8_t label = file.data()[at + i];
-      if (label >= classes)
-        file.fail(at + i, concat("label ", int{label}, " is not one of the ",
-                                 classes, " classes"));
-    }
-}
-
-at::Tensor records_of(const FileContent& file, const RecordLayout& layout) {
-  check_record_count(file, layout);
-  check_labels(file, layout);
-  return file.bytes.view({-1, layout.record_bytes()});
-}
-
 }  // namespace
 
-std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> files,
+std::shared_ptr<TensorDataset> read_cifar(std::span<const std::string> paths,
                                           CifarKind kind) {
-  SHEAF_CHECK(!files.empty(), "no CIFAR files were given");
-  const RecordLayout layout = layout_of(kind);
+  SHEAF_CHECK(!paths.empty(), "no CIFAR files were given");
+  const formats::CifarLayout layout = formats::cifar_layout(kind);
+  const auto labels = static_cast<std::int64_t>(layout.labels());
+  const auto record_bytes = static_cast<std::int64_t>(layout.record_bytes());
+  constexpr auto kImageBytes =
+      static_cast<std::int64_t>(formats::kCifarImageBytes);
+  std::vector<formats::FileBytes> files;
   std::vector<at::Tensor> images, targets;
-  std::string source;
-  for (const std::string& path : files) {
-    const FileContent file = map_file(path);
-    const at::Tensor records = records_of(file, layout);
+  for (const std::string& path : paths) {
+    files.push_back(formats::map_bytes(path));
+    formats::check_cifar(files.back(), layout);
+    const at::Tensor records = tensor_of(files.back()).view({-1, record_bytes});
     // A strided view of the file: labels stay between the images.
     images.push_back(
-        records.narrow(1, layout.labels(), kImageBytes).view({-1, 3, 32, 32}));
-    targets.push_back(records.select(1, layout.target));
-    source = source_of(file);
+        records.narrow(1, labels, kImageBytes).view({-1, 3, 32, 32}));
+    targets.push_back(
+        records.select(1, static_cast<std::int64_t>(layout.target)));
   }
   auto dataset = std::make_shared<TensorDataset>(
       std::move(images), at::cat(targets), layout.classes(), names_of(kind));
-  dataset->set_source(source);
+  set_files(*dataset, std::move(files));
   return dataset;
 }
 

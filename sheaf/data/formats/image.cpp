@@ -1,22 +1,17 @@
 #include "sheaf/data/formats/image.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include "sheaf/base/error.hpp"
+#include "sheaf/formats/bytes/memory.hpp"
 
 namespace sheaf::data {
 namespace {
 
-constexpr std::array<std::uint8_t, 8> kPngBegin = {0x89, 'P',  'N',  'G',
-                                                   '\r', '\n', 0x1a, '\n'};
-constexpr std::array<std::uint8_t, 3> kJpegBegin = {0xff, 0xd8, 0xff};
-
-template <std::size_t kCount>
-bool begins_with(const FileContent& file,
-                 const std::array<std::uint8_t, kCount>& bytes) {
-  return file.size() >= static_cast<std::int64_t>(kCount) &&
-         std::equal(bytes.begin(), bytes.end(), file.data());
+// In the memory of the pixels: [height, width, channels].
+at::Tensor pixel_tensor(const formats::Pixels& pixels) {
+  return at::from_blob(
+      pixels.samples.get(), {pixels.height, pixels.width, pixels.channels},
+      [samples = pixels.samples](void*) mutable { samples.reset(); },
+      at::TensorOptions(at::kByte));
 }
 
 // Single-threaded: the loader's workers already use the cores.
@@ -31,21 +26,25 @@ at::Tensor luma_of(const at::Tensor& pixels) {
   return gray;
 }
 
-}  // namespace
-
+// Bytes [height, width, 1 or 3] to bytes [channels, height, width].
 at::Tensor with_channels(const at::Tensor& pixels, int channels) {
   if (pixels.size(2) == 3 && channels == 1) return luma_of(pixels);
   const at::Tensor planes = pixels.permute({2, 0, 1});
   return planes.expand({channels, -1, -1}).contiguous();
 }
 
-at::Tensor read_image(const std::string& path, int channels) {
+}  // namespace
+
+at::Tensor read_image(const std::string& path, int channels,
+                      const formats::ImageLimits& limits) {
   SHEAF_CHECK(channels == 1 || channels == 3, "cannot read an image with ",
               channels, " channels; use 1 (gray) or 3 (color)");
-  const FileContent file = read_file(path);
-  if (begins_with(file, kPngBegin)) return decode_png(file, channels);
-  if (begins_with(file, kJpegBegin)) return decode_jpeg(file, channels);
-  file.fail(0, "neither a PNG nor a JPEG image");
+  const formats::Pixels pixels =
+      formats::decode_image(formats::read_bytes(path), limits);
+  formats::check_memory(
+      path, "the image",
+      static_cast<std::uint64_t>(pixels.height * pixels.width * channels));
+  return with_channels(pixel_tensor(pixels), channels);
 }
 
 std::vector<std::string> image_endings() { return {".png", ".jpg", ".jpeg"}; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
@@ -58,15 +59,18 @@ fs::path real_path(const fs::path& folder) {
 
 // Whether `inner` is `outer` or is below it. Both are canonical paths.
 bool is_within(const fs::path& inner, const fs::path& outer) {
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end())
-             .first == outer.end();
+  const std::string& text = inner.native();
+  const std::string& begin = outer.native();
+  return text.starts_with(begin) &&
+         (text.size() == begin.size() || begin.ends_with('/') ||
+          text[begin.size()] == '/');
 }
 
 // Whether `folder` is a link to one of its parent folders, which is logged.
-// Following it would add images of other classes or recurse forever. `above`
-// are the canonical paths of the folders above it.
-bool leads_back(const fs::path& folder, const std::vector<fs::path>& above) {
-  const fs::path real = real_path(folder);
+// Following it would add images of other classes or recurse forever. `real` is
+// its canonical path, `above` are those of the folders above it.
+bool leads_back(const fs::path& folder, const fs::path& real,
+                const std::vector<fs::path>& above) {
   if (std::none_of(above.begin(), above.end(),
                    [&](const fs::path& one) { return is_within(one, real); }))
     return false;
@@ -75,35 +79,59 @@ bool leads_back(const fs::path& folder, const std::vector<fs::path>& above) {
   return true;
 }
 
-// Adds the images below `folder`.
-void add_images(const fs::path& folder, std::vector<fs::path>& above,
-                std::vector<std::string>& images) {
-  if (leads_back(folder, above)) return;
+// Opening a pipe or a device could wait forever.
+void check_regular(const fs::path& path) {
   std::error_code error;
-  above.push_back(real_path(folder));
-  for (const fs::path& path : visible_entries(folder.string())) {
-    if (is_folder(path)) {
-      add_images(path, above, images);
-    } else if (is_image(path)) {
-      if (!fs::is_regular_file(path, error))
-        throw IoError(concat(path.string(), " is not a file, ",
-                             fs::is_symlink(path, error)
-                                 ? "but a dangling link"
-                                 : "although its extension is that of an image",
-                             "; remove or repair it"));
-      images.push_back(path.string());
-    }
-  }
-  above.pop_back();
+  if (fs::is_regular_file(path, error)) return;
+  throw IoError(concat(path.string(), " is not a file, ",
+                       fs::is_symlink(path, error)
+                           ? "but a dangling link"
+                           : "although its extension is that of an image",
+                       "; remove or repair it"));
 }
 
-std::vector<std::string> sorted_images(const std::string& folder) {
-  std::vector<fs::path> above{real_path(fs::path(folder).parent_path())};
-  std::vector<std::string> images;
-  add_images(folder, above, images);
-  std::sort(images.begin(), images.end());
-  return images;
-}
+// Collects the images of a class.
+class ImageSearch {
+ public:
+  // In byte order of their paths.
+  std::vector<std::string> run(const fs::path& folder) {
+    above_ = {real_path(folder.parent_path())};
+    add(folder);
+    std::sort(images_.begin(), images_.end());
+    return std::move(images_);
+  }
+
+ private:
+  void add(const fs::path& folder) {
+    const fs::path real = real_path(folder);
+    if (leads_back(folder, real, above_)) return;
+    count_path(folder, real);
+    above_.push_back(real);
+    for (const fs::path& path : visible_entries(folder.string())) {
+      if (is_folder(path)) {
+        add(path);
+      } else if (is_image(path)) {
+        check_regular(path);
+        images_.push_back(path.string());
+      }
+    }
+    above_.pop_back();
+  }
+
+  // Two links in each of 30 folders to the next one make a billion paths.
+  void count_path(const fs::path& folder, const fs::path& real) {
+    constexpr int kMostPaths = 100;
+    if (++paths_[real.native()] > kMostPaths)
+      throw IoError(concat(folder.string(), " is one of more than ", kMostPaths,
+                           " paths to the folder ", real.string(),
+                           ", whose images would count as often; remove links "
+                           "to it"));
+  }
+
+  std::vector<fs::path> above_;
+  std::map<std::string, int> paths_;
+  std::vector<std::string> images_;
+};
 
 std::int64_t label_of(const std::vector<std::string>& names,
                       const std::string& name, const std::string& folder) {
@@ -122,7 +150,7 @@ std::vector<std::string> class_folders(const std::string& folder) {
   const std::vector<fs::path> above{real_path(folder)};
   std::vector<std::string> names;
   for (const fs::path& path : entries)
-    if (is_folder(path) && !leads_back(path, above))
+    if (is_folder(path) && !leads_back(path, real_path(path), above))
       names.push_back(path.filename().string());
   return names;
 }
@@ -144,7 +172,7 @@ ImageFolder::ImageFolder(const std::string& folder, ImageFolderOptions options)
 }
 
 void ImageFolder::add_class(const std::string& folder, std::int64_t label) {
-  const std::vector<std::string> images = sorted_images(folder);
+  const std::vector<std::string> images = ImageSearch().run(folder);
   if (images.empty())
     throw IoError(concat(folder, " contains no image; supported extensions: ",
                          join(image_endings(), ", ")));
@@ -165,7 +193,8 @@ const std::string& ImageFolder::path_of(std::int64_t index) const {
 }
 
 at::Tensor ImageFolder::image(std::int64_t index, const Random& random) const {
-  const at::Tensor pixels = read_image(path_of(index), options_.channels);
+  const at::Tensor pixels =
+      read_image(path_of(index), options_.channels, {options_.max_pixels});
   if (!options_.each) return pixels;
   return options_.each->apply(pixels.unsqueeze(0), {&index, 1}, random)
       .squeeze(0);

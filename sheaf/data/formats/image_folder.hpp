@@ -7,6 +7,7 @@
 
 #include "sheaf/data/dataset/dataset.hpp"
 #include "sheaf/data/transform/transform.hpp"
+#include "sheaf/formats/images/image.hpp"
 
 namespace sheaf::data {
 
@@ -20,6 +21,9 @@ struct ImageFolderOptions {
   // for a test set. Classes may lack a folder; a folder that is not a class is
   // a UsageError. Empty: the existing folders, in byte order of their names.
   std::vector<std::string> class_names = {};
+  // Images with more rows times columns are an IoError. A file of some KB can
+  // specify a size that takes all memory.
+  std::int64_t max_pixels = formats::ImageLimits().max_pixels;
 };
 
 // The names of the subfolders of `folder`, in byte order; hidden folders, whose
@@ -34,8 +38,9 @@ std::vector<std::string> class_folders(const std::string& folder);
 // are read on demand.
 class ImageFolder : public Dataset {
  public:
-  // Throws IoError if there are no class folders, if one has no image, or if
-  // the link to an image is dangling.
+  // Throws IoError if there are no class folders, if one has no image, if the
+  // link to an image is dangling, if what should be an image is not a file, and
+  // if links lead to a folder by more than 100 paths.
   explicit ImageFolder(const std::string& folder,
                        ImageFolderOptions options = {});
 

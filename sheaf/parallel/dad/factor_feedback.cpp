@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/parallel/dad/factor_exchange.hpp"
 
 namespace sheaf::parallel {
@@ -75,7 +76,10 @@ void FactorExchange::load_feedback(NamedTensors saved) {
     const std::string place = saved[i].first.substr(kPrefix.size());
     const std::string rank = place.substr(0, place.find('/'));
     const bool is_sum = rank == kSum;
-    const int owner = is_sum ? 0 : std::stoi(rank) % group_.size();
+    const auto number = is_sum ? 0 : parse_count(rank);
+    SHEAF_CHECK(number, "the saved state of DadParallel has the tensor '",
+                printable(saved[i].first), "', which names no rank");
+    const int owner = *number % group_.size();
     if (owner != group_.rank()) continue;
     Factors& rest = (is_sum && options_.is_two_way ? sums_ : own_)
                         .kept[key_of(saved[i].second)];

@@ -51,9 +51,18 @@ void Remainders::mark_local(std::size_t parameter) {
     list_[parameter].local.set(parameters_[parameter].tensor);
 }
 
+// A tensor that the user has assigned instead of the gradient is the user's
+// memory. Unless it is zero, it may contain gradients of this rank alone.
 void Remainders::forget_reset() {
-  for (std::size_t i = 0; i < list_.size(); ++i)
-    if (!gradient(i).defined()) list_[i].local.clear();
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    if (!list_[i].local.is_set() ||
+        !list_[i].local.is_gone(parameters_[i].tensor))
+      continue;
+    list_[i] = {};
+    if (!gradient(i).defined()) continue;
+    mark_local(i);
+    if (list_[i].local.is_set()) list_[i].users_own = gradient(i);
+  }
 }
 
 bool Remainders::has_any() const {

@@ -34,7 +34,8 @@ class Remainders {
   // are compared with its gradient.
   void note_local(const NewGradient& gradient);
   void mark_local(std::size_t parameter);
-  // Forgets gradients of passes without exchange that the user has reset.
+  // Forgets gradients of passes without exchange that the user has reset or
+  // replaced.
   void forget_reset();
 
   // Whether a remainder has arrived in this pass.

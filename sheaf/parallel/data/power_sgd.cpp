@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/parallel/data/bucket_exchange.hpp"
 #include "sheaf/parallel/matrix/portable_product.hpp"
@@ -205,11 +206,19 @@ class PowerSgd : public BucketExchange {
   void load(const ExchangeState& state) override {
     reset();
     memories_.clear();
-    step_ = state.common.at(0).second.item<int>() - 1;
+    SHEAF_CHECK(state.common.size() == state.own.size() + 1,
+                "the saved state of PowerSGD has ", state.common.size(),
+                " common and ", state.own.size(),
+                " own tensors; at least one is missing");
+    step_ = state.common[0].second.item<int>() - 1;
     for (std::size_t i = 0; i < state.own.size(); ++i) {
       const std::string& name = state.own[i].first;
-      memories_[std::stoul(name.substr(name.find('/') + 1))] = {
-          state.common.at(i + 1).second, state.own[i].second};
+      const auto index =
+          parse_count(std::string_view(name).substr(name.find('/') + 1));
+      SHEAF_CHECK(index, "the saved state of PowerSGD has the tensor '",
+                  printable(name), "', which does not end in a number");
+      memories_[static_cast<std::size_t>(*index)] = {state.common[i + 1].second,
+                                                     state.own[i].second};
     }
   }
 

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/json_file.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/plan/format/plan_source.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -26,7 +27,7 @@ int rank_of(const std::string& text) {
   const auto [at, error] = std::from_chars(text.data(), end, rank);
   SHEAF_CHECK(error == std::errc() && at == end && rank >= 1,
               "the rank of rank-dad must be an integer of at least 1, not \"",
-              text, "\"");
+              printable(text, 40), "\"");
   return rank;
 }
 
@@ -62,7 +63,7 @@ class ExchangeReader {
         return route;
       }
     throw UsageError(
-        concat("unknown exchange \"", text,
+        concat("unknown exchange \"", printable(text, 40),
                "\"; use gradients, half, dad, edad or rank-dad (rank-dad:8)"));
   }
   void take_rank(Route route, const std::string& text) {
@@ -131,23 +132,37 @@ std::string to_string(const ExchangePlan& plan) {
   return text;
 }
 
+namespace {
+
+ExchangePlan exchange_of(const JsonValue& value) {
+  ExchangeReader reader;
+  const auto checked = [](const JsonValue& at, const auto& use) {
+    try {
+      return use();
+    } catch (const UsageError& error) {
+      at.fail(concat("is not valid: ", error.what()));
+    }
+  };
+  reader.take_other("gradients");
+  if (const auto other = value.find("default"))
+    checked(*other, [&] { reader.take_other(other->text()); });
+  if (const auto layers = value.find("layers"))
+    for (const auto& [layer, route] : layers->members())
+      checked(route, [&, &name = layer, &how = route] {
+        reader.take(name, how.text());
+      });
+  return checked(value, [&] { return reader.finish(); });
+}
+
+}  // namespace
+
 std::optional<ExchangePlan> parse_exchange_of(const std::string& text,
                                               const std::string& name) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    if (!json.contains("exchange")) return std::nullopt;
-    const auto& exchange = json["exchange"];
-    ExchangeReader reader;
-    reader.take_other(exchange.value("default", "gradients"));
-    const auto layers = exchange.value("layers", nlohmann::json::object());
-    for (const auto& [layer, route] : layers.items())
-      reader.take(layer, route.get<std::string>());
-    return reader.finish();
-  } catch (const nlohmann::json::exception& error) {
-    throw IoError(concat(name, " is not a plan: ", error.what()));
-  } catch (const UsageError& error) {
-    throw IoError(concat(name, ": ", error.what()));
-  }
+  const JsonSource source = plan_source(name);
+  const nlohmann::json json = parse_json(text, source);
+  const auto exchange = JsonValue(json, source).find("exchange");
+  if (!exchange) return std::nullopt;
+  return exchange_of(*exchange);
 }
 
 void check_exchange_layers(const ExchangePlan& plan,

@@ -1,11 +1,13 @@
 #include "sheaf/plan/format/precision_plan.hpp"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/base/json_file.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/plan/format/plan_source.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -37,27 +39,42 @@ std::string read_plan_text(const std::filesystem::path& name) {
     if (name == known)
       return concat("{\"precision\": {\"other\": \"", known,
                     "\", \"layers\": {}}}");
-  return read_file(name.string());
+  return read_file(name.string(), kMostTextBytes);
 }
+
+namespace {
+
+Precision precision_of(const JsonValue& value) {
+  const std::string text = value.text();
+  for (const auto& [one, name] : kPrecisions)
+    if (text == name) return one;
+  value.fail(concat("is \"", printable(text, 40),
+                    "\"; use f32, tf32, bf16, f16 or int8"));
+}
+
+// The precisions of the device, if it is listed, or those of the whole file.
+JsonValue precisions_for(const JsonValue& root, const std::string& device) {
+  JsonValue found = root.at("precision");
+  if (device.empty()) return found;
+  if (const auto devices = root.find("devices"))
+    for (const JsonValue& one : devices->items())
+      if (one.at("device").text() == device) found = one.at("precision");
+  return found;
+}
+
+}  // namespace
 
 PrecisionPlan parse_precision_plan(const std::string& text,
                                    const std::string& name,
                                    const std::string& device) {
+  const JsonSource source = plan_source(name);
+  const nlohmann::json json = parse_json(text, source);
+  const JsonValue precisions = precisions_for(JsonValue(json, source), device);
   PrecisionPlan plan;
-  try {
-    const auto json = nlohmann::json::parse(text);
-    nlohmann::json precision = json.at("precision");
-    for (const auto& one : json.value("devices", nlohmann::json::array()))
-      if (!device.empty() && one.at("device") == device)
-        precision = one.at("precision");
-    plan.other = parse_precision(precision.value("other", "f32"));
-    for (const auto& [layer, one] : precision.at("layers").items())
-      plan.layers[layer] = parse_precision(one.get<std::string>());
-  } catch (const nlohmann::json::exception& error) {
-    throw IoError(concat(name, " is not a plan: ", error.what()));
-  } catch (const UsageError& error) {
-    throw IoError(concat(name, ": ", error.what()));
-  }
+  if (const auto other = precisions.find("other"))
+    plan.other = precision_of(*other);
+  for (const auto& [layer, one] : precisions.at("layers").members())
+    plan.layers[layer] = precision_of(one);
   return plan;
 }
 

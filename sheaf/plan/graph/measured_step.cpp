@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
 
 namespace sheaf::plan {
@@ -29,6 +30,9 @@ class MomentFinder {
                pass(thread))
           goes_on = true;
     }
+    for (At thread = 0; thread < graph_.threads.size(); ++thread)
+      SHEAF_CHECK(times_.marks[thread].size() == graph_.threads[thread].size(),
+                  "threads of the trace wait for each other in a cycle");
     return std::move(times_);
   }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "sheaf/base/error.hpp"
@@ -20,16 +22,16 @@ constexpr std::string_view kGradientName = "AccumulateGrad";
 
 class ProfileMaker {
  public:
+  // `model` is that of the trace, or null if it has none.
   ProfileMaker(const Trace& trace, std::size_t step, const std::string& file,
-               const CustomOperators& custom)
+               const TracedModel* model, const CustomOperators& custom)
       : names_(trace.names), step_(trace.steps[step]), custom_(custom) {
     profile_.file = file;
     profile_.device_name = trace.header.device_name;
     map_ = map_operators(step_, names_, custom_);
+    find_phases();
     find_outermost();
-    profile_.model = trace.header.model.empty()
-                         ? model_of_operators()
-                         : parse_model(trace.header.model, file);
+    profile_.model = model ? *model : model_of_operators();
     profile_.graph = make_model_graph(profile_.model);
   }
 
@@ -69,22 +71,33 @@ class ProfileMaker {
     return step_.operators[static_cast<At>(one)].span.begin_ns;
   }
 
+  // The forward phases, sorted by start; each ends with the latest of those
+  // before it, so that the last one to begin before an operator tells whether
+  // any phase contains it.
+  void find_phases() {
+    for (const TracedScope& scope : step_.scopes) {
+      const std::string& name = names_[scope.name];
+      if (name != "sheaf::phase forward" && name != "sheaf::phase loss")
+        continue;
+      phases_.push_back(scope.span);
+      if (phases_.size() > 1)
+        phases_.back().end_ns =
+            std::max(scope.span.end_ns, phases_[phases_.size() - 2].end_ns);
+    }
+  }
+
   // Whether the operator is in a forward phase recorded by Sheaf or, without
   // phases, before the first backward function.
   bool is_forward(std::int32_t one) const {
     const TracedOperator& traced = step_.operators[static_cast<At>(one)];
     if (traced.thread != 0 || is_engine(one)) return false;
-    bool has_phases = false;
-    for (const TracedScope& scope : step_.scopes) {
-      const std::string& name = names_[scope.name];
-      if (name != "sheaf::phase forward" && name != "sheaf::phase loss")
-        continue;
-      has_phases = true;
-      if (traced.span.begin_ns >= scope.span.begin_ns &&
-          traced.span.end_ns <= scope.span.end_ns)
-        return true;
-    }
-    return !has_phases && traced.span.begin_ns < first_backward_ns_;
+    if (phases_.empty()) return traced.span.begin_ns < first_backward_ns_;
+    const auto after = std::partition_point(
+        phases_.begin(), phases_.end(), [&](const Span& phase) {
+          return phase.begin_ns <= traced.span.begin_ns;
+        });
+    return after != phases_.begin() &&
+           traced.span.end_ns <= std::prev(after)->end_ns;
   }
 
   // Without a model description, the operators form a chain and products are
@@ -185,6 +198,10 @@ class ProfileMaker {
       }
       cut(end, kNone);
     }
+    std::copy_if(cuts_.begin(), cuts_.end(), std::back_inserter(by_time_),
+                 [](const Cut& cut) { return cut.part != kNone; });
+    std::stable_sort(by_time_.begin(), by_time_.end(),
+                     [](const Cut& a, const Cut& b) { return a.ns < b.ns; });
   }
 
   void find_stretches() {
@@ -209,14 +226,10 @@ class ProfileMaker {
     if (after != cuts_.begin() && std::prev(after)->thread == thread &&
         std::prev(after)->part != kNone)
       return std::prev(after)->part;
-    std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
-    std::int32_t best = kAfterAll;
-    for (const Cut& cut : cuts_)
-      if (cut.part != kNone && cut.ns >= ns && cut.ns < best_ns) {
-        best_ns = cut.ns;
-        best = cut.part;
-      }
-    return best;
+    const auto next =
+        std::partition_point(by_time_.begin(), by_time_.end(),
+                             [&](const Cut& cut) { return cut.ns < ns; });
+    return next == by_time_.end() ? kAfterAll : next->part;
   }
 
   void follow_memory() {
@@ -255,7 +268,9 @@ class ProfileMaker {
   std::map<std::int32_t, std::size_t> node_of_;
   std::map<std::tuple<std::int32_t, bool, std::int32_t>, std::int32_t>
       number_of_;
-  std::vector<Cut> cuts_;  // sorted by thread, then by time
+  std::vector<Span> phases_;
+  std::vector<Cut> cuts_;     // sorted by thread, then by time
+  std::vector<Cut> by_time_;  // those with a part
 };
 
 using Marks = std::vector<ThreadMark>;
@@ -326,23 +341,36 @@ std::size_t typical_step(const Trace& trace) {
   return times[times.size() / 2].second;
 }
 
+std::optional<TracedModel> model_in(const Trace& trace,
+                                    const std::string& file) {
+  if (trace.header.model.empty()) return std::nullopt;
+  return parse_model(trace.header.model, file);
+}
+
 }  // namespace
 
 StepProfile make_profile(const Trace& trace, std::size_t step,
                          const std::string& file,
                          const CustomOperators& custom) {
-  return ProfileMaker(trace, step, file, custom).make();
+  const auto model = model_in(trace, file);
+  return ProfileMaker(trace, step, file, model ? &*model : nullptr, custom)
+      .make();
 }
 
 StepProfile read_profile(const std::filesystem::path& path,
                          const CustomOperators& custom) {
   const Trace trace = read_steps(path);
   const std::size_t typical = typical_step(trace);
-  StepProfile profile = make_profile(trace, typical, path.string(), custom);
+  const auto model = model_in(trace, path.string());
+  const auto profile_of = [&](std::size_t step) {
+    return ProfileMaker(trace, step, path.string(), model ? &*model : nullptr,
+                        custom)
+        .make();
+  };
+  StepProfile profile = profile_of(typical);
   std::vector<StepGraph> others;
   for (std::size_t i = 0; i < trace.steps.size(); ++i) try {
-      if (i != typical)
-        others.push_back(make_profile(trace, i, path.string(), custom).step);
+      if (i != typical) others.push_back(profile_of(i).step);
     } catch (const UsageError&) {
       // Ignores steps that do not match the model.
     }

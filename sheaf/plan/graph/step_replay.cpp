@@ -140,8 +140,11 @@ class Replay::Run {
     queue.insert(std::upper_bound(queue.begin(), queue.end(), end), end);
   }
 
+  // There may be no stream: a thread may wait for a device without kernels.
   std::int64_t last_end() const {
-    return *std::max_element(state_.free_ns_.begin(), state_.free_ns_.end());
+    std::int64_t last = state_.now_ns_;
+    for (const std::int64_t ns : state_.free_ns_) last = std::max(last, ns);
+    return last;
   }
 
   Replay& state_;

@@ -77,6 +77,7 @@ class SlotMaker {
       slot.weight_elements = static_cast<double>(found->second);
     for (std::size_t i = first; i <= last; ++i) graph_.slot_of_node[i] = self;
     for (std::size_t i = first; i <= last; ++i) add_inputs(i, slot);
+    sort_inputs(slot);
     for (std::size_t i = first; i <= last; ++i) number_cast(i, slot);
     slot.depth = depth_of(slot);
     graph_.depth = std::max(graph_.depth, slot.depth);
@@ -93,25 +94,25 @@ class SlotMaker {
     const auto& shapes = nodes_[node].in_shapes;
     return SlotInput{producer, k < shapes.size() ? elements_of(shapes[k]) : 0};
   }
-  // Sorted by producer, because casts change the order of arguments.
   void add_inputs(std::size_t node, Slot& slot) const {
     for (std::size_t k = 0; k < nodes_[node].inputs.size(); ++k)
-      if (const auto input = input_of(node, k))
-        if (std::find(slot.inputs.begin(), slot.inputs.end(), *input) ==
-            slot.inputs.end())
-          slot.inputs.push_back(*input);
-    std::sort(slot.inputs.begin(), slot.inputs.end(),
-              [](const SlotInput& a, const SlotInput& b) {
-                return std::pair(a.slot, a.elements) <
-                       std::pair(b.slot, b.elements);
-              });
+      if (const auto input = input_of(node, k)) slot.inputs.push_back(*input);
+  }
+  // Sorted by producer, because casts change the order of arguments.
+  static bool precedes(const SlotInput& a, const SlotInput& b) {
+    return std::pair(a.slot, a.elements) < std::pair(b.slot, b.elements);
+  }
+  static void sort_inputs(Slot& slot) {
+    std::sort(slot.inputs.begin(), slot.inputs.end(), precedes);
+    slot.inputs.erase(std::unique(slot.inputs.begin(), slot.inputs.end()),
+                      slot.inputs.end());
   }
   void number_cast(std::size_t node, Slot& slot) {
     if (!is_cast(nodes_[node])) return;
     for (std::size_t k = 0; k < nodes_[node].inputs.size(); ++k)
       if (const auto input = input_of(node, k)) {
-        const auto at =
-            std::find(slot.inputs.begin(), slot.inputs.end(), *input);
+        const auto at = std::lower_bound(slot.inputs.begin(), slot.inputs.end(),
+                                         *input, precedes);
         graph_.cast_of_node[node] =
             static_cast<std::int32_t>(at - slot.inputs.begin());
         slot.has_cast = true;
@@ -131,6 +132,16 @@ class SlotMaker {
   std::map<std::string, int> seen_;
   std::map<std::string, std::int64_t> weights_;
 };
+
+// `name` inside of double quotes.
+std::string dot_text(const std::string& name) {
+  std::string text;
+  for (const char letter : name) {
+    if (letter == '"' || letter == '\\') text += '\\';
+    text += letter;
+  }
+  return text;
+}
 
 std::string shape_text(const Shape& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
@@ -166,8 +177,8 @@ std::string dot_of(const ModelGraph& graph) {
   std::string text = "digraph model {\n  node [shape=box, fontsize=10];\n";
   for (std::size_t i = 0; i < graph.slots.size(); ++i) {
     const Slot& slot = graph.slots[i];
-    text += fmt::format("  n{} [label=\"{}\\n{}\"{}];\n", i, slot.name,
-                        shape_text(slot.out_shape),
+    text += fmt::format("  n{} [label=\"{}\\n{}\"{}];\n", i,
+                        dot_text(slot.name), shape_text(slot.out_shape),
                         slot.layer.empty() ? "" : ", style=bold");
     for (const SlotInput& input : slot.inputs)
       text += fmt::format("  n{} -> n{};\n", input.slot, i);

@@ -1,16 +1,22 @@
 #include "sheaf/plan/trace/step_trace.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <map>
+#include <cstdlib>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/plan/trace/trace_numbers.hpp"
 
 namespace sheaf::plan {
 namespace {
 
 constexpr std::string_view kStepName = "ProfilerStep";
 constexpr std::string_view kMemoryName = "[memory]";
+
+// Beyond these a file is no trace of training steps, and what the planner does
+// for each step, or each pair of threads, would take hours.
+constexpr std::size_t kMostSteps = 10'000;
+constexpr std::size_t kMostThreads = 1024;  // and streams
 
 enum class Kind { kOperator, kCall, kKernel, kScope, kCollective, kOther };
 
@@ -43,13 +49,57 @@ Span span_of(const RawEvent& event) {
   return {event.start_ns, event.start_ns + event.duration_ns};
 }
 
+// Throws IoError for sums that would overflow in predictions.
+class SumCheck {
+ public:
+  explicit SumCheck(const std::filesystem::path& path) : path_(path) {}
+
+  void add(const RawEvent& event) {
+    add(event.duration_ns, ns_, "last more than 36 years together");
+    add(std::abs(event.bytes), bytes_,
+        "allocate and copy more than 2^60 bytes");
+    add(std::abs(event.elements), elements_, "send more than 2^60 elements");
+  }
+
+ private:
+  void add(std::int64_t value, std::int64_t& sum, const char* what) const {
+    sum += value;  // both are far below the limit of the type
+    if (sum > kLongestSumNs)
+      throw IoError(concat(path_.string(), ": its events ", what,
+                           "; record the trace again"));
+  }
+
+  const std::filesystem::path& path_;
+  std::int64_t ns_ = 0;
+  std::int64_t bytes_ = 0;
+  std::int64_t elements_ = 0;
+};
+
+void check_steps(const std::filesystem::path& path,
+                 const std::vector<FoundStep>& steps) {
+  if (steps.empty())
+    throw IoError(concat(path.string(),
+                         " has no torch operators and no CUDA runtime calls, "
+                         "so it has no steps"));
+  if (steps.size() > kMostSteps)
+    throw IoError(concat(path.string(), " has ", steps.size(),
+                         " steps; record at most ", kMostSteps));
+  for (const FoundStep& step : steps)
+    if (step.span.ns() > kLongestNs)
+      throw IoError(concat(path.string(), ": ", printable(step.label, 40),
+                           " lasts longer than three days; the times of its "
+                           "events are wrong, record the trace again"));
+}
+
 // Step spans appear on the thread and, in some traces, also on streams.
 std::vector<FoundStep> find_steps(const std::filesystem::path& path) {
   std::vector<FoundStep> steps;
   FoundStep all;
   all.label = "all";
-  all.span = {std::numeric_limits<std::int64_t>::max(), 0};
+  all.span = {kLatestNs, 0};
+  SumCheck sums(path);
   scan_trace(path, [&](const RawEvent& event) {
+    sums.add(event);
     if (event.phase != 'X') return;
     const Kind kind = kind_of(event.category);
     if (kind == Kind::kOperator || kind == Kind::kCall) {
@@ -66,25 +116,51 @@ std::vector<FoundStep> find_steps(const std::filesystem::path& path) {
     return a.span.begin_ns < b.span.begin_ns;
   });
   if (steps.empty() && all.span.end_ns > 0) steps.push_back(all);
+  check_steps(path, steps);
   return steps;
 }
 
-std::uint32_t place_of(std::vector<std::string>& list, const std::string& one) {
-  const auto found = std::find(list.begin(), list.end(), one);
-  const auto place = static_cast<std::uint32_t>(found - list.begin());
-  if (found == list.end()) list.push_back(one);
-  return place;
-}
+// Indexes of the names of a step's threads or streams.
+class Places {
+ public:
+  Places(std::vector<std::string>& list, const std::filesystem::path& path)
+      : list_(&list), path_(&path) {
+    for (std::size_t i = 0; i < list.size(); ++i)
+      places_.emplace(list[i], static_cast<std::uint32_t>(i));
+  }
+
+  std::uint32_t of(const std::string& name) {
+    const auto [at, is_new] =
+        places_.try_emplace(name, static_cast<std::uint32_t>(list_->size()));
+    if (!is_new) return at->second;
+    if (list_->size() == kMostThreads)
+      throw IoError(concat(path_->string(), ": a step has more than ",
+                           kMostThreads,
+                           " threads or streams; record one rank"));
+    list_->push_back(name);
+    return at->second;
+  }
+
+ private:
+  std::vector<std::string>* list_;
+  const std::filesystem::path* path_;
+  std::unordered_map<std::string, std::uint32_t> places_;
+};
 
 class Loader {
  public:
-  Loader(Trace& trace, const std::vector<FoundStep>& steps) : trace_(trace) {
+  Loader(Trace& trace, const std::vector<FoundStep>& steps,
+         const std::filesystem::path& path)
+      : trace_(trace) {
     trace_.names.number_of("");
+    trace_.steps.reserve(steps.size());
     for (const FoundStep& one : steps) {
       StepTrace& step = trace_.steps.emplace_back();
       step.label = one.label;
       step.span = one.span;
       step.threads.push_back(one.thread);
+      threads_.emplace_back(step.threads, path);
+      streams_.emplace_back(step.streams, path);
     }
   }
 
@@ -107,7 +183,7 @@ class Loader {
         if (StepTrace* step = step_at(event.start_ns))
           step->scopes.push_back({span_of(event),
                                   trace_.names.number_of(event.name),
-                                  place_of(step->threads, thread_of(event))});
+                                  thread_in(*step, event)});
         break;
       case Kind::kCollective:
         if (StepTrace* step = step_at(event.start_ns))
@@ -127,7 +203,7 @@ class Loader {
     for (auto& [kernel, stream] : waiting_) {
       const auto found = launcher.find(kernel.correlation);
       if (found == launcher.end()) continue;
-      kernel.stream = place_of(found->second->streams, stream);
+      kernel.stream = stream_in(*found->second, stream);
       found->second->kernels.push_back(kernel);
     }
     const auto by_begin = [](const auto& a, const auto& b) {
@@ -148,6 +224,15 @@ class Loader {
   }
 
  private:
+  std::size_t number_of(const StepTrace& step) const {
+    return static_cast<std::size_t>(&step - trace_.steps.data());
+  }
+  std::uint32_t thread_in(const StepTrace& step, const RawEvent& event) {
+    return threads_[number_of(step)].of(thread_of(event));
+  }
+  std::uint32_t stream_in(const StepTrace& step, const std::string& name) {
+    return streams_[number_of(step)].of(name);
+  }
   StepTrace* step_at(std::int64_t ns) {
     auto after = std::upper_bound(trace_.steps.begin(), trace_.steps.end(), ns,
                                   [](std::int64_t at, const StepTrace& s) {
@@ -161,7 +246,7 @@ class Loader {
     TracedOperator one;
     one.span = span_of(event);
     one.name = trace_.names.number_of(event.name);
-    one.thread = place_of(step.threads, thread_of(event));
+    one.thread = thread_in(step, event);
     one.sequence = event.sequence;
     step.operators.push_back(one);
   }
@@ -169,13 +254,11 @@ class Loader {
     StepTrace* step = step_at(event.start_ns);
     if (step == nullptr) return;
     step->memory.push_back({event.start_ns, event.bytes, event.address,
-                            place_of(step->threads, thread_of(event)),
-                            event.device_type > 0});
+                            thread_in(*step, event), event.device_type > 0});
   }
   void add_call(StepTrace& step, const RawEvent& event) {
     step.calls.push_back({span_of(event), trace_.names.number_of(event.name),
-                          place_of(step.threads, thread_of(event)),
-                          event.correlation, 0});
+                          thread_in(step, event), event.correlation, 0});
   }
   // A collective executed by a thread: the thread launches it and waits.
   void add_collective(StepTrace& step, const RawEvent& event) {
@@ -185,7 +268,7 @@ class Loader {
     TracedKernel kernel = kernel_of(event);
     kernel.correlation = number;
     kernel.is_on_host = true;
-    kernel.stream = place_of(step.streams, "collectives");
+    kernel.stream = stream_in(step, "collectives");
     step.kernels.push_back(kernel);
   }
   // Number of kernels launched minus number of kernels ended before the call.
@@ -229,6 +312,8 @@ class Loader {
     std::string stream;
   };
   Trace& trace_;
+  std::vector<Places> threads_;  // by step
+  std::vector<Places> streams_;  // by step
   std::vector<Waiting> waiting_;
   std::int64_t collectives_ = 0;
 };
@@ -244,12 +329,8 @@ std::uint32_t Names::number_of(std::string_view text) {
 
 Trace read_steps(const std::filesystem::path& path) {
   const auto steps = find_steps(path);
-  if (steps.empty())
-    throw IoError(concat(path.string(),
-                         " has no torch operators and no CUDA runtime calls, "
-                         "so it has no steps"));
   Trace trace;
-  Loader loader(trace, steps);
+  Loader loader(trace, steps, path);
   trace.header =
       scan_trace(path, [&](const RawEvent& event) { loader.add(event); });
   loader.finish();

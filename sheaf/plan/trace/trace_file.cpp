@@ -2,10 +2,12 @@
 
 #include <simdjson.h>
 
-#include <cstdlib>
-#include <limits>
+#include <charconv>
+#include <stdexcept>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/text.hpp"
+#include "sheaf/plan/trace/trace_numbers.hpp"
 #include "sheaf/plan/trace/value_stream.hpp"
 
 namespace sheaf::plan {
@@ -14,32 +16,16 @@ namespace {
 using simdjson::ondemand::object;
 using simdjson::ondemand::value;
 
-// Chrome's unit is the microsecond; some writers use integer nanoseconds, which
-// are too large to be microseconds since 1970.
-constexpr std::int64_t kLargestMicroseconds = 100'000'000'000'000'000;
+// A member of an event with an impossible value.
+class BadMember : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
-// Parses a decimal number as ns exactly: a double cannot represent nanoseconds
-// since 1970.
-std::int64_t nanoseconds(std::string_view text) {
-  const bool is_negative = !text.empty() && text[0] == '-';
-  std::size_t at = is_negative ? 1 : 0;
-  std::int64_t whole = 0;
-  for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
-    whole = whole * 10 + (text[at] - '0');
-  std::int64_t fraction = 0;
-  std::int64_t unit = 100;
-  if (at < text.size() && text[at] == '.')
-    for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) {
-      fraction += (text[at] - '0') * unit;
-      unit /= 10;
-    }
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E'))
-    return static_cast<std::int64_t>(
-        std::strtod(std::string(text).c_str(), nullptr) * 1000);
-  if (at < text.size()) throw simdjson::simdjson_error(simdjson::NUMBER_ERROR);
-  const std::int64_t ns =
-      whole >= kLargestMicroseconds ? whole : whole * 1000 + fraction;
-  return is_negative ? -ns : ns;
+[[noreturn]] void refuse(std::string_view key, std::string_view text,
+                         std::string_view wanted) {
+  throw BadMember(concat("key '", key, "' is '", printable(text, 40),
+                         "'; it must be ", wanted));
 }
 
 std::string_view trimmed(std::string_view token) {
@@ -59,31 +45,63 @@ std::string_view text_of(value& from) {
   return "";
 }
 
-std::int64_t integer_of(value& from) {
-  const std::string text(text_of(from));
-  return std::strtoll(text.c_str(), nullptr, 10);
+std::int64_t integer_of(std::string_view key, value& from) {
+  const std::string_view text = text_of(from);
+  const auto number = parse_integer(text);
+  if (!number) refuse(key, text, "a whole number");
+  return *number;
+}
+
+// Bytes are negative where memory is freed.
+std::int64_t size_of(std::string_view key, value& from) {
+  const std::int64_t size = integer_of(key, from);
+  if (size < -kMostBytes || size > kMostBytes)
+    refuse(key, concat(size), "at most 2^48");
+  return size;
+}
+
+std::uint64_t address_of(std::string_view key, value& from) {
+  const std::string_view text = text_of(from);
+  std::uint64_t address = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, address);
+  if (error != std::errc{} || at != end) refuse(key, text, "an address");
+  return address;
+}
+
+std::int64_t time_of(std::string_view key, value& from) {
+  const std::string_view text = text_of(from);
+  const auto ns = parse_nanoseconds(text);
+  if (!ns) refuse(key, text, "a number of microseconds, before the year 2096");
+  return *ns;
+}
+
+std::int64_t duration_of(std::string_view key, value& from) {
+  const std::int64_t ns = time_of(key, from);
+  if (ns < 0 || ns > kLongestNs)
+    refuse(key, concat(ns, " ns"), "from 0 to three days");
+  return ns;
 }
 
 void read_argument(std::string_view key, value& from, RawEvent& event) {
   if (key == "correlation")
-    event.correlation = integer_of(from);
+    event.correlation = integer_of(key, from);
   else if (key == "Sequence number")
-    event.sequence = integer_of(from);
+    event.sequence = integer_of(key, from);
   else if (key == "device")
-    event.device = integer_of(from);
+    event.device = integer_of(key, from);
   else if (key == "stream")
-    event.stream = integer_of(from);
+    event.stream = integer_of(key, from);
   else if (key == "bytes" || key == "Bytes")
-    event.bytes = integer_of(from);
+    event.bytes = size_of(key, from);
   else if (key == "In msg nelems")
-    event.elements = integer_of(from);
+    event.elements = size_of(key, from);
   else if (key == "Collective name")
     event.collective = text_of(from);
   else if (key == "Addr")
-    event.address =
-        std::strtoull(std::string(text_of(from)).c_str(), nullptr, 10);
+    event.address = address_of(key, from);
   else if (key == "Device Type")
-    event.device_type = integer_of(from);
+    event.device_type = integer_of(key, from);
 }
 
 void read_member(std::string_view key, value& from, RawEvent& event) {
@@ -99,9 +117,9 @@ void read_member(std::string_view key, value& from, RawEvent& event) {
   } else if (key == "tid") {
     event.thread = text_of(from);
   } else if (key == "ts") {
-    event.start_ns = nanoseconds(text_of(from));
+    event.start_ns = time_of(key, from);
   } else if (key == "dur") {
-    event.duration_ns = nanoseconds(text_of(from));
+    event.duration_ns = duration_of(key, from);
   } else if (key == "args") {
     if (from.type() != simdjson::ondemand::json_type::object) return;
     for (auto field : from.get_object()) {
@@ -118,11 +136,17 @@ class TraceScan {
       : stream_(path), visit_(visit) {}
 
   TraceHeader run() {
-    if (stream_.take('[')) {
+    if (stream_.take('['))
       read_events("after the last event");
-      header_.bytes = stream_.offset();
-      return header_;
-    }
+    else
+      read_object();
+    header_.bytes = stream_.offset();
+    if (stream_.peek() != 0) stream_.fail("the trace ends before this byte");
+    return header_;
+  }
+
+ private:
+  void read_object() {
     stream_.expect('{', "at the beginning of a trace");
     while (!stream_.take('}')) {
       const std::string key(stream_.value());
@@ -131,13 +155,11 @@ class TraceScan {
       if (stream_.peek() != '}') stream_.expect(',', "between members");
     }
     if (!has_events_) stream_.fail("the list traceEvents is missing");
-    header_.bytes = stream_.offset();
-    return header_;
   }
 
- private:
   void read_member_of_file(const std::string& key) {
     if (key == "\"traceEvents\"") {
+      if (has_events_) stream_.fail("the list traceEvents is given twice");
       stream_.expect('[', "at the beginning of traceEvents");
       return read_events("between events");
     }
@@ -172,8 +194,8 @@ class TraceScan {
       for (auto field : document.get_object()) {
         const std::string_view name = field.unescaped_key();
         value inner = field.value();
-        if (name == "rank") header_.rank = integer_of(inner);
-        if (name == "world_size") header_.world_size = integer_of(inner);
+        if (name == "rank") header_.rank = integer_of(name, inner);
+        if (name == "world_size") header_.world_size = integer_of(name, inner);
       }
       return;
     }
@@ -195,6 +217,9 @@ class TraceScan {
       use(document);
     } catch (const simdjson::simdjson_error& error) {
       stream_.fail(concat("in the value that begins here: ", error.what()));
+    } catch (const BadMember& error) {
+      stream_.fail(concat("in the event that begins here: ", error.what(),
+                          "; record the trace again"));
     }
   }
 

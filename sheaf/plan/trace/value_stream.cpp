@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr std::size_t kLookAhead = 64;
+// Traces compress 10 to 30 times; up to 1032 times are possible.
+constexpr std::uint64_t kMostCompression = 200;
+constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
 
 }  // namespace
 
@@ -39,8 +42,19 @@ void TextSource::fail(std::size_t at, std::string_view what) const {
   throw IoError(concat(path_.string(), ", byte ", offset_ + at, ": ", what));
 }
 
+// A file of some megabytes could keep the reader busy for minutes, with values
+// that use memory a thousand times its size.
+void TextSource::check_compression() const {
+  const std::uint64_t text = offset_ + size();
+  const auto read = static_cast<std::uint64_t>(gzoffset(file_->handle));
+  if (text > kSmall && text / kMostCompression > read)
+    fail(size(), concat("the file is compressed more than ", kMostCompression,
+                        " times, unlike any trace; decompress it with gzip -d "
+                        "if it is one"));
+}
+
 bool TextSource::read_more() {
-  if (size() >= kLargest) fail(0, "a single value exceeds 256 MiB");
+  if (size() >= kLargest) fail(0, "a single value exceeds 64 MiB");
   if (begin_ > 0) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, size());
     end_ -= begin_;
@@ -55,6 +69,7 @@ bool TextSource::read_more() {
     fail(size(), concat("damaged file: ", gzerror(file_->handle, &code)));
   }
   end_ += static_cast<std::size_t>(got);
+  check_compression();
   // For a truncated compressed file zlib returns the available data and then
   // this error.
   int code = 0;

@@ -28,7 +28,8 @@ class TextSource {
   std::uint64_t offset() const { return offset_; }
 
   // Appends more text, which may move; returns false at the end of the file.
-  // Throws IoError for a damaged file or if the text exceeds kLargest.
+  // Throws IoError for a damaged file, if the text exceeds kLargest, and if the
+  // file is compressed too well to be a trace.
   bool read_more();
   void drop(std::size_t bytes);
 
@@ -36,7 +37,9 @@ class TextSource {
   [[noreturn]] void fail(std::size_t at, std::string_view what) const;
 
  private:
-  static constexpr std::size_t kLargest = std::size_t{256} << 20;
+  static constexpr std::size_t kLargest = std::size_t{64} << 20;
+
+  void check_compression() const;
 
   struct File;
   std::filesystem::path path_;

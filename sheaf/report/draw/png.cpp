@@ -16,22 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Removes the file in the destructor, if it exists.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(fs::path path) : path_(std::move(path)) {}
-  ~TemporaryFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  const fs::path path_;
-};
-
 constexpr int kNotFound = 127;
 
 // The exit code of rsvg-convert; kNotFound if it is not installed.
@@ -54,18 +38,17 @@ int convert(const fs::path& svg, const fs::path& png) {
 }  // namespace
 
 bool write_png(const Scene& scene, const fs::path& file) {
-  const std::string stem = concat(file.string(), ".tmp.", getpid());
-  const TemporaryFile svg(stem + ".svg");
-  const TemporaryFile png(stem + ".png");
-  write_file_atomically(svg.path(), svg_of(scene, {.has_dark = false}));
-  const int code = convert(svg.path(), png.path());
+  const fs::path parent = file.has_parent_path() ? file.parent_path() : ".";
+  const WorkFolder work(parent, ".sheaf-png-");
+  const fs::path svg = work.path() / "scene.svg",
+                 png = work.path() / "scene.png";
+  write_file_atomically(svg, svg_of(scene, {.has_dark = false}));
+  const int code = convert(svg, png);
   if (code == kNotFound) return false;
-  std::error_code error;
-  if (code == 0) fs::rename(png.path(), file, error);
-  if (code != 0 || error)
+  if (code != 0)
     throw IoError(concat("rsvg-convert cannot write ", file.string(),
-                         " (exit code ", code, ")",
-                         error ? ": " + error.message() : ""));
+                         " (exit code ", code, ")"));
+  write_file_atomically(file, read_file(png));
   return true;
 }
 

@@ -1,11 +1,12 @@
 #include "sheaf/tensor/files/numpy.hpp"
 
 #include <array>
+#include <set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
-#include "sheaf/formats/zip.hpp"
-#include "sheaf/tensor/files/npy_format.hpp"
+#include "sheaf/formats/archives/zip.hpp"
+#include "sheaf/tensor/files/elements.hpp"
 
 namespace sheaf::tensor {
 namespace {
@@ -14,10 +15,11 @@ constexpr std::string_view kSuffix = ".npy";
 
 at::Tensor load_entry(const formats::ZipReader& archive,
                       const formats::ZipEntry& entry) {
-  const std::string bytes = archive.read(entry);
-  formats::ByteReader reader(concat(archive.name(), ", entry ", entry.name),
-                             bytes);
-  return parse_npy(reader);
+  const formats::ZipContent content = archive.read(entry);
+  formats::ByteReader reader(
+      concat(archive.name(), ", entry ", formats::shown(entry.name)),
+      content.bytes());
+  return tensor_of(formats::read_npy(reader));
 }
 
 }  // namespace
@@ -25,7 +27,7 @@ at::Tensor load_entry(const formats::ZipReader& archive,
 at::Tensor load_npy(const std::filesystem::path& path) {
   const std::string bytes = read_file(path);
   formats::ByteReader reader(path.string(), bytes);
-  return parse_npy(reader);
+  return tensor_of(formats::read_npy(reader));
 }
 
 void save_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
@@ -38,9 +40,14 @@ void save_npy(const std::filesystem::path& path, const at::Tensor& tensor) {
 NamedTensors load_npz(const std::filesystem::path& path) {
   const formats::ZipReader archive(path);
   NamedTensors arrays;
+  std::set<std::string> names;
   for (const formats::ZipEntry& entry : archive.entries()) {
     std::string name = entry.name;
     if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+    if (!names.insert(name).second)
+      throw IoError(concat(archive.name(), ": byte ", entry.offset,
+                           ": two arrays have the name '", formats::shown(name),
+                           "'; rename one of them"));
     arrays.emplace_back(name, load_entry(archive, entry));
   }
   return arrays;

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/zip.hpp"
-#include "sheaf/tensor/files/npy_format.hpp"
+#include "sheaf/formats/archives/torch_types.hpp"
+#include "sheaf/formats/archives/zip.hpp"
+#include "sheaf/tensor/files/elements.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"
-#include "sheaf/tensor/files/storage_types.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 
 namespace sheaf::tensor {
@@ -197,7 +197,8 @@ class Pickler {
     global("torch._utils", "_rebuild_tensor_v2");
     text_ += "((";
     string("storage");
-    global("torch", storage_type_of(placed.tensor.scalar_type()));
+    global("torch",
+           formats::torch_storage_of(dtype_of(placed.tensor.scalar_type())));
     string(std::to_string(placed.storage));
     string("cpu");
     integer(storage_count);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -24,8 +25,10 @@ std::string quoted_after(const std::string& text, std::size_t from) {
 // Parses a decimal number of microseconds. A double cannot represent times
 // since 1970 to the nanosecond.
 std::int64_t nanoseconds_at(const std::string& text, std::size_t from) {
+  constexpr long long kLargest = 4'000'000'000'000'000;  // in the year 2096
   char* end = nullptr;
-  const long long whole = std::strtoll(text.c_str() + from, &end, 10);
+  const long long whole = std::clamp(
+      std::strtoll(text.c_str() + from, &end, 10), -kLargest, kLargest);
   std::int64_t fraction = 0;
   std::int64_t unit = 100;
   if (*end == '.')

@@ -1,12 +1,11 @@
 // Checkpoints written by all ranks. Rank 0 creates the draft folder, each rank
 // writes its files there and syncs them to disk; when all are done, rank 0 adds
 // state.json and renames the folder.
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/train/checkpoint/checkpoint_state.hpp"
+#include "sheaf/base/system.hpp"
+#include "sheaf/train/checkpoint/checkpoint.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 
@@ -19,12 +18,6 @@ constexpr const char* kHowToShare =
     "each rank writes a shard of the checkpoint: put the run folder on a file "
     "system that all hosts share, or set output.shards=one to let rank 0 write "
     "all of it";
-
-std::string host_name() {
-  char name[256] = "?";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // Ranks on other hosts may have a separate folder of the same name.
 void check_sees(const fs::path& draft, int rank) {
@@ -44,7 +37,7 @@ std::vector<CheckpointFile> files_of(
       const auto& numbers = told[static_cast<std::size_t>(rank)];
       const std::string name =
           shard_name(first == 0 ? "weights" : "optimizer", rank, shards);
-      const auto bytes = static_cast<std::size_t>(numbers[first]);
+      const auto bytes = static_cast<std::uint64_t>(numbers[first]);
       std::error_code none;
       if (fs::file_size(draft / name, none) != bytes)
         throw IoError(concat("rank 0 on ", host_name(), " cannot see the ",
@@ -60,17 +53,22 @@ std::vector<CheckpointFile> files_of(
 
 void CheckpointFolder::save_shards(const comm::Group& group,
                                    const TrainState& share) {
-  from_root(group, [&] {
-    with_io_errors([&] { begin(share.step); });
-    return std::string();
+  std::optional<Draft> mine;  // on rank 0
+  const fs::path name = from_root(group, [&] {
+    with_io_errors([&] {
+      places_.clean();
+      mine.emplace(places_, share.step);
+    });
+    return mine->path().filename().string();
   });
-  const fs::path draft = draft_of(share.step);
+  const fs::path draft = places_.folder() / name;
   const int shards = group.size();
   const auto told = from_all(group, /*numbers=*/4, [&] {
     check_sees(draft, group.rank());
     std::vector<std::int64_t> numbers;
     with_io_errors([&] {
-      for (const auto& file : write_tensors(share, group.rank(), shards)) {
+      for (const auto& file :
+           write_tensors(draft, share, group.rank(), shards)) {
         numbers.push_back(static_cast<std::int64_t>(file.bytes));
         numbers.push_back(file.checksum);
       }
@@ -78,7 +76,7 @@ void CheckpointFolder::save_shards(const comm::Group& group,
     return numbers;
   });
   from_root(group, [&] {
-    with_io_errors([&] { finish(share, files_of(draft, told)); });
+    with_io_errors([&] { finish(*mine, share, files_of(draft, told)); });
     return std::string();
   });
 }

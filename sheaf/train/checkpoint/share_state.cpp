@@ -2,6 +2,7 @@
 // memory, so that only rank 0 needs access to the run folder.
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/train/checkpoint/checkpoint_state.hpp"
+#include "sheaf/train/checkpoint/state_file.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -51,9 +52,9 @@ std::optional<TrainState> share_state(const comm::Group& group,
     broadcast_text(group, *part);
   if (text.empty()) return std::nullopt;
   const KnownState known = parse_state(text, kSent);
-  check_file(known.files[0], weights, kSent);
-  check_file(known.files[1], optimizer, kSent);
-  TrainState result = known.numbers;
+  check_file(known.files[0], describe("weights.pt", weights), kSent);
+  check_file(known.files[1], describe("optimizer.pt", optimizer), kSent);
+  TrainState result{known.numbers};
   result.weights = decode(weights);
   result.optimizer = decode(optimizer);
   take_rest(result);

@@ -47,9 +47,9 @@ std::uint32_t step8(std::uint32_t crc, const char* data) {
 
 }  // namespace
 
-std::uint32_t crc32c(std::string_view bytes) noexcept {
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before) noexcept {
   static_assert(std::endian::native == std::endian::little);
-  std::uint32_t crc = 0xffffffff;
+  std::uint32_t crc = ~before;
   for (; bytes.size() >= 8; bytes.remove_prefix(8))
     crc = step8(crc, bytes.data());
   for (const char byte : bytes)

@@ -6,7 +6,8 @@
 
 namespace sheaf::train {
 
-// CRC-32C (Castagnoli) of the bytes.
-std::uint32_t crc32c(std::string_view bytes) noexcept;
+// CRC-32C (Castagnoli) of the bytes that follow those with the checksum
+// `before`.
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0) noexcept;
 
 }  // namespace sheaf::train

@@ -1,35 +1,47 @@
 #pragma once
-// Durable file operations: a file or folder is either completely on disk or
-// absent. All functions throw an IoError that names the path.
+// Files that must survive a crash, and what is read back from them. All
+// functions throw an IoError that names the path.
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "sheaf/base/error.hpp"
 
 namespace sheaf::train {
 
-// Writes the file and waits until it is on disk.
-void write_durably(const std::filesystem::path& file, std::string_view bytes);
+// The file may be intact, but this process cannot read it now: too many open
+// files, no permission, an unreachable server.
+class AccessError : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 // Waits until an already written file is on disk.
 void sync_file(const std::filesystem::path& file);
-// Waits until the folder's entries are on disk.
-void sync_folder(const std::filesystem::path& folder);
 
-// Reads the whole file.
-std::string read_whole(const std::filesystem::path& file);
+// Reads a whole regular file of at most `most` bytes.
+std::string read_whole(const std::filesystem::path& file,
+                       std::uint64_t most = std::uint64_t{1} << 30);
 
-// Renames the folder `draft` to `place`, replacing the old contents. If `place`
-// existed before, a complete version is visible under that name at all times
-// (on file systems that can exchange names atomically).
-void replace_folder(const std::filesystem::path& draft,
-                    const std::filesystem::path& place);
+struct FileSummary {
+  std::uint64_t bytes = 0;
+  std::uint32_t checksum = 0;  // CRC-32C
+};
+// Reads the whole file, in blocks.
+FileSummary summarize(const std::filesystem::path& file);
 
-// Makes the symbolic link `name` point to `target`, atomically.
-void replace_link(const std::filesystem::path& target,
+// Makes the symbolic link `name` point to `target`, atomically. False if the
+// file system has no symbolic links.
+bool replace_link(const std::filesystem::path& target,
                   const std::filesystem::path& name);
+
+// Renames a file or folder. An existing file or empty folder `to` is replaced.
+void rename_path(const std::filesystem::path& from,
+                 const std::filesystem::path& to);
+// Exchanges two names atomically. False if the file system cannot.
+bool exchange_names(const std::filesystem::path& one,
+                    const std::filesystem::path& other);
 
 // Runs `body` and converts filesystem_error to IoError.
 template <class Body>
@@ -37,7 +49,7 @@ void with_io_errors(const Body& body) {
   try {
     body();
   } catch (const std::filesystem::filesystem_error& error) {
-    throw IoError(concat("checkpoint: ", error.what()));
+    throw IoError(error.what());
   }
 }
 

@@ -1,48 +1,59 @@
 #pragma once
 // The output folder of a run: config.yaml, log.jsonl, summary.json,
-// checkpoints/, and optionally trace and TensorBoard files.
+// checkpoints/, run.lock, and optionally trace and TensorBoard files.
 
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "sheaf/base/table.hpp"
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/file_lock.hpp"
 
 namespace sheaf::train {
 
-using Row = std::vector<std::pair<std::string, Cell>>;
-std::string json_of(const Row& row);  // {"key": value, ...}
-
 struct FolderRequest {
-  std::string folder = {};       // empty: runs/<stem>-001 or next free number
+  std::string folder = {};       // empty: runs/<stem>-<number>
   std::string config_name = {};  // "examples/mlp.yaml" gives the stem "mlp"
-  bool is_resumed = false;
 };
 
-// Creates the folder and returns its path; call it on one rank only. Throws
-// UsageError if the folder is not empty. For a resumed run the folder must
-// exist; if it is not given, the last runs/<stem>-<number> is used.
-std::filesystem::path open_run_folder(const FolderRequest& request);
-
-// log.jsonl: one row per line, ordered by step.
-class RunLog {
+// Another run is using the folder.
+class FolderInUse : public UsageError {
  public:
-  // Appends after the rows of steps before `next_step` and removes later rows,
-  // which an interrupted run wrote after its last checkpoint. Throws an IoError
-  // that names the file.
-  RunLog(std::filesystem::path path, std::int64_t next_step);
+  using UsageError::UsageError;
+};
 
-  // With `flush` false the row may stay in memory until a later row is flushed.
-  void add(const Row& row, bool flush = true);
-  // Adds a line that is already a JSON object.
-  void add_line(const std::string& line, bool flush = true);
+// A run's folder, which no other run can enter while the object exists: its
+// file run.lock is locked. If the process is killed, the lock ends. Use it on
+// one rank only. Movable; empty if default-constructed.
+class RunFolder {
+ public:
+  RunFolder() = default;
+
+  // Creates a new folder; its number is one more than the greatest that exists.
+  // Throws UsageError if the given folder exists and is not empty.
+  static RunFolder create(const FolderRequest& request);
+  // Opens an existing folder, by default the one with the greatest number, and
+  // changes nothing in it. Throws UsageError if there is none, and FolderInUse.
+  static RunFolder open(const FolderRequest& request);
+
+  const std::filesystem::path& path() const { return path_; }
+
+  // Throws IoError if the folder could not be locked because it is read-only.
+  void check_writable() const;
+  // Must be called before anything is written to a folder that was opened.
+  // Removes temporary files that a killed run left. Throws like
+  // check_writable(). If the file system has no locks, logs a warning.
+  void begin_writing();
 
  private:
+  explicit RunFolder(std::filesystem::path path);
+  static RunFolder create_numbered(const std::string& stem);
+
   std::filesystem::path path_;
-  std::ofstream out_;
+  FileLock lock_;
 };
+
+// The first name in a folder that was not written by a run before its
+// config.yaml, or by `sheaf sweep` before the run; empty if there is none.
+std::string other_file_in(const std::filesystem::path& folder);
 
 }  // namespace sheaf::train

@@ -9,6 +9,7 @@
 
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/train/files/durable.hpp"
 
 namespace sheaf::train {
 namespace {
@@ -226,6 +227,11 @@ void Journal::add_test(std::int64_t step, const MetricValues& values) {
   append(row, "test_", values);
   log_.add(row);
   if (events_) events_->add(step, scalars_of("test", values));
+}
+
+void Journal::sync() {
+  log_.sync();
+  if (events_) sync_file(events_->path());
 }
 
 void Journal::say(const std::string& line) {

@@ -11,7 +11,7 @@
 #include "sheaf/parallel/dad/dad_parallel.hpp"
 #include "sheaf/train/config/config.hpp"
 #include "sheaf/train/files/event_file.hpp"
-#include "sheaf/train/files/run_folder.hpp"
+#include "sheaf/train/files/run_log.hpp"
 #include "sheaf/train/log/metrics.hpp"
 #include "sheaf/train/log/step_times.hpp"
 
@@ -83,6 +83,8 @@ class Journal {
   void add_test(std::int64_t step, const MetricValues& values);
   // Prints one line of text.
   void say(const std::string& line);
+  // Waits until all rows are on disk.
+  void sync();
 
  private:
   void show_step(const BatchReport& report, double loss);

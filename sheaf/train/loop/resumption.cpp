@@ -8,7 +8,6 @@
 #include "sheaf/parallel/common/module_tensors.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/files/run_folder.hpp"
 #include "sheaf/train/loop/evaluation.hpp"
 #include "sheaf/train/loop/run_output.hpp"
 
@@ -41,17 +40,6 @@ bool is_written_config(const fs::path& file) {
   }
 }
 
-// Returns a file that was written neither by `sheaf sweep` before a run starts
-// nor by a run killed before it wrote config.yaml; empty if there is none.
-std::string foreign_file_in(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name != "output.txt" && !name.starts_with("config.yaml.tmp."))
-      return name;
-  }
-  return "";
-}
-
 // Loads the state to resume from, if the config is compatible with the run in
 // the folder.
 class Resumption {
@@ -80,26 +68,27 @@ ResumedRun Resumption::load() {
   std::optional<TrainState> latest;
   const std::string folder = from_root(session_.group(), [&] {
     latest = load_on_root();
-    return run_.has_finished ? run_.folder.string() : std::string();
+    return run_.has_finished ? run_.folder.path().string() : std::string();
   });
   run_.has_finished = !folder.empty();
-  if (run_.has_finished) run_.folder = folder;
+  run_.place = folder;
   if (const auto state = share_state(session_.group(), latest))
     run_.state = *state;
   return std::move(run_);
 }
 
 std::optional<TrainState> Resumption::load_on_root() {
-  run_.folder =
-      open_run_folder({config_.output.folder, options_.config_name, true});
-  checkpoints_.emplace(run_.folder / "checkpoints", config_.output.keep);
+  run_.folder = RunFolder::open({config_.output.folder, options_.config_name});
+  checkpoints_.emplace(run_.folder.path() / "checkpoints", config_.output.keep);
   auto latest = checkpoints_->load_latest();
   check_changes(/*has_checkpoint=*/latest.has_value());
-  if (!latest) return latest;  // starts at the first step
-  check_fits(*latest);
-  check_classes(latest->class_names, *session_.sets().train);
-  run_.has_finished = has_finished(run_.folder, config_, *latest);
-  if (!run_.has_finished) check_best(*latest);
+  if (latest) {  // otherwise the run starts at the first step
+    check_fits(*latest);
+    check_classes(latest->class_names, *session_.sets().train);
+    run_.has_finished = has_finished(run_.folder.path(), config_, *latest);
+    if (!run_.has_finished) check_best(*latest);
+  }
+  if (!run_.has_finished) run_.folder.check_writable();
   return latest;
 }
 
@@ -121,6 +110,8 @@ void Resumption::check_best(TrainState& state) const {
   if (state.best_step < 0 || state.best_step == state.step) return;
   try {
     checkpoints_->load_step(state.best_step);
+  } catch (const AccessError&) {
+    throw;
   } catch (const IoError& error) {
     log_warn(
         "{}; it had the best {}, {}; the search for the best checkpoint "
@@ -131,7 +122,7 @@ void Resumption::check_best(TrainState& state) const {
 }
 
 void Resumption::check_changes(bool has_checkpoint) {
-  const fs::path file = run_.folder / "config.yaml";
+  const fs::path file = run_.folder.path() / "config.yaml";
   if (!fs::exists(file)) {
     check_without_config(has_checkpoint);
     return;
@@ -147,21 +138,21 @@ void Resumption::check_changes(bool has_checkpoint) {
   const std::string text = changes_text(run_.changes);
   SHEAF_CHECK(
       text.empty() || options_.accepts_changes, "the run in ",
-      run_.folder.string(),
+      run_.folder.path().string(),
       " was started with different settings, which change its result:", text,
       "\nresume it with the same settings, add --accept-changes to "
       "continue with the new ones, or start a new run");
 }
 
 void Resumption::check_without_config(bool has_checkpoint) const {
-  const std::string folder = run_.folder.string();
+  const std::string folder = run_.folder.path().string();
   SHEAF_CHECK(!has_checkpoint || options_.accepts_changes, "the run in ",
               folder,
               " has checkpoints but no config.yaml, so its settings are "
               "unknown; restore its config.yaml, or add --accept-changes to "
               "continue with the current settings");
   if (has_checkpoint) return;
-  const std::string name = foreign_file_in(run_.folder);
+  const std::string name = other_file_in(run_.folder.path());
   SHEAF_CHECK(name.empty(), "the folder ", folder,
               " has no config.yaml and no checkpoint, so it is not the folder "
               "of a run, and it contains '",
@@ -200,7 +191,7 @@ void Resumption::check_fits(const TrainState& state) const {
             "new run");
   const std::int64_t begun = state.epoch + (state.batch > 0 ? 1 : 0);
   SHEAF_CHECK(begun <= config_.epochs, config_.where("epochs"), "epochs is ",
-              config_.epochs, ", but the run in ", run_.folder.string(),
+              config_.epochs, ", but the run in ", run_.folder.path().string(),
               " has started ", begun, "; set at least that many");
   if (!state.metric_sums.empty())
     Metrics(session_.classes()).go_on_with(state.metric_sums);

@@ -7,7 +7,6 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/files/run_folder.hpp"
 #include "sheaf/train/log/journal.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"
 
@@ -15,37 +14,56 @@ namespace sheaf::train {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Keeps the trace of the part of the run before a resumption as trace.json.1,
+// and so on.
+void keep_earlier(const fs::path& trace) {
+  std::error_code none;
+  if (!fs::exists(trace, none)) return;
+  int number = 1;
+  const auto numbered = [&] {
+    return fs::path(concat(trace.string(), ".", number));
+  };
+  while (fs::exists(numbered(), none)) ++number;
+  rename_path(trace, numbered());
+}
+
+}  // namespace
+
 RunOutput::RunOutput(const TrainingSession& session,
                      const TrainOptions& options, const TrainState& state,
-                     TraceWriter* trace)
+                     RunFolder& folder, TraceWriter* trace)
     : session_(session),
-      folder_(open_folder(session, options, state)),
+      folder_(open_folder(session, options, state, folder)),
       checkpoints_(folder_ / "checkpoints", session.config().output.keep) {
-  if (trace)
-    trace->open(folder_ /
-                (session.is_first()
+  if (!trace) return;
+  const fs::path file =
+      folder_ / (session.is_first()
                      ? "trace.json"
-                     : concat("trace.rank", session.group().rank(), ".json")));
+                     : concat("trace.rank", session.group().rank(), ".json"));
+  keep_earlier(file);
+  trace->open(file);
 }
 
 fs::path RunOutput::open_folder(const TrainingSession& session,
                                 const TrainOptions& options,
-                                const TrainState& state) {
+                                const TrainState& state, RunFolder& folder) {
   const OutputConfig& output = session.config().output;
   const fs::path result = from_root(session.group(), [&] {
-    const fs::path folder = open_run_folder(
-        {output.folder, options.config_name, options.is_resumed});
-    if (options.is_resumed && !state.weights.empty()) {
-      CheckpointFolder checkpoints(folder / "checkpoints", output.keep);
-      checkpoints.set_aside_after(state.step);
-      checkpoints.repair_links(state);
-    }
-    write_file_atomically(folder / "config.yaml",
+    if (options.is_resumed)
+      folder.begin_writing();
+    else
+      folder = RunFolder::create({output.folder, options.config_name});
+    if (options.is_resumed && !state.weights.empty())
+      CheckpointFolder(folder.path() / "checkpoints", output.keep)
+          .repair(state);
+    write_file_atomically(folder.path() / "config.yaml",
                           print_config(session.config()));
-    return folder.string();
+    return folder.path().string();
   });
   // Other hosts need the folder, too, for per-rank files.
-  fs::create_directories(result);
+  if (!session.is_first()) create_folders(result);
   return result;
 }
 
@@ -60,6 +78,10 @@ void RunOutput::open_journal(const TrainOptions& options,
 
 const TrainingStrategy& RunOutput::strategy() const {
   return session_.learner().strategy();
+}
+
+void RunOutput::sync() {
+  if (journal_) journal_->sync();
 }
 
 void RunOutput::print(const std::string& line) {
@@ -95,7 +117,8 @@ using nlohmann::json;
 // Empty if the summary is missing or damaged.
 json summary_in(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
-  if (!fs::exists(file)) return json::object();
+  std::error_code none;
+  if (!fs::exists(file, none)) return json::object();
   const json summary = json::parse(read_whole(file), nullptr, false);
   return summary.is_object() ? summary : json::object();
 }

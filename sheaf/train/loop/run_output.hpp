@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "sheaf/train/files/run_folder.hpp"
 #include "sheaf/train/log/journal.hpp"
 #include "sheaf/train/loop/session.hpp"
 #include "sheaf/train/loop/trainer.hpp"
@@ -16,11 +17,11 @@ namespace sheaf::train {
 // All ranks must construct it together. The session must outlive it.
 class RunOutput {
  public:
-  // Opens the folder, in which nothing was written before. With a state that
-  // has weights, the checkpoints of later steps are set aside. `trace` may be
-  // null.
+  // On rank 0 `folder` is that of the resumed run; for a new run it is empty
+  // and is created. With a state that has weights, the checkpoints of later
+  // steps are set aside. `trace` may be null.
   RunOutput(const TrainingSession& session, const TrainOptions& options,
-            const TrainState& state, TraceWriter* trace);
+            const TrainState& state, RunFolder& folder, TraceWriter* trace);
 
   // Starts the journal on rank 0. `next_step` is negative before pre-training.
   void open_journal(const TrainOptions& options, std::int64_t next_step);
@@ -33,11 +34,14 @@ class RunOutput {
   void print(const std::string& line);
   void report(const BatchReport& report);
   void save_routes();  // writes dad_plan.json if it has changed
+  // Waits until log.jsonl and the TensorBoard file are on disk.
+  void sync();
 
  private:
   static std::filesystem::path open_folder(const TrainingSession& session,
                                            const TrainOptions& options,
-                                           const TrainState& state);
+                                           const TrainState& state,
+                                           RunFolder& folder);
   const TrainingStrategy& strategy() const;
 
   const TrainingSession& session_;

@@ -1,16 +1,30 @@
 #include "sheaf/train/loop/run_saver.hpp"
 
+#include "sheaf/base/error.hpp"
+
 namespace sheaf::train {
 
+// The rows of the log reach the disk before the checkpoint, because --resume
+// never writes those of earlier steps again.
 void RunSaver::save(const Metrics* metrics) {
+  run_.guard.check_weights();
+  run_.session.learner().share_weights();
+  complete_state(metrics);
+  run_.session.learner().gather_exchange(run_.state);
+  run_.output.save_routes();  // gather_exchange() may have decided the plan
+  run_.output.sync();
+  try {
+    const TraceSpan span(run_.trace, "checkpoint", "train");
+    write();
+  } catch (const IoError& error) {
+    throw IoError(concat(error.what(), last_complete()));
+  }
+  if (run_.trace) run_.trace->flush_if_grown();
+}
+
+void RunSaver::write() {
   const comm::Group& group = run_.session.group();
   Learner& learner = run_.session.learner();
-  run_.guard.check_weights();
-  learner.share_weights();
-  complete_state(metrics);
-  learner.gather_exchange(run_.state);
-  run_.output.save_routes();  // gather_exchange() may have decided the plan
-  const TraceSpan span(run_.trace, "checkpoint", "train");
   if (writes_shards()) {
     learner.save_share_to(run_.state, group.rank(), group.size());
     run_.output.checkpoints().save_shards(group, run_.state);
@@ -18,6 +32,20 @@ void RunSaver::save(const Metrics* metrics) {
   }
   learner.save_to(run_.state);
   if (run_.session.is_first()) run_.output.checkpoints().save(run_.state);
+}
+
+// What the user can do when a checkpoint could not be saved.
+std::string RunSaver::last_complete() {
+  try {
+    const auto names = run_.output.checkpoints().names();
+    if (names.empty()) return "; there is no checkpoint yet";
+    return concat("; the checkpoint ", names.back(),
+                  " is complete: remove the cause, then continue with "
+                  "--resume --output ",
+                  run_.output.folder().string());
+  } catch (const IoError&) {
+    return "";
+  }
 }
 
 void RunSaver::complete_state(const Metrics* metrics) {

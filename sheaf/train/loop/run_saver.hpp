@@ -48,10 +48,13 @@ class RunSaver {
 
   // Completes the state and saves it. `metrics` are those of the epoch so far;
   // null between epochs. Throws NonFiniteError, like NonFiniteGuard, if the
-  // weights are not finite. All ranks must call it.
+  // weights are not finite, and an IoError that names the last complete
+  // checkpoint if this one cannot be saved. All ranks must call it.
   void save(const Metrics* metrics);
 
  private:
+  void write();
+  std::string last_complete();
   void complete_state(const Metrics* metrics);
   bool writes_shards() const;  // each rank writes a shard
 

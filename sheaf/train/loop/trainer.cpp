@@ -30,6 +30,7 @@ class TrainerRun {
     TrainingSession& session;
     const StopSignal& stop;
     RunClock clock;
+    RunFolder& folder;   // of a resumed run
     TraceWriter* trace;  // null: none
   };
   TrainerRun(const Start& start, const TrainOptions& options, TrainState state);
@@ -71,7 +72,7 @@ TrainerRun::TrainerRun(const Start& start, const TrainOptions& options,
       stop_(start.stop),
       state_(for_session(std::move(state), session_)),
       clock_(start.clock),
-      output_(session_, options, state_, trace_),
+      output_(session_, options, state_, start.folder, trace_),
       guard_(session_, state_, output_.checkpoints()),
       saver_({session_, state_, clock_, output_, guard_, trace_}) {
   clock_.resume_at(state_.totals.seconds);
@@ -229,6 +230,7 @@ void TrainerRun::finish(Ending ending) {
   result_.weights = end.weights;
   if (trace_) trace_->flush();
   if (!session_.is_first()) return;
+  output_.sync();
   write_summary(session_, state_, result_);
   say_ending();
 }
@@ -255,7 +257,7 @@ void TrainerRun::say_ending() {
 // The result of a run that was finished before.
 RunResult finished_result(const TrainingSession& session,
                           const TrainOptions& options, const ResumedRun& run) {
-  RunResult result = read_summary(session.group(), run.folder);
+  RunResult result = read_summary(session.group(), run.place);
   result.steps = run.state.step;
   result.skipped_steps = run.state.totals.skipped_steps;
   TrainState end;
@@ -303,8 +305,8 @@ RunResult run(const comm::Group& group, const RunConfig& config,
   session.start(trace.get());
   load(session, resumed.state);
   if (resumed.has_finished) return finished_result(session, options, resumed);
-  TrainerRun trainer({session, stop, clock, trace.get()}, options,
-                     resumed.state);
+  TrainerRun trainer({session, stop, clock, resumed.folder, trace.get()},
+                     options, resumed.state);
   if (options.is_resumed)
     for (const std::string& line : describe(resumed)) trainer.print(line);
   return trainer.run();

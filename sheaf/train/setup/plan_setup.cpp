@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/precision/cast_kernels.hpp"
 #include "sheaf/parallel/precision/precision.hpp"
+#include "sheaf/plan/format/route_file.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/train/files/from_root.hpp"
 
@@ -94,46 +94,30 @@ std::string name_of(const torch::Device& device) {
 
 namespace {
 
-using nlohmann::ordered_json;
-using parallel::Route;
-
-Route route_named(const std::string& name, const std::string& file) {
-  for (const Route route :
-       {Route::kGradient, Route::kDad, Route::kEdad, Route::kRankDad})
-    if (name == parallel::name_of(route)) return route;
-  throw UsageError(concat(file, ": '", name,
-                          "' is not a route; use gradient, dad, edad or "
-                          "rank-dad"));
-}
+constexpr parallel::Route kKnownRoutes[] = {
+    parallel::Route::kGradient, parallel::Route::kDad, parallel::Route::kEdad,
+    parallel::Route::kRankDad};
 
 }  // namespace
 
 std::string routes_text(const parallel::FixedRoutes& routes) {
-  ordered_json names = ordered_json::object();
+  plan::RouteFile file{{}, routes.skips_zeros};
   for (const auto& [name, route] : routes.by_name)
-    names[name] = parallel::name_of(route);
-  return ordered_json{{"skips_zeros", routes.skips_zeros}, {"routes", names}}
-             .dump(2) +
-         "\n";
+    file.by_parameter[name] = parallel::name_of(route);
+  return plan::text_of(file);
 }
 
 parallel::FixedRoutes parse_routes(const std::string& text,
                                    const std::string& file) {
-  const ordered_json json = ordered_json::parse(text, nullptr, false);
-  SHEAF_CHECK(
-      json.is_object() && json.contains("routes") &&
-          json["routes"].is_object() &&
-          json.value("skips_zeros", ordered_json()).is_boolean(),
-      file,
-      " is not a dad_plan.json file; give the one that a run with strategy: "
-      "auto wrote to its folder");
-  parallel::FixedRoutes routes;
-  routes.skips_zeros = json["skips_zeros"];
-  for (const auto& [name, route] : json["routes"].items()) {
-    SHEAF_CHECK(route.is_string(), file, ": the route of ", name,
-                " is not a string");
-    routes.by_name[name] = route_named(route, file);
-  }
+  std::vector<std::string_view> names;
+  for (const parallel::Route route : kKnownRoutes)
+    names.emplace_back(parallel::name_of(route));
+  const plan::RouteFile read = plan::parse_route_file(text, file, names);
+  parallel::FixedRoutes routes{{}, read.skips_zeros};
+  for (const auto& [name, text_of_route] : read.by_parameter)
+    for (const parallel::Route route : kKnownRoutes)
+      if (text_of_route == parallel::name_of(route))
+        routes.by_name[name] = route;
   return routes;
 }
 

@@ -6,7 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/system.hpp"
 #include "sheaf/cli/launch/launcher.hpp"
-#include "sheaf/topo/host.hpp"
+#include "sheaf/topo/host_list.hpp"
 
 namespace sheaf::cli {
 namespace {

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <vector>
 
 #include "sheaf/comm/choice/tuner.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
@@ -24,6 +27,31 @@ TEST(TunedFile, RemembersByTopologyTypeAndSize) {
   EXPECT_EQ(recall(path, {"4x2", DType::kF64, 1024}), "tree");
   EXPECT_EQ(recall(path, {"2x2", DType::kF32, 1024}), "flat");
   EXPECT_EQ(recall(path, {"8x2", DType::kF32, 1024}), std::nullopt);
+}
+
+// Without a lock, processes that replace the file at the same time lose
+// results.
+TEST(TunedFile, ProcessesAddAtTheSameTime) {
+  constexpr int kProcesses = 4;
+  constexpr int kResults = 10;
+  const test::DumpFolder folder;
+  const auto path = folder.file("tuned.json");
+  const auto key = [](int process, int result) {
+    return TunedKey{concat("topology ", process), DType::kF32,
+                    static_cast<std::size_t>(1 + result)};
+  };
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    for (int i = 0; i < kResults; ++i)
+      remember(path, key(process, i), "ring", i);
+    _exit(0);
+  }
+  for (const pid_t child : children) waitpid(child, nullptr, 0);
+  for (int process = 0; process < kProcesses; ++process)
+    for (int i = 0; i < kResults; ++i)
+      EXPECT_EQ(recall(path, key(process, i)), "ring") << process << " " << i;
 }
 
 TEST(TunedFile, PathComesFromTheEnvironment) {
@@ -65,6 +93,9 @@ TEST(TunedFile, OtherVersionsAndDamageStartOver) {
   remember(folder.file("tuned.json"), key, "small", 1);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(recall(folder.file("tuned.json"), key), "small");
+  // Nobody's results are lost.
+  EXPECT_EQ(folder.text("tuned.json.old"),
+            "{\"schema\": \"sheaf.tuned.1\", \"topologies\": []}");
 }
 
 }  // namespace

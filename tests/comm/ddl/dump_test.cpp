@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/ddl/dump_format.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
 #include "tests/support/exact.hpp"
 #include "tests/support/expect_error.hpp"
@@ -135,6 +137,97 @@ TEST(Dump, ErrorNamesTheDamagedOffset) {
                 concat("at offset ", window, ": section 'window'")),
             std::string::npos)
       << damage_of(damaged);
+}
+
+// Files whose checksums are right and whose numbers are not.
+std::string refusal_of(const std::function<void(Dump&)>& change) {
+  Dump dump = example();
+  change(dump);
+  return damage_of(format_dump(dump));
+}
+
+TEST(Dump, RefusesSizesThatWrapAround) {
+  const auto wrap = [](Dump& dump) {
+    dump.call.count = std::uint64_t{1} << 62;  // times 4 bytes is 0
+    dump.counts = {dump.call.count};
+    dump.input.clear();
+    dump.output.clear();
+  };
+  EXPECT_NE(refusal_of(wrap).find("section 'input' has 0 bytes"),
+            std::string::npos)
+      << refusal_of(wrap);
+  const auto wrap_window = [](Dump& dump) {
+    dump.call = {.operation = Operation::kAllReduce, .dtype = DType::kU8};
+    dump.call.count = std::uint64_t{1} << 63;
+    dump.counts = {dump.call.count};
+    dump.window_first = 0;
+    dump.window_count = dump.call.count;
+    dump.window.clear();
+  };
+  EXPECT_NE(refusal_of(wrap_window), "");
+}
+
+TEST(Dump, RefusesAWindowBeyondTheElements) {
+  EXPECT_NE(refusal_of([](Dump& dump) {
+              dump.window_first = 5;
+            }).find("key 'window.first' must be a whole number from 0 to 4"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal_of([](Dump& dump) { dump.window_first = ~std::uint64_t{0} - 1; }),
+      "");
+  EXPECT_NE(refusal_of([](Dump& dump) {
+              dump.window_count = 0;
+              dump.window.clear();
+            }),
+            "");
+}
+
+TEST(Dump, RefusesRanksThatAreNotThere) {
+  EXPECT_NE(refusal_of([](Dump& dump) {
+              dump.rank = 3;
+            }).find("key 'rank' must be a whole number from 0 to 2, not 3"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([](Dump& dump) { dump.worst_rank = -1; }), "");
+  EXPECT_NE(refusal_of([](Dump& dump) { dump.hosts[1].ranks = {2}; }), "");
+  EXPECT_NE(refusal_of([](Dump& dump) { dump.hosts[1].ranks = {-1}; }), "");
+  EXPECT_NE(refusal_of([](Dump& dump) {
+              dump.hosts.clear();
+              dump.window.clear();
+            }).find("at least one rank"),
+            std::string::npos);
+}
+
+TEST(Dump, RefusesValuesThatNoCallHas) {
+  for (const auto& change : std::vector<std::function<void(Dump&)>>{
+           [](Dump& dump) {
+             dump.counts = {4, 1};
+           },
+           [](Dump& dump) {
+             dump.counts = {6, ~std::uint64_t{0}, 1};
+           },
+           [](Dump& dump) { dump.worst.fault = static_cast<Fault>(200); },
+           [](Dump& dump) { dump.call.op = ReduceOp::kProduct; },
+           [](Dump& dump) { dump.check = -1; },
+           [](Dump& dump) { dump.call.operation = Operation::kSend; }})
+    EXPECT_NE(refusal_of(change), "");
+}
+
+// With a checksum that is right.
+TEST(Dump, RefusesAHeaderOfAnotherShape) {
+  const auto file_of = [](const std::string& header) {
+    std::string bytes(kDumpMagic);
+    for (const std::uint32_t value :
+         {kDumpVersion, static_cast<std::uint32_t>(header.size()),
+          crc32(header)})
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return bytes + header;
+  };
+  EXPECT_EQ(damage_of(file_of("{}")),
+            "the.file: at offset 20: the header: key 'fingerprint' is missing");
+  for (const std::string header :
+       {"", "[]", "{\"fingerprint\": 1}", "{\"fingerprint\": {\"dtype\": 1}}"})
+    EXPECT_NE(damage_of(file_of(header)), "") << header;
+  EXPECT_NE(damage_of(file_of(std::string(1 << 20, '['))), "");
 }
 
 TEST(Dump, MissingFileIsNamed) {

@@ -1,11 +1,15 @@
 #include "sheaf/comm/network/acceptor.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <ctime>
 #include <future>
+#include <optional>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/comm/network/connect.hpp"
 #include "tests/comm/network/loopback.hpp"
 
@@ -54,7 +58,6 @@ TEST_F(Accepting, AnotherSecretIsRefusedAndReported) {
   EXPECT_FALSE(connection.may_retry);
   EXPECT_NE(connection.why.find("another secret (SHEAF_SECRET)"),
             std::string::npos);
-  // The other side notices when this one closes the connection.
   while (acceptor_.last_refusal().empty()) std::this_thread::yield();
   EXPECT_NE(acceptor_.last_refusal().find("rank 2"), std::string::npos);
   EXPECT_NE(acceptor_.last_refusal().find("another secret"), std::string::npos);
@@ -124,7 +127,7 @@ TEST(AcceptingEncrypted, AWeakKeyIsRefused) {
 // Connections that say nothing, or not enough, do not keep a rank out.
 TEST_F(Accepting, SilentStrangersAreNotWaitedFor) {
   std::vector<Socket> strangers;
-  for (std::size_t i = 0; i < Acceptor::kMostVisitors + 50; ++i) {
+  for (std::size_t i = 0; i < Acceptor::kMostVisitors + 53; ++i) {
     strangers.push_back(test::connect_to_loopback(listener_.port));
     const char some[79] = "";
     if (i % 2) write_within(strangers.back().fd(), some, i % 80, test::soon());
@@ -133,19 +136,107 @@ TEST_F(Accepting, SilentStrangersAreNotWaitedFor) {
   expect_closed(strangers[0]);  // the oldest gave way
 }
 
-// Without a free descriptor the acceptor neither spins nor stops.
+// While it exists, this process has only `free` descriptors left.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(std::size_t free) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit low{static_cast<rlim_t>(next + 64), before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken_.push_back(fd);
+    for (; free > 0; --free) give_one_back();
+  }
+  ~FewDescriptors() {
+    while (!taken_.empty()) give_one_back();
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  void give_one_back() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+  rlimit before_{};
+  std::vector<int> taken_{};
+};
+
 TEST_F(Accepting, ManyConnectionsNeedFewDescriptors) {
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   std::vector<Socket> strangers;
   for (int i = 0; i < 20; ++i)
     strangers.push_back(test::connect_to_loopback(listener_.port));
-  const Socket late = test::connect_to_loopback(listener_.port);
-  const rlimit low{static_cast<rlim_t>(late.fd() + 1), before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  strangers.clear();  // the descriptors below the limit are free again
+  const ClientHandshake handshake(party(1, 3), 0);
+  ServerHello answer;  // to the last one, so all have been accepted
+  const int fd = strangers.back().fd();
+  ASSERT_TRUE(
+      write_within(fd, &handshake.hello(), sizeof(ClientHello), test::soon()));
+  ASSERT_TRUE(read_within(fd, &answer, sizeof answer, test::soon()));
+  const FewDescriptors limit(1);
   EXPECT_TRUE(connect(party(1, 3)).channel);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) +
+         std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Neither is the processor kept busy, nor does the acceptor stop.
+TEST(Acceptor, WaitsWhileThereIsNoDescriptor) {
+  constexpr auto kWhile = std::chrono::milliseconds(300);
+  test::Listener listener;
+  Socket stranger(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(listener.port);
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::optional<FewDescriptors> few(1);  // for its event, and none to spare
+  std::promise<Channel> welcomed;
+  const Acceptor acceptor(std::move(listener.socket), party(0, 3),
+                          [&](Acceptor::Guest guest) {
+                            guest.channel.flush();
+                            welcomed.set_value(std::move(guest.channel));
+                          });
+  ASSERT_EQ(::connect(stranger.fd(), reinterpret_cast<const sockaddr*>(&name),
+                      sizeof name),
+            0);
+  const auto before = processor_time();
+  std::this_thread::sleep_for(kWhile);
+  EXPECT_LT(processor_time() - before, kWhile / 20);
+  few.reset();
+  EXPECT_TRUE(connect_to({.endpoints = {{test::kLoopback, listener.port}},
+                          .me = party(1, 3),
+                          .peer = 0,
+                          .deadline = test::soon()})
+                  .channel);
+}
+
+TEST(Acceptor, NeedsADescriptorAtItsStart) {
+  test::Listener listener;
+  const FewDescriptors none(0);
+  EXPECT_THROW(Acceptor(std::move(listener.socket), party(0, 3),
+                        [](const Acceptor::Guest&) {}),
+               CommError);
+}
+
+TEST(Acceptor, SurvivesAGuestThatCannotBeStored) {
+  test::Listener listener;
+  int guests = 0;
+  const Acceptor acceptor(std::move(listener.socket), party(0, 3),
+                          [&](const Acceptor::Guest&) {
+                            ++guests;
+                            throw CommError("no room for a guest");
+                          });
+  for (int i = 0; i < 2; ++i) {
+    const Connection connection =
+        connect_to({.endpoints = {{test::kLoopback, listener.port}},
+                    .me = party(1, 3),
+                    .peer = 0,
+                    .deadline = std::chrono::steady_clock::now()});
+    EXPECT_FALSE(connection.channel);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,15 @@
 #include "sheaf/comm/network/address.hpp"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
 
 #include "tests/comm/network/loopback.hpp"
 #include "tests/support/expect_error.hpp"
@@ -126,6 +134,43 @@ TEST(Listening, AtATakenPortIsAnError) {
   EXPECT_EQ(errno, EADDRINUSE);
   EXPECT_THROW(listen_at(test::kLoopback, port), CommError);
   EXPECT_EQ(errno, EADDRINUSE);
+}
+
+// Enters a network of its own, in which the kernel chooses between two ports
+// for outgoing connections. Returns whether that is possible here.
+bool enter_network_with_two_ports() {
+  if (::unshare(CLONE_NEWNET) != 0) return false;
+  const Socket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP;
+  std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  return ::ioctl(socket.fd(), SIOCSIFFLAGS, &request) == 0 &&
+         static_cast<bool>(range << "40000 40001" << std::flush);
+}
+
+// Ranks try again and again until rank 0 listens. The kernel may then connect a
+// socket to itself, which also keeps rank 0 from listening.
+TEST(Connecting, ToAPortWhereNobodyListensNeverSucceeds) {
+  enum Exit { kRefused, kConnected, kImpossible };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!enter_network_with_two_ports()) ::_exit(kImpossible);
+    for (int i = 0; i < 20; ++i) {
+      const auto port = static_cast<std::uint16_t>(40000 + i % 2);
+      int error = 0;
+      if (connect_within({test::kLoopback, port}, test::soon(), error) ||
+          error != ECONNREFUSED)
+        ::_exit(kConnected);
+    }
+    ::_exit(kRefused);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kImpossible)
+    GTEST_SKIP() << "networks cannot be created here";
+  EXPECT_EQ(WEXITSTATUS(status), kRefused);
 }
 
 TEST(Listening, AtAnAddressOfAnotherHostIsAnError) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <future>
+#include <optional>
 
 #include "sheaf/comm/network/acceptor.hpp"
 #include "tests/comm/network/loopback.hpp"
@@ -83,6 +85,88 @@ TEST(Connecting, ToAClosedPortNamesTheEndpoint) {
   EXPECT_FALSE(connection.channel);
   EXPECT_TRUE(connection.may_retry);
   EXPECT_EQ(connection.why, concat("127.0.0.1:", port, ": Connection refused"));
+}
+
+// It lets rank 1 in.
+class Peer {
+ public:
+  explicit Peer(Socket listening)
+      : acceptor_(std::move(listening), party(0, 2),
+                  [this](Acceptor::Guest guest) {
+                    guest.channel.flush();
+                    guests_.push_back(std::move(guest.channel));
+                  }) {}
+
+ private:
+  std::vector<Channel> guests_;
+  Acceptor acceptor_;
+};
+
+// Closes the connections to a listener, and then starts a peer there.
+class LatePeer {
+ public:
+  LatePeer(test::Listener& listener, int most)
+      : listener_(listener), most_(most) {}
+  void operator()() {
+    if (peer_) return;
+    if (Socket(::accept4(listener_.socket.fd(), nullptr, nullptr,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC)))
+      ++closed_;
+    if (closed_ == most_) peer_.emplace(std::move(listener_.socket));
+  }
+
+ private:
+  test::Listener& listener_;
+  const int most_;
+  int closed_ = 0;
+  std::optional<Peer> peer_{};
+};
+
+// Such as a rank whose acceptor has many visitors.
+TEST(Connecting, ToAPeerThatClosesConnectionsGoesOn) {
+  test::Listener listener;
+  LatePeer late(listener, 5);
+  const Connection connection =
+      connect_to({.endpoints = {{test::kLoopback, listener.port}},
+                  .me = party(1, 2),
+                  .peer = 0,
+                  .deadline = test::soon()},
+                 std::ref(late));
+  EXPECT_TRUE(connection.channel) << connection.why;
+}
+
+// A process that is stopped accepts nothing, but its kernel does.
+TEST(Connecting, ToAPeerThatIsStoppedGoesOnUntilTheSecondDeadline) {
+  test::Listener listener;
+  std::optional<Peer> peer;
+  int checks = 0;
+  const Connection connection =
+      connect_to({.endpoints = {{test::kLoopback, listener.port}},
+                  .me = party(1, 2),
+                  .peer = 0,
+                  .deadline = std::chrono::steady_clock::now(),
+                  .answer_deadline = test::soon()},
+                 [&] {
+                   if (++checks == 5) peer.emplace(std::move(listener.socket));
+                 });
+  EXPECT_TRUE(connection.channel) << connection.why;
+}
+
+// The kernel does not react to connections when the queue is full.
+TEST(Connecting, AnEndpointThatDoesNotReactDoesNotHideOthers) {
+  test::Listener silent;
+  ASSERT_EQ(::listen(silent.socket.fd(), 0), 0);
+  const Socket first = test::connect_to_loopback(silent.port);
+  test::Listener listener;
+  LatePeer late(listener, 1);
+  const Connection connection =
+      connect_to({.endpoints = {{test::kLoopback, silent.port},
+                                {test::kLoopback, listener.port}},
+                  .me = party(1, 2),
+                  .peer = 0,
+                  .deadline = test::soon()},
+                 std::ref(late));
+  EXPECT_TRUE(connection.channel) << connection.why;
 }
 
 // The kernel accepts the connection; nobody answers.

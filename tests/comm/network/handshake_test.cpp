@@ -75,6 +75,18 @@ TEST(Handshake, OtherRanksAndSizesAreRefused) {
   EXPECT_EQ(shake(party(3, 3), 1, party(1, 3)).refusal, Refusal::kRank);
 }
 
+// Rank 0 reports other numbers of ranks, but stores cards by rank.
+TEST(Handshake, AMeetingRefusesRanksThatCannotExist) {
+  Party guest = party(1, 5);
+  Party host = party(0, 3);
+  guest.purpose = host.purpose = Purpose::kMeeting;
+  EXPECT_TRUE(shake(guest, 0, host).is_accepted);
+  for (const int rank : {-1, 5, 1 << 30}) {
+    guest.rank = rank;
+    EXPECT_EQ(shake(guest, 0, host).refusal, Refusal::kRank) << rank;
+  }
+}
+
 TEST(Handshake, BothSidesEncryptOrNone) {
   Party encrypting = party(0, 2);
   encrypting.encrypts = true;

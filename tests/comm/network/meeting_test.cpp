@@ -1,7 +1,9 @@
 #include "sheaf/comm/network/meeting.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -159,6 +161,59 @@ TEST_F(Meetings, AnotherSecretIsRefusedAtOnce) {
       << results[0];
 }
 
+// A rank that has joined, but does not read what rank 0 sends: it is stopped.
+TEST_F(Meetings, RanksThatDoNotRespondAreNamed) {
+  MeetingPlan mine = plan(0, 2);
+  mine.deadline = steady_clock::now() + kShort;
+  auto host = std::async(std::launch::async, [&] { return result_of(mine); });
+  Connection stopped;
+  while (!stopped.channel)
+    stopped = connect_to({.endpoints = {{test::kLoopback, port_}},
+                          .me = {.purpose = Purpose::kMeeting,
+                                 .identity = plan(1, 2).identity,
+                                 .rank = 1,
+                                 .size = 2},
+                          .peer = 0,
+                          .deadline = test::soon()});
+  FrameLink link(std::move(stopped.channel), kMostCardBytes);
+  const std::string card = "a process\nits card";
+  link.send(static_cast<std::uint32_t>(MeetingMessage::kCard),
+            std::as_bytes(std::span(card)));
+  const std::string text = host.get();
+  EXPECT_NE(text.find("ranks 1 of 2 joined at THE PLACE, but did not respond"),
+            std::string::npos)
+      << text;
+}
+
+// Rank 0 listens at one of the addresses of its host, later.
+TEST_F(Meetings, AnotherProgramAtOneAddressIsSkipped) {
+  const Address other = *parse_address("127.0.0.2/8");
+  std::uint16_t port = port_;
+  const Socket listening = listen_at(other, port);
+  MeetingPlan guest = plan(1, 2);
+  guest.endpoints.insert(guest.endpoints.begin(), {other, port_});
+  auto result =
+      std::async(std::launch::async, [&] { return result_of(guest); });
+  std::future<std::string> host;
+  for (int visits = 0;
+       result.wait_for(milliseconds(1)) != std::future_status::ready;) {
+    const Socket visitor(::accept4(listening.fd(), nullptr, nullptr,
+                                   SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const char nonsense[200] = "HTTP/1.0 400 Bad Request\r\n\r\n";
+    if (!visitor) continue;
+    write_within(visitor.fd(), nonsense, sizeof nonsense, test::soon());
+    char rest[200];  // until the other side closes
+    while (is_ready(visitor.fd(), POLLIN, test::soon()) &&
+           ::recv(visitor.fd(), rest, sizeof rest, 0) > 0) {
+    }
+    if (++visits == 2)
+      host = std::async(std::launch::async,
+                        [this] { return result_of(plan(0, 2)); });
+  }
+  EXPECT_EQ(result.get(), "card 0;card 1;");
+  if (host.valid()) EXPECT_EQ(host.get(), "card 0;card 1;");
+}
+
 // The text of the error of rank 0 when rank 1, a process, is killed there.
 std::string error_after_death(const MeetingPlan& host, pid_t victim) {
   std::thread killer([victim] {
@@ -195,6 +250,25 @@ TEST_F(Meetings, TheDeathOfRankZeroIsReported) {
   EXPECT_NE(text.find("rank 0 at THE PLACE (HOST, PORT) has closed"),
             std::string::npos)
       << text;
+}
+
+// Such as a stranger that meets a job without a secret.
+TEST_F(Meetings, ARankThatCannotExistIsRefused) {
+  auto host =
+      std::async(std::launch::async, [this] { return result_of(plan(0, 2)); });
+  Connection strange;
+  while (!strange.channel && strange.may_retry)  // until rank 0 listens
+    strange = connect_to({.endpoints = {{test::kLoopback, port_}},
+                          .me = {.purpose = Purpose::kMeeting,
+                                 .identity = plan(1, 2).identity,
+                                 .rank = 1 << 20,
+                                 .size = 2},
+                          .peer = 0,
+                          .deadline = test::soon()});
+  EXPECT_FALSE(strange.channel);
+  EXPECT_NE(strange.why.find("another rank"), std::string::npos) << strange.why;
+  EXPECT_EQ(result_of(plan(1, 2)), "card 0;card 1;");
+  EXPECT_EQ(host.get(), "card 0;card 1;");
 }
 
 // A rank that the job accepts may send anything.

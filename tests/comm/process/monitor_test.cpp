@@ -10,6 +10,8 @@
 
 #include "sheaf/base/error.hpp"
 #include "tests/comm/network/loopback.hpp"
+#include "tests/support/environment.hpp"
+#include "tests/support/expect_error.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -47,12 +49,18 @@ class MonitoredHosts : public testing::Test {
     for (int rank = 0; rank < count; ++rank)
       starts.push_back(std::async(std::launch::async, [&, rank] {
         Host& host = at(rank);
-        host.monitor.emplace(host.memory, host.world, address_,
-                             rank == 0 ? std::move(listening) : Socket());
+        host.monitor.emplace(
+            host.memory, host.world,
+            start_of(rank == 0 ? std::move(listening) : Socket()));
       }));
     for (auto& ready : starts) ready.get();
   }
 
+  MonitorStart start_of(Socket listening) const {
+    return {.address = address_,
+            .listening = std::move(listening),
+            .timeout = std::chrono::seconds(30)};
+  }
   Host& at(int rank) { return *hosts_[static_cast<std::size_t>(rank)]; }
   Alarm& alarm(int rank) { return at(rank).memory.alarm(); }
   std::vector<AlarmRecord> records(int rank) {
@@ -153,10 +161,10 @@ TEST_F(MonitoredHosts, TurnStrangersAway) {
   hosts_.push_back(std::make_unique<Host>(0, 2));
   hosts_.push_back(std::make_unique<Host>(1, 2));
   auto hub = std::async(std::launch::async, [&] {
-    at(0).monitor.emplace(at(0).memory, at(0).world, address_,
-                          std::move(listening));
+    at(0).monitor.emplace(at(0).memory, at(0).world,
+                          start_of(std::move(listening)));
   });
-  at(1).monitor.emplace(at(1).memory, at(1).world, address_, Socket());
+  at(1).monitor.emplace(at(1).memory, at(1).world, start_of(Socket()));
   hub.get();
   alarm(1).raise(AlarmKind::kMismatch, 1, 5, "hello");
   await([&] { return !records(0).empty(); });
@@ -164,10 +172,41 @@ TEST_F(MonitoredHosts, TurnStrangersAway) {
 }
 
 TEST(Monitor, SaysWhenRankZeroCannotBeReached) {
-  MonitorAddress address;
-  listen_for_peers(address).close();
+  MonitorStart start;
+  listen_for_peers(start.address).close();
   Host host(1, 2);
-  EXPECT_THROW(Monitor(host.memory, host.world, address, Socket()), CommError);
+  EXPECT_THROW(Monitor(host.memory, host.world, std::move(start)), CommError);
+}
+
+// The deaths of the first ranks of other hosts are known to the transport.
+TEST(Monitor, LooksAtTheRanksThatItWaitsFor) {
+  MonitorStart start{.timeout = std::chrono::minutes(5)};
+  start.listening = listen_for_peers(start.address);
+  start.check = [](int rank) {
+    if (rank == 2) throw CommError("rank 2 has died");
+  };
+  Host host(0, 3);
+  expect_throws<CommError>(
+      [&] { Monitor(host.memory, host.world, std::move(start)); },
+      {"rank 2 has died"});
+}
+
+TEST(Monitor, NamesTheRanksThatDoNotConnect) {
+  MonitorStart start;
+  start.listening = listen_for_peers(start.address);
+  Host host(0, 3);
+  expect_throws<CommError>(
+      [&] { Monitor(host.memory, host.world, std::move(start)); },
+      {"no connection from rank 1, 2, the first of its host"});
+}
+
+// On the thread that accepts connections, it would end the process.
+TEST(Monitor, AnInvalidHostTimeoutIsAUsageError) {
+  const test::ScopedVariable set("SHEAF_HOST_TIMEOUT", "soon");
+  MonitorStart start;
+  start.listening = listen_for_peers(start.address);
+  Host host(0, 2);
+  EXPECT_THROW(Monitor(host.memory, host.world, std::move(start)), UsageError);
 }
 
 }  // namespace

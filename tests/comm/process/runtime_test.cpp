@@ -62,7 +62,7 @@ TEST(Runtime, PretendsHostsByTheEnvironment) {
 TEST(Runtime, MorePretendedHostsThanRanksAreRefused) {
   const test::ScopedVariable variable("SHEAF_HOSTS", "2");
   expect_throws<UsageError>([] { run_runtimes({"a"}, [](Runtime&) {}); },
-                            {"SHEAF_HOSTS=2", "number of ranks, 1"});
+                            {"SHEAF_HOSTS='2'", "number of ranks, 1"});
 }
 
 TEST(Runtime, DeclaredTiersMustFitTheRanks) {

@@ -53,6 +53,21 @@ TEST(NodeList, RefusesWhatIsNone) {
                             {"more than"});
 }
 
+// Lists of a few kilobytes that would expand to gigabytes.
+TEST(NodeList, RefusesWhatWouldFillTheMemory) {
+  std::string ranges = "n[0-65535";
+  for (int i = 0; i < 1000; ++i) ranges += ",0-65535";
+  expect_throws<UsageError>([&] { expand_node_list(ranges + "]"); },
+                            {"more than 65536 hosts"});
+  const std::string zeros(10'000, '0');
+  expect_throws<UsageError>(
+      [&] { expand_node_list("n[" + zeros + "-" + zeros + "65535]"); },
+      {"is not a range"});
+  expect_throws<UsageError>(
+      [&] { expand_node_list(std::string(10'000, 'n') + "[0-65535]"); },
+      {"more than 255 characters"});
+}
+
 class Slurm : public LauncherVariables {};
 
 TEST_F(Slurm, TaskOfAStep) {
@@ -104,8 +119,10 @@ TEST_F(Slurm, BrokenVariablesAreRefused) {
   expect_throws<UsageError>([&] { slurm_task(); }, {"SLURM_PROCID='x'"});
   set(task(4, 4));
   expect_throws<UsageError>([&] { slurm_task(); }, {"SLURM_PROCID=4"});
-  set(with(task(0, 4), {{"SLURM_PROCID", "4294967297"}}));  // 1 as an int
-  expect_throws<UsageError>([&] { slurm_task(); }, {"SLURM_PROCID=4294967297"});
+  // It was cut to 32 bits: rank 0.
+  set(with(task(0, 4), {{"SLURM_PROCID", "4294967296"}}));
+  expect_throws<UsageError>([&] { slurm_task(); },
+                            {"SLURM_PROCID=4294967296", "too large"});
 }
 
 TEST_F(Slurm, PortsOfStepsAtTheSameTimeDiffer) {
@@ -137,12 +154,22 @@ TEST_F(LaunchEnvironment, ALoneTaskOfSeveralIsRefused) {
   EXPECT_EQ(init().size(), 1);  // on purpose
 }
 
+// A number that is not understood must not mean that the process is alone.
+TEST_F(LaunchEnvironment, NumbersOfRanksAreNumbers) {
+  for (const char* text : {"2x", "99999999999", "-1", "two"}) {
+    set({{"WORLD_SIZE", text}});
+    expect_throws<UsageError>([] { check_is_alone(/*is_mpi=*/false); },
+                              {concat("WORLD_SIZE='", text, "'")});
+  }
+  set({{"OMPI_COMM_WORLD_SIZE", "1e3"}});
+  expect_throws<UsageError>([] { check_is_alone(/*is_mpi=*/true); },
+                            {"OMPI_COMM_WORLD_SIZE='1e3'"});
+}
+
 TEST_F(LaunchEnvironment, ALoneRankOfTorchrunIsRefused) {
   set({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
   expect_throws<UsageError>([&] { init(); }, {"sheaf::tensor::init"});
   set({{"WORLD_SIZE", "2"}});
-  expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
-  set({{"WORLD_SIZE", "4294967297"}});  // 1 as an int
   expect_throws<UsageError>([&] { init(); }, {"RANK is not set"});
   set({{"RANK", "3"}});
   expect_throws<UsageError>([&] { init(); }, {"RANK=3", "WORLD_SIZE is not"});

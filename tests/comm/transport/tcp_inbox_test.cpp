@@ -36,6 +36,27 @@ TEST_F(InboxFrames, ASecondConnectionIsClosed) {
   EXPECT_EQ(::recv(theirs.fd(), &byte, 1, 0), 0);
 }
 
+TEST_F(InboxFrames, BeatsAreIgnored) {
+  peer_.write({.kind = FrameKind::kBeat});
+  whole_message(5, wire_pattern(1));
+  EXPECT_EQ(inbox_.probe(5), 1u);
+}
+
+// It goes on, although it was requested to ask before each message.
+TEST_F(InboxFrames, APeerThatSendsTooMuchIsDisconnected) {
+  const WireBytes data = wire_pattern(64 << 10);
+  const auto bytes = static_cast<std::uint32_t>(data.size());
+  std::size_t sent = 0;
+  do {
+    peer_.write({.kind = FrameKind::kWhole, .part = bytes, .bytes = bytes},
+                data);
+    sent += bytes;
+    ASSERT_LE(sent, kMostUnexpectedBytes + 2 * bytes);
+  } while (inbox_.advance());
+  EXPECT_GE(sent, kMostUnexpectedBytes);
+  EXPECT_TRUE(inbox_.is_invalid());
+}
+
 // Every byte comes alone, so that heads and contents are cut everywhere.
 TEST_F(InboxFrames, MayComeByteByByte) {
   const WireBytes data = wire_pattern(37);

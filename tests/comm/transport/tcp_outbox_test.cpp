@@ -123,6 +123,51 @@ TEST_F(OutboxTest, ASlowPeerIsAskedBeforeEveryMessage) {
   EXPECT_EQ(request->state, State::kDone);
 }
 
+// The program only sends, and does not wait for anything.
+TEST_F(OutboxTest, ASlowPeerIsHeardWhileMessagesAreSent) {
+  peer_.write({.kind = FrameKind::kSlow});
+  const WireBytes data = wire_pattern(1 << 14);
+  std::size_t sent = 0;
+  for (FrameKind kind = FrameKind::kWhole; kind == FrameKind::kWhole;) {
+    auto request = outbox_.send(1, 5, data.data(), data.size());
+    kind = peer_.read().first.kind;
+    sent += data.size();
+    ASSERT_LE(sent, 2 * kUnansweredBytes);
+    if (request) outbox_.abandon(request.release());
+  }
+}
+
+TEST_F(OutboxTest, WhatWasSentBeforeTheConnectionIsQueued) {
+  auto [mine, theirs] = test::socket_pair();
+  test::PeerEnd peer(std::move(theirs));
+  Outbox outbox;
+  const WireBytes data = wire_pattern(10);
+  const auto first = outbox.send(1, 5, data.data(), 10);
+  auto second = outbox.send(1, 6, data.data(), 9);
+  ASSERT_TRUE(first && second);
+  outbox.beat();  // has no connection to show
+  outbox.abandon(second.release());
+  EXPECT_TRUE(outbox.advance());
+  EXPECT_TRUE(first->is_in_progress());
+  EXPECT_TRUE(outbox.is_busy());
+  outbox.attach(Channel(std::move(mine)));
+  EXPECT_EQ(peer.read().second, data);
+  EXPECT_EQ(first->state, State::kDone);
+  EXPECT_FALSE(outbox.is_busy());
+}
+
+TEST_F(OutboxTest, BeatsAreSentOnlyWhenNothingElseIs) {
+  outbox_.beat();
+  EXPECT_EQ(peer_.read().first.kind, FrameKind::kBeat);
+  const WireBytes data = wire_pattern(kEagerBytes + 1);
+  const auto request = outbox_.send(1, 5, data.data(), data.size());
+  outbox_.beat();
+  read_parts(kEagerBytes);
+  EXPECT_FALSE(peer_.has_data());
+  peer_.write({.kind = FrameKind::kGrant, .id = heads_[0].id});
+  read_parts(1);
+}
+
 TEST_F(OutboxTest, AnAbandonedMessageIsCanceled) {
   const WireBytes data = wire_pattern(kEagerBytes + 1);
   auto request = outbox_.send(1, 5, data.data(), data.size());

@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <numeric>
 #include <thread>
 
+#include "sheaf/comm/network/acceptor.hpp"
+#include "sheaf/comm/transport/tcp_card.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
+#include "tests/comm/network/loopback.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
 namespace sheaf::comm {
@@ -291,6 +295,58 @@ TEST(TcpTransport, SendersHearOfADeathByTheirOwnConnection) {
     expect_gone_after_one(*transport);
     EXPECT_THROW(transport->send(1, 1, &value, sizeof value), TransportError);
   });
+}
+
+// No message with it is in progress.
+TEST(TcpTransport, ADeathIsNoticedByLooking) {
+  run_transports(2, [](auto& transport) {
+    int value = 0;
+    if (transport->rank() == 1) {
+      wait(*transport, transport->receive(0, 1, &value, sizeof value));
+      return transport.reset();
+    }
+    transport->check_peer(1);
+    wait(*transport, transport->send(1, 1, &value, sizeof value));
+    EXPECT_THROW(for (;;) transport->check_peer(1), TransportError);
+  });
+}
+
+// The kernel of rank 1 accepts connections, but the process does not run. The
+// time for unreachable hosts is over.
+TEST(TcpTransport, AStoppedPeerIsWaitedFor) {
+  test::Listener listener;
+  TcpOptions options{.interface = "lo", .address = {}};
+  options.connect_timeout = {};
+  std::string mine;
+  const auto transport =
+      make_tcp_transport(0, 2, options, [&](const std::string& card) {
+        mine = card;
+        return MeetingResult{
+            .cards = {card, text_of(TcpCard{.port = listener.port,
+                                            .addresses = {test::kLoopback}})},
+            .session = {}};
+      });
+  const int sent = 7;
+  Request send = transport->send(1, 1, &sent, sizeof sent);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_FALSE(transport->test(send));
+    std::this_thread::yield();
+  }
+  std::promise<Channel> welcomed;
+  const Acceptor acceptor(
+      std::move(listener.socket),
+      {.purpose = Purpose::kTransport, .identity = {}, .rank = 1, .size = 2},
+      [&](Acceptor::Guest guest) {
+        guest.channel.flush();
+        welcomed.set_value(std::move(guest.channel));
+      });
+  wait(*transport, std::move(send));
+  const Channel channel = welcomed.get_future().get();
+  FrameHead head;
+  int got = 0;
+  EXPECT_TRUE(read_within(channel.fd(), &head, sizeof head, test::soon()) &&
+              read_within(channel.fd(), &got, sizeof got, test::soon()));
+  EXPECT_EQ(got, sent);
 }
 
 TEST(TcpTransport, ManyThreadsAtOnce) {

@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "sheaf/base/files.hpp"
-#include "sheaf/data/formats/file.hpp"
-#include "sheaf/data/formats/image.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
+#include "sheaf/formats/images/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
-#include "tests/data/made_images.hpp"
+#include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"
 
 namespace sheaf::data {
@@ -127,7 +127,7 @@ TEST_F(Catalog, NamesTheFilesThatAreMissing) {
 }
 
 TEST_F(Catalog, TrainingImagesNumberTheClasses) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+  if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const auto write = [&](const std::string& name) {
     const fs::path path = fs::path(root_) / name;
     fs::create_directories(path.parent_path());
@@ -182,9 +182,9 @@ TEST_F(Catalog, OpensOnesOwnData) {
   EXPECT_EQ(open_dataset("npy", "test", root_)->size(), 4);
   EXPECT_THROW(open_dataset("npy", "test"), UsageError);
   for (const std::string name : {"test_data.npy", "test_target.npy"}) {
-    const FileContent plain = read_file(root_ + "/" + name);
+    const formats::FileBytes plain = formats::read_bytes(root_ + "/" + name);
     write_bytes(root_ + "/" + name + ".gz",
-                gzip(Bytes(plain.data(), plain.data() + plain.size())));
+                gzip(Bytes(plain.data(), plain.data() + plain.size)));
     fs::remove(root_ + "/" + name);
   }
   EXPECT_EQ(open_dataset("npy", "test", root_)->size(), 4);

@@ -1,122 +1,115 @@
 #include "sheaf/data/formats/file.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <random>
-
+#include "sheaf/base/error.hpp"
+#include "sheaf/data/formats/array_files.hpp"
+#include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 
 namespace sheaf::data {
 namespace {
 
-class File : public testing::Test {
- protected:
-  Bytes read() const {
-    const FileContent content = read_file(path_);
-    return {content.data(), content.data() + content.size()};
+namespace fs = std::filesystem;
+
+const auto kPage = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
+
+class File : public FileTest {};
+
+TEST_F(File, ATensorIsInItsMemory) {
+  const std::string path = write("content", counting_bytes(5000));
+  for (const auto reader : {formats::read_bytes, formats::map_bytes}) {
+    formats::FileBytes file = reader(path);
+    const auto* first = file.data();
+    const at::Tensor bytes = tensor_of(file);
+    EXPECT_EQ(bytes.data_ptr<std::uint8_t>(), first);
+    file = {};
+    EXPECT_EQ(bytes[4999].item<int>(), 4999 % 251);
   }
-  std::string error() const {
-    return io_error([this] { read(); });
-  }
-
-  TemporaryFolder folder_;
-  const std::string path_ = (folder_.path() / "content").string();
-};
-
-TEST_F(File, ReadsPlainAndPacked) {
-  for (const std::size_t size : {0, 1, 1000, 300000}) {
-    const Bytes bytes = counting_bytes(size);
-    write_bytes(path_, bytes);
-    EXPECT_EQ(read(), bytes);
-    write_bytes(path_, gzip(bytes));
-    EXPECT_EQ(read(), bytes);
-    EXPECT_TRUE(read_file(path_).was_unpacked);
-  }
+  EXPECT_EQ(tensor_of(formats::read_bytes(write("empty", {}))).numel(), 0);
 }
 
-TEST_F(File, UnpacksWhatShrinksALot) {
-  const Bytes zeros(5'000'000);
-  write_bytes(path_, gzip(zeros));
-  EXPECT_EQ(read(), zeros);
-}
-
-// The trailer has the size of the content, so that the memory is allocated
-// once, with one byte to find its end.
-TEST_F(File, UnpackingTakesTheMemoryOfTheContent) {
-  std::minstd_rand random;
-  for (const std::size_t size : {1000, 200'000}) {
-    Bytes bytes(size);
-    for (std::uint8_t& byte : bytes)
-      byte = static_cast<std::uint8_t>(random() >> 8);
-    write_bytes(path_, gzip(bytes));
-    const FileContent content = read_file(path_);
-    EXPECT_EQ(content.bytes.storage().nbytes(), size + 1);
-    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), content.data()));
-  }
-}
-
-TEST_F(File, UnpacksJoinedParts) {
-  Bytes joined = gzip({1, 2, 3});
-  const Bytes second = gzip({4, 5});
-  joined.insert(joined.end(), second.begin(), second.end());
-  write_bytes(path_, joined);
-  EXPECT_EQ(read(), Bytes({1, 2, 3, 4, 5}));
-}
-
-TEST_F(File, NamesAMissingFile) {
-  EXPECT_TRUE(contains(error(), path_)) << error();
-  EXPECT_TRUE(contains(io_error([this] { read_file(folder_.path().string()); }),
-                       "cannot read"));
-}
-
-TEST_F(File, APackedFileCutAnywhereIsAnError) {
-  const Bytes packed = gzip(counting_bytes(2000));
-  for (std::size_t size = 2; size < packed.size(); ++size) {
-    write_bytes(
-        path_, Bytes(packed.begin(), packed.begin() + static_cast<long>(size)));
-    const std::string text = error();
-    EXPECT_TRUE(contains(text, path_)) << size << ": " << text;
-    EXPECT_EQ(offset_in(text), static_cast<long>(size)) << text;
-  }
-}
-
-// Bytes 4 to 9 of the gzip header, a time and a system, are not checked. A
-// changed flag (byte 3) may turn a part of the data into a file name.
-TEST_F(File, APackedFileChangedAnywhereIsAnError) {
-  const Bytes packed = gzip(counting_bytes(2000));
-  for (std::size_t i = 10; i < packed.size(); ++i) {
-    Bytes changed = packed;
-    changed[i] ^= 0x10;
-    write_bytes(path_, changed);
-    const std::string text = error();
-    EXPECT_TRUE(contains(text, path_)) << i;
-    EXPECT_GE(offset_in(text), 0) << text;
-    EXPECT_LE(offset_in(text), static_cast<long>(packed.size())) << text;
-  }
-}
-
-TEST_F(File, SomethingBehindTheDataIsAnError) {
-  Bytes packed = gzip({1, 2, 3});
-  const auto size = static_cast<long>(packed.size());
-  packed.push_back(9);
-  write_bytes(path_, packed);
-  EXPECT_EQ(offset_in(error()), size) << error();
-}
-
-TEST_F(File, FindsEitherForm) {
+TEST_F(File, IsFoundInEitherForm) {
   const std::string folder = folder_.path().string();
   EXPECT_EQ(find_file(folder, "content"), "");
-  write_bytes(path_ + ".gz", gzip({1}));
-  EXPECT_EQ(find_file(folder, "content"), path_ + ".gz");
-  write_bytes(path_, {1});
-  EXPECT_EQ(find_file(folder, "content"), path_);
+  const std::string packed = write("content.gz", gzip({1}));
+  EXPECT_EQ(find_file(folder, "content"), packed);
+  const std::string plain = write("content", {1});
+  EXPECT_EQ(find_file(folder, "content"), plain);
 }
 
-TEST_F(File, SumsAsGzipDoes) {
-  const Bytes text = {'1', '2', '3', '4', '5', '6', '7', '8', '9'};
-  write_bytes(path_, text);
-  EXPECT_EQ(crc32_of(read_file(path_)), 0xcbf43926u);
+// Datasets whose files are truncated while they are in use.
+class Truncated : public FileTest {
+ protected:
+  std::string error_of_get(const Dataset& dataset, std::int64_t index) const {
+    Random random;
+    return io_error([&] { dataset.get({&index, 1}, random); });
+  }
+  // 100 images of a page each.
+  std::string write_images() const {
+    return write("images",
+                 idx_bytes(8, {100, 1, kPage}, Bytes(100 * kPage, 3)));
+  }
+  std::string write_labels() const {
+    return write("labels", idx_bytes(8, {100}, Bytes(100, 1)));
+  }
+};
+
+TEST_F(Truncated, AnIdxFileIsAnErrorThatNamesIt) {
+  const std::string images = write_images();
+  const auto dataset = read_idx_dataset(images, write_labels());
+  EXPECT_EQ(error_of_get(*dataset, 99), "");
+  fs::resize_file(images, 50 * kPage);
+  const std::string text = error_of_get(*dataset, 99);
+  EXPECT_TRUE(contains(text, images + ": the file was truncated")) << text;
+  // Once the file is damaged, no batch is trusted.
+  EXPECT_NE(error_of_get(*dataset, 0), "");
+  Random random;
+  const std::int64_t index = 99;
+  EXPECT_NE(io_error([&] {
+              dataset->get_boxes({&index, 1}, {{1, 5}, {{0, 0}}}, random);
+            }),
+            "");
+  EXPECT_NE(io_error([&] { dataset->data(); }), "");
+  // A new file is a new chance.
+  write_images();
+  EXPECT_EQ(error_of_get(*read_idx_dataset(images, write_labels()), 99), "");
+}
+
+TEST_F(Truncated, LabelsAreInMemory) {
+  const std::string labels = write_labels();
+  const auto dataset = read_idx_dataset(write_images(), labels);
+  fs::resize_file(labels, 0);
+  EXPECT_EQ(error_of_get(*dataset, 99), "");
+}
+
+TEST_F(Truncated, ACifarFileIsAnErrorThatNamesIt) {
+  const std::vector<std::string> files = {write("a", Bytes(3073 * 9)),
+                                          write("b", Bytes(3073 * 9))};
+  const auto dataset = read_cifar(files, CifarKind::kCifar10);
+  EXPECT_EQ(error_of_get(*dataset, 17), "");
+  fs::resize_file(files[1], 0);
+  const std::string text = error_of_get(*dataset, 17);
+  EXPECT_TRUE(contains(text, files[1])) << text;
+}
+
+TEST_F(Truncated, AnNpyFileIsAnErrorThatNamesIt) {
+  const std::string data = (folder_.path() / "data.npy").string();
+  const std::string target = (folder_.path() / "target.npy").string();
+  tensor::save_npy(data, at::ones({100, 1000}));
+  tensor::save_npy(target, at::ones({100}));
+  const auto dataset = read_npy_dataset(data, target);
+  fs::resize_file(data, 8000);
+  const std::string text = error_of_get(*dataset, 99);
+  EXPECT_TRUE(contains(text, data)) << text;
+}
+
+TEST_F(Truncated, AnArrayOfItsOwnIsInMemory) {
+  const std::string path = write_images();
+  const at::Tensor array = read_idx(path);
+  fs::resize_file(path, 0);
+  EXPECT_EQ(array[99][0][0].item<int>(), 3);
 }
 
 }  // namespace

@@ -55,39 +55,6 @@ TEST_F(Idx, ReadsImagesWithLabels) {
   EXPECT_TRUE(at::equal(batch.target, at::tensor({2, 1}, at::kLong)));
 }
 
-TEST_F(Idx, AFileCutAnywhereIsAnError) {
-  const Bytes whole = idx_bytes(8, {2, 3}, counting_bytes(6));
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    const std::string text =
-        error_of(Bytes(whole.begin(), whole.begin() + static_cast<long>(size)));
-    EXPECT_EQ(offset_in(text), static_cast<long>(size)) << text;
-    EXPECT_TRUE(contains(text, "bad")) << text;
-  }
-}
-
-TEST_F(Idx, ABrokenHeaderIsAnError) {
-  const Bytes whole = idx_bytes(8, {2, 3}, counting_bytes(6));
-  for (std::size_t i = 0; i < 12; ++i) {
-    Bytes changed = whole;
-    changed[i] ^= 0x40;
-    EXPECT_GE(offset_in(error_of(changed)), 0) << "byte " << i;
-  }
-  EXPECT_EQ(offset_in(error_of({1, 0, 8, 1, 0, 0, 0, 0})), 0);
-  EXPECT_EQ(offset_in(error_of({0, 0, 7, 1, 0, 0, 0, 0})), 2);
-  EXPECT_EQ(offset_in(error_of({0, 0, 8, 0})), 3);
-}
-
-TEST_F(Idx, HugeDimensionsAreAnError) {
-  Bytes bytes = {0, 0, 0x0e, 8};
-  bytes.resize(4 + 8 * 4, 0xff);
-  EXPECT_TRUE(contains(error_of(bytes), "too large")) << error_of(bytes);
-}
-
-TEST_F(Idx, MoreThanPromisedIsAnError) {
-  const std::string text = error_of(idx_bytes(8, {2}, {1, 2, 3}));
-  EXPECT_EQ(offset_in(text), 10) << text;
-}
-
 TEST_F(Idx, OffsetsOfPackedFilesAreInTheirContent) {
   const std::string text = error_of(gzip(idx_bytes(8, {5}, {1, 2})));
   EXPECT_TRUE(contains(text, "at byte 10 of its decompressed content")) << text;

@@ -1,15 +1,13 @@
 #include "sheaf/data/formats/image.hpp"
 
 #include <gtest/gtest.h>
-#include <malloc.h>
+#include <sys/stat.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "sheaf/base/log.hpp"
 #include "sheaf/data/formats/image_folder.hpp"
-#include "tests/data/made_images.hpp"
+#include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"
 
 namespace sheaf::data {
@@ -44,7 +42,7 @@ const std::vector<std::vector<std::pair<std::string, Bytes>>> kGammaChunks = {
     {{"sRGB", {0}}}};
 
 TEST_F(Image, ReadsPng) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+  if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes pixels = counting_bytes(2 * 3 * 3);
   const std::string color = write("a.png", png_bytes(2, 3, 3, pixels));
   const at::Tensor expected =
@@ -58,7 +56,7 @@ TEST_F(Image, ReadsPng) {
 }
 
 TEST_F(Image, OfSixteenBitsTheHighByteCounts) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+  if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const Bytes samples = {0x40, 0, 0x40, 0xff, 0xff, 0xff, 0, 0xff, 1, 0, 2, 3};
   const std::vector<int> high = {0x40, 0x40, 0xff, 0, 1, 2};
   for (const auto& chunks : kGammaChunks) {
@@ -72,7 +70,7 @@ TEST_F(Image, OfSixteenBitsTheHighByteCounts) {
 }
 
 TEST_F(Image, GrayIsTheLumaOfStoredValues) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+  if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
   Bytes samples;
   std::vector<int> expected;
   for (const int red : {0, 1, 127, 200, 255})
@@ -90,7 +88,7 @@ TEST_F(Image, GrayIsTheLumaOfStoredValues) {
 }
 
 TEST_F(Image, GrayOfAJpegIsTheLumaOfItsColors) {
-  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
+  if (!formats::has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   const std::vector<int> color = row_of(jpeg_bytes(), 3);
   const std::vector<int> gray = row_of(jpeg_bytes(), 1);
   ASSERT_EQ(gray.size(), 16u);
@@ -99,7 +97,7 @@ TEST_F(Image, GrayOfAJpegIsTheLumaOfItsColors) {
 }
 
 TEST_F(Image, ColorsThatAreTransparentStay) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+  if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const std::vector<int> pixels = {10, 20, 30, 200, 100, 0};
   EXPECT_EQ(
       row_of(png_row(2, {.color = kPngRgba}, {10, 20, 30, 0, 200, 100, 0, 128}),
@@ -119,7 +117,7 @@ TEST_F(Image, ColorsThatAreTransparentStay) {
 }
 
 TEST_F(Image, SamplesOfFewBitsAreSpread) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+  if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
   const auto gray = [&](std::uint8_t bits, std::uint32_t width) {
     return row_of(
         png_row(width, {.bits = bits, .color = kPngGray}, {0b00011011}), 1);
@@ -133,78 +131,8 @@ TEST_F(Image, SamplesOfFewBitsAreSpread) {
             std::vector<int>(4, 5));
 }
 
-// Of the seven passes, a 2x2 image has three: the upper left pixel, the upper
-// right pixel and the lower row.
-TEST_F(Image, ReadsInterlacedPng) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
-  const Bytes png = png_of(2, 2, {.color = kPngGray, .is_interlaced = true},
-                           {0, 1, 0, 2, 0, 3, 4});
-  EXPECT_TRUE(at::equal(read_image(write("a.png", png), 1),
-                        at::tensor({1, 2, 3, 4}, at::kByte).view({1, 2, 2})));
-}
-
-// Adobe's programs store 255 - ink; others do the same.
-TEST_F(Image, ReadsCmykJpeg) {
-  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
-  const auto rgb = [](std::vector<int> stored) {
-    std::vector<int> pixel;
-    const int rest = stored[3];
-    for (int i = 0; i < 3; ++i)
-      pixel.push_back(rest - static_cast<int>(std::lround((255 - stored[i]) *
-                                                          rest / 255.0)));
-    return pixel;
-  };
-  const auto check = [&](const Bytes& jpeg, const std::vector<int>& left,
-                         const std::vector<int>& right) {
-    const std::vector<int> row = row_of(jpeg, 3);
-    ASSERT_EQ(row.size(), 48u);
-    EXPECT_EQ(std::vector<int>(row.begin(), row.begin() + 3), rgb(left));
-    EXPECT_EQ(std::vector<int>(row.end() - 3, row.end()), rgb(right));
-    const std::vector<int> gray = row_of(jpeg, 1);
-    EXPECT_EQ(gray[0], luma(row[0], row[1], row[2]));
-  };
-  const std::vector<int> left = {200, 100, 50, 220}, right = {255, 0, 128, 90};
-  check(cmyk_jpeg(), left, right);
-  check(with_adobe_mark(cmyk_jpeg(), 0), left, right);
-  check(with_adobe_mark(ycck_jpeg(), 2), {60, 60, 60, 220},
-        {255, 255, 255, 90});
-}
-
-TEST_F(Image, AHeaderThatPromisesTooMuchIsAnError) {
-  if (has_png()) {
-    const std::string text =
-        error_of(png_of(900000, 900000, {}, Bytes(900000 * 3 + 1)));
-    EXPECT_TRUE(contains(text, "900000 rows of 2700000 bytes")) << text;
-  }
-  if (!has_jpeg()) return;
-  for (const Bytes& whole : {jpeg_bytes(), cmyk_jpeg()}) {
-    Bytes jpeg = whole;
-    const Bytes size = {8, 0, 8, 0, 16};
-    const auto at =
-        std::search(jpeg.begin(), jpeg.end(), size.begin(), size.end());
-    ASSERT_NE(at, jpeg.end());
-    for (int i = 1; i < 5; ++i) at[i] = 0xf0;
-    const std::string text = error_of(jpeg);
-    EXPECT_TRUE(contains(text, "61680 rows of 61680 pixels")) << text;
-  }
-}
-
-TEST_F(Image, APngCutOrChangedAnywhereIsAnError) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
-  const Bytes whole = png_bytes(4, 4, 3, counting_bytes(48));
-  for (std::size_t i = 8; i < whole.size(); ++i) {
-    const std::string cut =
-        error_of(Bytes(whole.begin(), whole.begin() + static_cast<long>(i)));
-    EXPECT_GE(offset_in(cut), 8) << i << ": " << cut;
-    EXPECT_LE(offset_in(cut), static_cast<long>(i)) << cut;
-    Bytes changed = whole;
-    changed[i] ^= 1;
-    EXPECT_GE(offset_in(error_of(changed)), 8) << i;
-  }
-}
-
 TEST_F(Image, ReadsJpeg) {
-  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
+  if (!formats::has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
   const at::Tensor image = read_image(write("a.jpg", jpeg_bytes()));
   ASSERT_EQ(image.sizes(), (std::vector<std::int64_t>{3, 8, 16}));
   const int left[] = {200, 40, 40}, right[] = {30, 30, 180};
@@ -215,68 +143,6 @@ TEST_F(Image, ReadsJpeg) {
     EXPECT_NEAR(image[channel][4][12].item<int>(), right[channel], 5);
   }
   EXPECT_EQ(read_image(write("a.jpg", jpeg_bytes()), 1).size(0), 1);
-}
-
-TEST_F(Image, AJpegCutAnywhereIsAnError) {
-  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
-  for (const Bytes& whole : {jpeg_bytes(), cmyk_jpeg()}) {
-    // The last two bytes only mark the end; without them nothing is lost.
-    for (std::size_t size = 3; size < whole.size() - 2; ++size) {
-      const std::string text = error_of(
-          Bytes(whole.begin(), whole.begin() + static_cast<long>(size)));
-      EXPECT_GE(offset_in(text), 0) << size;
-      EXPECT_LE(offset_in(text), static_cast<long>(size)) << text;
-    }
-  }
-}
-
-// libjpeg allocates some KB for each image, which is far above the allowed
-// difference for 200 images.
-TEST_F(Image, DecodingAJpegLeavesNoMemory) {
-  if (!has_jpeg()) SHEAF_SKIP_MISSING("built without libjpeg");
-  const Bytes whole = jpeg_bytes();
-  const std::string good = write("good.jpg", whole);
-  const std::string bad =
-      write("bad.jpg", Bytes(whole.begin(), whole.end() - 9));
-  const auto used_after = [&](int images) {
-    for (int i = 0; i < images; ++i) {
-      read_image(good);
-      EXPECT_NE(io_error([&] { read_image(bad); }), "");
-    }
-    return ::mallinfo2().uordblks;
-  };
-  const std::size_t before = used_after(10);
-  EXPECT_LT(used_after(100), before + 20'000);
-}
-
-// A changed file may still be an image; the only exception allowed is IoError.
-TEST_F(Image, DamagedImagesAreReadOrRefused) {
-  std::vector<Bytes> images;
-  if (has_jpeg())
-    images = {jpeg_bytes(), with_adobe_mark(cmyk_jpeg(), 0),
-              with_adobe_mark(ycck_jpeg(), 2)};
-  for (const Bytes& whole : images)
-    for (std::size_t i = 3; i < whole.size(); ++i)
-      for (const std::uint8_t value : {0x00, 0x01, 0x7f, 0xff}) {
-        Bytes changed = whole;
-        changed[i] = value;
-        const std::string path = write("changed", changed);
-        try {
-          EXPECT_EQ(read_image(path).size(0), 3);
-        } catch (const IoError& error) {
-          EXPECT_TRUE(contains(error.what(), path)) << error.what();
-        }
-      }
-}
-
-// The checksums of the chunks are correct, but samples are missing.
-TEST_F(Image, APngWithTooFewSamplesIsAnError) {
-  if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
-  for (std::size_t count = 0; count < 2 * 7; ++count)
-    EXPECT_NE(error_of(png_of(2, 2, {}, Bytes(count))), "") << count;
-  EXPECT_EQ(error_of(png_of(2, 2, {}, Bytes(2 * 7))), "");
-  EXPECT_NE(error_of(png_of(2, 2, {.color = kPngPalette}, Bytes(6))), "");
-  EXPECT_NE(error_of(png_of(0, 2, {}, Bytes(6))), "");
 }
 
 TEST_F(Image, OtherFilesAreErrors) {
@@ -294,7 +160,7 @@ TEST_F(Image, AllFormatsCountAsImages) {
 class Folder : public Image {
  protected:
   void SetUp() override {
-    if (!has_png()) SHEAF_SKIP_MISSING("built without libpng");
+    if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
     write("set/dog/2.png", png_bytes(2, 2, 1, {1, 1, 1, 1}));
     write("set/dog/1.PNG", png_bytes(2, 2, 1, {2, 2, 2, 2}));
     write("set/cat/deep/x.png", png_bytes(2, 2, 1, {3, 3, 3, 3}));
@@ -384,6 +250,67 @@ TEST_F(Folder, ALinkToNothingIsAnError) {
   std::filesystem::create_symlink("gone.png", set_ + "/dog/3.png");
   const std::string text = io_error([&] { ImageFolder{set_}; });
   EXPECT_TRUE(contains(text, "dog/3.png") && contains(text, "link")) << text;
+}
+
+// Opening a pipe would wait for a writer.
+TEST_F(Folder, APipeOrDeviceNamedAsAnImageIsAnError) {
+  const std::string path = set_ + "/dog/3.png";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const auto error = [&] { return io_error([&] { ImageFolder{set_}; }); };
+  EXPECT_TRUE(contains(error(), "dog/3.png is not a file")) << error();
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/zero", path);
+  EXPECT_TRUE(contains(error(), "dog/3.png is not a file")) << error();
+  std::filesystem::remove(path);
+  // Others are not opened.
+  ASSERT_EQ(::mkfifo((set_ + "/dog/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(ImageFolder(set_, {.channels = 1}).size(), 3);
+}
+
+TEST_F(Folder, AnImageThatBecomesAPipeIsAnErrorOfItsBatch) {
+  const ImageFolder images(set_, {.channels = 1});
+  const std::string path = images.path_of(1);
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  Random random;
+  const std::int64_t index = 1;
+  const std::string text = io_error([&] { images.get({&index, 1}, random); });
+  EXPECT_TRUE(contains(text, path)) << text;
+}
+
+// 2 links in each of 30 folders make a billion paths to the last one.
+TEST_F(Folder, LinksThatMultiplyPathsAreAnError) {
+  namespace fs = std::filesystem;
+  const fs::path maze = folder_.path() / "maze";
+  for (int level = 0; level < 30; ++level) {
+    const fs::path folder = maze / std::to_string(level);
+    fs::create_directories(folder);
+    for (const char* name : {"a", "b"})
+      fs::create_directory_symlink(maze / std::to_string(level + 1),
+                                   folder / name);
+  }
+  fs::create_directories(maze / "30");
+  fs::create_directory_symlink(maze / "0", set_ + "/dog/maze");
+  const std::string text = io_error([&] { ImageFolder{set_}; });
+  EXPECT_TRUE(contains(text, "more than 100 paths")) << text;
+}
+
+TEST_F(Folder, NamesMayBeAnyBytes) {
+  const std::string name = "d\xff\n\xc3";
+  write("set/" + name + "/\xfe.png", png_bytes(2, 2, 1, Bytes(4, 7)));
+  const ImageFolder images(set_, {.channels = 1});
+  EXPECT_EQ(images.class_names(),
+            (std::vector<std::string>{"cat", "dog", "d\xff\n\xc3"}));
+  Random random;
+  const std::int64_t index = 3;
+  EXPECT_EQ(images.get({&index, 1}, random).data[0][0][0][0].item<int>(), 7);
+}
+
+TEST_F(Folder, PixelsAreLimited) {
+  EXPECT_EQ(ImageFolder(set_, {.max_pixels = 4}).size(), 3);
+  const std::string text =
+      io_error([&] { ImageFolder(set_, {.max_pixels = 3}); });
+  EXPECT_TRUE(contains(text, "2 rows of 2 pixels; at most 3")) << text;
 }
 
 TEST_F(Folder, ClassesMayBeNumberedByOthers) {

@@ -2,7 +2,7 @@
 #include <torch/torch.h>
 
 #include "sheaf/data/formats/array_files.hpp"
-#include "sheaf/data/formats/file.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 
@@ -17,8 +17,8 @@ class CompressedNpy : public FileTest {
     return path;
   }
   void compress(const std::string& path) const {
-    const FileContent plain = read_file(path);
-    write_bytes(path, gzip(Bytes(plain.data(), plain.data() + plain.size())));
+    const formats::FileBytes plain = formats::read_bytes(path);
+    write_bytes(path, gzip(Bytes(plain.data(), plain.data() + plain.size)));
   }
 };
 
@@ -35,6 +35,19 @@ TEST_F(CompressedNpy, IsReadAsIfItWerePlain) {
   EXPECT_EQ(dataset->source(), "files decompressed into memory");
   // Elements that cannot be used in the memory of the file.
   EXPECT_TRUE(read_npy_dataset(other, target)->data().equal(flags));
+}
+
+// Bools are not used in the memory of a mapped file, where they may have any
+// value.
+TEST_F(CompressedNpy, BoolsAreZeroOrOne) {
+  const std::string data = save("flags.npy", at::ones({3}, at::kBool));
+  const formats::FileBytes file = formats::read_bytes(data);
+  Bytes bytes(file.data(), file.data() + file.size);
+  bytes.back() = 2;
+  write_bytes(data, bytes);
+  const auto dataset = read_npy_dataset(data, save("t.npy", at::arange(3)));
+  const auto* flags = static_cast<const char*>(dataset->data().data_ptr());
+  EXPECT_EQ(flags[2], 1);
 }
 
 TEST_F(CompressedNpy, ACorruptFileIsNamed) {

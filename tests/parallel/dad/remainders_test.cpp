@@ -109,6 +109,25 @@ TEST(Remainders, OfPassesWithoutExchangeStayUntilTheyAreReset) {
   EXPECT_FALSE(one.remainders.has_any());
 }
 
+// As a program does that resets gradients, and then assigns views of a buffer.
+TEST(Remainders, AnAssignedGradientIsMemoryOfTheUser) {
+  for (const double assigned : {0.0, 5.0})
+    run_threads(1, [assigned](const Group& group) {
+      OneRemainder one;
+      one.gradient() = torch::ones({2});
+      one.remainders.note_local({.parameter = 0, .owns_memory = false});
+      one.remainders.mark_local(0);
+      const at::Tensor flat = torch::full({4}, assigned);
+      one.gradient() = flat.narrow(0, 1, 2);
+      one.remainders.forget_reset();
+      const bool is_sent = one.remainders.has_any();
+      EXPECT_EQ(is_sent, assigned != 0);
+      one.remainders.settle(0, group, is_sent, torch::ones({2}));
+      EXPECT_EQ(flat[1].item<double>(), assigned + 1);
+      EXPECT_TRUE(one.gradient().is_alias_of(flat));
+    });
+}
+
 TEST(Remainders, ADiscardedOneResetsTheGradientItBelongsTo) {
   for (const bool is_local : {false, true})
     for (const bool stands_for_rows : {false, true}) {

@@ -44,6 +44,14 @@ TEST(ExchangePlan, OfAFile) {
       "plan.json");
   ASSERT_TRUE(plan);
   EXPECT_EQ(to_string(*plan), "half,fc=rank-dad:2");
+  EXPECT_NE(
+      error_of<IoError>([] {
+        parse_exchange_of(R"({"exchange": {"layers": {"fc": "all"}}})",
+                          "plan.json");
+      })
+          .find("plan.json: key 'exchange.layers.fc' is not valid: unknown "
+                "exchange"),
+      std::string::npos);
   for (const char* damaged :
        {"{", R"({"exchange": []})", R"({"exchange": {"default": "all"}})",
         R"({"exchange": {"layers": {"fc": 3}}})"})

@@ -50,6 +50,23 @@ TEST(PrecisionPlan, APrecisionIsAPlanForAllLayers) {
   EXPECT_EQ(parse_precision_plan(read_plan_text("int8"), "int8").other, kInt8);
 }
 
+TEST(PrecisionPlan, ErrorsNameTheKey) {
+  const auto error = [](const std::string& text) {
+    return error_of<IoError>([&] { parse_precision_plan(text, "p.json"); });
+  };
+  EXPECT_EQ(error(R"({"precision": {"layers": {"a.b": 3}}})"),
+            "p.json: key 'precision.layers.a.b' must be a string, not 3; the "
+            "file is not a plan, or damaged; write it with sheaf plan");
+  EXPECT_NE(error(R"({"precision": {"layers": {"a": "f8"}}})")
+                .find("key 'precision.layers.a' is \"f8\"; use f32"),
+            std::string::npos);
+  EXPECT_NE(error(R"({"precision": {"layers": {"a": "f16", "a": "f32"}}})")
+                .find("'a' is given twice"),
+            std::string::npos);
+  EXPECT_NE(error(std::string(1 << 20, '[')).find("nested deeper"),
+            std::string::npos);
+}
+
 TEST(PrecisionPlan, FilesThatAreNoPlansAreNamed) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "plan.json";

@@ -41,6 +41,16 @@ TEST(MeasuredStep, ThreadsContinueAfterEachOther) {
                                        {0, 210'000, 305'000, 700'000}}));
 }
 
+TEST(MeasuredStep, ThreadsThatWaitForEachOtherAreAnError) {
+  StepGraph graph;
+  graph.threads = {{{.other_thread = 1, .other_mark = 0}},
+                   {{.other_thread = 0, .other_mark = 0}}};
+  StepTrace step;
+  step.threads = {"1/1", "1/2"};
+  expect_throws<UsageError>([&] { measured_times(graph, step); },
+                            {"wait for each other in a cycle"});
+}
+
 TEST(MeasuredStep, KernelsHaveTheirSpansInLaunchOrder) {
   TraceText text;
   text.step(1, 0, 200);

@@ -43,6 +43,17 @@ TEST(Replay, WaitsForStreams) {
   EXPECT_NEAR(1e-3 * static_cast<double>(replay.run(graph)), 350, 10);
 }
 
+// The reader once took the last of no kernels.
+TEST(Replay, AWaitWithoutKernelsEndsAtOnce) {
+  StepGraph graph;
+  graph.threads.resize(1);
+  graph.threads[0].push_back(
+      {.kind = ThreadMark::Kind::kWaitAll, .cpu_ns = 70, .call_ns = 5});
+  Replay replay;
+  EXPECT_EQ(replay.run(graph), 75);
+  EXPECT_EQ(replay.run(graph), 75);
+}
+
 // Four kernels of 100 ns on one stream, launched in no time: with two in
 // flight, the third launch waits for the first kernel and the fourth for the
 // second.

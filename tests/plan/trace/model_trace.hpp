@@ -232,18 +232,20 @@ class ModelTrace {
   }
 
   std::string model_json() const {
-    std::string layers;
+    std::map<std::string, double> last_us;  // shared layers occur repeatedly
     for (const ModelOperator& one : model_)
-      if (!one.layer.empty())
-        layers += fmt::format(
-            "{}\"{}\": {{\"statistics\": {{\"input\": {{\"elements\": 1000, "
-            "\"square\": 1000, \"largest\": 4}}, \"weight\": {{\"elements\": "
-            "100, \"square\": {}, \"largest\": 1}}, \"output\": "
-            "{{\"elements\": "
-            "1000}}, \"weight_gradient\": {{\"elements\": 100, \"square\": 1, "
-            "\"largest\": 0.5}}, \"output_gradient\": {{\"elements\": 1000, "
-            "\"square\": 1, \"largest\": 0.1}}}}}}",
-            layers.empty() ? "" : ", ", one.layer, one.us);
+      if (!one.layer.empty()) last_us[one.layer] = one.us;
+    std::string layers;
+    for (const auto& [layer, us] : last_us)
+      layers += fmt::format(
+          "{}\"{}\": {{\"statistics\": {{\"input\": {{\"elements\": 1000, "
+          "\"square\": 1000, \"largest\": 4}}, \"weight\": {{\"elements\": "
+          "100, \"square\": {}, \"largest\": 1}}, \"output\": "
+          "{{\"elements\": "
+          "1000}}, \"weight_gradient\": {{\"elements\": 100, \"square\": 1, "
+          "\"largest\": 0.5}}, \"output_gradient\": {{\"elements\": 1000, "
+          "\"square\": 1, \"largest\": 0.1}}}}}}",
+          layers.empty() ? "" : ", ", layer, us);
     return fmt::format(
         "\"sheaf\": {{\"version\": 1, \"model\": \"small\", \"batch\": {}, "
         "\"device\": \"cuda\", \"precision\": \"{}\", \"parameters\": "

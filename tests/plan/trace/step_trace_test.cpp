@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "sheaf/base/error.hpp"
 #include "tests/plan/trace/trace_text.hpp"
 #include "tests/support/expect_error.hpp"
@@ -91,6 +93,40 @@ TEST(Names, EachTextHasOneNumber) {
   EXPECT_EQ(names.number_of("a"), a);
   EXPECT_EQ(names[a], "a");
   EXPECT_EQ(names[b], "b");
+}
+
+// Predictions add such numbers.
+TEST(StepTrace, SumsThatCouldOverflowAreErrors) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json";
+  const auto is_reported = [&](const std::string& event, int count,
+                               const std::string& what) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += (i == 0 ? "[{" : ",{") + event + "}";
+    std::ofstream(path, std::ios::binary) << text << "]";
+    expect_throws<IoError>([&] { read_steps(path); }, {"t.json", what});
+  };
+  const std::string three_days = "281474976710.656";
+  is_reported("\"ph\": \"X\", \"cat\": \"cpu_op\", \"dur\": " + three_days,
+              5000, "36 years together");
+  is_reported("\"args\": {\"Bytes\": -281474976710656}", 5000, "2^60 bytes");
+  is_reported("\"args\": {\"In msg nelems\": 281474976710656}", 5000,
+              "2^60 elements");
+  is_reported(
+      "\"ph\": \"X\", \"cat\": \"cpu_op\", \"ts\": 1}, {\"ph\": "
+      "\"X\", \"cat\": \"cpu_op\", \"ts\": 1712195495000000",
+      1, "longer than three days");
+}
+
+TEST(StepTrace, StepsWithThousandsOfThreadsAreErrors) {
+  TraceText text;
+  for (int thread = 0; thread < 1024; ++thread)
+    text.op("aten::add", thread, thread, 1);
+  EXPECT_EQ(read_steps(text.write()).steps[0].threads.size(), 1024u);
+  text.op("aten::add", 1024, 1024, 1);
+  expect_throws<IoError>([&] { read_steps(text.write()); },
+                         {"trace.json", "more than 1024 threads"});
 }
 
 }  // namespace

@@ -114,6 +114,65 @@ TEST(TraceFile, DamageIsReportedWithItsOffset) {
       {"none", "No such file"});
 }
 
+TEST(TraceFile, NumbersOutOfRangeAreErrors) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json";
+  const auto is_reported = [&](const std::string& member,
+                               const std::string& key) {
+    write_text(path, "[{}, {" + member + "}]");
+    expect_throws<IoError>(
+        [&] { scan_trace(path, [](const RawEvent&) {}); },
+        {"t.json, byte 5: in the event that begins here: key '" + key + "'",
+         "record the trace again"});
+  };
+  is_reported("\"ts\": 99999999999999999999", "ts");
+  is_reported("\"ts\": 1e300", "ts");
+  is_reported("\"ts\": \"soon\"", "ts");
+  is_reported("\"ts\": [1]", "ts");
+  is_reported("\"dur\": -0.001", "dur");
+  is_reported("\"dur\": 1e15", "dur");
+  const auto argument_is_reported = [&](const std::string& key,
+                                        const std::string& value) {
+    is_reported("\"args\": {\"" + key + "\": " + value + "}", key);
+  };
+  argument_is_reported("correlation", "9223372036854775808");
+  argument_is_reported("stream", "\"x\"");
+  argument_is_reported("Bytes", "-9223372036854775808");
+  argument_is_reported("bytes", "1e17");
+  argument_is_reported("In msg nelems", "0.5");
+  argument_is_reported("Addr", "18446744073709551616");
+  argument_is_reported("Addr", "-1");
+}
+
+TEST(TraceFile, HasOneListOfEventsAndNothingBehindIt) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json";
+  const auto error = [&](const std::string& text) {
+    write_text(path, text);
+    return error_of<IoError>([&] { scan_trace(path, [](const RawEvent&) {}); });
+  };
+  EXPECT_NE(
+      error("{\"traceEvents\": [], \"traceEvents\": []}").find("given twice"),
+      std::string::npos);
+  EXPECT_NE(error("[] []").find("byte 3: the trace ends before"),
+            std::string::npos);
+}
+
+// 100 MiB of blanks compress to 100 KiB.
+TEST(TraceFile, CompressedWithoutEndIsAnError) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "t.json.gz";
+  gzFile file = gzopen(path.c_str(), "wb9");
+  const std::string blanks(1 << 20, ' ');
+  gzputs(file, "{\"traceEvents\": [");
+  for (int i = 0; i < 100; ++i)
+    gzwrite(file, blanks.data(), static_cast<unsigned>(blanks.size()));
+  gzclose(file);
+  expect_throws<IoError>(
+      [&] { scan_trace(path, [](const RawEvent&) {}); },
+      {"t.json.gz, byte ", "compressed more than 200 times", "gzip -d"});
+}
+
 TEST(TraceFile, TruncatedCompressedFilesAreErrors) {
   TraceText trace;
   for (int i = 0; i < 1000; ++i) trace.op("aten::add", 1, i * 10.0, 5);

@@ -105,18 +105,28 @@ TEST(TracedModel, StatisticsAreThoseOfLayersThatHaveThem) {
 }
 
 TEST(TracedModel, DamageIsReportedWithTheFileAndTheMember) {
-  const auto is_reported = [](const char* text, const std::string& part) {
-    expect_throws<IoError>([&] { parse_model(text, "trace.json"); },
-                           {"trace.json: its model description is damaged",
-                            part, "record it again"});
+  const auto is_reported = [](const std::string& text,
+                              const std::string& part) {
+    expect_throws<IoError>(
+        [&] { parse_model(text, "trace.json"); },
+        {"trace.json: its model description", part, "record it again"});
   };
-  is_reported("{", "parse error");
+  is_reported("{", "description:1: invalid JSON");
   is_reported("{}", "nodes");
   is_reported(R"({"nodes": [{}]})", "op");
   is_reported(R"({"nodes": [], "parameters": [{"name": "a"}]})", "elements");
   is_reported(R"({"nodes": [], "parameters": [{"elements": 3}]})", "name");
   is_reported(R"({"nodes": [], "batch": "many"})", "number");
   is_reported(R"({"nodes": [], "precision": "f8"})", "\"f8\"");
+  is_reported(R"({"nodes": [], "loader_workers": 1e300})",
+              "key 'loader_workers' must be a whole number");
+  is_reported(R"({"nodes": [], "batch": -1})", "key 'batch'");
+  is_reported(R"({"nodes": [], "nodes": []})", "given twice");
+  is_reported(R"({"nodes": [{"op": "a", "out": [[-3]]}]})",
+              "key 'nodes[0].out'");
+  is_reported(R"({"nodes": [{"op": "a", "in": [[1e15, 1e15]]}]})",
+              "key 'nodes[0].in'");
+  is_reported(std::string(1 << 20, '['), "nested deeper");
 }
 
 // A node takes its inputs from nodes before it, or from outside.
@@ -129,8 +139,8 @@ TEST(TracedModel, InputsPrecedeTheirUsers) {
     EXPECT_EQ(parse_model(with_input(input), "t").nodes[1].inputs[0], input);
   for (const int input : {-2, 1, 2})
     expect_throws<IoError>([&] { parse_model(with_input(input), "t"); },
-                           {concat("node 1 takes input from node ", input,
-                                   ", which does not precede it")});
+                           {"key 'nodes[1].inputs[0]' must be a whole number "
+                            "from -1 to 0"});
 }
 
 TEST(TracedModel, ElementsOfShapes) {

@@ -1,14 +1,23 @@
 #include "sheaf/train/checkpoint/checkpoint.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/world.hpp"
+#include "sheaf/train/files/crc32c.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -113,7 +122,7 @@ TEST_F(Checkpoint, StateRecordsTheBestStep) {
       fs::remove(place(link));
       if (!is_gone) fs::create_symlink("step-0000000001", place(link));
     }
-    checkpoints_.repair_links(make_state(2, 2));
+    checkpoints_.repair(make_state(2, 2));
     for (const char* link : {"best", "latest"})
       EXPECT_EQ(fs::read_symlink(place(link)), "step-0000000002");
   }
@@ -121,7 +130,7 @@ TEST_F(Checkpoint, StateRecordsTheBestStep) {
   for (const int step : {3, 4, 5}) checkpoints_.save(make_state(step, 2));
   EXPECT_EQ(checkpoints_.load_step(2).step, 2);
   EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000002");
-  checkpoints_.repair_links(make_state(5, 77));  // step 77 does not exist
+  checkpoints_.repair(make_state(5, 77));  // step 77 does not exist
   EXPECT_FALSE(fs::exists(fs::symlink_status(place("best"))));
 }
 
@@ -139,8 +148,8 @@ TEST_F(Checkpoint, ReplacesCopiesByLinks) {
   EXPECT_EQ(fs::read_symlink(place("best")), "step-0000000001");
   fs::remove(place("best"));
   fs::create_directory(place("best"));
-  write_durably(place("best") / "notes.txt", "mine");
-  expect_throws<IoError>([&] { checkpoints_.repair_links(make_state(3, 1)); },
+  write_file_atomically(place("best") / "notes.txt", "mine");
+  expect_throws<IoError>([&] { checkpoints_.repair(make_state(3, 1)); },
                          {place("best").string(), "rename or remove"});
   EXPECT_EQ(read_whole(place("best") / "notes.txt"), "mine");
 }
@@ -173,7 +182,7 @@ TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
       if (kind == "gone")
         fs::remove(path);
       else
-        write_durably(path, bytes);
+        write_file_atomically(path, bytes);
       const std::string name = "step-0000000002";
       expect_throws<IoError>([&] { checkpoints_.load(name); }, {name});
       EXPECT_EQ(checkpoints_.load_latest()->step, 1);
@@ -182,14 +191,15 @@ TEST_F(Checkpoint, ACorruptOneIsPassedOver) {
 
 TEST_F(Checkpoint, NoGoodOneLeftIsAnIoError) {
   checkpoints_.save(make_state(1));
-  write_durably(place("step-0000000001") / "weights.pt", "x");
+  write_file_atomically(place("step-0000000001") / "weights.pt", "x");
   EXPECT_THROW(checkpoints_.load_latest(), IoError);
 }
 
 TEST_F(Checkpoint, AnUnfinishedOneIsNotSeenAndIsCleanedUp) {
   checkpoints_.save(make_state(1));
   fs::create_directory(place(".unfinished-step-0000000002"));
-  write_durably(place(".unfinished-step-0000000002") / "weights.pt", "x");
+  write_file_atomically(place(".unfinished-step-0000000002") / "weights.pt",
+                        "x");
   EXPECT_EQ(checkpoints_.load_latest()->step, 1);
   checkpoints_.save(make_state(3));
   EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000002")));
@@ -197,21 +207,205 @@ TEST_F(Checkpoint, AnUnfinishedOneIsNotSeenAndIsCleanedUp) {
 
 TEST_F(Checkpoint, LaterOnesAreSetAside) {
   for (const int step : {1, 2}) checkpoints_.save(make_state(step));
-  checkpoints_.set_aside_after(1);
+  checkpoints_.repair(make_state(1));
   EXPECT_EQ(checkpoints_.names(),
             (std::vector<std::string>{"step-0000000001"}));
   EXPECT_TRUE(fs::exists(place("bad-step-0000000002")));
+  EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000001");
+}
+
+// As left by a kill after a checkpoint was saved; the damaged one does not
+// count.
+TEST_F(Checkpoint, OldOnesAreRemovedByARepair) {
+  CheckpointFolder all(folder_.path(), /*keep=*/9);
+  for (const int step : {1, 2, 3, 4}) all.save(make_state(step));
+  checkpoints_.repair(make_state(3));
+  EXPECT_EQ(checkpoints_.names(),
+            (std::vector<std::string>{"step-0000000002", "step-0000000003"}));
 }
 
 TEST_F(Checkpoint, AFailedSaveLeavesTheOldOne) {
   checkpoints_.save(make_state(1));
-  write_durably(place(".unfinished-step-0000000002"), "a file in the way");
+  write_file_atomically(place(".unfinished-step-0000000002"), "in the way");
   fs::permissions(place(".unfinished-step-0000000002"), fs::perms::none);
   checkpoints_.save(make_state(2));  // removed as a leftover
   EXPECT_EQ(checkpoints_.load_latest()->step, 2);
-  write_durably(folder_.path() / "file", "");
+  write_file_atomically(folder_.path() / "file", "");
   CheckpointFolder below(folder_.path() / "file" / "x", 1);
   EXPECT_THROW(below.save(make_state(3)), IoError);
+}
+
+// Calls `body` in a child process in which files are limited to `bytes`, as on
+// a full disk. It must throw an IoError.
+void expect_io_error_within(rlim_t bytes, const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      body();
+    } catch (const IoError&) {
+      ::_exit(0);
+    } catch (...) {
+    }
+    ::_exit(1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(Checkpoint, AFullDiskKeepsNoDraft) {
+  checkpoints_.save(make_state(1));
+  TrainState large = make_state(2);
+  large.optimizer.emplace_back("large", torch::ones({3000}));
+  const auto before = folder_.names();
+  for (const rlim_t bytes : {0, 3000, 8000}) {
+    expect_io_error_within(bytes, [&] { checkpoints_.save(large); });
+    EXPECT_EQ(folder_.names(), before);
+  }
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+}
+
+// As left by a kill while a checkpoint was being replaced on a file system that
+// cannot exchange names.
+TEST_F(Checkpoint, AnInterruptedReplacementKeepsOneVersion) {
+  TrainState again = make_state(2);
+  again.epoch = 9;
+  const fs::path now = place("step-0000000002");
+  const fs::path old = place("step-0000000002.old");
+  const auto replace = [&] {
+    checkpoints_.save(make_state(2));
+    fs::rename(now, old);
+  };
+  checkpoints_.save(make_state(1));
+
+  replace();
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 2);
+  EXPECT_EQ(checkpoints_.load_step(2).epoch, 2);
+  checkpoints_.repair(make_state(2));
+  EXPECT_TRUE(fs::exists(now / "state.json"));
+  EXPECT_FALSE(fs::exists(old));
+
+  replace();
+  checkpoints_.save(again);  // ends the replacement first, then replaces
+  EXPECT_FALSE(fs::exists(old));
+  fs::copy(now, old);
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
+  checkpoints_.repair(again);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
+
+  // The new version was damaged before the old one was removed.
+  fs::copy(now, old);
+  write_file_atomically(now / "weights.pt", "x");
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
+  checkpoints_.repair(again);
+  EXPECT_TRUE(fs::exists(place("bad-step-0000000002")));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(checkpoints_.load_latest()->epoch, 9);
+  EXPECT_EQ(fs::read_symlink(place("latest")), "step-0000000002");
+}
+
+// Makes the checksums of a damaged checkpoint valid.
+void seal(const fs::path& place) {
+  auto state = nlohmann::ordered_json::parse(read_whole(place / "state.json"));
+  for (const char* name : {"weights.pt", "optimizer.pt"}) {
+    const FileSummary file = summarize(place / name);
+    state[name] = {{"bytes", file.bytes}, {"crc32c", file.checksum}};
+  }
+  state.erase("crc32c");
+  state["crc32c"] = crc32c(state.dump());
+  write_file_atomically(place / "state.json", state.dump());
+}
+
+// Files with valid checksums that were never written by save().
+TEST_F(Checkpoint, WhatCannotBeLoadedIsPassedOver) {
+  const std::string name = "step-0000000002";
+  const std::vector<std::function<void(const fs::path&)>> faults{
+      [](const fs::path& two) {
+        tensor::save_state_dict(two / "optimizer.pt",
+                                {{"metric_sums", torch::ones({2})}});
+      },
+      [](const fs::path& two) {
+        write_file_atomically(two / "weights.pt", "");
+      },
+      [](const fs::path& two) {
+        write_file_atomically(two / "weights.pt", std::string(100, 'P'));
+      },
+      [](const fs::path& two) {
+        auto state = read_whole(two / "state.json");
+        state.replace(state.find("\"epoch\": 2"), 10, "\"epoch\": {}");
+        write_file_atomically(two / "state.json", state);
+      },
+      [](const fs::path& two) {
+        auto state = read_whole(two / "state.json");
+        state.replace(state.find("\"step\": 2"), 9, "\"step\": 7");
+        write_file_atomically(two / "state.json", state);
+      }};
+  checkpoints_.save(make_state(1));
+  for (const auto& fault : faults) {
+    checkpoints_.save(make_state(2));
+    fault(place(name));
+    seal(place(name));
+    expect_throws<IoError>([&] { checkpoints_.load(name); }, {name});
+    EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+  }
+}
+
+TEST_F(Checkpoint, OtherKindsOfFilesArePassedOver) {
+  checkpoints_.save(make_state(1));
+  const fs::path two = place("step-0000000002");
+  for (const char* file : {"state.json", "weights.pt"}) {
+    checkpoints_.save(make_state(2));
+    fs::remove(two / file);
+    ASSERT_EQ(::mkfifo((two / file).c_str(), 0600), 0);  // opening would block
+    EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+    fs::remove(two / file);
+    fs::create_directory(two / file);
+    EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+  }
+  remove_tree(two);
+  write_file_atomically(two, "x");
+  EXPECT_EQ(checkpoints_.load_latest()->step, 1);
+}
+
+// An intact checkpoint must not be skipped for lack of file descriptors.
+TEST_F(Checkpoint, WhatCannotBeReadNowStopsTheSearch) {
+  checkpoints_.save(make_state(1));
+  checkpoints_.save(make_state(2));
+  rlimit before = {};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const int free = ::dup(0);
+  ::close(free);
+  // One descriptor to list the folder, none for a file within.
+  const rlimit limit{static_cast<rlim_t>(free), before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_THROW(checkpoints_.load("step-0000000002"), AccessError);
+  EXPECT_THROW(checkpoints_.load_latest(), IoError);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(checkpoints_.load_latest()->step, 2);
+}
+
+TEST_F(Checkpoint, OtherNamesAreNoCheckpoints) {
+  checkpoints_.save(make_state(3));
+  for (const char* name :
+       {"step-1", "step-00000000x4", "step-0000000004.new", "step-",
+        "step-00000000000000000000000004", "step-99999999999999999999",
+        "bad-step-0000000004", "step-+000000004"})
+    fs::create_directory(place(name));
+  EXPECT_EQ(checkpoints_.names(), std::vector<std::string>{"step-0000000003"});
+}
+
+// Names sort by step, not as text.
+TEST_F(Checkpoint, StepsOfMoreDigitsAreNewer) {
+  for (const std::int64_t step : {9'999'999'999, 10'000'000'000})
+    checkpoints_.save(make_state(step));
+  EXPECT_EQ(checkpoints_.load_latest()->step, 10'000'000'000);
+  checkpoints_.save(make_state(10'000'000'001));
+  EXPECT_EQ(checkpoints_.names(),
+            (std::vector<std::string>{"step-10000000000", "step-10000000001"}));
 }
 
 TEST_F(Checkpoint, TravelsToEveryRank) {
@@ -295,7 +489,7 @@ TEST_F(ShardedCheckpoint, AFaultInAnyShardIsPassedOver) {
       if (fault == "flip") bytes[bytes.size() / 2] ^= 1;
       if (fault == "longer") bytes += "x";
       fs::remove(path);
-      if (fault != "gone") write_durably(path, bytes);
+      if (fault != "gone") write_file_atomically(path, bytes);
       expect_throws<IoError>([&] { checkpoints_.load("step-0000000002"); },
                              {"step-0000000002", file});
       expect_whole(*checkpoints_.load_latest(), 1);
@@ -326,21 +520,10 @@ TEST_F(ShardedCheckpoint, WithoutACommonFolderThereIsNone) {
     else
       expect_throws<IoError>(save, {"rank 1", elsewhere.path().string(),
                                     "file system", "output.shards=one"});
-    // An old draft folder of the same name must not be mistaken for rank 0's.
-    if (group.rank() == 1)
-      fs::create_directory(elsewhere.path() / ".unfinished-step-0000000003");
-    const auto again = [&] {
-      mine.save_shards(group, make_share(3, group.rank(), 2));
-    };
-    if (group.rank() == 0)
-      expect_throws<IoError>(again,
-                             {"rank 1", "weights-00001-of-00002.pt", "bytes"});
-    else
-      EXPECT_THROW(again(), FailedOnRoot);
   });
   EXPECT_EQ(checkpoints_.load_latest()->step, 1);
-  save(4, 2);
-  EXPECT_FALSE(fs::exists(place(".unfinished-step-0000000003")));
+  EXPECT_EQ(folder_.names(),  // without the draft
+            (std::vector<std::string>{"latest", "step-0000000001"}));
 }
 
 // The first Python found that has torch.

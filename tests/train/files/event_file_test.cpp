@@ -22,6 +22,9 @@ TEST(Crc32c, KnownValues) {
   std::string rising(32, '\0');
   for (int i = 0; i < 32; ++i) rising[static_cast<std::size_t>(i)] = char(i);
   EXPECT_EQ(crc32c(rising), 0x46dd794eu);
+  for (std::size_t cut = 0; cut <= rising.size(); ++cut)
+    EXPECT_EQ(crc32c(rising.substr(cut), crc32c(rising.substr(0, cut))),
+              0x46dd794eu);
 }
 
 // A decoder that shares only the checksum with the writer.

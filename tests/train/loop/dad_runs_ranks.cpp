@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/loop/trainer.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"
@@ -211,7 +212,7 @@ TEST(DadRuns, ARerunCanRepeatTheRoutes) {
     routes.by_name[name] = parallel::Route::kGradient;
   routes.by_name["0.weight"] = parallel::Route::kEdad;
   routes.by_name["2.weight"] = parallel::Route::kDad;
-  if (world().rank() == 0) write_durably(file, routes_text(routes));
+  if (world().rank() == 0) write_file_atomically(file, routes_text(routes));
   comm::barrier(world()).wait();
   std::vector<RunResult> results;
   for (const char* name : {"a", "b"}) {
@@ -233,7 +234,8 @@ TEST(DadRuns, APlanOfAnotherNetworkIsRefused) {
   const SharedFolder folder(world());
   const std::string file = folder / "routes.json";
   if (world().rank() == 0)
-    write_durably(file, R"({"skips_zeros": false, "routes": {"x": "dad"}})");
+    write_file_atomically(file,
+                          R"({"skips_zeros": false, "routes": {"x": "dad"}})");
   comm::barrier(world()).wait();
   const auto start = [&] {
     run_in(world(), folder / "a",

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/setup/network_setup.hpp"
@@ -117,7 +118,7 @@ TEST(Devices, EachRankFollowsThePlanOfItsDevice) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU here";
   const TemporaryFolder folder;
   const auto plan = folder.path() / "plan.json";
-  write_durably(
+  write_file_atomically(
       plan,
       concat(R"({"precision": {"other": "f16", "layers": {}},)",
              R"("devices": [{"device": ")", topo::processor_name(),

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/loop/trainer.hpp"
 #include "tests/support/expect_error.hpp"
@@ -15,8 +16,9 @@ namespace {
 std::string write_plan(const TemporaryFolder& folder, const std::string& other,
                        const std::string& layers) {
   const auto place = folder.path() / "plan.json";
-  write_durably(place, concat("{\"version\": 1, \"precision\": {\"other\": \"",
-                              other, "\", \"layers\": {", layers, "}}}"));
+  write_file_atomically(
+      place, concat("{\"version\": 1, \"precision\": {\"other\": \"", other,
+                    "\", \"layers\": {", layers, "}}}"));
   return place.string();
 }
 
@@ -92,7 +94,7 @@ TEST(Plan, ErrorsAreReportedBeforeTheFolderIsCreated) {
     write_plan(folder, "f16", "");
     expect_throws<UsageError>(run_with(unknown),
                               {"f16", "a CPU computes layers in f32 and bf16"});
-    write_durably(unknown, "{\"version\": 1}");
+    write_file_atomically(unknown, "{\"version\": 1}");
     expect_throws<IoError>(run_with(unknown), {"is not a plan"});
     EXPECT_FALSE(std::filesystem::exists(place));
   });
@@ -116,8 +118,8 @@ TEST(Plan, InvalidExchangesAreErrors) {
   const auto place = folder.path() / "plan.json";
   with_one_rank([&](const comm::Group& group) {
     const auto run_with = [&](const std::string& exchange) {
-      write_durably(place, concat("{\"precision\": {\"layers\": {}}, ",
-                                  "\"exchange\": ", exchange, "}"));
+      write_file_atomically(place, concat("{\"precision\": {\"layers\": {}}, ",
+                                          "\"exchange\": ", exchange, "}"));
       return [&] {
         run_in(group, folder.path() / "run",
                small_run({"plan=" + place.string()}));

@@ -129,7 +129,8 @@ TEST_F(Resume, WhatALearnerRefusesLeavesEverythingAsItWas) {
   // The run would continue from the previous checkpoint and set this one aside.
   fs::resize_file(place("a") / "checkpoints/step-0000000005/weights.pt", 10);
   const std::string routes = place("routes.json");
-  write_durably(routes, R"({"skips_zeros": false, "routes": {"x": "dad"}})");
+  write_file_atomically(routes,
+                        R"({"skips_zeros": false, "routes": {"x": "dad"}})");
   const auto before = content_of(place("a"));
   const std::vector<std::vector<std::string>> cases{
       {"parallel.strategy=auto", "dad.plan=" + routes},
@@ -287,7 +288,7 @@ TEST_F(Resume, AFolderWithoutAnythingBegins) {
   fs::create_directory(place("a"));
   EXPECT_EQ(resume("a", run_with({})).steps, 12);
   fs::create_directory(place("b"));
-  write_durably(place("b") / "output.txt", "job 1\n");
+  write_file_atomically(place("b") / "output.txt", "job 1\n");
   EXPECT_EQ(resume("b", run_with({})).steps, 12);
 }
 
@@ -302,7 +303,7 @@ TEST_F(Resume, AFolderOfSomethingElseIsLeftAsItIs) {
     SCOPED_TRACE(name + " " + text);
     remove_tree(place("a"));
     fs::create_directory(place("a"));
-    write_durably(place("a") / name, text);
+    write_file_atomically(place("a") / name, text);
     const auto before = content_of(place("a"));
     for (const bool accepts : {false, true})
       expect_throws<UsageError>([&] { resume("a", run_with({}), accepts); },
@@ -353,7 +354,7 @@ TEST_F(Resume, ABestThatIsLostIsSaid) {
     start(name, run_with_best(), 11);
     const fs::path best = place(name) / "checkpoints" / "step-0000000003";
     if (is_damaged)
-      write_durably(best / "weights.pt", "spoilt");
+      write_file_atomically(best / "weights.pt", "spoilt");
     else
       remove_tree(best);
     testing::internal::CaptureStderr();
@@ -401,7 +402,7 @@ TEST_F(Resume, AnotherMetricStartsTheSearchAnew) {
     if (is_second) {
       RunConfig written = other;
       written.output.folder = place(name);
-      write_durably(place(name) / "config.yaml", print_config(written));
+      write_file_atomically(place(name) / "config.yaml", print_config(written));
     }
     resume(name, other, /*accepts_changes=*/!is_second);
     const json end = summary(name);

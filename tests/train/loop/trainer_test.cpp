@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/world.hpp"
 #include "sheaf/train/files/durable.hpp"
@@ -174,7 +175,8 @@ TEST(Trainer, ACorruptCheckpointGivesWayToTheOneBefore) {
     const auto whole = run_in(group, folder.path() / "whole", config);
     run_in(group, folder.path() / "a", config);
     const fs::path checkpoints = folder.path() / "a" / "checkpoints";
-    write_durably(checkpoints / "step-0000000012" / "weights.pt", "spoilt");
+    write_file_atomically(checkpoints / "step-0000000012" / "weights.pt",
+                          "spoilt");
     const auto again =
         run_in(group, folder.path() / "a", config, {.is_resumed = true});
     EXPECT_TRUE(has_same_bits(whole.weights, again.weights));

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/data/formats/image.hpp"
 #include "sheaf/data/formats/image_folder.hpp"
+#include "sheaf/formats/images/image.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "sheaf/train/files/durable.hpp"
-#include "tests/data/made_images.hpp"
+#include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"
 #include "tests/train/loop/runs.hpp"
 
@@ -51,7 +51,7 @@ RunConfig run_on(const std::string& name, const fs::path& folder,
 class ImageRun : public testing::Test {
  protected:
   void SetUp() override {
-    if (!data::has_png()) SHEAF_SKIP_MISSING("built without libpng");
+    if (!formats::has_png()) SHEAF_SKIP_MISSING("built without libpng");
     for (const Shade& shade : kShades) write_shade(set_ / "train", shade, 8);
   }
   const TemporaryFolder folder_;

@@ -1,0 +1,39 @@
+#pragma once
+// log.jsonl of a run.
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sheaf/base/table.hpp"
+
+namespace sheaf::train {
+
+using Row = std::vector<std::pair<std::string, Cell>>;
+std::string json_of(const Row& row);  // {"key": value, ...}
+
+// One row per line, ordered by step. Throws IoError, which names the file.
+class RunLog {
+ public:
+  // Appends after the rows of steps before `next_step` and removes later rows,
+  // which an interrupted run wrote after its last checkpoint.
+  RunLog(std::filesystem::path path, std::int64_t next_step);
+
+  // With `flush` false the row may stay in memory until a later row is flushed.
+  void add(const Row& row, bool flush = true);
+  // Adds a line that is already a JSON object.
+  void add_line(const std::string& line, bool flush = true);
+  // Waits until all rows are on disk.
+  void sync();
+
+ private:
+  [[noreturn]] void fail() const;
+
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+}  // namespace sheaf::train
