@@ -1,6 +1,7 @@
 // Environment variables of launchers, and those of a job's secret: lines
 // NAME=value.
 // parser: sheaf/comm/transport/launch_environment.cpp
+// parser: sheaf/comm/transport/node_list.cpp
 // parser: sheaf/comm/network/secret.cpp
 #include <sys/mman.h>
 #include <sys/stat.h>
