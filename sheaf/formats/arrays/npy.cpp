@@ -171,7 +171,7 @@ NpyHeader take_npy_header(ByteReader& reader) {
   const std::size_t length = version == 1 ? reader.u16("the header's length")
                                           : reader.u32("the header's length");
   const std::string_view text = reader.take(length, "the header");
-  const NpyHeader header = DictionaryReader(reader, text).read();
+  NpyHeader header = DictionaryReader(reader, text).read();
   if (!count_elements(header.dtype, header.shape))
     reader.fail("in the header: the array is larger than any memory");
   return header;
