@@ -106,8 +106,9 @@ def fuzz(tree, name, seconds):
         process = subprocess.Popen(
             [str(word) for word in fuzz_command(tree, name, seconds)],
             stdout=file, stderr=subprocess.STDOUT)
-        _, code, usage = os.wait4(process.pid, 0)
-    busy = usage.ru_utime + usage.ru_stime
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = code = os.waitstatus_to_exitcode(status)
+    busy = max(usage.ru_utime + usage.ru_stime, 0.01)
     output = log.read_text(encoding="utf-8", errors="replace")
     stats = dict(re.findall(r"stat::(\w+):\s+(\d+)", output))
     executed = int(stats.get("number_of_executed_units", 0))
