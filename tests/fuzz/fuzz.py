@@ -21,7 +21,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +28,9 @@ LEAST_COVERAGE = 80.0  # percent of the lines of a parser's file
 LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512"]
 TOOLS = "19"  # version of clang and LLVM, as in CMakePresets.json
 RESULTS = "results/fuzz.jsonl"
+# Stack frames that say nothing about a finding.
+INTERNAL = re.compile(r"^ *#\d+ .*( in fuzzer::|libc.so|__libc_start| in _start"
+                      r"| in main |__sanitizer_)")
 
 
 def text_of(path):
@@ -100,18 +102,18 @@ def fuzz(tree, name, seconds):
     for path in findings.iterdir():
         path.unlink()
     log = tree.build / f"logs/{name}.log"
-    start = time.time()
     with open(log, "w", encoding="utf-8") as file:
-        code = subprocess.run(
+        process = subprocess.Popen(
             [str(word) for word in fuzz_command(tree, name, seconds)],
-            stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+            stdout=file, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = code = os.waitstatus_to_exitcode(status)
+    busy = max(usage.ru_utime + usage.ru_stime, 0.01)
     output = log.read_text(encoding="utf-8", errors="replace")
     stats = dict(re.findall(r"stat::(\w+):\s+(\d+)", output))
     executed = int(stats.get("number_of_executed_units", 0))
-    return {"target": name, "seconds": round(time.time() - start),
-            "executions": executed,
-            "executions_per_second":
-                int(stats.get("average_exec_per_sec", 0)),
+    return {"target": name, "seconds": seconds, "executions": executed,
+            "executions_per_processor_second": round(executed / busy),
             "corpus": sum(1 for _ in tree.corpus(name).iterdir()),
             "findings": len(list(findings.iterdir())) or int(code != 0)}
 
@@ -124,7 +126,9 @@ def explain_finding(tree, name):
               or "runtime error" in line or "terminate called" in line
               or "does not hold" in line]
     start = starts[0] if starts else -20
-    print("\n".join(f"  {line}" for line in lines[start:][:25]))
+    shown = [f"  {line}" for line in lines[start:]
+             if not INTERNAL.search(line)]
+    print("\n".join(shown[:25]))
     for path in sorted((tree.build / "findings" / name).iterdir()):
         program = f"build-fuzz/tests/fuzz/fuzz_{name}"
         found = path.relative_to(tree.root)
@@ -187,7 +191,7 @@ def print_table(rows):
     for row in rows:
         least = least_coverage(row)
         print(f"{row['target']:16} {row['executions']:11,} "
-              f"{row['executions_per_second']:8,} {row['corpus']:7,} "
+              f"{row['executions_per_processor_second']:8,} {row['corpus']:7,} "
               f"{row['findings']:8} "
               + (f"{least:6.1f}%" if least is not None else "      -"))
     for row in rows:

@@ -127,6 +127,8 @@ class InboxModel {
       case comm::FrameKind::kBye:
         has_left_ = true;
         return true;
+      case comm::FrameKind::kBeat:
+        return true;
       default:
         return begin(head);
     }

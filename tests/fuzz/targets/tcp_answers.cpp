@@ -72,7 +72,10 @@ class Trial {
         if (choice >= 224) end(choice >= 240);
         break;
       case 12:
-        if (choice >= 224) say_bye();
+        if (choice >= 224)
+          say_bye();
+        else
+          outbox_.beat();
         break;
       case 13:
         advance(/*is_readable=*/false);
@@ -263,6 +266,8 @@ class Trial {
         return take_cancel(head.id);
       case FrameKind::kBye:
         SHEAF_FUZZ_CHECK(may_bye_);
+        return;
+      case FrameKind::kBeat:
         return;
       default:
         break;

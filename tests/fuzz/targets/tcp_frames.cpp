@@ -149,7 +149,7 @@ class Trial {
     do {
       is_open = inbox_.advance();
     } while (is_open && sheaf::fuzz::has_news(fd_));
-    SHEAF_FUZZ_CHECK(is_open == is_well);
+    SHEAF_FUZZ_CHECK(is_open == is_well && inbox_.is_invalid() == !is_well);
     if (!is_open) fail();
     read_answers();
   }
@@ -169,7 +169,7 @@ class Trial {
     is_open_ = false;
     inbox_.fail("the connection was closed");
     model_.fail();
-    SHEAF_FUZZ_CHECK(!inbox_.is_open());
+    SHEAF_FUZZ_CHECK(!inbox_.is_open() && !inbox_.failure().empty());
   }
 
   void read_answers() {
