@@ -52,8 +52,8 @@ class JsonBuilder : public nlohmann::json_sax<json> {
                    const json::exception& error) override {
     const std::string_view before = text_.substr(0, position);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const JsonSource at{concat(source_.name, ":", line), source_.advice,
-                        source_.is_by_user};
+    JsonSource at = source_;
+    if (at.has_lines) at.name += concat(":", line);
     at.fail("invalid JSON: " + reason_of(error.what()));
   }
 

@@ -19,6 +19,7 @@ struct JsonSource {
   std::string advice{};  // ends every error, such as "record it again"
   // Users write such files: errors are UsageErrors instead of IoErrors.
   bool is_by_user = false;
+  bool has_lines = true;  // false: the text is one line of a file
 
   [[noreturn]] void fail(const std::string& what) const;
 };

@@ -24,13 +24,13 @@ BELOW = {
     "data": ["tensor"],
     "train": ["spatial", "parallel", "nn", "data"],
     "plan": ["topo"],
-    "report": ["base"],
+    "report": ["formats", "base"],
     "cli": ["train", "plan", "report", "comm"],
 }
 # Rooms are the folders of a layer. Each includes those before it in the list;
 # what lies in the layer's own folder includes all of them.
 ROOMS = {
-    "formats": ["bytes", "arrays", "archives", "images"],
+    "formats": ["bytes", "arrays", "archives", "images", "texts"],
     "comm": ["kernels", "network", "transport", "host", "process", "group", "choice",
              "report", "rivals", "algorithms", "ddl"],
     "tensor": ["groups", "start", "files", "record"],

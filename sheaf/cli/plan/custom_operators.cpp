@@ -1,7 +1,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/cli/plan/plan_inputs.hpp"
+#include "sheaf/base/files.hpp"
+#include "sheaf/cli/plan/plan_files.hpp"
+#include "sheaf/formats/texts/yaml_text.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -38,16 +40,20 @@ plan::CustomOperator operator_of(const YAML::Node& node,
 }  // namespace
 
 plan::CustomOperators read_custom_operators(const std::string& path) {
+  return parse_custom_operators(read_file(path, kMostTextBytes), path);
+}
+
+plan::CustomOperators parse_custom_operators(const std::string& text,
+                                             const std::string& path) {
   try {
-    const YAML::Node root = YAML::LoadFile(path);
-    SHEAF_CHECK(root.IsMap() && root["operators"].IsSequence(), path, ": ",
-                kShape);
+    const YAML::Node root = formats::parse_yaml(text, {.name = path});
+    SHEAF_CHECK(root.IsMap() && root["operators"].IsDefined() &&
+                    root["operators"].IsSequence(),
+                path, ": ", kShape);
     plan::CustomOperators list;
     for (const YAML::Node& node : root["operators"])
       list.push_back(operator_of(node, path));
     return list;
-  } catch (const YAML::BadFile&) {
-    throw IoError(concat("cannot read ", path));
   } catch (const YAML::Exception& error) {
     throw UsageError(concat(path, ", line ", error.mark.line + 1, ": ",
                             error.msg, "; ", kShape));

@@ -1,8 +1,13 @@
 #include <yaml-cpp/yaml.h>
 
+#include <cmath>
+
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/base/units.hpp"
-#include "sheaf/cli/plan/plan_inputs.hpp"
+#include "sheaf/cli/plan/plan_files.hpp"
+#include "sheaf/formats/texts/yaml_text.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -31,8 +36,18 @@ class DeviceReader {
   }
   double positive(const YAML::Node& node) const {
     const auto number = node.as<double>();
-    check(number > 0, node, "the value must be greater than 0");
+    check(number > 0 && std::isfinite(number), node,
+          "the value must be a number greater than 0");
     return number;
+  }
+  template <class Parse>
+  auto read_as(const YAML::Node& node, Parse parse) const {
+    try {
+      return parse(node.as<std::string>());
+    } catch (const UsageError& error) {
+      check(false, node, error.what());
+      throw;
+    }
   }
   void read_entry(const YAML::Node& key, const YAML::Node& value) {
     const auto name = key.as<std::string>();
@@ -43,20 +58,20 @@ class DeviceReader {
     else if (name == "memory_gbs")
       device_.memory_gbs = positive(value);
     else if (name == "memory")
-      device_.memory_bytes =
-          static_cast<std::int64_t>(parse_bytes(value.as<std::string>()));
+      device_.memory_bytes = static_cast<std::int64_t>(read_as(
+          value, [](const std::string& text) { return parse_bytes(text); }));
     else if (name == "launch_us")
       device_.launch_us = positive(value);
     else if (name == "host_time")
       device_.host_time = positive(value);
     else
-      check(false, key, "unknown key " + name);
+      check(false, key, "unknown key " + printable(name, 60));
   }
   void read_rates(const YAML::Node& rates) {
     check(rates.IsMap(), rates,
           "tflops must be a mapping of precisions to numbers");
     for (const auto& entry : rates)
-      device_.tflops[plan::parse_precision(entry.first.as<std::string>())] =
+      device_.tflops[read_as(entry.first, plan::parse_precision)] =
           positive(entry.second);
   }
 
@@ -67,10 +82,13 @@ class DeviceReader {
 }  // namespace
 
 plan::DeviceProfile read_device(const std::string& path) {
+  return parse_device(read_file(path, kMostTextBytes), path);
+}
+
+plan::DeviceProfile parse_device(const std::string& text,
+                                 const std::string& path) {
   try {
-    return DeviceReader(path).read(YAML::LoadFile(path));
-  } catch (const YAML::BadFile&) {
-    throw IoError(concat("cannot read ", path));
+    return DeviceReader(path).read(formats::parse_yaml(text, {.name = path}));
   } catch (const YAML::Exception& error) {
     throw UsageError(concat(path, ", line ", error.mark.line + 1, ": ",
                             error.msg, "; ", kDeviceShape));

@@ -5,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/units.hpp"
+#include "sheaf/cli/plan/plan_files.hpp"
 #include "sheaf/plan/predict/batch_scaling.hpp"
 #include "sheaf/plan/predict/cluster.hpp"
 

@@ -1,15 +1,13 @@
 #pragma once
-// The inputs that `sheaf plan` and `sheaf predict` share: traces, machines,
-// workers, descriptions of devices and of custom operators.
+// The inputs that `sheaf plan` and `sheaf predict` share: traces, machines and
+// workers.
 
 #include <CLI/CLI.hpp>
 #include <deque>
 #include <string>
 #include <vector>
 
-#include "sheaf/plan/graph/operator_map.hpp"
 #include "sheaf/plan/predict/cluster.hpp"
-#include "sheaf/plan/predict/device_profile.hpp"
 
 namespace sheaf::cli {
 
@@ -46,29 +44,5 @@ plan::Cluster make_cluster(const PlanInputs& inputs,
 // inputs do not specify --exchange.
 void use_exchange_of(const std::string& plan, const PlanInputs& inputs,
                      plan::Cluster& cluster);
-
-// Reads a device description from a YAML file:
-//
-//   name: Tesla T4
-//   tflops: {f32: 8.1, f16: 65, int8: 130}
-//   memory_gbs: 320
-//   memory: 15G           # optional, as are the next two
-//   launch_us: 4
-//   host_time: 1.2
-//
-// Throws UsageError with the file, the line and the problem, or IoError if
-// the file cannot be read.
-plan::DeviceProfile read_device(const std::string& path);
-
-// Reads a YAML file that declares operators unknown to PyTorch:
-//
-//   operators:
-//     - name: mine::product
-//       backward: [MineBackward]
-//       may_change: true
-//
-// Throws UsageError with the file, the line and the problem, or IoError if
-// the file cannot be read.
-plan::CustomOperators read_custom_operators(const std::string& path);
 
 }  // namespace sheaf::cli

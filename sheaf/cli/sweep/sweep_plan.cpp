@@ -2,9 +2,9 @@
 
 #include <array>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/json_file.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
@@ -14,8 +14,6 @@
 
 namespace sheaf::cli {
 namespace {
-
-using nlohmann::json;
 
 // The standard output of a command; standard error is inherited. Throws
 // ExitWith if the command fails.
@@ -65,14 +63,17 @@ void check_ranks(SweepPlan& plan) {
 SweepPlan plan_sweep(const std::string& file, const std::string& output) {
   std::vector<std::string> command{torch_program(), "sweep-plan", file};
   if (!output.empty()) command.insert(command.end(), {"--output", output});
-  const json read = json::parse(output_of(command));
+  const JsonSource source{"the output of " + shell_quote(command)};
+  const nlohmann::json json = parse_json(output_of(command), source);
+  const JsonValue read(json, source);
   SweepPlan plan;
-  plan.base = read["base"].get<std::string>();
-  plan.output = read["output"].get<std::string>();
-  for (const json& job : read["jobs"])
-    plan.jobs.push_back({job["name"], job["folder"].get<std::string>(),
-                         job["ranks"], job["settings"],
-                         state_named(job["state"])});
+  plan.base = read.at("base").text();
+  plan.output = read.at("output").text();
+  for (const JsonValue& job : read.at("jobs").items())
+    plan.jobs.push_back({job.at("name").text(), job.at("folder").text(),
+                         job.at("ranks").whole(1),
+                         job.at("settings").as<std::vector<std::string>>(),
+                         state_named(job.at("state").text())});
   check_ranks(plan);
   return plan;
 }

@@ -9,6 +9,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/base/json_file.hpp"
 #include "sheaf/base/log.hpp"
 
 namespace sheaf::cli {
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-JobRecord record_from(const Json& job) {
+JobRecord record_from(const JsonValue& job) {
   return {job.value("state", ""), job.value("ranks", 0),
           job.value("attempts", 0), job.value("seconds", 0.0),
           job.value("exit_code", 0)};
@@ -26,11 +27,12 @@ JobRecord record_from(const Json& job) {
 std::map<std::string, JobRecord> read_records(const fs::path& file) {
   std::map<std::string, JobRecord> records;
   if (!fs::exists(file)) return records;
+  const JsonSource source{file.string()};
   try {
-    const Json whole = Json::parse(read_file(file));
-    for (const Json& job : whole.at("jobs"))
-      records[job.at("name")] = record_from(job);
-  } catch (const Json::exception&) {
+    const nlohmann::json whole = parse_json(read_file(file), source);
+    for (const JsonValue& job : JsonValue(whole, source).at("jobs").items())
+      records[job.at("name").text()] = record_from(job);
+  } catch (const IoError&) {
     records.clear();  // not essential: the runs' files have their state
   }
   return records;
@@ -59,7 +61,9 @@ void SweepRecord::save(const SweepPlan& plan) const {
                     {"exit_code", record.exit_code}});
   }
   const Json whole{{"base", plan.base.string()}, {"jobs", jobs}};
-  write_file_atomically(file_, whole.dump(1) + "\n");
+  // Names of folders need not be UTF-8.
+  write_file_atomically(
+      file_, whole.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 double SweepRecord::mean_seconds() const {

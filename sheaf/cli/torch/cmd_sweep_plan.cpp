@@ -7,9 +7,11 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/base/text.hpp"
 #include "sheaf/cli/torch/rank_commands.hpp"
-#include "sheaf/cli/torch/sweep_file.hpp"
 #include "sheaf/train/config/config.hpp"
+#include "sheaf/train/config/sweep_file.hpp"
+#include "sheaf/train/files/summary_file.hpp"
 #include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::cli {
@@ -17,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using train::GridJob;
+using train::Setting;
 
 struct SweepPlanArguments {
   std::string file;
@@ -62,11 +66,9 @@ bool has_settings(const fs::path& folder, const std::string& settings) {
 bool has_ended(const fs::path& folder, int ranks) {
   const fs::path file = folder / "summary.json";
   if (!fs::exists(file)) return false;
-  const Json summary = Json::parse(read_file(file), nullptr, false);
-  if (!summary.is_object()) return false;
-  const Json ending = summary.value("ending", Json());
-  return summary.value("ranks", Json()) == ranks &&
-         (ending == "finished" || ending == "stopped early");
+  const auto summary = train::parse_summary_file(read_file(file));
+  return summary.number("ranks") == static_cast<double>(ranks) &&
+         (summary.ending == "finished" || summary.ending == "stopped early");
 }
 
 // "new", "begun", "finished", or "other" if the folder holds something else.
@@ -83,10 +85,10 @@ std::string state_of(const fs::path& folder, const GridJob& job,
 }
 
 void print_plan(const SweepPlanArguments& arguments) {
-  SweepFile file = read_sweep_file(arguments.file);
+  train::SweepFile file = train::read_sweep_file(arguments.file);
   if (!arguments.output.empty()) file.output = arguments.output;
   Json jobs = Json::array();
-  for (const GridJob& job : make_grid(file)) {
+  for (const GridJob& job : train::make_grid(file)) {
     const fs::path folder = file.output / job.name;
     const std::string settings = settings_of(job, file.base);
     jobs.push_back({{"name", job.name},
@@ -95,10 +97,16 @@ void print_plan(const SweepPlanArguments& arguments) {
                     {"settings", job.overrides()},
                     {"state", state_of(folder, job, settings)}});
   }
-  std::cout << Json{{"base", file.base.string()},
-                    {"output", file.output.string()},
-                    {"jobs", jobs}}
-            << std::endl;
+  const Json plan{{"base", file.base.string()},
+                  {"output", file.output.string()},
+                  {"jobs", jobs}};
+  try {
+    std::cout << plan.dump() << std::endl;
+  } catch (const Json::exception&) {  // the YAML file is UTF-8
+    throw UsageError(
+        concat("a folder's name is not UTF-8: ", printable(file.base.string()),
+               " or ", printable(file.output.string()), "; rename it"));
+  }
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxPoints = 150;  // per line of the batch panel
 constexpr std::size_t kMaxCumulative = 1000;
+// Beyond this, the axes would overflow.
+constexpr double kLargest = 1e300;
 
 struct Scale {
   double factor;
@@ -59,7 +61,8 @@ Panel cumulative_panel(const Comparison& comparison) {
     const std::size_t every = (sums.size() - 1) / kMaxCumulative + 1;
     Curve curve{static_cast<int>(panel.curves.size()), {}};
     for (std::size_t i = 0; i < sums.size(); ++i)
-      if (i % every == 0 || i + 1 == sums.size())
+      if ((i % every == 0 || i + 1 == sums.size()) &&
+          std::isfinite(sums[i] * scale.factor))
         curve.points.push_back({static_cast<double>(comparison.warm_up + i),
                                 sums[i] * scale.factor});
     panel.curves.push_back(std::move(curve));
@@ -71,7 +74,7 @@ std::vector<double> numbers_in(const std::vector<double>& values,
                                std::size_t from, std::size_t count) {
   std::vector<double> numbers;
   for (std::size_t i = from; i < std::min(from + count, values.size()); ++i)
-    if (!std::isnan(values[i])) numbers.push_back(values[i]);
+    if (std::abs(values[i]) < kLargest) numbers.push_back(values[i]);
   return numbers;
 }
 

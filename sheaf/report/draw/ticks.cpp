@@ -35,8 +35,12 @@ std::vector<double> ticks(double low, double high, int count) {
   const double step = round_step((high - low) / count);
   std::vector<double> marks;
   const double first = std::ceil(low / step - 1e-9);
-  for (double i = first; i * step <= high + 1e-9 * step; ++i)
-    marks.push_back(i * step);
+  // The range may be smaller than what the numbers can resolve.
+  for (int i = 0; i <= 2 * count; ++i) {
+    const double mark = (first + i) * step;
+    if (!(mark <= high + 1e-9 * step)) break;
+    if (marks.empty() || mark > marks.back()) marks.push_back(mark);
+  }
   return marks;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -174,7 +175,8 @@ json json_number(double value) {
   if (!std::isfinite(value)) return nullptr;
   const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
   if (is_whole) return static_cast<std::int64_t>(value);
-  return std::stod(fmt::format("{:.6g}", value));
+  // std::stod would throw for numbers that only denormals can hold.
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
 }
 
 json json_numbers(const std::vector<double>& values) {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/statistics.hpp"
@@ -19,23 +20,32 @@ struct LayerHistory {
   std::vector<double> bytes, rank, exchange_ms, gradient_ms;
 };
 
-LayerHistory& history_of(std::vector<LayerHistory>& layers,
-                         const std::string& name) {
-  for (LayerHistory& layer : layers)
-    if (layer.name == name) return layer;
-  layers.emplace_back();
-  layers.back().name = name;
-  return layers.back();
-}
+// Histories by name, in the order in which the names first occur.
+class Histories {
+ public:
+  LayerHistory& of(const std::string& name) {
+    const auto [place, is_new] = places_.try_emplace(name, layers_.size());
+    if (is_new) {
+      layers_.emplace_back();
+      layers_.back().name = name;
+    }
+    return layers_[place->second];
+  }
+  std::vector<LayerHistory> take() { return std::move(layers_); }
+
+ private:
+  std::vector<LayerHistory> layers_;
+  std::map<std::string, std::size_t> places_;
+};
 
 std::vector<LayerHistory> histories_of(const Run& run) {
-  std::vector<LayerHistory> layers;
+  Histories layers;
   for (const Route& route : run.routes)
-    history_of(layers, route.name).route = route.route;
+    layers.of(route.name).route = route.route;
   const std::size_t count = run.log.layers.size();
   for (std::size_t i = 0; i < count; ++i)
     for (const LayerUse& use : run.log.layers[i].layers) {
-      LayerHistory& layer = history_of(layers, use.name);
+      LayerHistory& layer = layers.of(use.name);
       if (!use.route.empty()) layer.route = use.route;
       const auto put = [&](std::vector<double>& values, double value) {
         values.resize(count, kNoValue);
@@ -46,7 +56,7 @@ std::vector<LayerHistory> histories_of(const Run& run) {
       put(layer.exchange_ms, use.exchange_ms);
       put(layer.gradient_ms, use.gradient_ms);
     }
-  return layers;
+  return layers.take();
 }
 
 json mean_of(const std::vector<double>& values) {
@@ -71,14 +81,11 @@ json json_of(const LayerHistory& layer, std::size_t every) {
   return object;
 }
 
-void add_route(json& layers, const Route& route) {
-  for (json& layer : layers) {
-    if (layer["name"] != route.name) continue;
-    layer["reason"] = route.reason;
-    layer["rows"] = json_number(route.rows);
-    layer["in"] = json_number(route.in);
-    layer["out"] = json_number(route.out);
-  }
+void add_route(json& layer, const Route& route) {
+  layer["reason"] = route.reason;
+  layer["rows"] = json_number(route.rows);
+  layer["in"] = json_number(route.in);
+  layer["out"] = json_number(route.out);
 }
 
 }  // namespace
@@ -89,10 +96,14 @@ json page_layers_of(const Run& run, std::size_t max_points) {
   const std::size_t every = thinning(run.log.layers.size(), max_points);
   std::vector<double> steps;
   for (const LayerRow& row : run.log.layers) steps.push_back(row.step);
+  std::map<std::string, const Route*> routes;
+  for (const Route& route : run.routes) routes[route.name] = &route;
   json layers = json::array();
-  for (const LayerHistory& layer : histories)
+  for (const LayerHistory& layer : histories) {
     layers.push_back(json_of(layer, every));
-  for (const Route& route : run.routes) add_route(layers, route);
+    if (const auto route = routes.find(layer.name); route != routes.end())
+      add_route(layers.back(), *route->second);
+  }
   return {{"step", json_numbers(thinned(steps, every))},
           {"layers", std::move(layers)}};
 }

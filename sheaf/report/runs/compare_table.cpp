@@ -10,6 +10,7 @@
 namespace sheaf::report {
 namespace {
 
+constexpr double kMostBytes = 1e18;  // to be rounded to an integer
 constexpr double kNotThere = std::numeric_limits<double>::quiet_NaN();
 
 struct Figures {
@@ -32,7 +33,8 @@ Figures figures_of(const ComparedRun& run) {
 
 // Bytes with a unit in text output, the number in CSV and JSON.
 Cell cell_of(double value, bool is_bytes, TableFormat format) {
-  if (!is_bytes || format != TableFormat::kText || !(value >= 0)) return value;
+  const bool has_text = value >= 0 && value <= kMostBytes;
+  if (!is_bytes || format != TableFormat::kText || !has_text) return value;
   return format_bytes(static_cast<std::uint64_t>(std::llround(value)));
 }
 

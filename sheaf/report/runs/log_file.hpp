@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sheaf::report {
@@ -48,5 +49,6 @@ struct Log {
 // Throws IoError with the file and the line that cannot be parsed. An
 // incomplete last line is skipped: the run may still be writing it.
 Log read_log(const std::filesystem::path& file);
+Log parse_log(std::string_view content, const std::string& file);
 
 }  // namespace sheaf::report

@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/base/json_file.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/formats/texts/yaml_text.hpp"
 
 namespace sheaf::report {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 // The folder's name without trailing slashes; "." and ".." are resolved.
 std::string name_of(const fs::path& folder) {
@@ -46,8 +46,6 @@ std::vector<std::string> all_different(std::vector<std::string> labels) {
   return labels;
 }
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
 std::string line_of(const YAML::Node& node) {
   YAML::Emitter out;
   out.SetSeqFormat(YAML::Flow);
@@ -55,7 +53,7 @@ std::string line_of(const YAML::Node& node) {
   out << node;
   std::string text = out.c_str();
   // The emitter breaks long flow lists into lines; join them.
-  for (std::size_t at; (at = text.find('\n')) != std::string::npos;) {
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) {
     const std::size_t next = text.find_first_not_of(" \n", at);
     text.replace(at, std::min(next, text.size()) - at, " ");
   }
@@ -74,21 +72,6 @@ void flatten(const YAML::Node& node, const std::string& prefix,
     key += entry.first.as<std::string>();
     flatten(entry.second, key, settings);
   }
-}
-
-// The values in the order of the file, with dotted keys such as
-// "optimizer.name". A list or an empty map is one value, written on one line.
-// Throws IoError with the file and the line.
-Settings read_flat_yaml(const std::filesystem::path& file) {
-  Settings settings;
-  try {
-    const YAML::Node root = YAML::Load(read_file(file));
-    if (root.IsDefined() && !root.IsNull()) flatten(root, "", settings);
-  } catch (const YAML::Exception& error) {
-    throw IoError(concat(file.string(), ":", error.mark.line + 1,
-                         ": invalid YAML: ", error.msg));
-  }
-  return settings;
 }
 
 // A hint that lists the runs inside the folder, in case the user passed the
@@ -114,48 +97,60 @@ void check_folder(const fs::path& folder) {
         concat(folder.string(), " has no log.jsonl", runs_inside(folder)));
 }
 
-json read_json(const fs::path& file) {
-  try {
-    return json::parse(read_file(file));
-  } catch (const json::exception& error) {
-    throw IoError(concat(file.string(), ": invalid JSON: ", error.what()));
-  }
+JsonSource source_of(const std::string& file) {
+  return {file, "it is damaged; remove it to do without it"};
 }
 
-void read_summary(Run& run, const fs::path& file) {
-  if (!fs::exists(file)) return;
-  const json summary = read_json(file);
-  for (const auto& [key, value] : summary.items()) {
-    if (value.is_number()) run.summary[key] = value.get<double>();
-    if (key == "ending" && value.is_string())
-      run.ending = value.get<std::string>();
-  }
-}
-
-double plain_number_at(const json& object, const char* key) {
+double plain_number_at(const JsonValue& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number()
-             ? found->get<double>()
+  return found && found->json().is_number()
+             ? found->number()
              : std::numeric_limits<double>::quiet_NaN();
 }
 
-void read_routes(Run& run, const fs::path& file) {
-  if (!fs::exists(file)) return;
-  const json routes = read_json(file);
-  try {
-    for (const json& layer : routes.at("layers"))
-      run.routes.push_back({.name = layer.at("name"),
-                            .route = layer.at("route"),
-                            .reason = layer.value("reason", ""),
-                            .rows = plain_number_at(layer, "rows"),
-                            .in = plain_number_at(layer, "in"),
-                            .out = plain_number_at(layer, "out")});
-  } catch (const json::exception& error) {
-    throw IoError(concat(file.string(), ": invalid routes: ", error.what()));
-  }
+// Passes the text of the file, if there is one, to `parse`.
+template <class Parse>
+void read_if_there(const fs::path& file, Parse parse) {
+  if (fs::exists(file)) parse(read_file(file, kMostTextBytes), file.string());
 }
 
 }  // namespace
+
+Settings parse_settings(const std::string& text, const std::string& file) {
+  Settings settings;
+  const formats::YamlSource source{.name = file, .is_by_user = false};
+  try {
+    const YAML::Node root = formats::parse_yaml(text, source);
+    if (root.IsDefined() && !root.IsNull()) flatten(root, "", settings);
+  } catch (const YAML::Exception& error) {
+    source.fail(error.mark.line, "invalid YAML: " + error.msg);
+  }
+  return settings;
+}
+
+void parse_summary(const std::string& text, const std::string& file, Run& run) {
+  const JsonSource source = source_of(file);
+  const nlohmann::json json = parse_json(text, source);
+  for (const auto& [key, value] : JsonValue(json, source).members()) {
+    if (value.json().is_number()) run.summary[key] = value.number();
+    if (key == "ending" && value.is_text()) run.ending = value.text();
+  }
+}
+
+std::vector<Route> parse_routes(const std::string& text,
+                                const std::string& file) {
+  const JsonSource source = source_of(file);
+  const nlohmann::json json = parse_json(text, source);
+  std::vector<Route> routes;
+  for (const JsonValue& layer : JsonValue(json, source).at("layers").items())
+    routes.push_back({.name = layer.at("name").text(),
+                      .route = layer.at("route").text(),
+                      .reason = layer.value("reason", ""),
+                      .rows = plain_number_at(layer, "rows"),
+                      .in = plain_number_at(layer, "in"),
+                      .out = plain_number_at(layer, "out")});
+  return routes;
+}
 
 std::string label_of(const fs::path& folder) {
   const std::string name = name_of(folder);
@@ -184,10 +179,18 @@ Run read_run(const fs::path& folder, const ReadOptions& options) {
   run.folder = folder;
   run.label = label_of(folder);
   run.log = read_log(folder / "log.jsonl");
-  if (fs::exists(folder / "config.yaml"))
-    run.config = read_flat_yaml(folder / "config.yaml");
-  read_summary(run, folder / "summary.json");
-  read_routes(run, folder / "routes.json");
+  read_if_there(folder / "config.yaml",
+                [&](const auto& text, const auto& file) {
+                  run.config = parse_settings(text, file);
+                });
+  read_if_there(folder / "summary.json",
+                [&](const auto& text, const auto& file) {
+                  parse_summary(text, file, run);
+                });
+  read_if_there(folder / "routes.json",
+                [&](const auto& text, const auto& file) {
+                  run.routes = parse_routes(text, file);
+                });
   if (options.with_traces) run.timeline = read_timeline(folder);
   return run;
 }

@@ -23,13 +23,15 @@ struct Route {
   double out;
 };
 
+// Settings with dotted keys, such as "optimizer.name", in the order of the
+// file; a list, or an empty mapping, is one value, on one line.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 struct Run {
   std::filesystem::path folder;
   std::string label;
   Log log;
-  // Settings with dotted keys, such as "optimizer.name", in the order of
-  // config.yaml; a list is one value. Empty without the file.
-  std::vector<std::pair<std::string, std::string>> config;
+  Settings config;  // of config.yaml; empty without the file
   // From summary.json; empty without it, for example while the run continues.
   std::string ending;
   std::map<std::string, double> summary;
@@ -57,6 +59,13 @@ struct ReadOptions {
 // cannot be read and, for line-based files, the line.
 Run read_run(const std::filesystem::path& folder,
              const ReadOptions& options = {});
+
+// The parsers of config.yaml, summary.json and routes.json. Throw IoError with
+// the name of the file, and the line or the key.
+Settings parse_settings(const std::string& text, const std::string& file);
+void parse_summary(const std::string& text, const std::string& file, Run& run);
+std::vector<Route> parse_routes(const std::string& text,
+                                const std::string& file);
 
 // Reads several runs and labels them with labels_of().
 std::vector<Run> read_runs(std::span<const std::filesystem::path> folders,

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/json_file.hpp"
+#include "sheaf/base/text.hpp"
 
 namespace sheaf::report {
 namespace {
@@ -48,7 +50,16 @@ std::string details_of(const json& event) {
   return text;
 }
 
-void add(Trace& trace, const json& event) {
+// Such times can be added and compared.
+double time_at(const JsonValue& event, const char* key) {
+  constexpr double kLatestUs = 1e16;  // in the year 2286
+  const auto found = event.find(key);
+  const double us = found ? found->number() : 0;
+  if (std::abs(us) > kLatestUs) found->fail("is too large for a time");
+  return us;
+}
+
+void add(Trace& trace, const JsonValue& event) {
   const std::string phase = event.value("ph", "");
   const int rank = event.value("pid", 0);
   const int thread = event.value("tid", 0);
@@ -57,33 +68,41 @@ void add(Trace& trace, const json& event) {
   if (phase != "X") return;
   trace.events.push_back({.rank = rank,
                           .thread = thread,
-                          .start_us = event.value("ts", 0.0),
-                          .duration_us = event.value("dur", 0.0),
+                          .start_us = time_at(event, "ts"),
+                          .duration_us = time_at(event, "dur"),
                           .name = event.value("name", ""),
                           .category = event.value("cat", ""),
-                          .details = details_of(event)});
+                          .details = details_of(event.json())});
 }
 
 // Each JSON event is discarded after conversion, to save memory: a trace may
 // have a million events.
-Trace read_trace(const fs::path& file) {
-  std::ifstream in(file);
-  if (!in) throw IoError(concat("cannot open ", file.string()));
+Trace parse_trace(std::istream& in, const std::string& name) {
+  const JsonSource source{name, "it is damaged; remove it to do without it"};
   Trace trace;
   constexpr int kEventDepth = 2;  // in the array in the object
   const auto take = [&](int depth, json::parse_event_t what, json& parsed) {
+    if (static_cast<std::size_t>(depth) > kMaxJsonDepth)
+      source.fail("its values are nested too deep");
     if (what != json::parse_event_t::object_end || depth != kEventDepth)
       return true;
-    add(trace, parsed);
+    add(trace, JsonValue(parsed, source));
     return false;
   };
   try {
     const json rest = json::parse(in, take);
-    trace.base_us = rest.value("baseTimeNanoseconds", 0.0) / 1000;
+    const JsonValue root(rest, source);
+    trace.base_us = root.value("baseTimeNanoseconds", 0.0) / 1000;
   } catch (const json::exception& error) {
-    throw IoError(concat(file.string(), ": invalid trace: ", error.what()));
+    source.fail("invalid trace: " + printable(error.what()));
   }
   return trace;
+}
+
+Trace read_trace(const fs::path& file) {
+  std::ifstream in(file);
+  if (!in) throw IoError(concat("cannot open ", file.string()));
+  return parse_trace(in, file.string());
 }
 
 // Appends the events of `other`, converted to the clock of `trace`. Ranks of a
@@ -189,20 +208,28 @@ void fill(Timeline& timeline, const Trace& trace, double begin, double end) {
   timeline.duration_us = end - begin;
 }
 
-}  // namespace
-
-Timeline read_timeline(const fs::path& folder) {
+Timeline timeline_of(const Trace& trace) {
   Timeline timeline;
-  if (!fs::exists(folder / "trace.json")) return timeline;
-  const Trace trace = read_all(folder);
   if (trace.events.empty()) return timeline;
   const std::vector<double> ends = ends_of_steps(trace.events);
   if (ends.size() < 2) return timeline;
   timeline.step = median_step(ends) + 1;
   timeline.steps = ends.size();
-  timeline.left_out = count_left_out(folder);
   fill(timeline, trace, ends[timeline.step - 1], ends[timeline.step]);
   return timeline;
+}
+
+}  // namespace
+
+Timeline read_timeline(const fs::path& folder) {
+  if (!fs::exists(folder / "trace.json")) return {};
+  Timeline timeline = timeline_of(read_all(folder));
+  if (!timeline.is_empty()) timeline.left_out = count_left_out(folder);
+  return timeline;
+}
+
+Timeline parse_timeline(std::istream& trace, const std::string& file) {
+  return timeline_of(parse_trace(trace, file));
 }
 
 }  // namespace sheaf::report

@@ -2,6 +2,7 @@
 // Extracts one step of a run from its trace files, see docs/reference/trace.md.
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct Timeline {
 // optimizer event of rank 0 to the end of the next. The result is the step with
 // the median time, ignoring the first few; it is empty without trace.json or
 // without such events.
+// Throws IoError with the name of a file that is damaged.
 Timeline read_timeline(const std::filesystem::path& folder);
+// Same, for the trace of rank 0 alone.
+Timeline parse_timeline(std::istream& trace, const std::string& file);
 
 }  // namespace sheaf::report

@@ -39,8 +39,10 @@ double ArgumentReader::to_number(std::string_view name,
                                  const std::string& text) const {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  SHEAF_CHECK(!text.empty() && *end == '\0' && std::isfinite(value), owner_,
-              ": ", name, " is '", text, "'; it must be a number");
+  SHEAF_CHECK(!text.empty() && end == text.c_str() + text.size() &&
+                  std::isfinite(value),
+              owner_, ": ", name, " is '", printable(text, 60),
+              "'; it must be a number");
   return value;
 }
 
@@ -50,7 +52,7 @@ std::int64_t ArgumentReader::to_whole(std::string_view name,
   const char* end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, value);
   SHEAF_CHECK(result.ec == std::errc() && result.ptr == end, owner_, ": ", name,
-              " is '", text, "'; it must be a whole number");
+              " is '", printable(text, 60), "'; it must be a whole number");
   return value;
 }
 

@@ -1,10 +1,9 @@
 #include "sheaf/train/config/config.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/halo/grid.hpp"
 #include "sheaf/train/config/config_reader.hpp"
@@ -50,15 +49,20 @@ struct SectionReset {
   void items(const Rest&...) const {}
 };
 
+constexpr std::size_t kMostKeys = 8;  // joined by dots; three are in use
+
 // Reads "a.b=1" as the document {a: {b: 1}}, like a config file.
 void apply_override(RunConfig& config, const std::string& text) {
   const std::size_t equals = text.find('=');
-  SHEAF_CHECK(equals != std::string::npos && equals > 0, "--set ", text,
+  SHEAF_CHECK(equals != std::string::npos && equals > 0, "--set ",
+              printable(text, 60),
               ": write key=value, such as --set optimizer.learning_rate=0.1");
-  const Source source{"--set " + text, false, &config.origins};
+  const Source source{"--set " + printable(text), false, &config.origins};
   YAML::Node node = parse_yaml(text.substr(equals + 1), source);
   const std::string_view path = trim(std::string_view(text).substr(0, equals));
   const auto keys = split(path, '.');
+  SHEAF_CHECK(keys.size() <= kMostKeys, "--set ", printable(text, 60),
+              ": the key has more than ", kMostKeys, " parts");
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     YAML::Node outer(YAML::NodeType::Map);
     outer[std::string(trim(*key))] = node;
@@ -239,19 +243,17 @@ RunConfig parse_config(const std::string& text, const std::string& name,
 
 RunConfig read_config(const std::filesystem::path& file,
                       std::span<const std::string> overrides) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  // Inserting an empty stream buffer sets failbit, so an empty file is handled
-  // separately.
-  const bool is_read =
-      in && !std::filesystem::is_directory(file) &&
-      (in.peek() == std::ifstream::traits_type::eof() || text << in.rdbuf());
-  if (!is_read || in.bad())
-    throw IoError(concat("cannot read ", file.string(),
-                         "; give the path of a config, such as "
-                         "examples/mlp.yaml"));
-  check_has_keys(text.str(), file.string());
-  return parse_config(text.str(), file.string(), overrides);
+  const std::string text = [&] {
+    try {
+      return read_file(file, kMostTextBytes);
+    } catch (const IoError& error) {
+      throw IoError(concat(error.what(),
+                           "; give the path of a config, such as "
+                           "examples/mlp.yaml"));
+    }
+  }();
+  check_has_keys(text, file.string());
+  return parse_config(text, file.string(), overrides);
 }
 
 StrategyKind parse_strategy(std::string_view name) {

@@ -21,7 +21,8 @@ struct Range {
 };
 inline constexpr Range kPositive{.is_open = true};
 inline constexpr Range kFraction{0, 1};
-inline constexpr Range kFromOne{1};
+// Products of two counts fit into 64 bits.
+inline constexpr Range kFromOne{1, 1e9};
 
 // Keys and sections that do not change what the steps of a run compute, so a
 // run may be resumed with different values. (A different number of threads

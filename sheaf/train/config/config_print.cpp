@@ -77,7 +77,8 @@ class ConfigPrinter {
 
   void write_text(const std::string& value) {
     // yaml-cpp would print these words unquoted, and YAML reads them as null.
-    if (value.empty() || value == "~" || value == "null")
+    if (value.empty() || value == "~" || value == "null" || value == "Null" ||
+        value == "NULL")
       out_ << YAML::DoubleQuoted;
     out_ << value;
   }

@@ -7,13 +7,19 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
+#include "sheaf/formats/texts/yaml_text.hpp"
 
 namespace sheaf::train {
 namespace {
 
+constexpr std::size_t kShown = 60;  // of a value, in errors
+
 std::string range_text(const Range& range) {
   if (range.high == kNoLimit)
     return concat(range.is_open ? "above " : "at least ", range.low);
+  if (range.high < 1e15 && range.high == std::floor(range.high))
+    return concat("from ", range.low, " to ",
+                  static_cast<std::int64_t>(range.high));
   return concat("from ", range.low, " to ", range.high);
 }
 
@@ -21,7 +27,7 @@ std::string kind_of(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
   if (node.IsNull()) return "empty";
-  return concat("'", node.Scalar(), "'");
+  return concat("'", printable(node.Scalar(), kShown), "'");
 }
 
 // The current name of a key or transform. Earlier versions used the British
@@ -43,19 +49,15 @@ bool is_whole(const std::string& text, std::int64_t& value) {
 bool is_number(const std::string& text, double& value) {
   char* end = nullptr;
   value = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && std::isfinite(value);
+  // The text may hold a zero byte.
+  return !text.empty() && end == text.c_str() + text.size() &&
+         std::isfinite(value);
 }
 
 }  // namespace
 
 YAML::Node parse_yaml(const std::string& text, const Source& source) {
-  try {
-    return YAML::Load(text);
-  } catch (const YAML::Exception& error) {
-    const std::string line =
-        source.has_lines ? concat(":", error.mark.line + 1) : "";
-    throw UsageError(concat(source.name, line, ": invalid YAML: ", error.msg));
-  }
+  return formats::parse_yaml(text, {source.name, source.has_lines});
 }
 
 ConfigReader::ConfigReader(const YAML::Node& node, std::string path,
@@ -114,7 +116,7 @@ void ConfigReader::field(std::string_view key, bool& value) {
   if (!node) return;
   const std::string text = scalar(key, node, "true or false");
   SHEAF_CHECK(text == "true" || text == "false", at(node), full(key), " is '",
-              text, "'; it must be true or false");
+              printable(text, kShown), "'; it must be true or false");
   value = text == "true";
 }
 
@@ -131,8 +133,9 @@ void ConfigReader::field(std::string_view key, double& value,
   if (!node) return;
   const std::string text = scalar(key, node, "a number");
   double number = 0;
-  SHEAF_CHECK(is_number(text, number), at(node), full(key), " is '", text,
-              "'; it must be a number, ", range_text(range));
+  SHEAF_CHECK(is_number(text, number), at(node), full(key), " is '",
+              printable(text, kShown), "'; it must be a number, ",
+              range_text(range));
   check_range(key, node, number, range);
   value = number;
 }
@@ -144,8 +147,8 @@ std::int64_t ConfigReader::whole_number(std::string_view key,
   const std::string text = scalar(key, node, "a whole number");
   std::int64_t number = 0;
   SHEAF_CHECK(is_whole(text, number) && number <= largest, at(node), full(key),
-              " is '", text, "'; it must be a whole number, ",
-              range_text(range));
+              " is '", printable(text, kShown),
+              "'; it must be a whole number, ", range_text(range));
   check_range(key, node, static_cast<double>(number), range);
   return number;
 }
@@ -161,8 +164,8 @@ std::string ConfigReader::chosen(
   const std::vector<std::string_view> list(names);
   const std::string text = scalar(key, node, "one of " + join(list, ", "));
   const bool is_known = std::find(list.begin(), list.end(), text) != list.end();
-  SHEAF_CHECK(is_known, at(node), full(key), " is '", text, "'",
-              did_you_mean(text, list), "; it must be one of ",
+  SHEAF_CHECK(is_known, at(node), full(key), " is '", printable(text, kShown),
+              "'", did_you_mean(text, list), "; it must be one of ",
               join(list, ", "));
   return text;
 }
@@ -253,8 +256,8 @@ void ConfigReader::finish() const {
     const std::string key = current_name(entry.first);
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     throw UsageError(
-        concat(at(entry.first), "unknown key '", full(key), "'",
-               did_you_mean(key, known_), "; the keys ",
+        concat(at(entry.first), "unknown key '", printable(full(key), kShown),
+               "'", did_you_mean(key, known_), "; the keys ",
                path_.empty() ? "are " : concat("of ", path_, " are "),
                join(known_, ", ")));
   }

@@ -20,8 +20,8 @@ struct Source {
   std::map<std::string, std::string>* origins = nullptr;
 };
 
-// Parses `text`. Throws UsageError with the name of the source, and the line if
-// the source has lines.
+// Parses `text` as formats::parse_yaml() does. Throws UsageError with the name
+// of the source, and the line if the source has lines.
 YAML::Node parse_yaml(const std::string& text, const Source& source);
 
 class ConfigReader {

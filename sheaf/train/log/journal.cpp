@@ -17,6 +17,9 @@ namespace {
 constexpr const char* kMetrics[] = {"loss", "accuracy", "precision", "recall",
                                     "f1"};
 
+// A name that is not UTF-8 must not end a training.
+constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+
 std::string duration_text(double ms) {
   return format_duration(
       std::chrono::nanoseconds(static_cast<std::int64_t>(ms * 1e6)));
@@ -206,7 +209,7 @@ void Journal::add_layers(const BatchReport& report,
                                    {"batch", report.batch},
                                    {"step", report.step},
                                    {"layers", layers}};
-  log_.add_line(row.dump(), /*flush=*/false);
+  log_.add_line(row.dump(-1, ' ', false, kReplace), /*flush=*/false);
 }
 
 void Journal::write_routes(const std::vector<parallel::DadRoute>& routes) {
@@ -219,7 +222,8 @@ void Journal::write_routes(const std::vector<parallel::DadRoute>& routes) {
                       {"out", route.out}});
   write_file_atomically(
       options_.folder / "routes.json",
-      nlohmann::ordered_json{{"layers", layers}}.dump(2) + "\n");
+      nlohmann::ordered_json{{"layers", layers}}.dump(2, ' ', false, kReplace) +
+          "\n");
 }
 
 void Journal::add_test(std::int64_t step, const MetricValues& values) {

@@ -1,12 +1,13 @@
 #include "sheaf/train/loop/run_output.hpp"
 
-#include <nlohmann/json.hpp>
+#include <cmath>
 #include <utility>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
+#include "sheaf/train/files/summary_file.hpp"
 #include "sheaf/train/log/journal.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"
 
@@ -112,30 +113,25 @@ void RunOutput::save_routes() {
 }
 
 namespace {
-using nlohmann::json;
 
-// Empty if the summary is missing or damaged.
-json summary_in(const fs::path& folder) {
+// "" if there is no summary.
+std::string summary_text(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
   std::error_code none;
-  if (!fs::exists(file, none)) return json::object();
-  const json summary = json::parse(read_whole(file), nullptr, false);
-  return summary.is_object() ? summary : json::object();
+  return fs::exists(file, none) ? read_whole(file) : "";
 }
 
-std::optional<Ending> ending_in(const json& summary) {
-  const std::string text = summary.value("ending", "");
+std::optional<Ending> ending_in(const SummaryFile& summary) {
   for (const Ending ending : {Ending::kFinished, Ending::kStoppedEarly})
-    if (text == name_of(ending)) return ending;
+    if (summary.ending == name_of(ending)) return ending;
   return std::nullopt;
 }
 
-std::optional<MetricValues> metrics_in(const json& summary,
+std::optional<MetricValues> metrics_in(const SummaryFile& summary,
                                        const std::string& prefix) {
-  if (!summary.contains(prefix + "loss")) return std::nullopt;
+  if (!summary.number(prefix + "loss")) return std::nullopt;
   const auto number = [&](const char* name) {
-    const json value = summary.value(prefix + name, json());
-    return value.is_number() ? value.get<double>() : MetricValues::kNan;
+    return summary.number(prefix + name).value_or(MetricValues::kNan);
   };
   MetricValues values;
   values.loss = number("loss");
@@ -180,9 +176,10 @@ void write_summary(const TrainingSession& session, const TrainState& state,
 
 bool has_finished(const fs::path& folder, const RunConfig& config,
                   const TrainState& state) {
-  const json summary = summary_in(folder);
+  const SummaryFile summary = parse_summary_file(summary_text(folder));
   const auto ending = ending_in(summary);
-  if (!ending || summary.value("steps", json()) != state.step) return false;
+  if (!ending || summary.number("steps") != static_cast<double>(state.step))
+    return false;
   if (*ending == Ending::kFinished)
     return state.epoch == config.epochs && state.batch == 0;
   const int patience = config.early_stopping.patience;
@@ -191,19 +188,22 @@ bool has_finished(const fs::path& folder, const RunConfig& config,
 }
 
 RunResult read_summary(const comm::Group& group, const fs::path& folder) {
-  const std::string text =
-      from_root(group, [&] { return summary_in(folder).dump(); });
-  const json summary = json::parse(text);
+  const SummaryFile summary = parse_summary_file(
+      from_root(group, [&] { return summary_text(folder); }));
   RunResult result;
   result.folder = folder;
   result.ending = ending_in(summary).value_or(Ending::kFinished);
   result.train = metrics_in(summary, "train_").value_or(MetricValues{});
   result.validation = metrics_in(summary, "validation_");
   result.test = metrics_in(summary, "test_");
-  result.tested_step = summary.value("tested_step", std::int64_t{-1});
-  result.seconds = summary.value("seconds", 0.0);
-  result.seconds_per_epoch = summary.value("seconds_per_epoch", 0.0);
-  result.exchange_share = summary.value("exchange_share", 0.0);
+  // Steps are exact as doubles, and below 2^53 if the file is a run's.
+  const double tested = summary.number("tested_step").value_or(-1);
+  result.tested_step = std::abs(tested) < 0x1p53
+                           ? static_cast<std::int64_t>(tested)
+                           : std::int64_t{-1};
+  result.seconds = summary.number("seconds").value_or(0);
+  result.seconds_per_epoch = summary.number("seconds_per_epoch").value_or(0);
+  result.exchange_share = summary.number("exchange_share").value_or(0);
   return result;
 }
 

@@ -1,6 +1,8 @@
 // Dumps. Random bytes would never have the right checksums, so an input is the
 // header, a zero byte and the sections, of which the target makes a file with
 // right sizes and checksums; an input that begins like a dump is one.
+// parser: sheaf/comm/ddl/dump_read.cpp sheaf/comm/ddl/dump_format.cpp
+// parser: sheaf/comm/ddl/dump_replay.cpp sheaf/comm/ddl/reference.cpp
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -9,7 +11,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/ddl/dump_format.hpp"
 #include "sheaf/comm/ddl/dump_replay.hpp"
-#include "tests/fuzz/fuzz_target.hpp"
+#include "tests/fuzz/byte_source.hpp"
 
 namespace sheaf {
 namespace {
@@ -56,8 +58,7 @@ std::string file_of(std::string_view input) {
 }  // namespace
 
 SHEAF_FUZZ_TARGET(dump) {
-  const std::string_view bytes(reinterpret_cast<const char*>(input.data()),
-                               input.size());
+  const std::string_view bytes = fuzz::text_of(input);
   try {
     const comm::Dump dump = comm::parse_dump(file_of(bytes), "a.dump");
     const comm::Replay replay = comm::replay({&dump, 1});

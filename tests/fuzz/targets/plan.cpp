@@ -1,11 +1,14 @@
 // Plans: plan.json (precisions and exchange) and dad_plan.json (routes).
+// parser: sheaf/plan/format/exchange_plan.cpp
+// parser: sheaf/plan/format/precision_plan.cpp
+// parser: sheaf/plan/format/route_file.cpp
 #include <string>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/plan/format/exchange_plan.hpp"
 #include "sheaf/plan/format/precision_plan.hpp"
 #include "sheaf/plan/format/route_file.hpp"
-#include "tests/fuzz/fuzz_target.hpp"
+#include "tests/fuzz/byte_source.hpp"
 
 namespace sheaf {
 namespace {
@@ -21,8 +24,7 @@ void attempt(Use use) {
 }  // namespace
 
 SHEAF_FUZZ_TARGET(plan) {
-  const std::string text(reinterpret_cast<const char*>(input.data()),
-                         input.size());
+  const std::string text(fuzz::text_of(input));
   attempt([&] { plan::parse_precision_plan(text, "plan.json"); });
   attempt([&] { plan::parse_precision_plan(text, "plan.json", "Tesla T4"); });
   attempt([&] {

@@ -1,5 +1,8 @@
 // Traces, plain and compressed: the events, the model description, and what
 // `sheaf plan` derives from both.
+// parser: sheaf/plan/trace/trace_file.cpp sheaf/plan/trace/trace_numbers.cpp
+// parser: sheaf/plan/trace/value_stream.cpp sheaf/plan/trace/step_trace.cpp
+// parser: sheaf/plan/trace/traced_model.cpp sheaf/plan/trace/model_graph.cpp
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,7 +13,7 @@
 #include "sheaf/plan/graph/measured_step.hpp"
 #include "sheaf/plan/graph/step_profile.hpp"
 #include "sheaf/plan/graph/step_replay.hpp"
-#include "tests/fuzz/fuzz_target.hpp"
+#include "tests/fuzz/byte_source.hpp"
 
 namespace sheaf {
 namespace {

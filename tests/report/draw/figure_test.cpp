@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace sheaf::report {
@@ -111,6 +112,26 @@ TEST(Svg, NinthRunIsDashed) {
   Comparison comparison = comparison_of("batch_duration", 3);
   comparison.runs.resize(9, comparison.runs[0]);
   EXPECT_EQ(count(svg_of(draw(figure_of(comparison))), "line s0 again"), 3u);
+}
+
+// The marks once never reached the end, and filled the memory.
+TEST(Ticks, OfNumbersThatHardlyDifferEnd) {
+  const double next = std::nextafter(1e300, 2e300);
+  EXPECT_LE(ticks(1e300, next, 5).size(), 11u);
+  EXPECT_LE(ticks(1e17, std::nextafter(1e17, 2e17), 5).size(), 11u);
+  EXPECT_LE(ticks(-1e308, 1e308, 5).size(), 11u);
+  EXPECT_LE(ticks(0, 5e-324, 5).size(), 11u);
+}
+
+TEST(Figure, ValuesThatOverflowAreLeftOut) {
+  Comparison comparison{
+      .key = "batch_duration", .warm_up = 0, .runs = {}, .notes = {}};
+  comparison.runs.push_back(
+      {.label = "a", .values = {1e308, 1e308, 5, 1e308}, .bytes = 0});
+  for (const Panel& panel : figure_of(comparison).panels)
+    for (const Curve& curve : panel.curves)
+      for (const Point& point : curve.points)
+        EXPECT_TRUE(std::isfinite(point.y));
 }
 
 TEST(Ticks, AreRound) {

@@ -128,6 +128,13 @@ TEST_F(Page, FetchesNothing) {
         << part;
 }
 
+// std::stod throws for such numbers.
+TEST(JsonNumber, MayBeTiny) {
+  EXPECT_EQ(json_number(5e-324).dump(), "5e-324");
+  EXPECT_EQ(json_number(1e-310).get<double>(), 1e-310);
+  EXPECT_EQ(json_number(1.7976931348623157e308).get<double>(), 1.79769e308);
+}
+
 TEST(Thin, GivesMeansWithoutGaps) {
   EXPECT_EQ(thinning(2000, 2000), 1u);
   EXPECT_EQ(thinning(2001, 2000), 2u);

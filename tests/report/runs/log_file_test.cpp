@@ -1,5 +1,6 @@
 #include "sheaf/report/runs/log_file.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,9 +67,36 @@ TEST_F(LogFile, ABadLineIsNamed) {
     expect_throws<IoError>([&] { read(good + bad + "\n" + good); },
                            {"log.jsonl:2: "});
   expect_throws<IoError>([&] { read(good + "[1, 2]\n" + good); },
-                         {"not a JSON object"});
+                         {"log.jsonl:2: the content must be an object"});
   expect_throws<IoError>([&] { read(good + "{\"step\": 1}\n" + good); },
-                         {"no \"kind\""});
+                         {"log.jsonl:2: key 'kind' is missing"});
+}
+
+// 20,000 rows with 20,000 columns would take 3 GB.
+TEST_F(LogFile, RowsWithManyDifferentKeysAreAnError) {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i)
+    text += fmt::format("{{\"kind\": \"batch\", \"k{}\": 1}}\n", i);
+  expect_throws<IoError>([&] { read(text); },
+                         {"log.jsonl:", "too many different keys"});
+  text.clear();
+  for (int i = 0; i < 20'000; ++i)
+    text += fmt::format(
+        "{{\"kind\": \"layers\", \"layers\": [{{\"name\": \"{}\"}}]}}\n", i);
+  expect_throws<IoError>([&] { read(text); },
+                         {"log.jsonl:", "too many different layers"});
+}
+
+TEST_F(LogFile, RefusesValuesThatNoLogHas) {
+  const std::string good = "{\"kind\": \"batch\", \"step\": 0}\n";
+  for (const std::string& bad :
+       {std::string("{\"kind\": 1}"), std::string("{\"kind\": \"\"}"),
+        std::string("{\"kind\": \"b\", \"a\": 1, \"a\": 2}"),
+        std::string("{\"kind\": \"b\", \"a\": 1e999}"),
+        std::string("{\"kind\": \"layers\", \"layers\": [1]}"),
+        std::string(1 << 20, '['), std::string("{\"kind\": \"\xff\"}")})
+    expect_throws<IoError>([&] { read(good + bad + "\n" + good); },
+                           {"log.jsonl:2: ", "fix or remove this line"});
 }
 
 TEST_F(LogFile, ALastLineThatIsCutOffIsLeftOut) {

@@ -64,9 +64,24 @@ TEST_F(ReadRun, BadFilesAreNamed) {
   };
   expect_bad("config.yaml", "a: 1\nb: [1, 2\n", "config.yaml:");
   expect_bad("summary.json", "{\"ending\": ", "invalid JSON");
-  expect_bad("routes.json", "{}", "invalid routes");
-  expect_bad("routes.json", "{\"layers\": [{\"name\": 3}]}", "invalid routes");
+  expect_bad("summary.json", "[]", "must be an object");
+  expect_bad("summary.json", std::string(1 << 20, '[').c_str(),
+             "nested deeper");
+  expect_bad("config.yaml", "a: &x [*x]", "contains itself");
+  expect_bad("config.yaml", "a: \xff", "not text");
+  expect_bad("routes.json", "{}", "key 'layers' is missing");
+  expect_bad("routes.json", "{\"layers\": [{\"name\": 3}]}",
+             "key 'layers[0].name' must be a string");
   expect_bad("trace.json", "{\"traceEvents\": [{]}", "invalid trace");
+  const auto bad_event = [&](const std::string& member, const char* words) {
+    expect_bad("trace.json",
+               ("{\"traceEvents\": [{\"ph\": \"X\", " + member + "}]}").c_str(),
+               words);
+  };
+  bad_event("\"pid\": 1e300", "key 'pid' must be a whole number");
+  bad_event("\"ts\": 1e300", "key 'ts' is too large");
+  bad_event("\"dur\": \"x\"", "key 'dur' must be a number");
+  bad_event("\"args\": " + std::string(1 << 20, '['), "nested too deep");
 }
 
 TEST_F(ReadRun, AFolderOfRunsTellsThem) {

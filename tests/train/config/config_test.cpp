@@ -144,7 +144,7 @@ TEST(Config, WrongTypesAreErrors) {
 }
 
 TEST(Config, InvalidValuesAreErrors) {
-  EXPECT_HAS(config_error("epochs: 0"), "at least 1");
+  EXPECT_HAS(config_error("epochs: 0"), "from 1 to 1000000000");
   EXPECT_HAS(config_error("optimizer: {learning_rate: 0}"), "above 0");
   EXPECT_HAS(config_error("optimizer: {learning_rate: -1}"), "above 0");
   EXPECT_HAS(config_error("data: {workers: 65}"), "from 0 to 64");
@@ -173,6 +173,34 @@ TEST(Config, InvalidYamlAndDuplicateKeysAreErrors) {
   EXPECT_HAS(config_error("epochs: 1\nepochs: 2\n"),
              "a.yaml:2: epochs is given");
   EXPECT_HAS(config_error("network: {arguments: {a: 1, a: 2}}"), "twice");
+}
+
+TEST(Config, RefusesWhatNoConfigHolds) {
+  EXPECT_HAS(config_error("epochs: 1\n---\nepochs: 2\n"),
+             "a.yaml:2: a second document");
+  EXPECT_HAS(config_error("data: &x {arguments: {a: *x}}"), "contains itself");
+  EXPECT_HAS(config_error("clip_norm: \"1\\0junk\""), "not text");
+  EXPECT_HAS(config_error("epochs: 1\nseed: \xff"),
+             "a.yaml:2: the byte \\xff is not text");
+  EXPECT_HAS(config_error(std::string(100'000, '[')), "nested deeper");
+  EXPECT_HAS(config_error("epochs: 9223372036854775807"),
+             "from 1 to 1000000000");
+  EXPECT_HAS(config_error("clip_norm: 1e999"), "must be a number");
+  EXPECT_HAS(config_error("epochs: " + std::string(1000, '9')), "999...'");
+  EXPECT_HAS(config_error("", {"a" + std::string(100'000, '.') + "b=1"}),
+             "more than 8 parts");
+  EXPECT_HAS(config_error("", {"epochs=1\n---\n2"}), "second document");
+}
+
+// Words that YAML reads as an empty value.
+TEST(Config, EmptyWordsArePrintedInQuotes) {
+  for (const std::string& word :
+       {"~", "null", "Null", "NULL", "", "true", "1e3", "a: b", "# c", "- d",
+        "[", "*e", "&f", "!g", "%h", "@i", "`j", "'", "\\"}) {
+    RunConfig config;
+    config.output.folder = word;
+    EXPECT_EQ(parse_config(print_config(config), "p", {}).output.folder, word);
+  }
 }
 
 TEST(Config, OverridesGoBeforeTheFile) {

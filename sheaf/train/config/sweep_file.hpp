@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace sheaf::cli {
+namespace sheaf::train {
 
 // A config key and its value, as YAML on one line.
 struct Setting {
@@ -49,6 +49,8 @@ struct SweepFile {
 // Throws UsageError with the file, the line and the nearest valid key, or
 // IoError if the file cannot be read.
 SweepFile read_sweep_file(const std::filesystem::path& file);
+SweepFile parse_sweep_file(const std::string& text,
+                           const std::filesystem::path& file);
 
 struct GridJob {
   std::string name;  // folder name
@@ -63,4 +65,4 @@ struct GridJob {
 // name, or if a skip matches no job.
 std::vector<GridJob> make_grid(const SweepFile& file);
 
-}  // namespace sheaf::cli
+}  // namespace sheaf::train

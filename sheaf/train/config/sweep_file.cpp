@@ -1,4 +1,4 @@
-#include "sheaf/cli/torch/sweep_file.hpp"
+#include "sheaf/train/config/sweep_file.hpp"
 
 #include <yaml-cpp/yaml.h>
 
@@ -9,11 +9,10 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/train/config/config_reader.hpp"
 
-namespace sheaf::cli {
+namespace sheaf::train {
 namespace {
 
 namespace fs = std::filesystem;
-using train::ConfigReader;
 
 constexpr int kMostRanks = 1 << 20;
 constexpr int kMostRepeats = 10000;
@@ -22,7 +21,12 @@ std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
-    result += c == '\n' ? std::string("\\n") : std::string(1, c);
+    if (c == '\n')
+      result += "\\n";
+    else if (c == '\r')
+      result += "\\r";
+    else
+      result += c;
   }
   return result + "\"";
 }
@@ -52,7 +56,7 @@ class SweepReader {
   SweepReader(const std::string& text, const fs::path& file)
       : file_(file),
         source_{file.string(), true, &origins_},
-        node_(train::parse_yaml(text, source_)),
+        node_(parse_yaml(text, source_)),
         reader_(node_, "", source_) {}
 
   SweepFile read();
@@ -72,7 +76,7 @@ class SweepReader {
 
   fs::path file_;
   std::map<std::string, std::string> origins_;
-  train::Source source_;
+  Source source_;
   YAML::Node node_;
   ConfigReader reader_;
 };
@@ -101,8 +105,7 @@ void SweepReader::check_mapping(std::string_view what,
 Axis SweepReader::read_ranks(const YAML::Node& node) const {
   Axis axis{"ranks", {}};
   const auto add = [&](const YAML::Node& one) {
-    const auto count =
-        reader_.whole_number("ranks", one, train::kFromOne, kMostRanks);
+    const auto count = reader_.whole_number("ranks", one, kFromOne, kMostRanks);
     axis.choices.push_back({std::to_string(count), {}});
   };
   if (!node) return {"ranks", {{"1", {}}}};
@@ -176,6 +179,11 @@ void SweepReader::check_keys(const SweepFile& result) const {
   for (const Axis& axis : result.axes)
     for (const Choice& choice : axis.choices)
       for (const Setting& one : choice.settings) {
+        SHEAF_CHECK(
+            one.key != "ranks" && one.key != "case" && one.key != "repeat",
+            one.place, one.key,
+            " is not a key of the config; write it outside of `set` "
+            "and `cases`");
         SHEAF_CHECK(one.key != "output.folder" && one.key != "output",
                     one.place, one.key,
                     " cannot be swept: each job has its own folder in "
@@ -218,7 +226,7 @@ SweepFile SweepReader::read() {
   reader_.field("base", base);
   reader_.field("output", output);
   reader_.field("name", result.name);
-  reader_.field("repeat", repeats, train::Range{1, kMostRepeats});
+  reader_.field("repeat", repeats, Range{1, kMostRepeats});
   add_axes(result, repeats);
   read_skips(result);
   reader_.finish();
@@ -234,8 +242,13 @@ SweepFile SweepReader::read() {
 
 }  // namespace
 
-SweepFile read_sweep_file(const std::filesystem::path& file) {
-  return SweepReader(read_file(file), file).read();
+SweepFile parse_sweep_file(const std::string& text,
+                           const std::filesystem::path& file) {
+  return SweepReader(text, file).read();
 }
 
-}  // namespace sheaf::cli
+SweepFile read_sweep_file(const std::filesystem::path& file) {
+  return parse_sweep_file(read_file(file, kMostTextBytes), file);
+}
+
+}  // namespace sheaf::train

@@ -1,14 +1,19 @@
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/cli/torch/sweep_file.hpp"
+#include "sheaf/train/config/sweep_file.hpp"
 
-namespace sheaf::cli {
+namespace sheaf::train {
 namespace {
 
-constexpr std::size_t kMostJobs = 100000;
+constexpr std::size_t kMostJobs = 100'000;
+constexpr std::size_t kMostValues = 10'000'000;        // of all jobs together
+constexpr std::size_t kMostComparisons = 100'000'000;  // of jobs with skips
+constexpr std::size_t kMostPatternLetters = 1000;
 
 // One choice per axis, in the order of the axes.
 using Point = std::vector<const Choice*>;
@@ -16,14 +21,17 @@ using Point = std::vector<const Choice*>;
 std::vector<Point> all_points(const std::vector<Axis>& axes) {
   std::vector<Point> points{{}};
   for (const Axis& axis : axes) {
+    const std::size_t count = points.size() * axis.choices.size();
+    SHEAF_CHECK(count <= kMostJobs && count * axes.size() <= kMostValues,
+                "the sweep has more than ", kMostJobs, " combinations, or ",
+                kMostValues, " values in them; remove some values");
     std::vector<Point> longer;
+    longer.reserve(count);
     for (const Point& point : points)
       for (const Choice& choice : axis.choices) {
         longer.push_back(point);
         longer.back().push_back(&choice);
       }
-    SHEAF_CHECK(longer.size() <= kMostJobs, "the sweep has more than ",
-                kMostJobs, " combinations; remove some values");
     points = std::move(longer);
   }
   return points;
@@ -54,9 +62,9 @@ bool agrees(const Skip& skip, const std::map<std::string, std::string>& point) {
 
 std::vector<std::string> names_in(const std::vector<Axis>& axes) {
   std::vector<std::string> names;
+  std::set<std::string_view> known;
   const auto add = [&](const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(name);
+    if (known.insert(name).second) names.push_back(name);
   };
   for (const Axis& axis : axes) {
     add(axis.name);
@@ -78,19 +86,34 @@ void check_skip_keys(const SweepFile& file) {
           "; the jobs vary ", join(names, ", "));
 }
 
+void check_skip_work(const SweepFile& file, std::size_t points) {
+  std::size_t values = 0;
+  for (const Skip& skip : file.skips)
+    for (const Skip::Condition& condition : skip.conditions)
+      values += condition.values.size();
+  SHEAF_CHECK(values == 0 || points <= kMostComparisons / values, "skip has ",
+              values, " values to compare with each of ", points,
+              " jobs; remove some of its entries");
+}
+
 std::vector<Point> without_skipped(const SweepFile& file,
                                    std::vector<Point> points) {
   check_skip_keys(file);
-  for (const Skip& skip : file.skips) {
-    const auto end =
-        std::remove_if(points.begin(), points.end(), [&](const Point& point) {
-          return agrees(skip, values_of(file.axes, point));
-        });
-    SHEAF_CHECK(end != points.end(), skip.conditions[0].place,
+  check_skip_work(file, points.size());
+  std::vector<bool> is_used(file.skips.size());
+  std::erase_if(points, [&](const Point& point) {
+    const auto values = values_of(file.axes, point);
+    for (std::size_t i = 0; i < file.skips.size(); ++i) {
+      if (!agrees(file.skips[i], values)) continue;
+      is_used[i] = true;
+      return true;
+    }
+    return false;
+  });
+  for (std::size_t i = 0; i < file.skips.size(); ++i)
+    SHEAF_CHECK(is_used[i], file.skips[i].conditions[0].place,
                 "this entry of skip matches no job; compare its values with "
                 "those of the jobs, or remove it");
-    points.erase(end, points.end());
-  }
   return points;
 }
 
@@ -185,6 +208,8 @@ std::vector<std::string> GridJob::overrides() const {
 std::vector<GridJob> make_grid(const SweepFile& file) {
   const std::string pattern =
       file.name.empty() ? default_pattern(file.axes) : file.name;
+  SHEAF_CHECK(file.name.size() <= kMostPatternLetters, file.name_place,
+              "name has more than ", kMostPatternLetters, " characters");
   std::vector<GridJob> jobs;
   std::map<std::string, int> seen;
   for (const Point& point : without_skipped(file, all_points(file.axes))) {
@@ -206,4 +231,4 @@ std::vector<GridJob> make_grid(const SweepFile& file) {
   return jobs;
 }
 
-}  // namespace sheaf::cli
+}  // namespace sheaf::train

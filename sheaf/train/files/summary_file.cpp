@@ -1,0 +1,23 @@
+#include "sheaf/train/files/summary_file.hpp"
+
+#include "sheaf/base/error.hpp"
+#include "sheaf/base/json_file.hpp"
+
+namespace sheaf::train {
+
+SummaryFile parse_summary_file(const std::string& text) {
+  const JsonSource source{"summary.json"};
+  SummaryFile summary;
+  try {
+    const nlohmann::json json = parse_json(text, source);
+    for (const auto& [key, value] : JsonValue(json, source).members()) {
+      if (value.json().is_number()) summary.numbers[key] = value.number();
+      if (key == "ending" && value.is_text()) summary.ending = value.text();
+    }
+  } catch (const IoError&) {
+    return {};
+  }
+  return summary;
+}
+
+}  // namespace sheaf::train
