@@ -7,7 +7,8 @@ file(GLOB_RECURSE headers RELATIVE ${FOLDER} ${FOLDER}/*.h ${FOLDER}/*.hpp)
 # Rooms and headers of which nothing belongs to the interface.
 set(internal ^cli/ ^report/ ^halo/ ^comm/transport/ ^comm/host/ ^comm/process/
   ^comm/choice/ ^comm/algorithms/ ^parallel/matrix/ ^plan/choose/ ^plan/graph/
-  _core.hpp$ reducer.hpp$ parallel_state.hpp$ kept_state.hpp$ ^spatial/ops/ learner.hpp$ tiles.hpp$
+  _core.hpp$ reducer.hpp$ parallel_state.hpp$ kept_state.hpp$
+  checkpoint_state.hpp$ ^spatial/ops/ learner.hpp$ tiles.hpp$
   ^base/text.hpp$)
 foreach(pattern IN LISTS internal)
   set(found ${headers})
