@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 // Limits of what the reader accepts, so that a small file cannot take much
 // memory: a key takes 20 times its space in the file.
 constexpr int kMostDepth = 8;
-constexpr int kMostKeys = 6 * kMostShards + 1000;
+constexpr int kMostStateKeys = 6 * kMostShards + 1000;
 
 // What is wrong with a value; caught by parse_state().
 class BadValue : public std::runtime_error {
@@ -139,7 +139,7 @@ class Limits {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& /*parsed*/) {
     if (depth > kMostDepth) throw BadValue("it is nested too deeply");
-    if (event == Json::parse_event_t::key && ++keys_ > kMostKeys)
+    if (event == Json::parse_event_t::key && ++keys_ > kMostStateKeys)
       throw BadValue("it has too many keys");
     return true;
   }
