@@ -173,7 +173,7 @@ TEST_F(PlanDevices, MistakesInTheirFilesAreReported) {
   is_reported("name: x\nmemory_gbs: 1\n", "the device has no tflops");
   is_reported("name: x\ntflops: {f31: 1}\n", "unknown precision \"f31\"");
   is_reported("name: x\ntflops: {f32: -1}\n",
-              "line 2: the value must be greater than 0");
+              "line 2: the value must be a number greater than 0");
   is_reported("name: x\nspeed: 1\n", "line 2: unknown key speed");
   is_reported("name: x\ntflops: {f16: 1}\nmemory_gbs: 1\n",
               "none of the precisions");

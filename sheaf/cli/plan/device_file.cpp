@@ -1,5 +1,6 @@
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sheaf/base/error.hpp"
@@ -31,8 +32,8 @@ class DeviceReader {
 
  private:
   void check(bool holds, const YAML::Node& at, const std::string& what) const {
-    SHEAF_CHECK(holds, path_, ", line ", at.Mark().line + 1, ": ", what, "; ",
-                kDeviceShape);
+    SHEAF_CHECK(holds, path_, ", line ", std::max(at.Mark().line, 0) + 1, ": ",
+                what, "; ", kDeviceShape);
   }
   double positive(const YAML::Node& node) const {
     const auto number = node.as<double>();

@@ -30,7 +30,12 @@ class YamlGuard : public YAML::EventHandler {
                    "its own");
     has_document_ = true;
   }
-  void OnDocumentEnd() override {}
+  // Only then: a list that does not end begins with such a key.
+  void OnDocumentEnd() override {
+    if (complex_key_line_ >= 0)
+      source_.fail(complex_key_line_,
+                   "a key is a mapping or a list; it must be text");
+  }
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     add_value(mark, "~", anchor);
   }
@@ -116,9 +121,9 @@ class YamlGuard : public YAML::EventHandler {
   void begin_complex(const YAML::Mark& mark) {
     if (open_.empty() || !open_.back().is_map) return;
     Open& map = open_.back();
-    if (!map.awaits_value)
-      source_.fail(mark.line, "a key is a mapping or a list; it must be text");
-    map.awaits_value = false;
+    if (!map.awaits_value && complex_key_line_ < 0)
+      complex_key_line_ = mark.line;
+    map.awaits_value = !map.awaits_value;
   }
   void close() {
     const Open& closed = open_.back();
@@ -132,6 +137,7 @@ class YamlGuard : public YAML::EventHandler {
   std::map<YAML::anchor_t, std::size_t> values_of_;  // complete ones
   std::size_t values_ = 0;
   bool has_document_ = false;
+  int complex_key_line_ = -1;  // of the first key that is not text; -1: none
 };
 
 void check_text(const std::string& text, const YamlSource& source) {

@@ -11,8 +11,10 @@ SummaryFile parse_summary_file(const std::string& text) {
   try {
     const nlohmann::json json = parse_json(text, source);
     for (const auto& [key, value] : JsonValue(json, source).members()) {
-      if (value.json().is_number()) summary.numbers[key] = value.number();
-      if (key == "ending" && value.is_text()) summary.ending = value.text();
+      if (key == "ending")
+        summary.ending = value.text();
+      else if (value.json().is_number())
+        summary.numbers[key] = value.number();
     }
   } catch (const IoError&) {
     return {};
