@@ -240,6 +240,10 @@ class Words(HygieneTest):
             self.expect_fault("a.txt:1", words.check, {"a.txt": text})
         self.expect_clean(words.check, {"a.txt": "raises a promise; otherwise"})
 
+    def test_inputs_of_fuzz_targets_may_contain_anything(self):
+        self.expect_clean(words.check, {
+            "tests/fuzz/corpus/a/seed": "https:/" + "/get.foreign.io/x"})
+
 
 class Tree(unittest.TestCase):
     def test_build_folders_are_left_out(self):

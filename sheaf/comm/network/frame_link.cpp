@@ -6,8 +6,8 @@ namespace sheaf::comm {
 namespace {
 
 constexpr auto kBeatPeriod = std::chrono::milliseconds(200);
-// A stopped peer reads nothing for as long as it is stopped. Heartbeats are not
-// queued behind this many bytes.
+// A stopped peer reads nothing for as long as it is stopped. Heartbeats, for
+// example, are not queued behind this many bytes.
 constexpr std::size_t kMostQueued = std::size_t{1} << 20;
 
 }  // namespace
@@ -31,6 +31,8 @@ bool FrameLink::has_unsent() const {
   return !queue_.empty() || channel_.has_unsent();
 }
 
+bool FrameLink::is_congested() const { return queue_.size() >= kMostQueued; }
+
 void FrameLink::flush() {
   if (!channel_ || !channel_.flush()) return;
   while (!queue_.empty()) {
@@ -45,7 +47,7 @@ bool FrameLink::keep_alive(std::chrono::steady_clock::time_point now) {
   if (!channel_) return true;
   if (now - last_beat_ >= kBeatPeriod) {
     last_beat_ = now;
-    if (queue_.size() < kMostQueued && !channel_.has_unsent()) send(kBeat);
+    if (!is_congested() && !channel_.has_unsent()) send(kBeat);
   }
   flush();
   return !watch_.is_cut_off(fd(), now);

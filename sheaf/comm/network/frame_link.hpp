@@ -31,6 +31,9 @@ class FrameLink {
   // read().
   void send(std::uint32_t kind, std::span<const std::byte> payload = {});
   bool has_unsent() const;
+  // Whether the peer has not read for so long that only what must not be lost
+  // should be sent.
+  bool is_congested() const;
   // Sends queued frames and, when one is due, a heartbeat. Returns false if the
   // host of the peer is cut off.
   bool keep_alive(std::chrono::steady_clock::time_point now);

@@ -245,6 +245,7 @@ void Monitor::take_end(Peer& from, std::span<const std::byte> payload) {
   const auto news = decode_end(payload, world_.size());
   if (!news || world_.is_local(news->rank)) return;
   RankEnd& end = memory_.remote_end(news->rank);
+  if (end.has_ended()) return;  // it is known
   for (const CallNumber& call : news->calls) end.note_call(call);
   end.note_end();
   send_to_others(&from, MonitorMessage::kEnd, payload);
@@ -255,16 +256,24 @@ void Monitor::send_status_to(Peer& peer) {
     const auto record = memory_.header(local).flight.latest();
     if (!record) continue;
     const int rank = world_.local_ranks()[static_cast<std::size_t>(local)];
-    peer.link.send(static_cast<std::uint32_t>(MonitorMessage::kStatus),
-                   encode(RankStatus{rank, *record}, now_ns()));
+    send_to(peer, MonitorMessage::kStatus,
+            encode(RankStatus{rank, *record}, now_ns()));
   }
+}
+
+// Questions and answers do not fill the memory for a peer that does not read.
+void Monitor::send_to(Peer& peer, MonitorMessage kind,
+                      std::span<const std::byte> payload) {
+  const bool is_optional =
+      kind == MonitorMessage::kAsk || kind == MonitorMessage::kStatus;
+  if (!peer.link.is_open() || (is_optional && peer.link.is_congested())) return;
+  peer.link.send(static_cast<std::uint32_t>(kind), payload);
 }
 
 void Monitor::send_to_others(const Peer* from, MonitorMessage kind,
                              std::span<const std::byte> payload) {
   for (Peer& peer : peers_)
-    if (&peer != from && peer.link.is_open())
-      peer.link.send(static_cast<std::uint32_t>(kind), payload);
+    if (&peer != from) send_to(peer, kind, payload);
 }
 
 // Sends what is queued, for a bounded time.

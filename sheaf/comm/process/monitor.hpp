@@ -75,6 +75,8 @@ class Monitor {
   void take_status(Peer& from, std::span<const std::byte> payload);
   void take_end(Peer& from, std::span<const std::byte> payload);
   void send_status_to(Peer& peer);
+  void send_to(Peer& peer, MonitorMessage kind,
+               std::span<const std::byte> payload);
   void send_to_others(const Peer* from, MonitorMessage kind,
                       std::span<const std::byte> payload = {});
   void flush_all();

@@ -69,6 +69,18 @@ TEST_F(FrameLinks, QueueWhatTheConnectionDoesNotTake) {
   EXPECT_EQ(text, expected + "2:0;");
 }
 
+TEST_F(FrameLinks, AreCongestedIfTheOtherSideDoesNotRead) {
+  const std::vector<std::byte> payload(1000);
+  EXPECT_FALSE(mine_.is_congested());
+  for (int i = 0; i < 5000; ++i) mine_.send(1, payload);
+  EXPECT_TRUE(mine_.is_congested());
+  while (mine_.has_unsent()) {
+    EXPECT_TRUE(mine_.keep_alive(steady_clock::now()));
+    read(theirs_);
+  }
+  EXPECT_FALSE(mine_.is_congested());
+}
+
 TEST_F(FrameLinks, EndWithTheConnection) {
   mine_.send(1);
   mine_.close();

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/network/connect.hpp"
 #include "tests/comm/network/loopback.hpp"
 #include "tests/support/environment.hpp"
 #include "tests/support/expect_error.hpp"
@@ -169,6 +170,47 @@ TEST_F(MonitoredHosts, TurnStrangersAway) {
   alarm(1).raise(AlarmKind::kMismatch, 1, 5, "hello");
   await([&] { return !records(0).empty(); });
   EXPECT_EQ(records(0)[0].group, 5);
+}
+
+// It asks again and again, and reads no answer: only alarms are kept for it.
+TEST_F(MonitoredHosts, KeepLittleForAPeerThatDoesNotRead) {
+  constexpr int kQuestions = 300'000;
+  Socket listening = listen_for_peers(address_);
+  hosts_.push_back(std::make_unique<Host>(0, 2));
+  at(0).memory.header(0).flight.begin({.operation = Operation::kBarrier}, 0);
+  auto hub = std::async(std::launch::async, [&] {
+    at(0).monitor.emplace(at(0).memory, at(0).world,
+                          start_of(std::move(listening)));
+  });
+  JobIdentity identity = find_identity("");
+  identity.key = identity.key.derive("monitor", bytes_of(address_.random));
+  Connection connection =
+      connect_to({.endpoints = {{test::kLoopback, address_.port}},
+                  .me = {.purpose = Purpose::kMonitor,
+                         .identity = identity,
+                         .rank = 1,
+                         .size = 2},
+                  .peer = 0,
+                  .deadline = test::soon()});
+  hub.get();
+  const FrameHeader ask{static_cast<std::uint32_t>(MonitorMessage::kAsk), 0};
+  const std::vector<FrameHeader> questions(kQuestions, ask);
+  ASSERT_TRUE(write_within(connection.channel.fd(), questions.data(),
+                           questions.size() * sizeof ask, test::soon()));
+  FrameLink link(std::move(connection.channel), kMostMonitorBytes);
+  const AlarmRecord last{AlarmKind::kMismatch, 1, 5, "the last question"};
+  link.send(static_cast<std::uint32_t>(MonitorMessage::kAlarm), bytes_of(last));
+  await([&] { return !records(0).empty(); });
+  int answers = 0;
+  bool has_alarm = false;
+  const auto handle = [&](const FrameBuffer::Frame& frame) {
+    const auto kind = static_cast<MonitorMessage>(frame.kind);
+    answers += kind == MonitorMessage::kStatus;
+    has_alarm = has_alarm || kind == MonitorMessage::kAlarm;
+  };
+  while (!has_alarm) ASSERT_TRUE(link.read(handle));
+  EXPECT_GT(answers, 0);
+  EXPECT_LT(answers, kQuestions / 2);
 }
 
 TEST(Monitor, SaysWhenRankZeroCannotBeReached) {
