@@ -2,6 +2,7 @@
 // Exception classes; see docs/reference/errors.md. A message names the rank and
 // the values concerned, and suggests what to try next.
 
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -87,6 +88,7 @@ inline int exit_code(const std::exception& error) noexcept {
   if (dynamic_cast<const TimeoutError*>(&error)) return 4;
   if (dynamic_cast<const CommError*>(&error)) return 3;
   if (dynamic_cast<const IoError*>(&error)) return 5;
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error)) return 5;
   if (dynamic_cast<const CheckError*>(&error)) return 6;
   if (dynamic_cast<const InternalError*>(&error)) return 70;
   if (const auto* failed = dynamic_cast<const FailedOnRoot*>(&error))

@@ -184,6 +184,21 @@ void create_folders(const std::filesystem::path& path) {
   sync_folder(whole.parent_path());
 }
 
+std::vector<std::filesystem::path> entries_of(
+    const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error))
+    entries.push_back(entry->path());
+  if (error)
+    throw IoError(concat("cannot read the folder ", folder.string(), ": ",
+                         error.message()));
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
 std::string read_file(const std::filesystem::path& path,
                       std::size_t most_bytes) {
   const std::unique_ptr<std::FILE, CloseFile> file(

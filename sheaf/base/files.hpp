@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sheaf {
 
@@ -33,6 +34,11 @@ void sync_folder(const std::filesystem::path& folder);
 // Creates the folder and its parents, unless they exist, and syncs the folders
 // that contain them. Throws IoError, which names the folder.
 void create_folders(const std::filesystem::path& path);
+
+// The files and folders in a folder, in byte order of their names. Throws
+// IoError, which names the folder.
+std::vector<std::filesystem::path> entries_of(
+    const std::filesystem::path& folder);
 
 // Returns all bytes of the file. Throws IoError, which names the file, also if
 // it has more than `most_bytes`, as a device such as /dev/zero has.

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/table.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/cli/command/commands.hpp"
@@ -55,13 +56,9 @@ std::vector<Dump> with_siblings(const fs::path& path) {
   const std::string part = call_part(path);
   if (part.empty()) return dumps;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::vector<fs::path> others;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (call_part(entry.path()) == part &&
-        entry.path().filename() != path.filename())
-      others.push_back(entry.path());
-  std::sort(others.begin(), others.end());
-  for (const fs::path& other : others) {
+  for (const fs::path& other : entries_of(folder)) {
+    if (call_part(other) != part || other.filename() == path.filename())
+      continue;
     Dump dump = comm::read_dump(other);
     const bool is_new = std::none_of(
         dumps.begin(), dumps.end(),

@@ -13,6 +13,7 @@ TEST(Error, EachKindHasItsExitCode) {
   EXPECT_EQ(exit_code(CommError("x")), 3);
   EXPECT_EQ(exit_code(TimeoutError("x")), 4);
   EXPECT_EQ(exit_code(IoError("x")), 5);
+  EXPECT_EQ(exit_code(std::filesystem::filesystem_error("x", {})), 5);
   EXPECT_EQ(exit_code(CheckError("x")), 6);
   EXPECT_EQ(exit_code(InternalError("x")), 70);
   EXPECT_EQ(exit_code(FailedOnRoot(5)), 5);

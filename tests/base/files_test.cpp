@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "sheaf/base/error.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -126,6 +127,21 @@ TEST(CreateFolders, CreatesAllParents) {
   for (const char* name : {"file", "file/below"})
     expect_throws<IoError>([&] { create_folders(folder.path() / name); },
                            {(folder.path() / "file").string()});
+}
+
+TEST(EntriesOf, AreSortedByName) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b", "a/inner", ".c"})
+    create_folders(folder.path() / name);
+  std::vector<std::string> names;
+  for (const auto& entry : entries_of(folder.path()))
+    names.push_back(entry.filename().string());
+  EXPECT_EQ(names, (std::vector<std::string>{".c", "a", "b"}));
+}
+
+TEST(EntriesOf, AFailureNamesTheFolder) {
+  expect_throws<IoError>([] { entries_of("/no/such/folder"); },
+                         {"cannot read the folder /no/such/folder: "});
 }
 
 TEST(ReadFile, GivesAllBytes) {

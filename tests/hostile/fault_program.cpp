@@ -5,6 +5,8 @@
 //   between     computation, and only a barrier now and then
 //   checkpoint  every rank writes its share of a checkpoint to FOLDER
 //   end         the last rank returns from main while the others go on
+//   busy        computation of a second, of one rank's in every 30th round of
+//               45 s, with messages that nobody receives meanwhile
 //   train       DataParallel trains a network; its weights are printed as a
 //   hash
 // Each rank prints when it has started, and either its error or that all
@@ -90,6 +92,24 @@ Round end_round(const comm::Group& world) {
   };
 }
 
+// Every rank sends to one of another host, and computes before it receives. The
+// message is larger than the buffers of a connection.
+Round busy_round(const comm::Group& world) {
+  return [=](int round) {
+    const int ranks = world.size();
+    const bool is_long = round % 30 == 1 && round / 30 % ranks == world.rank();
+    const std::vector<int> sent(1 << 21, round);
+    std::vector<int> received(sent.size(), -1);
+    auto send = comm::isend(world, sent, (world.rank() + ranks / 2) % ranks);
+    const auto until = now_ns() + (is_long ? 45 : 1) * std::int64_t{1000000000};
+    while (now_ns() < until) continue;
+    comm::recv(world, received, (world.rank() + ranks - ranks / 2) % ranks);
+    send.wait();
+    if (received != sent) throw CommError("wrong result");
+    operation_round("all_reduce", world)(round);
+  };
+}
+
 // Each rank draws its own examples. Returns a hash of the weights.
 std::uint32_t train_network(const comm::Group& world, int steps) {
   torch::manual_seed(1);
@@ -118,6 +138,7 @@ Round make_round(const std::string& phase, const std::string& folder,
   if (phase == "between") return barrier_round(world, milliseconds(300));
   if (phase == "checkpoint") return checkpoint_round(folder, world);
   if (phase == "end") return end_round(world);
+  if (phase == "busy") return busy_round(world);
   return operation_round(phase, world);
 }
 

@@ -95,6 +95,12 @@ def runs(pid, program):
         return False
 
 
+def rounds_of(fault, phase):
+    if fault != "stop":
+        return END
+    return 15 if phase == "between" else 150
+
+
 class Rank:
     """A process whose output is a rank's, or that of several."""
 
@@ -118,14 +124,14 @@ class Rank:
 
 
 class Job:
-    def __init__(self, testbed, cell, program, sheaf, folder, late=()):
+    def __init__(self, testbed, cell, program, sheaf, folder, late=(),
+                 rounds=None):
         self.testbed = testbed
         self.program = program
         self.cell = cell
         fault, phase, transport = cell
-        rounds = 150 if fault == "stop" else END
-        if fault == "stop" and phase == "between":
-            rounds = 15
+        if rounds is None:
+            rounds = rounds_of(fault, phase)
         what = "start" if phase == "rendezvous" else phase
         words = [program, what, str(rounds), folder]
         common = ["SHEAF_LOG=off", f"SHEAF_DUMP_DIR={folder}",

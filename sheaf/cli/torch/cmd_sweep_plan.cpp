@@ -76,8 +76,8 @@ std::string state_of(const fs::path& folder, const GridJob& job,
                      const std::string& settings) {
   if (!fs::exists(folder) || fs::is_empty(folder)) return "new";
   if (!fs::exists(folder / "config.yaml")) {
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename() != "output.txt") return "other";
+    for (const fs::path& entry : entries_of(folder))
+      if (entry.filename() != "output.txt") return "other";
     return "new";
   }
   if (!has_settings(folder, settings)) return "other";

@@ -80,8 +80,8 @@ void run_or_fail(const std::vector<std::string>& command,
 }
 
 fs::path packed_file_in(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".tgz") return entry.path();
+  for (const fs::path& entry : entries_of(folder))
+    if (entry.extension() == ".tgz") return entry;
   throw IoError(concat("npm wrote no package to ", folder.string()));
 }
 

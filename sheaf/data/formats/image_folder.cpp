@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/formats/image.hpp"
@@ -23,25 +24,14 @@ bool is_image(const fs::path& path) {
   return std::find(known.begin(), known.end(), ending) != known.end();
 }
 
-void check_read(const std::string& folder, const std::error_code& error) {
-  if (error)
-    throw IoError(
-        concat("cannot read the folder ", folder, ": ", error.message()));
-}
-
 bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
 // The entries of a folder that are not hidden, in byte order of their names.
 std::vector<fs::path> visible_entries(const std::string& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
-    if (!is_hidden(entry->path())) entries.push_back(entry->path());
-  check_read(folder, error);
-  std::sort(entries.begin(), entries.end());
+  auto entries = entries_of(folder);
+  std::erase_if(entries, is_hidden);
   return entries;
 }
 
@@ -53,7 +43,9 @@ bool is_folder(const fs::path& path) {
 fs::path real_path(const fs::path& folder) {
   std::error_code error;
   fs::path real = fs::canonical(folder, error);
-  check_read(folder.string(), error);
+  if (error)
+    throw IoError(concat("cannot read the folder ", folder.string(), ": ",
+                         error.message()));
   return real;
 }
 

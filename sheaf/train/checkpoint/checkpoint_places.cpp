@@ -87,9 +87,8 @@ KnownState verify_checkpoint(const fs::path& place) {
 std::vector<CheckpointName> CheckpointPlaces::list() const {
   std::vector<CheckpointName> names;
   if (!is_there(folder_)) return names;
-  for (const auto& entry : fs::directory_iterator(folder_))
-    if (const auto name =
-            parse_checkpoint_name(entry.path().filename().string()))
+  for (const fs::path& entry : entries_of(folder_))
+    if (const auto name = parse_checkpoint_name(entry.filename().string()))
       names.push_back(*name);
   std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.step, !a.is_old) < std::tuple(b.step, !b.is_old);
@@ -109,9 +108,8 @@ fs::path CheckpointPlaces::unfinished(const std::string& name) const {
 void CheckpointPlaces::clean() {
   create_folders(folder_);
   std::vector<fs::path> leftovers;
-  for (const auto& entry : fs::directory_iterator(folder_))
-    if (is_leftover(entry.path().filename().string()))
-      leftovers.push_back(entry.path());
+  for (const fs::path& entry : entries_of(folder_))
+    if (is_leftover(entry.filename().string())) leftovers.push_back(entry);
   remove_renamed(leftovers);
   for (const CheckpointName& name : list())
     if (name.is_old) end_replacement(name);

@@ -41,10 +41,8 @@ int last_number(const std::string& stem) {
   int last = 0;
   std::error_code none;
   if (!fs::is_directory(kRuns, none)) return last;
-  with_io_errors([&] {
-    for (const auto& entry : fs::directory_iterator(kRuns))
-      last = std::max(last, number_in(entry.path().filename().string(), stem));
-  });
+  for (const fs::path& entry : entries_of(kRuns))
+    last = std::max(last, number_in(entry.filename().string(), stem));
   return last;
 }
 
@@ -85,16 +83,13 @@ bool is_leftover(const fs::path& path) {
 // The first name that is neither `known` nor a leftover; empty: none.
 std::string first_name_in(const fs::path& folder,
                           std::initializer_list<std::string_view> known) {
-  std::string found;
-  with_io_errors([&] {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      const bool is_known =
-          std::find(known.begin(), known.end(), name) != known.end();
-      if (!is_known && !is_leftover(entry.path())) found = name;
-    }
-  });
-  return found;
+  for (const fs::path& entry : entries_of(folder)) {
+    const std::string name = entry.filename().string();
+    const bool is_known =
+        std::find(known.begin(), known.end(), name) != known.end();
+    if (!is_known && !is_leftover(entry)) return name;
+  }
+  return "";
 }
 
 // For a new run.
@@ -176,12 +171,8 @@ void RunFolder::begin_writing() {
         path_.string(), lock_.problem());
   lock_.keep_file();
   lock_.write_holder();
-  std::vector<fs::path> leftovers;
-  with_io_errors([&] {
-    for (const auto& entry : fs::directory_iterator(path_))
-      if (is_leftover(entry.path())) leftovers.push_back(entry.path());
-  });
-  for (const fs::path& one : leftovers) try_remove_tree(one);
+  for (const fs::path& entry : entries_of(path_))
+    if (is_leftover(entry)) try_remove_tree(entry);
 }
 
 std::string other_file_in(const fs::path& folder) {
