@@ -29,7 +29,7 @@ OPERATIONS = ["barrier", "broadcast", "reduce", "all_reduce", "all_reduce_n",
               "all_to_all", "send"]
 PHASES = ["rendezvous", "start", "between", *OPERATIONS, "checkpoint", "end"]
 FAULTS = ["kill", "cut", "lost", "stop"]
-QUICK = [("kill", "rendezvous", "tcp"), ("lost", "rendezvous", "tcp"),
+QUICK = [("kill", "rendezvous", "tcp"), ("cut", "rendezvous", "tcp"),
          ("kill", "end", "tcp"), ("cut", "all_reduce", "tcp"),
          ("lost", "between", "tcp"), ("stop", "all_reduce", "tcp"),
          ("cut", "all_reduce", "mpi"), ("lost", "send", "mpi")]
@@ -41,6 +41,9 @@ MOST_SECONDS = 10
 STOP_SECONDS = 3
 END = 10**9
 LINE = re.compile(r"at (\d+) (.*)")
+# Of the launcher, or of a rank that Sheaf has ended.
+REPORT = re.compile(r"^(?:\[\d+\] )?sheaf(?: run)?: (rank \d.*)")
+START_TIMEOUT_SECONDS = 4  # of MPI's own start, 5 minutes by default
 
 
 class Testbed:
@@ -80,10 +83,10 @@ class Testbed:
         self.bridge_link("ip", "link", "set", "port1",
                          "down" if is_unplugged else "up")
 
-    def processes(self, program):
-        """Those of the program on the second host."""
+    def processes(self, program, host="h1"):
+        """Those of the program on a host."""
         pids = subprocess.run(
-            ["ip", "netns", "pids", f"sheaf-{self.name}-h1"],
+            ["ip", "netns", "pids", f"sheaf-{self.name}-{host}"],
             capture_output=True, text=True).stdout.split()
         return [int(pid) for pid in pids if runs(pid, program)]
 
@@ -98,7 +101,7 @@ def runs(pid, program):
 def rounds_of(fault, phase):
     if fault != "stop":
         return END
-    return 15 if phase == "between" else 150
+    return {"start": 2000, "between": 15, "barrier": 30000}.get(phase, 150)
 
 
 class Rank:
@@ -107,6 +110,7 @@ class Rank:
     def __init__(self, command, ranks):
         self.ranks = ranks
         self.lines = []
+        self.arrivals = []
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, start_new_session=True)
@@ -115,12 +119,18 @@ class Rank:
 
     def read(self):
         for line in self.process.stdout:
+            self.arrivals.append(time.monotonic_ns())
             self.lines.append(line.rstrip())
 
     def events(self):
         """(nanoseconds, text) of each report of the program."""
-        found = [LINE.search(line) for line in list(self.lines)]
-        return [(int(hit[1]), hit[2]) for hit in found if hit]
+        found = []
+        for line, arrival in zip(list(self.lines), self.arrivals):
+            if hit := LINE.search(line):
+                found.append((int(hit[1]), hit[2]))
+            elif hit := REPORT.search(line):
+                found.append((arrival, "error " + hit[1]))
+        return found
 
 
 class Job:
@@ -138,6 +148,9 @@ class Job:
                   f"SHEAF_SECRET={secrets.token_hex(16)}"]
         self.late = list(late)
         if transport == "mpi":
+            if phase == "start":
+                common.append(
+                    f"SHEAF_OPTIONS=-timeout {START_TIMEOUT_SECONDS}s")
             command = ["env", *common, sheaf, "run", "--hosts", "h0:2,h1:2",
                        "--", *words]
             self.outputs = [Rank(testbed.command("ctl", *command), RANKS)]
@@ -220,7 +233,9 @@ def inject(testbed, job, fault):
 
 
 def survivors(cell):
-    fault, phase, _ = cell
+    fault, phase, transport = cell
+    if phase == "start" and transport == "mpi":
+        return 1  # MPI ends the others, or they wait in its start
     if fault == "kill":
         count = RANKS - 1
     else:
@@ -257,8 +272,8 @@ def run_cell(testbed, cell, args):
         if phase == "rendezvous":
             time.sleep(2)  # all but the late rank have come
         elif phase == "start":
-            time.sleep(secrets.randbelow(1000) / 1000 + 0.3)
-            wait_for_victim(job)
+            wait_for_connections(job)
+            time.sleep(secrets.randbelow(100) / 1000)
         else:
             job.wait_for_runs(RANKS)
             time.sleep(0.3 + secrets.randbelow(100) / 1000)
@@ -277,14 +292,31 @@ def run_cell(testbed, cell, args):
         shutil.rmtree(folder)
 
 
-def wait_for_victim(job):
+def has_socket(pid, state):
+    """Whether a process has a TCP socket in this state of the kernel's."""
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file][1:]
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[3] == state}
+    folder = f"/proc/{pid}/fd"
+    return any(os.readlink(f"{folder}/{fd}") in sockets
+               for fd in os.listdir(folder))
+
+
+def wait_for_connections(job):
+    """Until all ranks have begun to connect. The others know nothing of a
+    process that ends before."""
+    state = "0A" if job.cell[2] == "mpi" else "01"  # listens; is connected
     until = time.monotonic() + 20
     while time.monotonic() < until:
+        pids = [pid for host in ("h0", "h1")
+                for pid in job.testbed.processes(job.program, host)]
         try:
-            return job.victim()
-        except (RuntimeError, OSError):
-            time.sleep(0.01)
-    raise RuntimeError("the victim did not start:\n" + job.output())
+            if len(pids) == RANKS and all(has_socket(pid, state)
+                                          for pid in pids):
+                return
+        except OSError:
+            pass
+    raise RuntimeError("the ranks did not start:\n" + job.output())
 
 
 def cells_of(args):

@@ -13,6 +13,7 @@
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/collectives.hpp"
 #include "sheaf/comm/group/make_group.hpp"
+#include "sheaf/comm/process/start_limit.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 
@@ -117,7 +118,7 @@ World init(const topo::Options& options, int* argc, char*** argv) {
   report_uncaught_exceptions();
   const bool is_mpi = is_under_mpi_launcher();
   std::unique_ptr<Transport> transport =
-      is_mpi ? make_mpi_transport(argc, argv)
+      is_mpi ? start_mpi(options, argc, argv)
              : std::move(make_thread_transports(1).front());
   if (transport->size() == 1) check_is_alone(is_mpi);
   return init(std::move(transport), options);

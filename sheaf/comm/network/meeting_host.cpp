@@ -181,7 +181,8 @@ void MeetingHost::send_to_all(MeetingMessage kind, const std::string& payload) {
       member.link.send(static_cast<std::uint32_t>(kind), payload_of(payload));
 }
 
-// Members close their connections when they have read the last message.
+// Members close their connections when they have read the last message. Those
+// whose host is cut off never will.
 void MeetingHost::part() {
   const auto until = steady_clock::now() + kPartingTime;
   while (!members_.empty() && steady_clock::now() < until) {
@@ -190,8 +191,9 @@ void MeetingHost::part() {
       entries.push_back({member.link.fd(), POLLIN, 0});
     poll(entries.data(), entries.size(), static_cast<int>(kRound.count()));
     for (Member& member : members_) {
-      member.link.keep_alive(steady_clock::now());
-      if (!member.link.read([](const auto&) {})) member.link.close();
+      const bool is_cut_off = !member.link.keep_alive(steady_clock::now());
+      if (!member.link.read([](const auto&) {}) || is_cut_off)
+        member.link.close();
     }
     std::erase_if(members_,
                   [](const Member& one) { return !one.link.is_open(); });

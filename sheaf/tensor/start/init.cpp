@@ -11,6 +11,7 @@
 #include "sheaf/base/system.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/comm/process/runtime.hpp"
+#include "sheaf/comm/process/start_limit.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 #include "sheaf/tensor/groups/nccl.hpp"
@@ -64,11 +65,12 @@ comm::World init_mpi(const ProcessGroupOptions& options) {
   SHEAF_CHECK(!comm::wants_encryption(),
               "SHEAF_ENCRYPT=1: messages of MPI are not encrypted; choose "
               "backend gloo, or unset SHEAF_ENCRYPT");
-  auto transport = comm::make_mpi_transport(nullptr, nullptr);
+  const topo::Options run = run_options(options);
+  auto transport = comm::start_mpi(run);
   if (transport->size() == 1) comm::check_is_alone(/*is_mpi=*/true);
   check_mpi("rank", options.rank, transport->rank());
   check_mpi("world_size", options.world_size, transport->size());
-  return comm::init(std::move(transport), run_options(options));
+  return comm::init(std::move(transport), run);
 }
 
 comm::World start(const ProcessGroupOptions& options) {
