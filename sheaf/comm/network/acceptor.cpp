@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -28,6 +30,15 @@ Socket open_spare() {
   return Socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
+// Strangers take at most an eighth of the descriptors that this process may
+// have.
+std::size_t most_strangers() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return Acceptor::kMostVisitors;
+  return static_cast<std::size_t>(
+      std::min<rlim_t>(limit.rlim_cur / 8, Acceptor::kMostVisitors));
+}
+
 bool has_too_many_files(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS ||
          error == ENOMEM;
@@ -46,7 +57,7 @@ Acceptor::Acceptor(Socket listening, const Party& me, Welcome welcome)
       spare_(open_spare()),
       me_(me),
       welcome_(std::move(welcome)),
-      most_visitors_(kMostVisitors + static_cast<std::size_t>(me.size)),
+      most_visitors_(most_strangers() + static_cast<std::size_t>(me.size)),
       thread_([this] { run(); }) {}
 
 Acceptor::~Acceptor() {

@@ -3,7 +3,8 @@
 // is busy. Anybody can connect, so a connection that has not proved that it
 // comes from a rank of the job costs a bounded amount of memory, descriptors
 // and time: besides one for each rank of the job there are at most
-// kMostVisitors, each with a deadline, and none waits for another.
+// kMostVisitors, fewer if this process may have few descriptors, each with a
+// deadline, and none waits for another.
 
 #include <cstdint>
 #include <functional>

@@ -8,6 +8,8 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/formats/archives/zip.hpp"
 #include "sheaf/formats/archives/zip_directory.hpp"
+#include "sheaf/formats/bytes/memory.hpp"
+#include "sheaf/formats/bytes/open_file.hpp"
 
 namespace sheaf::formats {
 namespace {
@@ -20,7 +22,8 @@ constexpr std::uint64_t kMaxRatio = 1032;
 
 class Inflater {
  public:
-  explicit Inflater(std::string_view packed) {
+  // `name`: of the entry, for errors.
+  Inflater(const std::string& name, std::string_view packed) : name_(name) {
     stream_.next_in =
         reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
     left_in_ = packed.size();
@@ -53,8 +56,10 @@ class Inflater {
   }
 
  private:
+  // The content is copied to the larger memory.
   void grow(std::uint64_t size) {
     const std::size_t filled = unpacked_.size();
+    check_memory(name_, "its content", size);
     unpacked_.resize(size);
     stream_.next_out = reinterpret_cast<Bytef*>(unpacked_.data() + filled);
     left_out_ = size - filled;
@@ -67,6 +72,7 @@ class Inflater {
     left -= available;
   }
 
+  const std::string& name_;
   z_stream stream_{};
   std::uint64_t left_in_ = 0;
   std::uint64_t left_out_ = 0;
@@ -85,7 +91,7 @@ ZipContent unpack(const ByteReader& reader, const ZipEntry& entry,
   if (entry.bytes > kMaxRatio * (entry.packed_bytes + 1))
     reader.fail(entry.offset, "its size is impossible; the file is corrupt");
   try {
-    auto unpacked = Inflater(packed).run(entry.bytes);
+    auto unpacked = Inflater(reader.name(), packed).run(entry.bytes);
     if (!unpacked)
       reader.fail(entry.offset, "it cannot be inflated; the file is corrupt");
     return ZipContent(std::move(*unpacked));
@@ -104,10 +110,16 @@ void check_kind(const ByteReader& reader, const ZipEntry& entry) {
                        "; stored (0) and deflated (8) can be read"));
 }
 
+// A pipe in place of the file would be waited for.
+std::string read_archive(const std::filesystem::path& path) {
+  check_memory(path.string(), "its content", OpenFile(path.string()).size());
+  return read_file(path);
+}
+
 }  // namespace
 
 ZipReader::ZipReader(const std::filesystem::path& path)
-    : ZipReader(path.string(), read_file(path)) {}
+    : ZipReader(path.string(), read_archive(path)) {}
 
 ZipReader::ZipReader(std::string name, std::string bytes)
     : name_(std::move(name)),

@@ -2,6 +2,7 @@
 // Only this file includes c10d.
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <type_traits>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/network/address.hpp"
@@ -23,6 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+constexpr auto kLastCall = std::chrono::seconds(2);
 
 milliseconds left_until(Deadline deadline) {
   const auto left =
@@ -36,47 +40,74 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
+// libtorch waits without a limit for a server that has stopped to respond, or
+// for a damaged file. So its calls run on a thread of their own, which is
+// abandoned at the deadline: the result is then not ready.
+template <class Fn>
+auto run_until(Deadline deadline, Fn fn) {
+  using Task = std::packaged_task<std::invoke_result_t<Fn>()>;
+  const auto task = std::make_shared<Task>(std::move(fn));
+  auto result = task->get_future();
+  std::thread thread([task] { (*task)(); });
+  if (result.wait_until(deadline) == std::future_status::ready)
+    thread.join();
+  else
+    thread.detach();
+  return result;
+}
+
+template <class T>
+bool is_ready(const std::future<T>& result) {
+  return result.wait_for(milliseconds(0)) == std::future_status::ready;
+}
+
 class C10dStore final : public KeyStore {
  public:
-  C10dStore(StorePointer store, std::string place)
-      : store_(std::move(store)), place_(std::move(place)) {}
+  C10dStore(StorePointer store, std::string place, Deadline deadline)
+      : store_(std::move(store)),
+        place_(std::move(place)),
+        deadline_(deadline) {}
 
   void set(const std::string& key, const std::string& value) override {
-    attempt([&] {
-      store_->set(key, std::vector<std::uint8_t>(value.begin(), value.end()));
+    attempt([=, store = store_] {
+      store->set(key, std::vector<std::uint8_t>(value.begin(), value.end()));
     });
   }
   std::string get(const std::string& key) override {
-    std::vector<std::uint8_t> value;
-    attempt([&] { value = store_->get(key); });
-    return {value.begin(), value.end()};
+    return attempt([=, store = store_] {
+      const auto value = store->get(key);
+      return std::string(value.begin(), value.end());
+    });
   }
   bool has(const std::string& key) override {
-    bool result = false;
-    attempt([&] { result = store_->check({key}); });
-    return result;
+    return attempt([=, store = store_] { return store->check({key}); });
   }
   std::int64_t add(const std::string& key, std::int64_t value) override {
-    std::int64_t result = 0;
-    attempt([&] { result = store_->add(key, value); });
-    return result;
+    return attempt([=, store = store_] { return store->add(key, value); });
   }
 
  private:
   template <class Fn>
-  void attempt(const Fn& fn) {
+  std::invoke_result_t<Fn> attempt(const Fn& fn) {
+    // After the deadline, errors are still passed on to the other ranks.
+    const auto latest = std::max(deadline_, steady_clock::now() + kLastCall);
+    auto result = run_until(latest, fn);
+    if (!is_ready(result)) fail("it does not respond");
     try {
-      fn();
+      return result.get();
     } catch (const std::exception& error) {
-      throw CommError(concat("the store at ", place_,
-                             " failed: ", first_line(error),
-                             "; its server, torchrun's agent, may have "
-                             "exited: check its output"));
+      fail(first_line(error));
     }
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw CommError(concat("the store at ", place_, " failed: ", why,
+                           "; its server, torchrun's agent, may have exited: "
+                           "check its output"));
   }
 
   StorePointer store_;
   std::string place_;
+  const Deadline deadline_;
 };
 
 bool answers(const std::vector<comm::Endpoint>& endpoints, Deadline deadline) {
@@ -99,25 +130,15 @@ void wait_for_server(const MeetingPlace& place, Deadline deadline) {
   }
 }
 
-// Another program may listen on the port and never respond. libtorch's client
-// would wait forever, so it runs on a thread that is detached at the deadline.
+// Another program may listen on the port and never respond.
 void make_contact(const StorePointer& store, const MeetingPlace& place,
                   Deadline deadline) {
-  auto task = std::make_shared<std::packaged_task<void()>>(
-      [store] { store->check({"sheaf/contact"}); });
-  auto result = task->get_future();
-  std::thread thread([task] { (*task)(); });
-  const bool is_there =
-      result.wait_until(deadline) == std::future_status::ready;
-  if (is_there) {
-    thread.join();
-    try {
+  auto result =
+      run_until(deadline, [store] { store->check({"sheaf/contact"}); });
+  if (is_ready(result)) try {
       return result.get();
     } catch (const std::exception&) {
     }
-  } else {
-    thread.detach();
-  }
   throw CommError(concat("rank ", place.rank, ": the server at ",
                          text_of(place), " (", place.port_from,
                          ") is not torchrun's agent; another program may use "
@@ -141,35 +162,71 @@ StorePointer open_agent(const MeetingPlace& place, Deadline deadline) {
   }
 }
 
+// Whether the file is a sequence of keys and values, each preceded by its
+// length, as libtorch writes it. It reads any other file without end.
+bool holds_values(int fd, std::uint64_t size) {
+  std::uint64_t at = 0;
+  int texts = 0;
+  for (; at < size; ++texts) {
+    std::uint32_t length = 0;
+    if (size - at < sizeof length ||
+        ::pread(fd, &length, sizeof length, static_cast<off_t>(at)) !=
+            static_cast<ssize_t>(sizeof length) ||
+        length > size - at - sizeof length)
+      return false;
+    at += sizeof length + length;
+  }
+  return texts % 2 == 0;
+}
+
+// Throws TimeoutError if a rank keeps the file locked until the deadline.
+void lock_shared(int fd, const MeetingPlace& place, Deadline deadline) {
+  while (::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (steady_clock::now() > deadline)
+      throw TimeoutError(concat("rank ", place.rank, ": another process keeps ",
+                                "the rendezvous file ", place.path,
+                                " locked; see whether it is stopped"));
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
 // Without a secret, the key of the connections derives from what the ranks
 // write to the file, so nobody else may access it. In a folder that others can
 // write to, a link might lead to any file of this user.
-void make_private_file(const MeetingPlace& place) {
-  const int fd = ::open(place.path.c_str(),
-                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+void make_private_file(const MeetingPlace& place, Deadline deadline) {
+  const comm::Socket file(
+      ::open(place.path.c_str(),
+             O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   struct stat status {};
-  const bool is_open = fd >= 0 && ::fstat(fd, &status) == 0;
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (!is_open)
+  if (!file || ::fstat(file.fd(), &status) != 0)
     throw IoError(concat("cannot open the rendezvous file ", place.path, ": ",
-                         strerror(error),
+                         strerror(errno),
                          "; choose a folder that all ranks can write to"));
   SHEAF_CHECK(identity_of(place).has_secret ||
                   (status.st_uid == ::geteuid() && (status.st_mode & 077) == 0),
               "the rendezvous file ", place.path,
               " exists and can be accessed by other users; remove it, or set "
               "SHEAF_SECRET to the same random text in all processes");
+  SHEAF_CHECK(S_ISREG(status.st_mode), place.path,
+              " is not a regular file; name a file that does not exist yet");
+  lock_shared(file.fd(), place, deadline);
+  const bool is_known = ::fstat(file.fd(), &status) == 0;
+  SHEAF_CHECK(is_known && holds_values(file.fd(), static_cast<std::uint64_t>(
+                                                      status.st_size)),
+              place.path,
+              " exists and is no rendezvous file, or a rank was killed while "
+              "it wrote to it; remove it, or name a file that does not exist "
+              "yet");
 }
 
-StorePointer open_file(const MeetingPlace& place) {
+StorePointer open_file(const MeetingPlace& place, Deadline deadline) {
   const auto folder = std::filesystem::path(place.path).parent_path();
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     throw IoError(concat("cannot write to ", folder.string(),
                          " for the rendezvous file ", place.path, ": ",
                          strerror(errno),
                          "; choose a folder that all ranks can write to"));
-  make_private_file(place);
+  make_private_file(place, deadline);
   return c10::make_intrusive<c10d::FileStore>(place.path, place.world_size);
 }
 
@@ -177,11 +234,12 @@ StorePointer open_file(const MeetingPlace& place) {
 
 std::unique_ptr<KeyStore> open_store(const MeetingPlace& place,
                                      Deadline deadline) {
-  StorePointer store =
-      place.path.empty() ? open_agent(place, deadline) : open_file(place);
+  StorePointer store = place.path.empty() ? open_agent(place, deadline)
+                                          : open_file(place, deadline);
   store->setTimeout(left_until(deadline));
   if (place.path.empty()) make_contact(store, place, deadline);
-  return std::make_unique<C10dStore>(std::move(store), text_of(place));
+  return std::make_unique<C10dStore>(std::move(store), text_of(place),
+                                     deadline);
 }
 
 }  // namespace sheaf::tensor

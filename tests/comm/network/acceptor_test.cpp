@@ -176,6 +176,24 @@ TEST_F(Accepting, ManyConnectionsNeedFewDescriptors) {
   EXPECT_TRUE(connect(party(1, 3)).channel);
 }
 
+// Otherwise the program could not open files of its own.
+TEST(Acceptor, StrangersTakeFewOfTheDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{400, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  test::Listener listener;
+  const Acceptor acceptor(std::move(listener.socket), party(0, 3),
+                          [](Acceptor::Guest) {});
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 400 / 8 + 3 + 1; ++i)
+    strangers.push_back(test::connect_to_loopback(listener.port));
+  // Before its time is over.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  EXPECT_TRUE(is_ready(strangers[0].fd(), POLLIN, until));
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 std::chrono::nanoseconds processor_time() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include "sheaf/base/memory_limit.hpp"
 #include "tests/formats/archives/zip_file.hpp"
 
 namespace sheaf::formats {
@@ -32,6 +34,21 @@ TEST_F(ZipReaderTest, ACommentMayHoldMarks) {
   expect_throws<IoError>([&] { ZipReader("a", plain + marks); }, {"missing"});
   expect_throws<IoError>([&] { ZipReader("a", marks); }, {"missing"});
   expect_throws<IoError>([&] { ZipReader("a", ""); }, {"a: byte 0", "missing"});
+}
+
+TEST_F(ZipReaderTest, APipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  expect_throws<IoError>([&] { ZipReader reader(path()); }, {"it is a pipe"});
+}
+
+// The file takes no space, but its content would fill the memory.
+TEST_F(ZipReaderTest, AnArchiveLargerThanTheMemoryIsRefused) {
+  const auto available = available_memory();
+  if (!available) GTEST_SKIP() << "the available memory is unknown";
+  write("");
+  std::filesystem::resize_file(path(), *available);
+  expect_throws<IoError>([&] { ZipReader reader(path()); },
+                         {"a.zip: its content needs", "more memory"});
 }
 
 TEST_F(ZipReaderTest, EveryTruncatedArchiveIsRefused) {

@@ -1,10 +1,15 @@
 // The key-value stores at an address and in a file, and their errors.
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "sheaf/base/files.hpp"
 #include "tests/tensor/start/agent.hpp"
 #include "tests/tensor/start/meeting.hpp"
 
@@ -65,6 +70,35 @@ TEST(C10dStore, AFileIsOnlyForItsOwner) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+// libtorch would read it without end.
+TEST(C10dStore, AFileWithOtherContentIsRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "meet";
+  std::string whole;
+  {
+    const auto first = open_soon(at_file(folder, 0, 2));
+    first->set("key", "value");
+    whole = read_file(path);
+    EXPECT_EQ(open_soon(at_file(folder, 1, 2))->get("key"), "value");
+  }
+  for (const std::string& content :
+       {std::string("a text that somebody wrote"), std::string("abc"),
+        whole.substr(0, whole.size() - 1), whole + "c"}) {
+    std::ofstream(path) << content;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read |
+                                           std::filesystem::perms::owner_write);
+    expect_throws<UsageError>([&] { open_soon(at_file(folder, 0, 2)); },
+                              {path.string(), "is no rendezvous file"});
+  }
+}
+
+TEST(C10dStore, APipeIsRefused) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "meet").c_str(), 0600), 0);
+  expect_throws<UsageError>([&] { open_soon(at_file(folder, 0, 2)); },
+                            {"is not a regular file"});
+}
+
 // Others can create one in a folder that all can write to.
 TEST(C10dStore, ALinkIsNotFollowed) {
   const TemporaryFolder folder;
@@ -116,6 +150,32 @@ TEST(C10dStore, AnotherProgramAtThePort) {
       [&] { open_soon(at_agent(other.port, 1, 2), milliseconds(50)); },
       {concat("rank 1: the server at 127.0.0.1:", other.port),
        "is not torchrun's agent"});
+}
+
+// Answers the first question of a client, and no further one. Its connections
+// stay, as above.
+void answer_once(int listening) {
+  while (comm::is_ready(listening, POLLIN, test::soon())) {
+    const int fd = ::accept(listening, nullptr, nullptr);
+    if (fd < 0) continue;
+    std::thread([fd] {
+      char question[256];
+      const char no = 1;
+      if (::recv(fd, question, sizeof question, 0) > 0)
+        ::send(fd, &no, 1, MSG_NOSIGNAL);
+    }).detach();
+  }
+}
+
+TEST(C10dStore, AServerThatStopsToRespondIsACommError) {
+  static const Listener& other = *new Listener;
+  std::thread([] { answer_once(other.socket.fd()); }).detach();
+  const auto store =
+      open_soon(at_agent(other.port, 1, 2), std::chrono::seconds(1));
+  const auto before = steady_clock::now();
+  expect_throws<CommError>([&] { store->add("counter", 1); },
+                           {"does not respond"});
+  EXPECT_LT(steady_clock::now() - before, std::chrono::seconds(10));
 }
 
 TEST(C10dStore, AHostThatIsUnknown) {
