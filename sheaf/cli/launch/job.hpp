@@ -22,7 +22,7 @@ struct MpirunProcess {
 
 struct MpirunOptions {
   std::vector<std::string> command;
-  std::vector<std::string> environment;  // "NAME=value"
+  std::vector<std::string> environment;  // "NAME=value", or "NAME" to unset it
   bool shares_group = false;  // stay in our process group instead of a new one
 };
 

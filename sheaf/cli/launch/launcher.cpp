@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <iostream>
 
@@ -66,6 +68,46 @@ void check_started_once() {
       "RANK=0 and WORLD_SIZE=1 to run each task on its own");
 }
 
+// The ranks of other hosts get the secret from the remote shell that starts
+// them, and those of this host from a file.
+void hide_secret(LaunchPlan& plan, MpiKind mpi) {
+  constexpr const char* kSecret = "SHEAF_SECRET";
+  const std::string entry = std::string(kSecret) + "=";
+  std::string secret = variable(kSecret);
+  for (const std::string& one : plan.environment)
+    if (one.starts_with(entry)) secret = one.substr(entry.size());
+  if (secret.empty()) return;
+  plan.agent = std::make_unique<SecretAgent>(
+      remote_shell(mpi, plan.request.agent), secret);
+  plan.request.agent = plan.agent->program();
+  plan.request.has_local_agent = true;
+  std::erase_if(plan.environment,
+                [&](const auto& one) { return one.starts_with(entry); });
+  plan.request.exports = names_to_export(plan.environment);
+  std::erase(plan.request.exports, kSecret);
+  plan.request.exports.emplace_back("SHEAF_SECRET_FILE");
+  plan.environment.emplace_back(kSecret);
+  plan.environment.push_back("SHEAF_SECRET_FILE=" + plan.agent->secret_file());
+}
+
+// A batch system: it starts MPI's daemons, and sends them the environment.
+bool is_batch_job() {
+  return std::ranges::any_of(
+      std::array{"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"},
+      [](const char* name) { return std::getenv(name); });
+}
+
+void check_batch_job(const LaunchOptions& options) {
+  const bool has_file = !variable("SHEAF_SECRET_FILE").empty() &&
+                        variable("SHEAF_SECRET").empty();
+  SHEAF_CHECK(
+      !options.encrypts || has_file,
+      "--encrypt: the batch system would send the secret of the job to the "
+      "other nodes in clear text; write a random text into a file that only "
+      "you can read, in a folder that all nodes share, and set "
+      "SHEAF_SECRET_FILE to its path");
+}
+
 }  // namespace
 
 LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
@@ -81,6 +123,10 @@ LaunchPlan plan_launch(const LaunchOptions& options, const MpiInstall& mpi) {
       options.agent.empty() ? variable("SHEAF_MPIRUN_AGENT") : options.agent;
   plan.request.interface = options.interface;
   plan.request.exports = names_to_export(plan.environment);
+  if (!plan.request.is_local && is_batch_job())
+    check_batch_job(options);
+  else if (!plan.request.is_local && !options.dry_run)
+    hide_secret(plan, mpi.kind);
   plan.request.extra = options.mpi_args;
   if (plan.request.is_local) check_executable(options.command[0]);
   plan.token = new_token();

@@ -4,11 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sheaf/cli/launch/mpirun.hpp"
+#include "sheaf/cli/launch/secret_agent.hpp"
 #include "sheaf/topo/dims.hpp"
 
 namespace sheaf::cli {
@@ -45,8 +47,10 @@ int launch(const LaunchOptions& options);
 // The command that launch() would run.
 struct LaunchPlan {
   MpiRequest request;
+  // Set if ranks on other hosts need the secret; must outlive the run.
+  std::unique_ptr<SecretAgent> agent;
   std::vector<std::string> command;      // mpirun, its arguments, the program
-  std::vector<std::string> environment;  // "NAME=value", to be set
+  std::vector<std::string> environment;  // "NAME=value", or "NAME" to unset it
   std::string token;                     // see frame.hpp
   std::chrono::milliseconds grace{0};
 };

@@ -87,6 +87,9 @@ Words open_mpi_command(const MpiInstall& mpi, const MpiRequest& request) {
   add_open_mpi_placement(words, request);
   if (!request.agent.empty())
     add(words, {"--mca", "plm_rsh_agent", request.agent});
+  // Otherwise daemons start others.
+  if (request.has_local_agent)
+    add(words, {"--mca", "plm_rsh_no_tree_spawn", "1"});
   if (!request.interface.empty())
     add(words, {"--mca", "btl_tcp_if_include", request.interface, "--mca",
                 "oob_tcp_if_include", request.interface});

@@ -35,8 +35,9 @@ struct MpiRequest {
   bool is_local = true;                // all ranks are on this host
   int cores = 1;                       // of this host
   bool is_root = false;
-  std::string agent;      // starts daemons on other hosts instead of ssh
-  std::string interface;  // network interface between hosts
+  std::string agent;             // starts daemons on other hosts instead of ssh
+  bool has_local_agent = false;  // the agent exists on this host only
+  std::string interface;         // network interface between hosts
   std::vector<std::string> exports;  // environment variables to export
   std::vector<std::string> extra;    // passed to mpirun unchanged
 };

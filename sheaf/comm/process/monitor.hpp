@@ -27,9 +27,10 @@
 
 namespace sheaf::comm {
 
-// Opens a listening socket on SHEAF_INTERFACE, or on all interfaces, and sets
-// its address.
-Socket listen_for_peers(MonitorAddress& address);
+// Opens a listening socket and sets its address: on the addresses `mine`, or if
+// there are none on SHEAF_INTERFACE, or on all interfaces.
+Socket listen_for_peers(MonitorAddress& address,
+                        std::vector<Address> mine = {});
 
 struct MonitorStart {
   MonitorAddress address{};

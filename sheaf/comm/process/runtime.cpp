@@ -93,7 +93,9 @@ void Runtime::exchange_cards(const std::optional<std::string>& host,
   std::strncpy(mine.host, key.c_str(), sizeof mine.host - 1);
   mine.heap = memory_->name();
   Socket listening =
-      me == 0 && ranks > 1 ? listen_for_peers(mine.monitor) : Socket();
+      me == 0 && ranks > 1
+          ? listen_for_peers(mine.monitor, transport_->addresses())
+          : Socket();
 
   const auto bytes =
       bootstrap_all_gather(*transport_, &mine, sizeof mine, timeout_);

@@ -86,6 +86,7 @@ class TcpTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(peers_.size()); }
   std::string name() const override { return "tcp"; }
+  std::vector<Address> addresses() const override { return addresses_; }
 
   Request send(int peer, Tag tag, const void* data,
                std::size_t bytes) override {

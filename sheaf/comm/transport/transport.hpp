@@ -15,6 +15,7 @@
 #include "sheaf/base/dtype.hpp"
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/kernels/reduce_kernels.hpp"
+#include "sheaf/comm/network/address.hpp"
 #include "sheaf/comm/transport/breakable.hpp"
 
 namespace sheaf::comm {
@@ -95,6 +96,10 @@ class Transport {
   // TransportError if the peer is known to be gone.
   virtual void beat() {}
   virtual void check_peer(int /*peer*/) {}
+
+  // The addresses of this host at which other ranks may connect; empty: the
+  // transport does not restrict them.
+  virtual std::vector<Address> addresses() const { return {}; }
 
   // Null if the underlying library has no all-reduce.
   virtual LibraryAllReduce* library_all_reduce() { return nullptr; }

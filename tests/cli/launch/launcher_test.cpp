@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/base/files.hpp"
+#include "tests/support/environment.hpp"
 
 namespace sheaf::cli {
 namespace {
@@ -91,6 +93,40 @@ TEST_F(LaunchPlanTest, TheEnvironmentIsRead) {
   EXPECT_EQ(plan().request.agent, "other");
   ::setenv("SHEAF_RUN_GRACE", "soon", 1);
   EXPECT_THROW(plan(), UsageError);
+}
+
+TEST_F(LaunchPlanTest, TheSecretIsNoVariableOfMpiOnOtherHosts) {
+  const test::ScopedVariables variables({"SHEAF_SECRET", "SHEAF_SECRET_FILE"});
+  for (const bool is_given : {false, true}) {
+    if (is_given) ::setenv("SHEAF_SECRET", "0123456789abcdef", 1);
+    options_.hosts = "a:12";
+    const LaunchPlan plan = this->plan();
+    EXPECT_EQ(value_in(plan, "SHEAF_SECRET"), "");
+    const auto& exports = plan.request.exports;
+    EXPECT_EQ(std::count(exports.begin(), exports.end(), "SHEAF_SECRET"), 0);
+    EXPECT_EQ(std::count(exports.begin(), exports.end(), "SHEAF_SECRET_FILE"),
+              1);
+    const std::string file = value_in(plan, "SHEAF_SECRET_FILE");
+    const std::string secret = read_file(file);
+    EXPECT_EQ(secret.size(), is_given ? 17U : 65U);
+    EXPECT_EQ(plan.request.agent, plan.agent->program());
+  }
+}
+
+TEST_F(LaunchPlanTest, ABatchSystemWouldSendTheSecretInClearText) {
+  const test::ScopedVariables variables({"SHEAF_SECRET", "SHEAF_SECRET_FILE",
+                                         "SLURM_JOB_ID", "SLURM_JOB_NUM_NODES",
+                                         "SLURM_JOB_NODELIST", "SLURM_NTASKS",
+                                         "SLURM_TASKS_PER_NODE"});
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  ::setenv("SLURM_JOB_NUM_NODES", "2", 1);
+  ::setenv("SLURM_JOB_NODELIST", "a[1-2]", 1);
+  ::setenv("SLURM_NTASKS", "12", 1);
+  ::setenv("SLURM_TASKS_PER_NODE", "6(x2)", 1);
+  options_.encrypts = true;
+  EXPECT_THROW(plan(), UsageError);
+  ::setenv("SHEAF_SECRET_FILE", "secret", 1);
+  EXPECT_NO_THROW(plan());
 }
 
 TEST_F(LaunchPlanTest, OnlyLocalProgramsAreLookedFor) {

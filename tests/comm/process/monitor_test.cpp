@@ -3,6 +3,8 @@
 #include "sheaf/comm/process/monitor.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <future>
 #include <optional>
@@ -211,6 +213,21 @@ TEST_F(MonitoredHosts, KeepLittleForAPeerThatDoesNotRead) {
   while (!has_alarm) ASSERT_TRUE(link.read(handle));
   EXPECT_GT(answers, 0);
   EXPECT_LT(answers, kQuestions / 2);
+}
+
+// Without a secret, a job uses only the interface that leads to rank 0.
+TEST(Monitor, ListensOnTheAddressesOfTheTransportOnly) {
+  MonitorAddress address;
+  const Address loopback = *parse_address("127.0.0.1/8");
+  const Socket listening = listen_for_peers(address, {loopback});
+  sockaddr_in bound{};
+  socklen_t length = sizeof bound;
+  ASSERT_EQ(
+      getsockname(listening.fd(), reinterpret_cast<sockaddr*>(&bound), &length),
+      0);
+  EXPECT_EQ(ntohl(bound.sin_addr.s_addr), INADDR_LOOPBACK);
+  EXPECT_EQ(address.count, 1U);
+  EXPECT_EQ(address.hosts[0].ip, loopback.ip);
 }
 
 TEST(Monitor, SaysWhenRankZeroCannotBeReached) {
