@@ -228,11 +228,10 @@ Socket connect_within(const Endpoint& endpoint, Deadline deadline, int& error) {
   return error == 0 ? std::move(result) : Socket();
 }
 
-std::string peer_text(const Socket& socket) {
+std::optional<Endpoint> peer_of(int fd) {
   SocketName name;
-  if (::getpeername(socket.fd(), name.get(), &name.length) != 0) return "?";
-  const auto endpoint = endpoint_of(name.get());
-  return endpoint ? text_of(*endpoint) : "?";
+  if (::getpeername(fd, name.get(), &name.length) != 0) return std::nullopt;
+  return endpoint_of(name.get());
 }
 
 }  // namespace sheaf::comm

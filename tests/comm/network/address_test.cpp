@@ -71,6 +71,14 @@ TEST(Address, NetworksOfDifferentFamiliesAreApart) {
             (std::vector<Address>{v4, v6}));
 }
 
+TEST(Address, TheSourceIsWhatAHostCannotChoose) {
+  const auto source_text = [](const char* text) {
+    return text_of(source_of(address_of(text)));
+  };
+  EXPECT_EQ(source_text("10.1.2.3/16"), "10.1.2.3/32");
+  EXPECT_EQ(source_text("fd00:1:2:3:4:5:6:7/48"), "fd00:1:2:3::/64");
+}
+
 TEST(Address, TheLoopbackInterfaceIsListed) {
   const auto found = list_addresses("lo");
   EXPECT_NE(std::find(found.begin(), found.end(), test::kLoopback),
@@ -114,7 +122,8 @@ TEST(Listening, AcceptsConnections) {
       int error = 0;
       const Socket mine = connect_within({address, port}, test::soon(), error);
       EXPECT_TRUE(mine) << text << ": " << strerror(error);
-      EXPECT_EQ(peer_text(mine), text_of(Endpoint{address, port}));
+      EXPECT_EQ(text_of(peer_of(mine.fd()).value()),
+                text_of(Endpoint{address, port}));
     }
   }
 }
