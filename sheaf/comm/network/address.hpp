@@ -47,8 +47,8 @@ std::string text_of(const Endpoint& endpoint);  // "10.0.0.1:29500"
 // interfaces, if that one has no address.
 std::vector<Address> list_addresses(const std::string& interface);
 
-// The endpoints of a host name or address, IPv4 first. Throws UsageError with
-// the reason if the name is unknown.
+// The endpoints of a host name or address, IPv4 first, without link-local IPv6
+// addresses. Throws UsageError with the reason if there are none.
 std::vector<Endpoint> find_endpoints(const std::string& host,
                                      std::uint16_t port);
 

@@ -101,6 +101,13 @@ TEST(Address, NamesHaveEndpoints) {
                             {"'no-such-host.invalid' is not a known host"});
 }
 
+// The number of the interface is different on each host.
+TEST(Address, LinkLocalAddressesAreRefused) {
+  for (const char* host : {"fe80::1%lo", "fe80::1", "febf::1"})
+    expect_throws<UsageError>([&] { find_endpoints(host, 1); },
+                              {host, "link-local", "use a global address"});
+}
+
 TEST(Address, TheWayToLoopbackBeginsAtLoopback) {
   EXPECT_EQ(address_towards({test::kLoopback, 1}), test::kLoopback);
 }
