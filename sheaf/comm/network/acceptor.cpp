@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/comm/network/address.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -46,8 +45,9 @@ bool has_too_many_files(int error) {
 
 }  // namespace
 
-Acceptor::Visitor::Visitor(Socket socket, const Party& me)
-    : socket(std::move(socket)),
+Acceptor::Visitor::Visitor(Socket connection, const Party& me)
+    : socket(std::move(connection)),
+      peer(peer_of(socket.fd())),
       deadline(steady_clock::now() + kVisitTimeout),
       handshake(me) {}
 
@@ -93,19 +93,35 @@ void Acceptor::admit() {
       accept4(listening_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket && has_too_many_files(errno)) return make_room();
   if (!socket) return;
-  if (visitors_.size() == most_visitors_) visitors_.pop_front();
+  if (visitors_.size() == most_visitors_) evict();
   visitors_.emplace_back(std::move(socket), me_);
 }
 
 // Without a free descriptor the connection stays in the queue, and poll() would
 // return at once again and again.
 void Acceptor::make_room() {
-  if (!visitors_.empty()) return visitors_.pop_front();
+  if (!visitors_.empty()) return evict();
   spare_.close();
   { const Socket refused(accept4(listening_.fd(), nullptr, nullptr, 0)); }
   spare_ = open_spare();
   // Another thread may have taken the descriptor.
   if (!spare_) is_ready(stop_.fd(), POLLIN, steady_clock::now() + kPause);
+}
+
+// Closes the oldest visitor of the source that has the most. Ranks may share
+// their address with strangers, so one without a valid hello goes first.
+void Acceptor::evict() {
+  const auto source = [](const Visitor& visitor) {
+    return visitor.peer ? source_of(visitor.peer->address).ip : Address().ip;
+  };
+  std::map<decltype(Address::ip), int> counts;
+  for (const Visitor& visitor : visitors_) ++counts[source(visitor)];
+  const auto rating = [&](const Visitor& visitor) {
+    return std::pair(counts[source(visitor)], !visitor.has_valid_hello());
+  };
+  visitors_.erase(std::max_element(
+      visitors_.begin(), visitors_.end(),
+      [&](const auto& a, const auto& b) { return rating(a) < rating(b); }));
 }
 
 void Acceptor::drop_late() {
@@ -146,7 +162,6 @@ void Acceptor::answer_hello(Visitor& visitor) {
   const auto answer = visitor.handshake.answer(visitor.hello);
   if (!answer) return visitor.socket.close();  // not a rank
   visitor.has_answer = true;
-  visitor.address = peer_text(visitor.socket);
   const Refusal refusal = visitor.handshake.refusal();
   if (refusal != Refusal::kNone)
     refuse(visitor, concat("it belongs to ", text_of(refusal)));
@@ -184,8 +199,10 @@ void Acceptor::let_in(Visitor& visitor, const Mac& accepted) {
 
 void Acceptor::refuse(Visitor& visitor, const std::string& why) {
   const std::string text =
-      concat("a connection from ", visitor.address, " that claims to be rank ",
-             visitor.handshake.peer(), " was refused: ", why);
+      concat("a connection from ",
+             visitor.peer ? text_of(*visitor.peer) : "an unknown address",
+             " that claims to be rank ", visitor.handshake.peer(),
+             " was refused: ", why);
   const std::lock_guard lock(mutex_);
   last_refusal_ = text;
   ++refusals_;

@@ -4,15 +4,19 @@
 // comes from a rank of the job costs a bounded amount of memory, descriptors
 // and time: besides one for each rank of the job there are at most
 // kMostVisitors, fewer if this process may have few descriptors, each with a
-// deadline, and none waits for another.
+// deadline, and none waits for another. When there are more, one of the source
+// address with the most visitors gives way, so that a flood from one address
+// does not displace ranks of others.
 
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "sheaf/comm/network/address.hpp"
 #include "sheaf/comm/network/channel.hpp"
 #include "sheaf/comm/network/handshake.hpp"
 
@@ -47,11 +51,14 @@ class Acceptor {
   struct Visitor {
     Visitor(Socket socket, const Party& me);
     bool is_over() const { return !socket; }
+    bool has_valid_hello() const {
+      return has_answer && handshake.refusal() == Refusal::kNone;
+    }
 
     Socket socket;
+    std::optional<Endpoint> peer;  // nothing if it has already closed
     Deadline deadline;
     ServerHandshake handshake;
-    std::string address{};    // known when the hello has come
     bool has_answer = false;  // the hello has come and was answered
     std::size_t received = 0;
     ClientHello hello;
@@ -61,6 +68,7 @@ class Acceptor {
   void run();
   void admit();
   void make_room();
+  void evict();
   void advance(Visitor& visitor);
   bool receive(Visitor& visitor, void* data, std::size_t bytes);
   void answer_hello(Visitor& visitor);

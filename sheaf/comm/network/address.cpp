@@ -153,8 +153,12 @@ std::vector<Endpoint> find_endpoints(const std::string& host,
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(head, freeaddrinfo);
   std::vector<Endpoint> result;
   for (const addrinfo* it = head; it; it = it->ai_next)
-    if (const auto found = endpoint_of(it->ai_addr))
+    if (const auto found = endpoint_of(it->ai_addr);
+        found && !is_link_local(found->address))
       result.push_back({found->address, port});
+  SHEAF_CHECK(!result.empty(), "'", host,
+              "' leads to a link-local IPv6 address only, which is valid on "
+              "one interface and not supported; use a global address");
   std::stable_partition(
       result.begin(), result.end(),
       [](const Endpoint& endpoint) { return endpoint.address.is_v4(); });
@@ -228,11 +232,10 @@ Socket connect_within(const Endpoint& endpoint, Deadline deadline, int& error) {
   return error == 0 ? std::move(result) : Socket();
 }
 
-std::string peer_text(const Socket& socket) {
+std::optional<Endpoint> peer_of(int fd) {
   SocketName name;
-  if (::getpeername(socket.fd(), name.get(), &name.length) != 0) return "?";
-  const auto endpoint = endpoint_of(name.get());
-  return endpoint ? text_of(*endpoint) : "?";
+  if (::getpeername(fd, name.get(), &name.length) != 0) return std::nullopt;
+  return endpoint_of(name.get());
 }
 
 }  // namespace sheaf::comm

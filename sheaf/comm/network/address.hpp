@@ -27,6 +27,9 @@ struct Address {
   bool is_loopback() const;
   bool operator==(const Address&) const = default;
 };
+// The part of an address that a host cannot choose freely: all of an IPv4
+// address, the first 64 bits of an IPv6 address.
+Address source_of(const Address& address);
 std::string text_of(const Address& address);  // "10.0.0.1/24", "fd00::7/64"
 // Nothing if the text is not an address with a network.
 std::optional<Address> parse_address(std::string_view text);
@@ -44,8 +47,8 @@ std::string text_of(const Endpoint& endpoint);  // "10.0.0.1:29500"
 // interfaces, if that one has no address.
 std::vector<Address> list_addresses(const std::string& interface);
 
-// The endpoints of a host name or address, IPv4 first. Throws UsageError with
-// the reason if the name is unknown.
+// The endpoints of a host name or address, IPv4 first, without link-local IPv6
+// addresses. Throws UsageError with the reason if there are none.
 std::vector<Endpoint> find_endpoints(const std::string& host,
                                      std::uint16_t port);
 
@@ -72,7 +75,7 @@ int error_of_connecting(const Socket& socket);
 // connected by the deadline.
 Socket connect_within(const Endpoint& endpoint, Deadline deadline, int& error);
 
-// The other end of a connection, "10.0.0.1:4711"; "?" if it is unknown.
-std::string peer_text(const Socket& socket);
+// The other end of a connection; nothing if it is unknown.
+std::optional<Endpoint> peer_of(int fd);
 
 }  // namespace sheaf::comm

@@ -43,6 +43,14 @@ bool Address::is_loopback() const {
          ip[15] == 1;
 }
 
+Address source_of(const Address& address) {
+  Address result{address.ip, 128};
+  if (address.is_v4()) return result;
+  result.prefix_bits = 64;
+  std::fill(result.ip.begin() + 8, result.ip.end(), std::uint8_t{0});
+  return result;
+}
+
 std::string text_of(const Address& address) {
   return concat(
       ip_text(address), "/",

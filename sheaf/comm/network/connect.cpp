@@ -111,8 +111,14 @@ bool Connector::await(T& message, void (Connector::*next)(Time now), Time now) {
   const ssize_t got =
       ::recv(socket_.fd(), at, sizeof message - received_, MSG_DONTWAIT);
   if (got < 0 && is_for_later(errno)) {
+    if (step_ == Step::kVerdict && watch_.is_cut_off(socket_.fd(), now)) {
+      lose_host();
+      return true;
+    }
     if (now < limit_) return false;
     fail(now, Failure::kSilent, "connected, but no answer");
+  } else if (got < 0 && errno == ETIMEDOUT) {
+    lose_host();
   } else if (got <= 0) {
     fail(now, Failure::kSlow, "it closed the connection");
   } else {
@@ -130,6 +136,8 @@ void Connector::prove(Time now) {
     if (theirs_.refusal == Refusal::kNone) send(Mac().data(), sizeof(Mac));
     return fail(now, Failure::kStranger, why);
   }
+  // Keep-alive detects the loss of a host that has acknowledged the proof.
+  prepare(socket_);
   if (!send(&*proof, sizeof *proof))
     return fail(now, Failure::kSlow, "it closed the connection");
   step_ = Step::kVerdict;
@@ -142,7 +150,6 @@ void Connector::prove(Time now) {
 void Connector::end(Time now) {
   if (!handshake_->is_accepted(accepted_))
     return fail(now, Failure::kStranger, "it did not accept the connection");
-  prepare(socket_);
   Channel channel;
   try {
     channel = plan_.me.encrypts
@@ -160,10 +167,22 @@ void Connector::fail(Time now, Failure failure, const std::string& why) {
   was_slow_ = was_slow_ || failure == Failure::kSlow;
   was_silent_ = was_silent_ || failure == Failure::kSilent;
   result_.may_retry = result_.may_retry || failure != Failure::kStranger;
-  result_.why += concat(result_.why.empty() ? "" : ", ",
-                        text_of(plan_.endpoints[endpoint_]), ": ", why);
+  add_reason(why);
   ++endpoint_;
   try_endpoint(now);
+}
+
+void Connector::lose_host() {
+  socket_.close();
+  result_.may_retry = false;
+  result_.is_host_lost = true;
+  add_reason("its host does not respond any more");
+  step_ = Step::kOver;
+}
+
+void Connector::add_reason(const std::string& why) {
+  result_.why += concat(result_.why.empty() ? "" : ", ",
+                        text_of(plan_.endpoints[endpoint_]), ": ", why);
 }
 
 void Connector::end_round(Time now) {

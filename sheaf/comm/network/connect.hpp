@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sheaf/comm/network/ack_watch.hpp"
 #include "sheaf/comm/network/address.hpp"
 #include "sheaf/comm/network/channel.hpp"
 #include "sheaf/comm/network/handshake.hpp"
@@ -30,15 +31,19 @@ struct Connection {
   // Whether another attempt may help. Otherwise programs answered that are not
   // the peer.
   bool may_retry = true;
+  // Whether the host of the peer was lost after the peer had answered. The peer
+  // may have accepted the connection, and accepts no second one.
+  bool is_host_lost = false;
 };
 
 // An attempt to connect that never blocks. It tries one endpoint after the
 // other, in rounds, and authenticates both sides. In the first round it waits
 // briefly for each endpoint, to skip unreachable ones quickly, and longer in
-// each further round. It ends when all endpoints have failed for good, or at
-// the deadlines.
+// each further round. It ends when all endpoints have failed for good, when the
+// host of the peer is lost, or at the deadlines.
 class Connector {
  public:
+  // Throws UsageError if SHEAF_HOST_TIMEOUT is invalid.
   explicit Connector(ConnectPlan plan);
   // Goes on as far as possible. Returns whether the attempt has ended.
   bool advance();
@@ -68,6 +73,8 @@ class Connector {
   void prove(Time now);
   void end(Time now);
   void fail(Time now, Failure failure, const std::string& why);
+  void lose_host();
+  void add_reason(const std::string& why);
   void end_round(Time now);
   Time limit(Time now, int factor, Time latest) const;
   Time answer_deadline() const {
@@ -85,6 +92,7 @@ class Connector {
   std::size_t received_ = 0;  // bytes of the message that it waits for
   ServerHello theirs_;
   Mac accepted_{};
+  AckWatch watch_{host_timeout()};
   // In this round.
   bool was_slow_ = false;
   bool was_silent_ = false;

@@ -145,8 +145,10 @@ std::optional<ServerHello> ServerHandshake::answer(const ClientHello& theirs) {
   if (theirs.magic != kMagic || theirs.purpose != me_.purpose)
     return std::nullopt;
   theirs_ = theirs;
-  make_key_pair(mine_.public_key, private_key_);
   mine_.refusal = refusal_of(theirs);
+  // Everybody can send hellos that are refused, so their answer must be cheap.
+  if (mine_.refusal != Refusal::kNone) return mine_;
+  make_key_pair(mine_.public_key, private_key_);
   mine_.mac = code_of(me_.identity.key, kServer, theirs_, mine_);
   return mine_;
 }

@@ -96,8 +96,9 @@ class ServerHandshake {
  public:
   explicit ServerHandshake(const Party& me);
   ~ServerHandshake();
-  // The answer to a hello, whose refusal() is set if it must be closed after
-  // the answer; nothing if the bytes are not a hello of Sheaf.
+  // The answer to a hello; nothing if the bytes are not a hello of Sheaf. If
+  // refusal() is set then, the answer has no code and no key, and the
+  // connection must be closed after it.
   std::optional<ServerHello> answer(const ClientHello& theirs);
   // The last message; nothing if the proof is wrong.
   std::optional<Mac> accept(const Mac& proof) const;

@@ -44,6 +44,11 @@ class MeetingGuest {
   void send(MeetingMessage kind, std::span<const std::byte> payload = {}) {
     link_.send(static_cast<std::uint32_t>(kind), payload);
   }
+  [[noreturn]] void throw_host_lost() const {
+    throw CommError(concat(me(), "the host of rank 0 at ", where(),
+                           " does not respond any more: it has failed, or the "
+                           "network to it is cut"));
+  }
   std::string me() const { return concat("rank ", plan_.rank, ": "); }
   std::string where() const {
     return concat(plan_.place, " (", plan_.host_from, ", ", plan_.port_from,
@@ -69,6 +74,7 @@ Channel MeetingGuest::connect() const {
                                         .peer = 0,
                                         .deadline = plan_.deadline});
     if (connection.channel) return std::move(connection.channel);
+    if (connection.is_host_lost) throw_host_lost();
     if (!connection.may_retry)
       throw CommError(concat(
           me(), "the server at ", where(),
@@ -94,10 +100,7 @@ void MeetingGuest::serve() {
                            " has closed the connection while the ranks were "
                            "connecting: it has died; see its output"));
   const auto now = steady_clock::now();
-  if (!link_.keep_alive(now))
-    throw CommError(concat(me(), "the host of rank 0 at ", where(),
-                           " does not respond any more: it has failed, or the "
-                           "network to it is cut"));
+  if (!link_.keep_alive(now)) throw_host_lost();
   // Rank 0 reports its own timeout, with the ranks that are missing.
   if (now > plan_.deadline + std::chrono::seconds(2))
     throw TimeoutError(concat(me(), "rank 0 at ", where(),

@@ -228,6 +228,8 @@ class TcpTransport final : public Transport {
     if (connection.channel) {
       watch(connection.channel, peer, /*is_out=*/true);
       other.out.attach(std::move(connection.channel));
+    } else if (connection.is_host_lost) {
+      lose_host(peer);
     } else {
       lose_connection(peer, connection.why);
     }

@@ -1,7 +1,9 @@
 #include "sheaf/comm/network/acceptor.hpp"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -26,6 +28,49 @@ class Accepting : public testing::Test {
                        .me = me,
                        .peer = peer,
                        .deadline = test::soon()});
+  }
+  // Connects from another address of this host.
+  Socket connect_from(const char* address) {
+    Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    EXPECT_EQ(inet_pton(AF_INET, address, &name.sin_addr), 1);
+    EXPECT_EQ(::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&name),
+                     sizeof name),
+              0);
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    name.sin_port = htons(listener_.port);
+    EXPECT_EQ(::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&name),
+                        sizeof name),
+              0);
+    return socket;
+  }
+  // More strangers than there may be visitors, each with the hello of `party`.
+  // On return all have been accepted.
+  std::vector<Socket> flood_from(const char* address,
+                                 const std::optional<Party>& party) {
+    std::vector<Socket> strangers;
+    for (std::size_t i = 0; i < Acceptor::kMostVisitors + 53; ++i) {
+      strangers.push_back(connect_from(address));
+      if (party) say(strangers.back(), ClientHandshake(*party, 0).hello());
+    }
+    const Socket last = connect_from("127.0.0.1");
+    const ClientHandshake handshake(test::party(2, 3), 0);
+    say(last, handshake.hello());
+    EXPECT_TRUE(hear<ServerHello>(last));
+    return strangers;
+  }
+  template <class Message>
+  void say(const Socket& socket, const Message& message) {
+    EXPECT_TRUE(
+        write_within(socket.fd(), &message, sizeof message, test::soon()));
+  }
+  template <class Message>
+  std::optional<Message> hear(const Socket& socket) {
+    Message message;
+    if (!read_within(socket.fd(), &message, sizeof message, test::soon()))
+      return std::nullopt;
+    return message;
   }
   void expect_closed(const Socket& socket) {
     char byte = 0;
@@ -134,6 +179,30 @@ TEST_F(Accepting, SilentStrangersAreNotWaitedFor) {
   }
   EXPECT_TRUE(connect(party(1, 3)).channel);
   expect_closed(strangers[0]);  // the oldest gave way
+}
+
+// It has connected, but not said anything yet.
+TEST_F(Accepting, AFloodDoesNotDisplaceARankOfAnotherAddress) {
+  const Socket slow = connect_from("127.0.0.1");
+  const auto strangers = flood_from("127.0.0.2", std::nullopt);
+  expect_closed(strangers.front());
+  say(slow, ClientHandshake(party(1, 3), 0).hello());
+  EXPECT_TRUE(hear<ServerHello>(slow));
+}
+
+// Such as through a router that replaces the addresses of all.
+TEST_F(Accepting, AFloodFromTheSameAddressDoesNotDisplaceAValidHello) {
+  Party other = party(1, 3);
+  other.identity.job = "another job";
+  for (const std::optional<Party>& stranger :
+       {std::optional<Party>(), std::optional(other)}) {
+    const Socket slow = connect_from("127.0.0.1");
+    say(slow, ClientHandshake(party(1, 3), 0).hello());
+    ASSERT_TRUE(hear<ServerHello>(slow));
+    const auto strangers = flood_from("127.0.0.1", stranger);
+    pollfd entry{slow.fd(), POLLIN, 0};
+    EXPECT_EQ(poll(&entry, 1, 0), 0) << "closed";
+  }
 }
 
 // While it exists, this process has only `free` descriptors left.

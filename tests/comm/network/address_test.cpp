@@ -71,6 +71,14 @@ TEST(Address, NetworksOfDifferentFamiliesAreApart) {
             (std::vector<Address>{v4, v6}));
 }
 
+TEST(Address, TheSourceIsWhatAHostCannotChoose) {
+  const auto source_text = [](const char* text) {
+    return text_of(source_of(address_of(text)));
+  };
+  EXPECT_EQ(source_text("10.1.2.3/16"), "10.1.2.3/32");
+  EXPECT_EQ(source_text("fd00:1:2:3:4:5:6:7/48"), "fd00:1:2:3::/64");
+}
+
 TEST(Address, TheLoopbackInterfaceIsListed) {
   const auto found = list_addresses("lo");
   EXPECT_NE(std::find(found.begin(), found.end(), test::kLoopback),
@@ -91,6 +99,13 @@ TEST(Address, NamesHaveEndpoints) {
   EXPECT_TRUE(find_endpoints("localhost", 1)[0].address.is_loopback());
   expect_throws<UsageError>([] { find_endpoints("no-such-host.invalid", 1); },
                             {"'no-such-host.invalid' is not a known host"});
+}
+
+// The number of the interface is different on each host.
+TEST(Address, LinkLocalAddressesAreRefused) {
+  for (const char* host : {"fe80::1%lo", "fe80::1", "febf::1"})
+    expect_throws<UsageError>([&] { find_endpoints(host, 1); },
+                              {host, "link-local", "use a global address"});
 }
 
 TEST(Address, TheWayToLoopbackBeginsAtLoopback) {
@@ -114,7 +129,8 @@ TEST(Listening, AcceptsConnections) {
       int error = 0;
       const Socket mine = connect_within({address, port}, test::soon(), error);
       EXPECT_TRUE(mine) << text << ": " << strerror(error);
-      EXPECT_EQ(peer_text(mine), text_of(Endpoint{address, port}));
+      EXPECT_EQ(text_of(peer_of(mine.fd()).value()),
+                text_of(Endpoint{address, port}));
     }
   }
 }

@@ -1,6 +1,8 @@
 #include "sheaf/comm/network/connect.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <functional>
@@ -9,6 +11,7 @@
 
 #include "sheaf/comm/network/acceptor.hpp"
 #include "tests/comm/network/loopback.hpp"
+#include "tests/support/environment.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -133,6 +136,72 @@ TEST(Connecting, ToAPeerThatClosesConnectionsGoesOn) {
                   .deadline = test::soon()},
                  std::ref(late));
   EXPECT_TRUE(connection.channel) << connection.why;
+}
+
+// A connection whose other side has proved that it is rank 0, and waits for the
+// proof of rank 1. It is driven here, step by step.
+class Proving : public testing::Test {
+ protected:
+  Proving() {
+    EXPECT_FALSE(connector_.advance());
+    EXPECT_TRUE(is_ready(listener_.socket.fd(), POLLIN, test::soon()));
+    theirs_ = Socket(::accept(listener_.socket.fd(), nullptr, nullptr));
+    while (!is_ready(theirs_.fd(), POLLIN, Deadline::min()))
+      connector_.advance();
+    ClientHello hello;
+    EXPECT_TRUE(read_within(theirs_.fd(), &hello, sizeof hello, test::soon()));
+    const auto answer = ServerHandshake(party(0, 2)).answer(hello);
+    EXPECT_TRUE(
+        write_within(theirs_.fd(), &*answer, sizeof *answer, test::soon()));
+    connector_.wait(test::soon());
+  }
+  Connection result() {
+    while (!connector_.advance())
+      connector_.wait(std::chrono::steady_clock::now() +
+                      std::chrono::milliseconds(20));
+    return connector_.take_result();
+  }
+
+  // The connector's end of the connection.
+  int mine() const {
+    for (int fd = 0; fd < 1024; ++fd)
+      if (const auto peer = peer_of(fd); peer && peer->port == listener_.port)
+        return fd;
+    return -1;
+  }
+
+  const test::ScopedVariable short_{"SHEAF_HOST_TIMEOUT", "500ms"};
+  test::Listener listener_;
+  Connector connector_{{.endpoints = {{test::kLoopback, listener_.port}},
+                        .me = party(1, 2),
+                        .peer = 0,
+                        .deadline = test::soon()}};
+  Socket theirs_;
+};
+
+TEST_F(Proving, ToAHostThatIsLostEnds) {
+  test::cut_off(theirs_);
+  const Connection connection = result();
+  EXPECT_FALSE(connection.channel);
+  EXPECT_TRUE(connection.is_host_lost) << connection.why;
+  EXPECT_FALSE(connection.may_retry);
+  EXPECT_NE(connection.why.find("does not respond any more"), std::string::npos)
+      << connection.why;
+}
+
+// Nothing that was sent waits for an acknowledgment. The kernel probes the host
+// more often here than usual, but only if the connector asks for it.
+TEST_F(Proving, ToAHostThatIsLostAfterTheProofEnds) {
+  EXPECT_FALSE(connector_.advance());
+  Mac proof;
+  ASSERT_TRUE(read_within(theirs_.fd(), &proof, sizeof proof, test::soon()));
+  test::cut_off(theirs_);
+  for (const int option : {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT}) {
+    const int one = 1;
+    ASSERT_EQ(setsockopt(mine(), IPPROTO_TCP, option, &one, sizeof one), 0);
+  }
+  const Connection connection = result();
+  EXPECT_TRUE(connection.is_host_lost) << connection.why;
 }
 
 // A process that is stopped accepts nothing, but its kernel does.

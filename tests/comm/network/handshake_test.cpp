@@ -94,6 +94,16 @@ TEST(Handshake, BothSidesEncryptOrNone) {
   EXPECT_EQ(shake(party(1, 2), 0, encrypting).refusal, Refusal::kEncryption);
 }
 
+// Strangers can send hellos that are refused as often as they like.
+TEST(Handshake, ARefusalCostsNoCryptography) {
+  ServerHandshake server(party(1, 3));
+  const auto answer = server.answer(ClientHandshake(party(0, 2), 1).hello());
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->refusal, Refusal::kSize);
+  EXPECT_EQ(answer->public_key, Bytes32{});
+  EXPECT_EQ(answer->mac, Mac{});
+}
+
 // A meeting reports ranks and sizes that do not fit itself.
 TEST(Handshake, MeetingsAcceptOtherSizes) {
   Party guest = party(7, 8);

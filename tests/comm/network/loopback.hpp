@@ -2,7 +2,9 @@
 // Programs of this host that connect to each other.
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "sheaf/comm/network/address.hpp"
 #include "sheaf/comm/network/handshake.hpp"
@@ -28,6 +30,17 @@ inline comm::Socket connect_to_loopback(std::uint16_t port) {
   comm::Socket socket = comm::connect_within({kLoopback, port}, soon(), error);
   EXPECT_EQ(error, 0);
   return socket;
+}
+
+// From now on the kernel drops what arrives for this end of a connection, as if
+// its host were lost: nothing is acknowledged, and nothing is closed.
+inline void cut_off(const comm::Socket& socket) {
+  sock_filter drop{};
+  drop.code = BPF_RET | BPF_K;
+  const sock_fprog program{1, &drop};
+  EXPECT_EQ(setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                       sizeof program),
+            0);
 }
 
 inline comm::JobIdentity identity_with(const std::string& secret,

@@ -252,6 +252,30 @@ TEST_F(Meetings, TheDeathOfRankZeroIsReported) {
       << text;
 }
 
+// It has answered the guest, whose proof never reaches it.
+TEST_F(Meetings, TheLossOfRankZerosHostIsReportedAtOnce) {
+  std::uint16_t port = port_;
+  const Socket listening = listen_at(test::kLoopback, port);
+  auto guest =
+      std::async(std::launch::async, [this] { return result_of(plan(1, 2)); });
+  ASSERT_TRUE(is_ready(listening.fd(), POLLIN, test::soon()));
+  const Socket lost(::accept(listening.fd(), nullptr, nullptr));
+  ClientHello hello;
+  ASSERT_TRUE(read_within(lost.fd(), &hello, sizeof hello, test::soon()));
+  test::cut_off(lost);
+  const auto answer = ServerHandshake({.purpose = Purpose::kMeeting,
+                                       .identity = plan(0, 2).identity,
+                                       .rank = 0,
+                                       .size = 2})
+                          .answer(hello);
+  ASSERT_TRUE(write_within(lost.fd(), &*answer, sizeof *answer, test::soon()));
+  const std::string text = guest.get();
+  EXPECT_NE(text.find("the host of rank 0 at THE PLACE (HOST, PORT) does not "
+                      "respond any more"),
+            std::string::npos)
+      << text;
+}
+
 // Such as a stranger that meets a job without a secret.
 TEST_F(Meetings, ARankThatCannotExistIsRefused) {
   auto host =

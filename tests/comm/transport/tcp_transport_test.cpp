@@ -3,6 +3,7 @@
 #include "sheaf/comm/transport/tcp_transport.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <future>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include "sheaf/comm/transport/tcp_card.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
 #include "tests/comm/network/loopback.hpp"
+#include "tests/support/environment.hpp"
 #include "tests/support/tcp_ranks.hpp"
 
 namespace sheaf::comm {
@@ -311,21 +313,26 @@ TEST(TcpTransport, ADeathIsNoticedByLooking) {
   });
 }
 
-// The kernel of rank 1 accepts connections, but the process does not run. The
-// time for unreachable hosts is over.
-TEST(TcpTransport, AStoppedPeerIsWaitedFor) {
-  test::Listener listener;
+// Rank 0 of two, whose peer is what listens there. The time for unreachable
+// hosts is over.
+std::unique_ptr<Transport> transport_to(const test::Listener& listener) {
   TcpOptions options{.interface = "lo", .address = {}};
   options.connect_timeout = {};
-  std::string mine;
-  const auto transport =
-      make_tcp_transport(0, 2, options, [&](const std::string& card) {
-        mine = card;
-        return MeetingResult{
-            .cards = {card, text_of(TcpCard{.port = listener.port,
-                                            .addresses = {test::kLoopback}})},
-            .session = {}};
-      });
+  return make_tcp_transport(0, 2, options, [&](const std::string& card) {
+    return MeetingResult{
+        .cards = {card, text_of(TcpCard{.port = listener.port,
+                                        .addresses = {test::kLoopback}})},
+        .session = {}};
+  });
+}
+
+const Party kPeer{
+    .purpose = Purpose::kTransport, .identity = {}, .rank = 1, .size = 2};
+
+// The kernel of rank 1 accepts connections, but the process does not run.
+TEST(TcpTransport, AStoppedPeerIsWaitedFor) {
+  test::Listener listener;
+  const auto transport = transport_to(listener);
   const int sent = 7;
   Request send = transport->send(1, 1, &sent, sizeof sent);
   for (int i = 0; i < 1000; ++i) {
@@ -333,13 +340,11 @@ TEST(TcpTransport, AStoppedPeerIsWaitedFor) {
     std::this_thread::yield();
   }
   std::promise<Channel> welcomed;
-  const Acceptor acceptor(
-      std::move(listener.socket),
-      {.purpose = Purpose::kTransport, .identity = {}, .rank = 1, .size = 2},
-      [&](Acceptor::Guest guest) {
-        guest.channel.flush();
-        welcomed.set_value(std::move(guest.channel));
-      });
+  const Acceptor acceptor(std::move(listener.socket), kPeer,
+                          [&](Acceptor::Guest guest) {
+                            guest.channel.flush();
+                            welcomed.set_value(std::move(guest.channel));
+                          });
   wait(*transport, std::move(send));
   const Channel channel = welcomed.get_future().get();
   FrameHead head;
@@ -347,6 +352,26 @@ TEST(TcpTransport, AStoppedPeerIsWaitedFor) {
   EXPECT_TRUE(read_within(channel.fd(), &head, sizeof head, test::soon()) &&
               read_within(channel.fd(), &got, sizeof got, test::soon()));
   EXPECT_EQ(got, sent);
+}
+
+// It has proved that it is rank 1, and never gets the proof of rank 0.
+TEST(TcpTransport, AHostThatIsLostWhileConnectingIsAnError) {
+  const test::ScopedVariable set("SHEAF_HOST_TIMEOUT", "500ms");
+  const test::Listener listener;
+  const auto transport = transport_to(listener);
+  const int value = 7;
+  Request send = transport->send(1, 1, &value, sizeof value);
+  ASSERT_TRUE(is_ready(listener.socket.fd(), POLLIN, test::soon()));
+  const Socket lost(::accept(listener.socket.fd(), nullptr, nullptr));
+  while (!is_ready(lost.fd(), POLLIN, Deadline::min()))
+    ASSERT_FALSE(transport->test(send));
+  ClientHello hello;
+  ASSERT_TRUE(read_within(lost.fd(), &hello, sizeof hello, test::soon()));
+  test::cut_off(lost);
+  const auto answer = ServerHandshake(kPeer).answer(hello);
+  ASSERT_TRUE(write_within(lost.fd(), &*answer, sizeof *answer, test::soon()));
+  const std::string text = error_of(*transport, std::move(send));
+  EXPECT_TRUE(has(text, "rank 1 cannot be reached any more")) << text;
 }
 
 TEST(TcpTransport, ManyThreadsAtOnce) {
