@@ -33,7 +33,7 @@ std::string read_secret_file(const std::string& path) {
     throw IoError(concat("cannot ", verb, " SHEAF_SECRET_FILE=", path, ": ",
                          strerror(errno)));
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return fail("open");
   struct stat status {};
   std::string text(kLongestSecret, '\0');
@@ -41,6 +41,8 @@ std::string read_secret_file(const std::string& path) {
   const ssize_t got = ::read(fd, text.data(), text.size());
   ::close(fd);
   if (!is_known || got < 0) return fail("read");
+  SHEAF_CHECK(S_ISREG(status.st_mode), "SHEAF_SECRET_FILE=", path,
+              " is not a regular file");
   SHEAF_CHECK((status.st_mode & 077) == 0, "SHEAF_SECRET_FILE=", path,
               " can be accessed by other users; run chmod 600 ", path);
   SHEAF_CHECK(status.st_uid == ::geteuid() || status.st_uid == 0,

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -27,6 +28,8 @@ using std::chrono::steady_clock;
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
 constexpr auto kLastCall = std::chrono::seconds(2);
+// For one address of a name that may have several.
+constexpr auto kLongestAttempt = std::chrono::seconds(2);
 
 milliseconds left_until(Deadline deadline) {
   const auto left =
@@ -112,9 +115,11 @@ class C10dStore final : public KeyStore {
 
 bool answers(const std::vector<comm::Endpoint>& endpoints, Deadline deadline) {
   int error = 0;
-  for (const comm::Endpoint& endpoint : endpoints)
-    if (comm::connect_within(endpoint, deadline, error)) return true;
-  return false;
+  return std::ranges::any_of(endpoints, [&](const auto& endpoint) {
+    const auto until =
+        std::min(deadline, steady_clock::now() + kLongestAttempt);
+    return static_cast<bool>(comm::connect_within(endpoint, until, error));
+  });
 }
 
 void wait_for_server(const MeetingPlace& place, Deadline deadline) {
@@ -219,8 +224,22 @@ void make_private_file(const MeetingPlace& place, Deadline deadline) {
               "yet");
 }
 
+// Other users could replace the file by one of theirs.
+void check_folder(const std::filesystem::path& folder,
+                  const MeetingPlace& place) {
+  struct stat status {};
+  const bool is_open = ::stat(folder.c_str(), &status) == 0 &&
+                       (status.st_mode & S_IWOTH) != 0 &&
+                       (status.st_mode & S_ISVTX) == 0;
+  SHEAF_CHECK(!is_open || identity_of(place).has_secret, "the folder ",
+              folder.string(), " of the rendezvous file ", place.path,
+              " can be written to by all users; choose another, or set "
+              "SHEAF_SECRET to the same random text in all processes");
+}
+
 StorePointer open_file(const MeetingPlace& place, Deadline deadline) {
   const auto folder = std::filesystem::path(place.path).parent_path();
+  check_folder(folder, place);
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     throw IoError(concat("cannot write to ", folder.string(),
                          " for the rendezvous file ", place.path, ": ",

@@ -74,7 +74,7 @@ KnownState verify_checkpoint(const fs::path& place) {
   KnownState known = parse_state(
       read_whole(place / "state.json", kMostStateBytes), place.string());
   for (const CheckpointFile& file : known.files) {
-    const FileSummary found = summarize(place / file.name);
+    const FileSummary found = summarize(place / file.name, file.bytes);
     check_file(file, {file.name, found.bytes, found.checksum}, place.string());
   }
   const auto name = parse_checkpoint_name(place.filename().string());

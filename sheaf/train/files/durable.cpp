@@ -107,12 +107,13 @@ std::string read_whole(const fs::path& file, std::uint64_t most) {
   return bytes;
 }
 
-FileSummary summarize(const fs::path& file) {
+FileSummary summarize(const fs::path& file, std::uint64_t most) {
   const InputFile in(file);
   in.size();
   std::vector<char> block(kBlockBytes);
   FileSummary summary;
-  for (std::size_t count = block.size(); count == block.size();) {
+  for (std::size_t count = block.size();
+       count == block.size() && summary.bytes <= most;) {
     count = in.read(block.data(), block.size());
     summary.bytes += count;
     summary.checksum =

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "sheaf/base/error.hpp"
@@ -28,8 +29,10 @@ struct FileSummary {
   std::uint64_t bytes = 0;
   std::uint32_t checksum = 0;  // CRC-32C
 };
-// Reads the whole file, in blocks.
-FileSummary summarize(const std::filesystem::path& file);
+// Reads the file in blocks, to its end or until it has more than `most` bytes.
+FileSummary summarize(
+    const std::filesystem::path& file,
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
 // Makes the symbolic link `name` point to `target`, atomically. False if the
 // file system has no symbolic links.

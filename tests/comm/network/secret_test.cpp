@@ -112,6 +112,13 @@ TEST_F(SecretFile, MustNotBelongToAnotherUser) {
                             {path_ + " belongs to another user (12345)"});
 }
 
+TEST_F(SecretFile, MustNotBeAPipe) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  variables_.set({{"SHEAF_SECRET_FILE", path_}});
+  expect_throws<UsageError>([] { find_identity(""); },
+                            {path_ + " is not a regular file"});
+}
+
 TEST_F(SecretFile, MustExist) {
   variables_.set({{"SHEAF_SECRET_FILE", path_}});
   expect_throws<IoError>([] { find_identity(""); }, {path_, "No such file"});

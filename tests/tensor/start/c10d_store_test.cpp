@@ -70,6 +70,18 @@ TEST(C10dStore, AFileIsOnlyForItsOwner) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+TEST(C10dStore, AFolderThatOthersCanChangeIsRefused) {
+  const test::ScopedVariables no_secret({"SHEAF_SECRET", "SHEAF_SECRET_FILE"});
+  const TemporaryFolder folder;
+  const auto all = std::filesystem::perms::all;
+  std::filesystem::permissions(folder.path(), all);
+  expect_throws<UsageError>([&] { open_soon(at_file(folder, 0, 2)); },
+                            {"can be written to by all users"});
+  std::filesystem::permissions(folder.path(),
+                               all | std::filesystem::perms::sticky_bit);
+  EXPECT_NO_THROW(open_soon(at_file(folder, 0, 2)));
+}
+
 // libtorch would read it without end.
 TEST(C10dStore, AFileWithOtherContentIsRefused) {
   const TemporaryFolder folder;

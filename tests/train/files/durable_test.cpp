@@ -48,6 +48,18 @@ TEST(Durable, ASummaryIsThatOfAllBytes) {
   }
 }
 
+// A file of 1 TiB without content would take minutes.
+TEST(Durable, ASummaryEndsWhenThereIsTooMuch) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "file";
+  write_file_atomically(file, "abc");
+  std::error_code unsupported;
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40, unsupported);
+  if (unsupported) GTEST_SKIP() << "no sparse files of 1 TiB here";
+  EXPECT_GT(summarize(file, 10).bytes, 10U);
+  EXPECT_LT(summarize(file, 10).bytes, std::uint64_t{1} << 30);
+}
+
 // Reading this file at position 0 fails with EIO.
 TEST(Durable, AReadErrorIsSeen) {
   expect_throws<IoError>([] { summarize("/proc/self/mem"); },
