@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "sheaf/comm/network/acceptor.hpp"
-#include "sheaf/comm/transport/tcp_card.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
 #include "tests/comm/network/loopback.hpp"
 #include "tests/support/tcp_ranks.hpp"
