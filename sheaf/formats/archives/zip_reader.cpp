@@ -7,7 +7,6 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/formats/archives/zip.hpp"
-#include "sheaf/formats/archives/zip_directory.hpp"
 
 namespace sheaf::formats {
 namespace {
