@@ -16,7 +16,7 @@
 
 #include "sheaf/base/child_processes.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/memory_limit.hpp"
+#include "sheaf/base/system.hpp"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
