@@ -10,7 +10,6 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/report/draw/figure.hpp"
 #include "sheaf/report/page/page.hpp"
-#include "sheaf/report/page/page_data.hpp"
 #include "sheaf/report/runs/compare.hpp"
 #include "sheaf/report/runs/run.hpp"
 #include "sheaf/train/files/summary_file.hpp"
