@@ -9,7 +9,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/json_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/plan/format/plan_source.hpp"
+#include "sheaf/plan/format/precision_plan.hpp"
 
 namespace sheaf::plan {
 namespace {
