@@ -1,8 +1,8 @@
-#include "sheaf/base/memory_limit.hpp"
-
 #include <algorithm>
 #include <fstream>
 #include <string>
+
+#include "sheaf/base/system.hpp"
 
 namespace sheaf {
 namespace {

@@ -2,6 +2,9 @@
 // The machine that this process runs on, and the settings of its C library and
 // its OpenBLAS that training needs to run fast.
 
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 namespace sheaf {
@@ -15,6 +18,15 @@ std::string boot_id();
 // An identifier of the namespace in which process ids are valid: containers
 // usually have one of their own. Empty if the kernel does not provide one.
 std::string process_namespace();
+
+// The memory that this process can still allocate, in bytes: that of the
+// machine, or less in a control group with a limit, as in most containers;
+// nullopt if the system does not report it.
+std::optional<std::uint64_t> available_memory();
+
+// The same, with /proc and /sys/fs/cgroup in another folder: for tests.
+std::optional<std::uint64_t> available_memory(
+    const std::filesystem::path& root);
 
 // The C library returns large freed blocks to the system; a training step that
 // needs them again then takes a page fault for every page. Makes this process

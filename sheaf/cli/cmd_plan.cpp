@@ -14,7 +14,7 @@
 #include "sheaf/cli/command/commands.hpp"
 #include "sheaf/cli/plan/plan_inputs.hpp"
 #include "sheaf/cli/plan/plan_report.hpp"
-#include "sheaf/plan/choose/plan_file.hpp"
+#include "sheaf/plan/choose/planner.hpp"
 #include "sheaf/report/page/page.hpp"
 
 namespace sheaf::cli {

@@ -1,9 +1,8 @@
-#include "sheaf/base/memory_limit.hpp"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "sheaf/base/system.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace sheaf {

@@ -26,7 +26,7 @@
 #include "sheaf/comm/group/point_to_point.hpp"
 #include "sheaf/sheaf.hpp"
 #include "sheaf/train/checkpoint/checkpoint.hpp"
-#include "sheaf/train/files/crc32c.hpp"
+#include "sheaf/train/files/durable.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/trial.hpp"
 

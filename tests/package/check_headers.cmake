@@ -8,8 +8,7 @@ file(GLOB_RECURSE headers RELATIVE ${FOLDER} ${FOLDER}/*.h ${FOLDER}/*.hpp)
 set(internal ^cli/ ^report/ ^halo/ ^comm/transport/ ^comm/host/ ^comm/process/
   ^comm/choice/ ^comm/algorithms/ ^parallel/matrix/ ^plan/choose/ ^plan/graph/
   _core.hpp$ reducer.hpp$ parallel_state.hpp$ kept_state.hpp$
-  checkpoint_state.hpp$ ^spatial/ops/ learner.hpp$ tiles.hpp$
-  ^base/text.hpp$)
+  state_fields.hpp$ ^spatial/ops/ learner.hpp$ tiles.hpp$ ^base/text.hpp$)
 foreach(pattern IN LISTS internal)
   set(found ${headers})
   list(FILTER found INCLUDE REGEX ${pattern})

@@ -12,7 +12,6 @@
 #include "sheaf/cli/launch/frame.hpp"
 #include "sheaf/cli/launch/job.hpp"
 #include "sheaf/cli/launch/process.hpp"
-#include "sheaf/cli/launch/rank_environment.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"
 
 namespace sheaf::cli {

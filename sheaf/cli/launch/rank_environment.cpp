@@ -1,5 +1,3 @@
-#include "sheaf/cli/launch/rank_environment.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <cstring>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/cli/launch/launcher.hpp"
 #include "sheaf/cli/launch/process.hpp"
 #include "sheaf/comm/network/secret.hpp"
 #include "sheaf/comm/transport/launch_environment.hpp"

@@ -11,7 +11,7 @@
 #include "sheaf/cli/torch/rank_commands.hpp"
 #include "sheaf/train/config/config.hpp"
 #include "sheaf/train/config/sweep_file.hpp"
-#include "sheaf/train/files/summary_file.hpp"
+#include "sheaf/train/files/run_log.hpp"
 #include "sheaf/train/setup/network_setup.hpp"
 
 namespace sheaf::cli {

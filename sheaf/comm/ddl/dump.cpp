@@ -1,5 +1,6 @@
 #include "sheaf/comm/ddl/dump.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -7,7 +8,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
-#include "sheaf/comm/ddl/dump_format.hpp"
 
 namespace sheaf::comm {
 namespace {
@@ -100,6 +100,22 @@ std::filesystem::path dump_path(int world_rank, std::uint64_t iteration,
   std::string name = concat("sheaf.dump.", world_rank, ".", iteration);
   if (group != 0) name += concat(".group", group);
   return std::filesystem::path(folder ? folder : ".") / name;
+}
+
+std::uint32_t crc32(std::string_view bytes) noexcept {
+  static const auto table = [] {
+    std::array<std::uint32_t, 256> made{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      made[i] = i;
+      for (int bit = 0; bit < 8; ++bit)
+        made[i] = made[i] & 1 ? made[i] >> 1 ^ 0xedb88320u : made[i] >> 1;
+    }
+    return made;
+  }();
+  std::uint32_t crc = ~0u;
+  for (const char c : bytes)
+    crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ crc >> 8;
+  return ~crc;
 }
 
 std::string format_dump(const Dump& dump) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sheaf/comm/ddl/reference.hpp"
@@ -51,6 +52,19 @@ struct Dump {
 // other than the world, in SHEAF_DUMP_DIR or the working folder.
 std::filesystem::path dump_path(int world_rank, std::uint64_t iteration,
                                 int group);
+
+// A file begins with the magic, the version, and the size and checksum of its
+// header.
+inline constexpr std::string_view kDumpMagic = "SHEAFDMP";
+inline constexpr std::uint32_t kDumpVersion = 1;
+inline constexpr std::size_t kDumpPreambleBytes = 8 + 4 + 4 + 4;
+
+// CRC-32 as in zlib and PNG.
+std::uint32_t crc32(std::string_view bytes) noexcept;
+
+inline std::string_view view_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 // Convert between a dump and the bytes of its file. parse_dump() throws
 // IoError, which names `path` and the offset, if the bytes are truncated,

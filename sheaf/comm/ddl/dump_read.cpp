@@ -9,7 +9,6 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/json_file.hpp"
 #include "sheaf/comm/ddl/dump.hpp"
-#include "sheaf/comm/ddl/dump_format.hpp"
 
 namespace sheaf::comm {
 namespace {

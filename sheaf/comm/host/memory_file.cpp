@@ -1,8 +1,10 @@
 #include "sheaf/comm/host/memory_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,8 +16,11 @@
 
 #include "sheaf/base/child_processes.hpp"
 #include "sheaf/base/error.hpp"
-#include "sheaf/base/memory_limit.hpp"
+#include "sheaf/base/system.hpp"
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -97,6 +102,17 @@ struct flock whole_file(short type) {
 }
 
 }  // namespace
+
+RankProcess RankProcess::open(pid_t pid) {
+  RankProcess process;
+  process.pidfd_ = Socket(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  return process;
+}
+
+bool RankProcess::has_ended() const {
+  pollfd entry{pidfd_.fd(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
 
 MemoryFile::MemoryFile(int fd, std::size_t bytes) : fd_(fd), size_(bytes) {
   try {

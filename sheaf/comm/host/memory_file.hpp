@@ -3,12 +3,14 @@
 // has no name, so a killed run leaves nothing behind, and it is not limited by
 // the size of /dev/shm. Peers open it through the process id of its owner.
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "sheaf/comm/host/rank_process.hpp"
+#include "sheaf/comm/network/socket.hpp"
 
 namespace sheaf::comm {
 
@@ -22,6 +24,22 @@ struct HeapName {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::array<std::uint64_t, 2> nonce{};
+};
+
+// Another process of this host. The kernel reports its end through a pidfd,
+// whatever the reason, even if child processes of it live on.
+class RankProcess {
+ public:
+  // Not known if there is no such process, or if the kernel is older than 5.3
+  // or forbids it.
+  static RankProcess open(pid_t pid);
+
+  RankProcess() = default;
+  bool is_known() const { return static_cast<bool>(pidfd_); }
+  bool has_ended() const;
+
+ private:
+  Socket pidfd_;
 };
 
 class MemoryFile {

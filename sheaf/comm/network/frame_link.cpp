@@ -1,6 +1,7 @@
 #include "sheaf/comm/network/frame_link.hpp"
 
 #include <array>
+#include <cstring>
 
 namespace sheaf::comm {
 namespace {
@@ -11,6 +12,25 @@ constexpr auto kBeatPeriod = std::chrono::milliseconds(200);
 constexpr std::size_t kMostQueued = std::size_t{1} << 20;
 
 }  // namespace
+
+void FrameBuffer::add(std::span<const std::byte> bytes) {
+  bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<long>(at_));
+  at_ = 0;
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+std::optional<FrameBuffer::Frame> FrameBuffer::next() {
+  FrameHeader header;
+  const std::size_t left = bytes_.size() - at_;
+  if (is_invalid_ || left < sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes_.data() + at_, sizeof header);
+  is_invalid_ = header.bytes > most_bytes_;
+  if (is_invalid_ || left - sizeof header < header.bytes) return std::nullopt;
+  const auto payload = std::span<const std::byte>(bytes_).subspan(
+      at_ + sizeof header, header.bytes);
+  at_ += sizeof header + header.bytes;
+  return Frame{header.kind, payload};
+}
 
 FrameLink::FrameLink(Channel channel, std::size_t most_bytes)
     : channel_(std::move(channel)),

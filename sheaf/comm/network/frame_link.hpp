@@ -1,20 +1,51 @@
 #pragma once
-// A channel that carries frames, with heartbeats: for the messages by which
-// ranks meet and by which hosts monitor each other. Never blocks. One thread at
-// a time.
+// Frames: small messages in a stream of bytes, each with a kind. By them ranks
+// meet and hosts monitor each other.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "sheaf/comm/network/ack_watch.hpp"
 #include "sheaf/comm/network/channel.hpp"
-#include "sheaf/comm/network/frame_buffer.hpp"
 
 namespace sheaf::comm {
 
+struct FrameHeader {
+  std::uint32_t kind = 0;
+  std::uint32_t bytes = 0;  // that follow the header
+};
+
+// Cuts a stream of bytes into frames.
+class FrameBuffer {
+ public:
+  // Frames with more bytes are invalid.
+  explicit FrameBuffer(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  void add(std::span<const std::byte> bytes);
+
+  struct Frame {
+    std::uint32_t kind;
+    std::span<const std::byte> payload;  // until the next call of add()
+  };
+  // The next complete frame, if there is one.
+  std::optional<Frame> next();
+  // Whether the stream contained an invalid frame; next() then returns nothing.
+  bool is_invalid() const { return is_invalid_; }
+
+ private:
+  const std::size_t most_bytes_;
+  std::vector<std::byte> bytes_;
+  std::size_t at_ = 0;  // of the next frame
+  bool is_invalid_ = false;
+};
+
+// A channel that carries frames, with heartbeats. Never blocks. One thread at a
+// time.
 class FrameLink {
  public:
   // The kind of heartbeats, which are not passed to the reader.

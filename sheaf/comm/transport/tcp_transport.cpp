@@ -18,9 +18,9 @@
 #include "sheaf/comm/network/acceptor.hpp"
 #include "sheaf/comm/network/ack_watch.hpp"
 #include "sheaf/comm/network/connect.hpp"
-#include "sheaf/comm/transport/tcp_card.hpp"
 #include "sheaf/comm/transport/tcp_inbox.hpp"
 #include "sheaf/comm/transport/tcp_outbox.hpp"
+#include "sheaf/comm/transport/tcp_wire.hpp"
 
 namespace sheaf::comm {
 namespace {

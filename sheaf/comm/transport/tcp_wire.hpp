@@ -12,7 +12,9 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "sheaf/comm/network/address.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
@@ -78,6 +80,18 @@ inline bool is_valid_answer(const FrameHead& head) {
   return head.part == 0 &&
          ((is_about_message && head.id != 0) || (is_about_all && head.id == 0));
 }
+
+// Where a rank listens for the other ranks. Each rank gets the cards of all
+// others as text, before there is a connection.
+struct TcpCard {
+  static constexpr std::size_t kMostAddresses = 64;
+
+  std::uint16_t port = 0;  // host byte order
+  std::vector<Address> addresses;
+};
+std::string text_of(const TcpCard& card);
+// Throws CommError, which names `rank`, if the text is not a card.
+TcpCard parse_card(const std::string& text, int rank);
 
 // A send or receive in progress. Its inbox or outbox drops all references to it
 // before changing the state from kInProgress.

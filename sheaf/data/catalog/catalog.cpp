@@ -8,7 +8,6 @@
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/dataset/synthetic.hpp"
 #include "sheaf/data/formats/array_files.hpp"
-#include "sheaf/data/formats/file.hpp"
 #include "sheaf/data/formats/image_folder.hpp"
 
 namespace sheaf::data {

@@ -11,7 +11,7 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/text.hpp"
 #include "sheaf/data/catalog/catalog.hpp"
-#include "sheaf/data/formats/file.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 
 extern char** environ;
 

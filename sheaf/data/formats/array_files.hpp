@@ -12,10 +12,18 @@
 
 #include "sheaf/data/dataset/dataset.hpp"
 #include "sheaf/formats/arrays/cifar.hpp"
+#include "sheaf/formats/bytes/file_bytes.hpp"
 
 namespace sheaf::data {
 
 using formats::CifarKind;
+
+// `folder`/`name` or `folder`/`name`.gz, whichever exists; "" if neither does.
+std::string find_file(const std::string& folder, const std::string& name);
+
+// The bytes as a tensor with one dimension, in the memory of the file, which
+// lives as long as the tensor. A mapped file that is truncated becomes zeros.
+at::Tensor tensor_of(const formats::FileBytes& file);
 
 // The images of all files, concatenated, as 3x32x32 bytes. Uncompressed files
 // are memory-mapped and read on demand. Throws IoError, which names the file

@@ -1,5 +1,8 @@
 #pragma once
-// A dataset of image files: a folder with one subfolder of images per class.
+// Image files as tensors, and a dataset of them: a folder with one subfolder of
+// images per class.
+
+#include <torch/types.h>
 
 #include <string>
 #include <utility>
@@ -10,6 +13,17 @@
 #include "sheaf/formats/images/image.hpp"
 
 namespace sheaf::data {
+
+// The image as bytes [channels, height, width]; `channels` is 1 (gray) or
+// 3 (red, green, blue), and other images are converted. Gray from color is the
+// luma of ITU-R 601-2, rounded: (19595 R + 38470 G + 7471 B + 32768) >> 16,
+// for all formats. Throws like formats::decode_image().
+at::Tensor read_image(const std::string& path, int channels = 3,
+                      const formats::ImageLimits& limits = {});
+
+// File name extensions of images, in lower case. Includes formats that this
+// build does not support; reading such a file is an error.
+std::vector<std::string> image_endings();
 
 struct ImageFolderOptions {
   int channels = 3;  // 1: gray

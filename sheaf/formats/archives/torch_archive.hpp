@@ -2,9 +2,11 @@
 // The archives of Python's torch.save, as descriptions of tensors and bytes of
 // their storages. No code from the file is executed.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,23 @@
 #include "sheaf/formats/archives/zip.hpp"
 
 namespace sheaf::formats {
+
+// The names that torch.save gives to the storages of each element type, indexed
+// by DType.
+inline constexpr std::array<std::string_view, kDTypeCount> kTorchStorages{
+    "DoubleStorage", "FloatStorage", "HalfStorage",  "BFloat16Storage",
+    "LongStorage",   "IntStorage",   "ShortStorage", "CharStorage",
+    "ByteStorage",   "BoolStorage"};
+
+inline std::string_view torch_storage_of(DType dtype) {
+  return kTorchStorages[static_cast<std::size_t>(dtype)];
+}
+
+inline std::optional<DType> type_of_torch_storage(std::string_view name) {
+  for (std::size_t i = 0; i < kTorchStorages.size(); ++i)
+    if (kTorchStorages[i] == name) return static_cast<DType>(i);
+  return std::nullopt;
+}
 
 // Memory that tensors share.
 struct TorchStorage {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/archives/torch_types.hpp"
+#include "sheaf/formats/archives/torch_archive.hpp"
 #include "sheaf/formats/arrays/elements.hpp"
 
 namespace sheaf::formats {

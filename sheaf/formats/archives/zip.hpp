@@ -24,6 +24,15 @@ struct ZipEntry {
   std::uint64_t begin = 0;   // of its content
 };
 
+// The entries of an archive in the order of its directory. Their headers and
+// contents lie before the directory and do not overlap. Throws IoError.
+std::vector<ZipEntry> read_zip_directory(const std::string& archive,
+                                         std::string_view bytes);
+
+// The reader of an archive, for errors that name the entry, too.
+ByteReader reader_of_entry(const std::string& archive, std::string_view bytes,
+                           const ZipEntry& entry);
+
 // The content of an entry: a part of the archive, or unpacked.
 class ZipContent {
  public:

@@ -1,8 +1,8 @@
-#include "sheaf/formats/archives/zip_directory.hpp"
-
+// Reads the records of a zip archive that describe its entries.
 #include <algorithm>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/formats/archives/zip.hpp"
 
 namespace sheaf::formats {
 namespace {

@@ -7,9 +7,8 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/formats/archives/zip.hpp"
-#include "sheaf/formats/archives/zip_directory.hpp"
+#include "sheaf/formats/bytes/mapped_file.hpp"
 #include "sheaf/formats/bytes/memory.hpp"
-#include "sheaf/formats/bytes/open_file.hpp"
 
 namespace sheaf::formats {
 namespace {

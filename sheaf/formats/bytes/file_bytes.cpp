@@ -11,7 +11,6 @@
 #include "sheaf/formats/bytes/gzip.hpp"
 #include "sheaf/formats/bytes/mapped_file.hpp"
 #include "sheaf/formats/bytes/memory.hpp"
-#include "sheaf/formats/bytes/open_file.hpp"
 
 namespace sheaf::formats {
 namespace {

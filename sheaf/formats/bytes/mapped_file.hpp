@@ -1,16 +1,41 @@
 #pragma once
-// A file mapped into memory.
+// Regular files: open, and mapped into memory.
+
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <optional>
+#include <string>
 
 #include "sheaf/formats/bytes/bus_error.hpp"
-#include "sheaf/formats/bytes/open_file.hpp"
 
 namespace sheaf::formats {
+
+// The destructor closes the file.
+class OpenFile {
+ public:
+  // Throws IoError, which names the file, if it cannot be opened or is a
+  // folder, pipe, socket or device; does not wait for a pipe's writer.
+  explicit OpenFile(std::string path);
+  ~OpenFile();
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+  std::size_t size() const;  // when it was opened
+  // Now; throw IoError, which names the file.
+  std::size_t size_now() const;
+  bool was_modified() const;  // since it was opened; its size may be the same
+
+ private:
+  std::string path_;
+  int descriptor_;
+  struct stat first_ {};
+};
 
 // The whole of a file that is not empty. Pages are read on access and shared by
 // the processes of a host. Writing to them does not change the file.

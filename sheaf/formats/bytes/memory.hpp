@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "sheaf/base/memory_limit.hpp"
+#include "sheaf/base/system.hpp"
 
 namespace sheaf::formats {
 

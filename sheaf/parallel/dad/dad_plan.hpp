@@ -31,6 +31,11 @@ struct RouteSettings {
   double parcel_bytes = plan::kParcelBytes;
 };
 
+// Measures how fast the ranks of a group communicate and compute, which takes
+// some tens of milliseconds. Returns the same values on all ranks. All ranks
+// must call it.
+LinkModel measure_link(const comm::Group& group, Where where);
+
 std::vector<RouteChoice> choose_routes(const std::vector<ParameterUse>& uses,
                                        const RouteSettings& settings,
                                        const LinkModel& link);

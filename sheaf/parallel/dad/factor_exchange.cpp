@@ -8,7 +8,7 @@
 
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/parallel/matrix/product_identity.hpp"
+#include "sheaf/parallel/matrix/portable_product.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
 
 namespace sheaf::parallel {

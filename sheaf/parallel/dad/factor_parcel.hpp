@@ -57,7 +57,7 @@ struct FactorParcel {
   // Parameters that also have an ordinary gradient.
   Numbers remainders;
   std::vector<FactorPart> parts;
-  // Identity of the rank's products: product_identity.hpp.
+  // See product_identity().
   std::int64_t identity = 0;
 };
 

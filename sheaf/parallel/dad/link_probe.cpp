@@ -1,11 +1,10 @@
-#include "sheaf/parallel/dad/link_probe.hpp"
-
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/parallel/dad/dad_plan.hpp"
 #include "sheaf/tensor/groups/collectives.hpp"
 #include "sheaf/tensor/groups/memory.hpp"
 

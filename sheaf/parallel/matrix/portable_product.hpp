@@ -1,12 +1,29 @@
 #pragma once
-// Sums of products with the same bits on every processor and with any number of
-// threads: each element is the sum of its terms in order, rounded after every
-// product and every sum. About half as fast as a BLAS, which splits sums
-// depending on the processor and the number of threads.
+// Matrix products whose bits are the same on several ranks.
 
 #include <torch/types.h>
 
+#include <cstdint>
+#include <string>
+
 namespace sheaf::parallel {
+
+// Identifies what determines the bits of libtorch's products on this rank
+// besides their factors: the processor, the builds of libtorch and the BLAS
+// library, the instruction set, the number of threads, and related environment
+// variables. If two ranks have the same identity, libtorch gives the same bits
+// on both; otherwise the bits may differ.
+
+// The current description for the calling thread. `device`: index of a GPU, or
+// -1 for the CPU.
+std::string describe_products(int device);
+// A 64-bit hash of that text.
+std::int64_t product_identity(int device);
+
+// The following have the same bits on every processor and with any number of
+// threads: each element is the sum of its terms in order, rounded after every
+// product and every sum. They are about half as fast as a BLAS, which splits
+// sums depending on the processor and the number of threads.
 
 // a (m x k) times b (k x n), both on the CPU and of the same floating-point
 // type; 16-bit types are multiplied in f32.

@@ -1,5 +1,3 @@
-#include "sheaf/parallel/matrix/product_identity.hpp"
-
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/matrix/portable_product.hpp"
 #include "sheaf/parallel/precision/cast_kernels.hpp"
 
 namespace sheaf::parallel {

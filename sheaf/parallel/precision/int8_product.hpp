@@ -1,14 +1,21 @@
 #pragma once
-// Linear layers and convolutions that use the integer matrix product.
+// Linear layers and convolutions that use the integer matrix product, and the
+// operators that a plan can replace by them. CUDA only.
 //
 // Both factors are converted to int8 (cast_kernels.hpp): the activation with
 // one scale, the weight with one scale or one per output. Their product is
 // exact in int32 and is converted to f16. Activation and weight are saved in
 // f16, and backward() computes in f16.
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include <array>
+#include <string>
+
+#include "sheaf/parallel/precision/precision.hpp"
+#include "sheaf/parallel/precision/precision_rules.hpp"
 
 namespace sheaf::parallel {
 
@@ -35,5 +42,17 @@ std::int64_t unfolded_elements(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor int8_conv2d(const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& bias, const ConvGeometry& geometry,
                        bool scales_by_channel);
+
+// The reason why int8 is not available; empty if it is.
+std::string why_no_int8(const c10::Device& device);
+
+// Whether this product, whose weight is argument number `weight`, is supported.
+bool can_int8(const OperatorRule& rule, const c10::IValue* arguments,
+              std::size_t weight);
+
+// Replaces the f16 arguments on the stack with the f16 result.
+void multiply_int8(const c10::OperatorHandle& op, const OperatorRule& rule,
+                   const MixedPrecisionOptions& options,
+                   torch::jit::Stack& stack);
 
 }  // namespace sheaf::parallel

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/parallel/precision/precision_int8.hpp"
+#include "sheaf/parallel/precision/int8_product.hpp"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

@@ -1,5 +1,4 @@
-#include "sheaf/parallel/precision/precision_int8.hpp"
-
+// The operators of a precision pass that are computed in int8.
 #include <ATen/Functions.h>
 
 #include <array>

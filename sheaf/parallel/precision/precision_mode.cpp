@@ -20,8 +20,8 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
+#include "sheaf/parallel/precision/int8_product.hpp"
 #include "sheaf/parallel/precision/precision_device.hpp"
-#include "sheaf/parallel/precision/precision_int8.hpp"
 #include "sheaf/parallel/precision/precision_rules.hpp"
 
 namespace sheaf::parallel {

@@ -1,6 +1,6 @@
-#include "sheaf/plan/choose/plan_file.hpp"
-
 #include <nlohmann/json.hpp>
+
+#include "sheaf/plan/choose/planner.hpp"
 
 namespace sheaf::plan {
 namespace {

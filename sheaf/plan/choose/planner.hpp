@@ -64,4 +64,9 @@ struct ChosenPlan {
 // options.
 ChosenPlan choose_plan(const Cluster& cluster, const PlannerOptions& options);
 
+// The text of plan.json, for runs and for readers. Its top-level precisions are
+// those of the first kind of device; "devices" lists those of all kinds by
+// device name.
+std::string plan_text(const Cluster& cluster, const ChosenPlan& chosen);
+
 }  // namespace sheaf::plan

@@ -9,7 +9,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/json_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/plan/format/plan_source.hpp"
+#include "sheaf/plan/format/precision_plan.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -172,6 +172,35 @@ void check_exchange_layers(const ExchangePlan& plan,
     SHEAF_CHECK(std::find(views.begin(), views.end(), layer) != views.end(),
                 "an exchange is given for '", layer, "', but the model has no ",
                 "such layer", did_you_mean(layer, views));
+}
+
+RouteFile parse_route_file(const std::string& text, const std::string& file,
+                           const std::vector<std::string_view>& known) {
+  const JsonSource source{file,
+                          "give the dad_plan.json that a run with strategy: "
+                          "auto wrote to its folder",
+                          /*is_by_user=*/true};
+  const nlohmann::json json = parse_json(text, source);
+  const JsonValue root(json, source);
+  RouteFile routes;
+  routes.skips_zeros = root.at("skips_zeros").truth();
+  for (const auto& [parameter, value] : root.at("routes").members()) {
+    const std::string route = value.text();
+    if (std::find(known.begin(), known.end(), route) == known.end())
+      value.fail(concat("is '", printable(route, 40),
+                        "', which is not a route; use ", join(known, ", ")));
+    routes.by_parameter[parameter] = route;
+  }
+  return routes;
+}
+
+std::string text_of(const RouteFile& routes) {
+  const nlohmann::ordered_json json{{"skips_zeros", routes.skips_zeros},
+                                    {"routes", routes.by_parameter}};
+  // A name that is not UTF-8 must not end a training.
+  return json.dump(2, ' ', false,
+                   nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace sheaf::plan

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sheaf::plan {
@@ -59,5 +60,17 @@ std::optional<ExchangePlan> parse_exchange_of(const std::string& text,
 // Throws UsageError for a layer that is not in `known`, with a similar name.
 void check_exchange_layers(const ExchangePlan& plan,
                            const std::vector<std::string>& known);
+
+// The routes that a run with strategy auto has chosen: its dad_plan.json.
+struct RouteFile {
+  std::map<std::string, std::string> by_parameter;  // names of routes
+  bool skips_zeros = false;
+};
+
+// Throws a UsageError that names `file`, and the key, if the text is not in
+// this format or a route is not among `known`.
+RouteFile parse_route_file(const std::string& text, const std::string& file,
+                           const std::vector<std::string_view>& known);
+std::string text_of(const RouteFile& routes);
 
 }  // namespace sheaf::plan

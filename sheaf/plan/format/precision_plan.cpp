@@ -7,7 +7,6 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/json_file.hpp"
 #include "sheaf/base/text.hpp"
-#include "sheaf/plan/format/plan_source.hpp"
 
 namespace sheaf::plan {
 namespace {
@@ -81,6 +80,10 @@ PrecisionPlan parse_precision_plan(const std::string& text,
 PrecisionPlan read_precision_plan(const std::filesystem::path& name,
                                   const std::string& device) {
   return parse_precision_plan(read_plan_text(name), name.string(), device);
+}
+
+JsonSource plan_source(const std::string& name) {
+  return {name, "the file is not a plan, or damaged; write it with sheaf plan"};
 }
 
 }  // namespace sheaf::plan

@@ -6,6 +6,10 @@
 #include <map>
 #include <string>
 
+namespace sheaf {
+struct JsonSource;
+}
+
 namespace sheaf::plan {
 
 enum class Precision { kF32, kTf32, kBf16, kF16, kInt8 };
@@ -43,5 +47,8 @@ std::string read_plan_text(const std::filesystem::path& name);
 PrecisionPlan parse_precision_plan(const std::string& text,
                                    const std::string& name,
                                    const std::string& device = "");
+
+// For errors about the plan.json `name`, in all of its readers.
+JsonSource plan_source(const std::string& name);
 
 }  // namespace sheaf::plan

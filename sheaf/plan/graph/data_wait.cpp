@@ -1,8 +1,7 @@
-#include "sheaf/plan/graph/data_wait.hpp"
-
 #include <algorithm>
 
 #include "sheaf/base/statistics.hpp"
+#include "sheaf/plan/graph/step_profile.hpp"
 
 namespace sheaf::plan {
 namespace {

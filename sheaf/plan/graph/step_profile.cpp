@@ -10,7 +10,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/statistics.hpp"
-#include "sheaf/plan/graph/data_wait.hpp"
 
 namespace sheaf::plan {
 namespace {

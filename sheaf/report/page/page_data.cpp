@@ -1,7 +1,5 @@
 // The data of a report. docs/reference/report.md lists the files that each
 // chart needs; missing data is null, which the page's script reports.
-#include "sheaf/report/page/page_data.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/base/statistics.hpp"
-#include "sheaf/report/page/page_data.hpp"
+#include "sheaf/report/page/page.hpp"
 
 namespace sheaf::report {
 namespace {

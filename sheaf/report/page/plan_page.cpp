@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sheaf/report/page/page.hpp"
-#include "sheaf/report/page/page_data.hpp"
 #include "sheaf/report/page/page_files.hpp"
 
 namespace sheaf::report {

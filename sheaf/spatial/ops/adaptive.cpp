@@ -1,4 +1,5 @@
-#include "sheaf/spatial/ops/adaptive.hpp"
+// The windows of adaptive pooling.
+#include "sheaf/spatial/ops/windows.hpp"
 
 namespace sheaf::spatial {
 namespace {

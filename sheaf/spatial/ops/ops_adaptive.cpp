@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "sheaf/spatial/ops/adaptive.hpp"
 #include "sheaf/spatial/ops/windows.hpp"
 #include "sheaf/spatial/split/dispatch.hpp"
 

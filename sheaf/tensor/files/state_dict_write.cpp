@@ -7,7 +7,7 @@
 #include <map>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/formats/archives/torch_types.hpp"
+#include "sheaf/formats/archives/torch_archive.hpp"
 #include "sheaf/formats/archives/zip.hpp"
 #include "sheaf/tensor/files/elements.hpp"
 #include "sheaf/tensor/files/state_dict.hpp"

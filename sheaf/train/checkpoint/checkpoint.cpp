@@ -5,13 +5,17 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
-#include "sheaf/train/checkpoint/checkpoint_state.hpp"
 #include "sheaf/train/files/durable.hpp"
 
 namespace sheaf::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Stored with the optimizer state because it is a large matrix if there are
+// many classes.
+constexpr const char* kMetricSums = "metric_sums";
+constexpr std::string_view kExchange = "exchange/";
 
 // Writes the tensors durably and describes the resulting file.
 CheckpointFile write_tensors_to(const fs::path& file,
@@ -141,6 +145,32 @@ void CheckpointFolder::remove_old(const TrainState& state) {
     return name.step == state.step || name.step == state.best_step;
   });
   places_.remove(all);
+}
+
+NamedTensors with_rest(const TrainState& state) {
+  NamedTensors tensors = state.optimizer;
+  for (const auto& [name, tensor] : state.exchange)
+    tensors.emplace_back(concat(kExchange, name), tensor);
+  if (!state.metric_sums.empty())
+    tensors.emplace_back(kMetricSums,
+                         torch::tensor(state.metric_sums, torch::kDouble));
+  return tensors;
+}
+
+void take_rest(TrainState& state) {
+  NamedTensors all = std::move(state.optimizer);
+  state.optimizer.clear();
+  for (auto& [name, tensor] : all) {
+    if (name == kMetricSums) {
+      const torch::Tensor sums = tensor.contiguous();
+      const auto* data = sums.data_ptr<double>();
+      state.metric_sums.assign(data, data + sums.numel());
+    } else if (name.rfind(kExchange, 0) == 0) {
+      state.exchange.emplace_back(name.substr(kExchange.size()), tensor);
+    } else {
+      state.optimizer.emplace_back(name, tensor);
+    }
+  }
 }
 
 }  // namespace sheaf::train

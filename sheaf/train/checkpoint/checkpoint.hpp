@@ -90,6 +90,12 @@ class CheckpointFolder {
 // to the shard where it begins. All ranks get a consistent partition.
 NamedTensors share_of(const NamedTensors& tensors, int shard, int shards);
 
+// The optimizer's tensors, the exchange's and the metric sums in one
+// dictionary, which a checkpoint stores in one file; take_rest() separates them
+// again.
+NamedTensors with_rest(const TrainState& state);
+void take_rest(TrainState& state);
+
 // Broadcasts rank 0's state; nullopt on all ranks if rank 0 has none. All ranks
 // must call it.
 std::optional<TrainState> share_state(const comm::Group& group,

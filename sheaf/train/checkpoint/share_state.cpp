@@ -1,7 +1,7 @@
 // Broadcasts a TrainState from rank 0: numbers as text, tensors pickled in
 // memory, so that only rank 0 needs access to the run folder.
 #include "sheaf/comm/group/collectives.hpp"
-#include "sheaf/train/checkpoint/checkpoint_state.hpp"
+#include "sheaf/train/checkpoint/checkpoint.hpp"
 #include "sheaf/train/checkpoint/state_file.hpp"
 
 namespace sheaf::train {

@@ -6,7 +6,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/train/checkpoint/state_fields.hpp"
-#include "sheaf/train/files/crc32c.hpp"
+#include "sheaf/train/files/durable.hpp"
 
 namespace sheaf::train {
 namespace {

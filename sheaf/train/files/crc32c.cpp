@@ -1,8 +1,8 @@
-#include "sheaf/train/files/crc32c.hpp"
-
 #include <array>
 #include <bit>
 #include <cstring>
+
+#include "sheaf/train/files/durable.hpp"
 
 namespace sheaf::train {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
-#include "sheaf/train/files/crc32c.hpp"
 
 namespace sheaf::train {
 namespace {

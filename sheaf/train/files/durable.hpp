@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "sheaf/base/error.hpp"
 
@@ -24,6 +25,10 @@ void sync_file(const std::filesystem::path& file);
 // Reads a whole regular file of at most `most` bytes.
 std::string read_whole(const std::filesystem::path& file,
                        std::uint64_t most = std::uint64_t{1} << 30);
+
+// CRC-32C (Castagnoli) of the bytes that follow those with the checksum
+// `before`: the checksum of checkpoints and of TensorBoard event files.
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0) noexcept;
 
 struct FileSummary {
   std::uint64_t bytes = 0;

@@ -8,7 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/system.hpp"
-#include "sheaf/train/files/crc32c.hpp"
+#include "sheaf/train/files/durable.hpp"
 
 namespace sheaf::train {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/files.hpp"
+#include "sheaf/base/json_file.hpp"
 #include "sheaf/train/files/durable.hpp"
 
 namespace sheaf::train {
@@ -68,6 +69,23 @@ void RunLog::sync() {
 void RunLog::fail() const {
   throw IoError(concat("cannot write ", path_.string(),
                        "; check that the disk has space left"));
+}
+
+SummaryFile parse_summary_file(const std::string& text) {
+  const JsonSource source{"summary.json"};
+  SummaryFile summary;
+  try {
+    const nlohmann::json json = parse_json(text, source);
+    for (const auto& [key, value] : JsonValue(json, source).members()) {
+      if (key == "ending")
+        summary.ending = value.text();
+      else if (value.json().is_number())
+        summary.numbers[key] = value.number();
+    }
+  } catch (const IoError&) {
+    return {};
+  }
+  return summary;
 }
 
 }  // namespace sheaf::train

@@ -1,9 +1,11 @@
 #pragma once
-// log.jsonl of a run.
+// log.jsonl and summary.json of a run, see docs/reference/run_folder.md.
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,5 +37,21 @@ class RunLog {
   std::filesystem::path path_;
   std::ofstream out_;
 };
+
+// What summary.json holds.
+struct SummaryFile {
+  std::string ending;
+  std::map<std::string, double> numbers;
+
+  std::optional<double> number(const std::string& key) const {
+    const auto found = numbers.find(key);
+    if (found == numbers.end()) return std::nullopt;
+    return found->second;
+  }
+};
+
+// Reads summary.json. Empty if the text is damaged: a run without a summary has
+// not ended.
+SummaryFile parse_summary_file(const std::string& text);
 
 }  // namespace sheaf::train

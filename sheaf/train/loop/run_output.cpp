@@ -7,7 +7,7 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
-#include "sheaf/train/files/summary_file.hpp"
+#include "sheaf/train/files/run_log.hpp"
 #include "sheaf/train/log/journal.hpp"
 #include "sheaf/train/setup/plan_setup.hpp"
 

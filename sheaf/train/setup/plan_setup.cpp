@@ -7,7 +7,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/parallel/precision/cast_kernels.hpp"
 #include "sheaf/parallel/precision/precision.hpp"
-#include "sheaf/plan/format/route_file.hpp"
+#include "sheaf/plan/format/exchange_plan.hpp"
 #include "sheaf/topo/host.hpp"
 #include "sheaf/train/files/from_root.hpp"
 

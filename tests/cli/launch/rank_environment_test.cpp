@@ -1,11 +1,10 @@
-#include "sheaf/cli/launch/rank_environment.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 
+#include "sheaf/cli/launch/launcher.hpp"
 #include "tests/support/environment.hpp"
 
 namespace sheaf::cli {

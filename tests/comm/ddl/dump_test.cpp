@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/ddl/dump_format.hpp"
 #include "tests/comm/ddl/dump_folder.hpp"
 #include "tests/support/exact.hpp"
 #include "tests/support/expect_error.hpp"

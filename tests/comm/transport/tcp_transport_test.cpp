@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "sheaf/comm/network/acceptor.hpp"
-#include "sheaf/comm/transport/tcp_card.hpp"
 #include "sheaf/comm/transport/tcp_wire.hpp"
 #include "tests/comm/network/loopback.hpp"
 #include "tests/support/environment.hpp"
@@ -42,7 +41,7 @@ void wait(Transport& transport, Request request) {
   }
 }
 
-std::string error_of(Transport& transport, Request request) {
+std::string error_of_request(Transport& transport, Request request) {
   try {
     wait(transport, std::move(request));
     return "none";
@@ -193,10 +192,11 @@ TEST(TcpTransport, AnotherSizeThanExpected) {
         wait(*transport, transport->send(1, 1, &more, sizeof more));
       } else {
         Bytes other(bytes + 1);
-        EXPECT_EQ(error_of(*transport, transport->receive(0, 1, other.data(),
-                                                          other.size())),
-                  concat("a message of rank 0 has ", bytes, " bytes, expected ",
-                         bytes + 1));
+        EXPECT_EQ(
+            error_of_request(*transport, transport->receive(0, 1, other.data(),
+                                                            other.size())),
+            concat("a message of rank 0 has ", bytes, " bytes, expected ",
+                   bytes + 1));
         wait(*transport, transport->receive(0, 1, &more, sizeof more));
         EXPECT_EQ(more, 7);
       }
@@ -238,7 +238,8 @@ TEST(TcpTransport, APeerThatGoesIsNamed) {
     if (transport->rank() == 2) return transport->finalize(false);
     int got = 0;
     Request large = transport->receive(1, 2, &got, sizeof got);
-    EXPECT_TRUE(has(error_of(*transport, std::move(large)), "rank 1 has died"));
+    EXPECT_TRUE(
+        has(error_of_request(*transport, std::move(large)), "rank 1 has died"));
     // Messages sent before are still received.
     wait(*transport, transport->receive(1, 1, &got, sizeof got));
     EXPECT_EQ(got, 5);
@@ -257,7 +258,7 @@ TEST(TcpTransport, APeerThatEndsWellIsNamed) {
     }
     wait(*transport, transport->receive(1, 1, &value, sizeof value));
     wait(*transport, transport->send(1, 1, &value, sizeof value));
-    EXPECT_EQ(error_of(*transport, transport->receive(1, 1, &value, 4)),
+    EXPECT_EQ(error_of_request(*transport, transport->receive(1, 1, &value, 4)),
               "rank 1 has exited");
     transport->finalize(true);
   });
@@ -268,9 +269,9 @@ void expect_gone_after_one(Transport& transport) {
   const int value = 0;
   const Bytes large(64 * kEagerBytes);
   wait(transport, transport.send(1, 1, &value, sizeof value));
-  EXPECT_TRUE(
-      has(error_of(transport, transport.send(1, 2, large.data(), large.size())),
-          "rank 1 has died"));
+  EXPECT_TRUE(has(error_of_request(transport, transport.send(1, 2, large.data(),
+                                                             large.size())),
+                  "rank 1 has died"));
 }
 
 TEST(TcpTransport, SendersHearOfADeathToo) {

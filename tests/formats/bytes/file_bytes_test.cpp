@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "sheaf/base/memory_limit.hpp"
+#include "sheaf/base/system.hpp"
 #include "tests/formats/bytes/made_files.hpp"
 
 namespace sheaf::formats::made {

@@ -1,8 +1,8 @@
 // The cards by which ranks learn each other's addresses.
-// parser: sheaf/comm/transport/tcp_card.cpp
+// parser: sheaf/comm/transport/tcp_wire.cpp
 #include "sheaf/base/error.hpp"
 #include "sheaf/comm/network/meeting.hpp"
-#include "sheaf/comm/transport/tcp_card.hpp"
+#include "sheaf/comm/transport/tcp_wire.hpp"
 #include "tests/fuzz/byte_source.hpp"
 #include "tests/fuzz/fuzz_check.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/train/checkpoint/state_file.hpp"
-#include "sheaf/train/files/crc32c.hpp"
+#include "sheaf/train/files/durable.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 namespace {

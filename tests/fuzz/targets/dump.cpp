@@ -1,15 +1,16 @@
 // Dumps. Random bytes would never have the right checksums, so an input is the
 // header, a zero byte and the sections, of which the target makes a file with
 // right sizes and checksums; an input that begins like a dump is one.
-// parser: sheaf/comm/ddl/dump_read.cpp sheaf/comm/ddl/dump_format.cpp
-// parser: sheaf/comm/ddl/dump_replay.cpp sheaf/comm/ddl/reference.cpp
+// parser: sheaf/comm/ddl/dump_read.cpp sheaf/comm/ddl/dump_replay.cpp
+// parser: sheaf/comm/ddl/reference.cpp
+#include "sheaf/comm/ddl/dump.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/comm/ddl/dump_format.hpp"
 #include "sheaf/comm/ddl/dump_replay.hpp"
 #include "tests/fuzz/byte_source.hpp"
 

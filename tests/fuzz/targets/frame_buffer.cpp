@@ -1,8 +1,6 @@
 // Frames of a meeting and of the monitors, in a stream that is cut anywhere. A
 // simple reading of the whole stream says what must come out.
-// parser: sheaf/comm/network/frame_buffer.cpp sheaf/comm/network/frame_link.cpp
-#include "sheaf/comm/network/frame_buffer.hpp"
-
+// parser: sheaf/comm/network/frame_link.cpp
 #include <sys/socket.h>
 
 #include "sheaf/comm/network/frame_link.hpp"

@@ -1,7 +1,7 @@
 // The files of a run folder that reports read: an input is the content of one,
 // after a line "#log", "#summary", "#routes", "#settings" or "#timeline".
 // parser: sheaf/report/runs/log_file.cpp sheaf/report/runs/run.cpp
-// parser: sheaf/report/runs/timeline.cpp sheaf/train/files/summary_file.cpp
+// parser: sheaf/report/runs/timeline.cpp sheaf/train/files/run_log.cpp
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -10,10 +10,9 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/report/draw/figure.hpp"
 #include "sheaf/report/page/page.hpp"
-#include "sheaf/report/page/page_data.hpp"
 #include "sheaf/report/runs/compare.hpp"
 #include "sheaf/report/runs/run.hpp"
-#include "sheaf/train/files/summary_file.hpp"
+#include "sheaf/train/files/run_log.hpp"
 #include "tests/fuzz/byte_source.hpp"
 
 namespace sheaf {

@@ -1,13 +1,11 @@
 // Plans: plan.json (precisions and exchange) and dad_plan.json (routes).
 // parser: sheaf/plan/format/exchange_plan.cpp
 // parser: sheaf/plan/format/precision_plan.cpp
-// parser: sheaf/plan/format/route_file.cpp
 #include <string>
 
 #include "sheaf/base/error.hpp"
 #include "sheaf/plan/format/exchange_plan.hpp"
 #include "sheaf/plan/format/precision_plan.hpp"
-#include "sheaf/plan/format/route_file.hpp"
 #include "tests/fuzz/byte_source.hpp"
 
 namespace sheaf {

@@ -1,11 +1,10 @@
-#include "sheaf/parallel/dad/link_probe.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <mutex>
 
 #include "sheaf/comm/group/world.hpp"
+#include "sheaf/parallel/dad/dad_plan.hpp"
 
 namespace sheaf::parallel {
 namespace {

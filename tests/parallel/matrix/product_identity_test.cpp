@@ -1,11 +1,10 @@
-#include "sheaf/parallel/matrix/product_identity.hpp"
-
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/parallel/matrix/portable_product.hpp"
 
 namespace sheaf::parallel {
 namespace {

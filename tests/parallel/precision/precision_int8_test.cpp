@@ -1,9 +1,9 @@
 // Which products int8 supports; their values are tested in
 // int8_product_test.cpp.
-#include "sheaf/parallel/precision/precision_int8.hpp"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include "sheaf/parallel/precision/int8_product.hpp"
 
 namespace sheaf::parallel {
 namespace {

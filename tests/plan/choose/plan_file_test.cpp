@@ -1,10 +1,9 @@
-#include "sheaf/plan/choose/plan_file.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "sheaf/plan/choose/planner.hpp"
 #include "tests/plan/choose/clusters.hpp"
 
 namespace sheaf::plan {

@@ -1,7 +1,6 @@
-#include "sheaf/plan/graph/data_wait.hpp"
-
 #include <gtest/gtest.h>
 
+#include "sheaf/plan/graph/step_profile.hpp"
 #include "sheaf/plan/predict/batch_scaling.hpp"
 #include "sheaf/plan/predict/cluster.hpp"
 #include "tests/plan/trace/model_trace.hpp"

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sheaf/report/page/page_data.hpp"
 #include "sheaf/report/page/page_files.hpp"
 #include "tests/report/runs/run_files.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "sheaf/spatial/ops/adaptive.hpp"
+#include "sheaf/spatial/ops/windows.hpp"
 #include "tests/spatial/on_grids.hpp"
 
 namespace sheaf::spatial {

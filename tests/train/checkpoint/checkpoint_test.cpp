@@ -17,7 +17,6 @@
 #include "sheaf/base/files.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/world.hpp"
-#include "sheaf/train/files/crc32c.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "tests/base/temporary_folder.hpp"

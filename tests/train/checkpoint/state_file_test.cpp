@@ -6,7 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "sheaf/train/files/crc32c.hpp"
+#include "sheaf/train/files/durable.hpp"
 #include "tests/support/expect_error.hpp"
 
 namespace sheaf::train {

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/train/files/crc32c.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "tests/base/temporary_folder.hpp"
 

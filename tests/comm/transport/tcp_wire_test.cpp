@@ -1,4 +1,4 @@
-#include "sheaf/comm/transport/tcp_card.hpp"
+#include "sheaf/comm/transport/tcp_wire.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sheaf/data/formats/image.hpp"
+#include "sheaf/data/formats/image_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "sheaf/base/log.hpp"
-#include "sheaf/data/formats/image_folder.hpp"
 #include "tests/data/made_files.hpp"
 #include "tests/support/missing.hpp"
 

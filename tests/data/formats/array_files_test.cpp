@@ -1,10 +1,9 @@
-#include "sheaf/data/formats/file.hpp"
+#include "sheaf/data/formats/array_files.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "sheaf/base/error.hpp"
-#include "sheaf/data/formats/array_files.hpp"
 #include "sheaf/tensor/files/numpy.hpp"
 #include "tests/data/made_files.hpp"
 
