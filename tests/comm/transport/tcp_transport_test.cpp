@@ -371,7 +371,7 @@ TEST(TcpTransport, AHostThatIsLostWhileConnectingIsAnError) {
   test::cut_off(lost);
   const auto answer = ServerHandshake(kPeer).answer(hello);
   ASSERT_TRUE(write_within(lost.fd(), &*answer, sizeof *answer, test::soon()));
-  const std::string text = error_of(*transport, std::move(send));
+  const std::string text = error_of_request(*transport, std::move(send));
   EXPECT_TRUE(has(text, "rank 1 cannot be reached any more")) << text;
 }
 

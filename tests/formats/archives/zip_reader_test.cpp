@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "sheaf/base/memory_limit.hpp"
+#include "sheaf/base/system.hpp"
 #include "tests/formats/archives/zip_file.hpp"
 
 namespace sheaf::formats {
