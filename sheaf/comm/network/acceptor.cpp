@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -108,16 +109,21 @@ void Acceptor::make_room() {
   if (!spare_) is_ready(stop_.fd(), POLLIN, steady_clock::now() + kPause);
 }
 
-// Closes the oldest visitor of the source that has the most. Ranks may share
-// their address with strangers, so one without a valid hello goes first.
+// Closes a visitor of the source that has the most. Ranks may share their
+// address with strangers, so these are divided into those with a valid hello
+// and those without one: the oldest of the larger part is closed. If one part
+// always went first, strangers could fill all places with the other.
 void Acceptor::evict() {
   const auto source = [](const Visitor& visitor) {
     return visitor.peer ? source_of(visitor.peer->address).ip : Address().ip;
   };
-  std::map<decltype(Address::ip), int> counts;
-  for (const Visitor& visitor : visitors_) ++counts[source(visitor)];
+  std::map<decltype(Address::ip), std::array<int, 2>> counts;
+  for (const Visitor& visitor : visitors_)
+    ++counts[source(visitor)][visitor.has_valid_hello()];
   const auto rating = [&](const Visitor& visitor) {
-    return std::pair(counts[source(visitor)], !visitor.has_valid_hello());
+    const auto& [silent, valid] = counts[source(visitor)];
+    return std::pair(silent + valid,
+                     visitor.has_valid_hello() ? valid : silent);
   };
   visitors_.erase(std::max_element(
       visitors_.begin(), visitors_.end(),

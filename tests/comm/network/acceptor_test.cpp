@@ -205,6 +205,14 @@ TEST_F(Accepting, AFloodFromTheSameAddressDoesNotDisplaceAValidHello) {
   }
 }
 
+// Strangers may know the name of the job.
+TEST_F(Accepting, AFloodOfValidHellosDoesNotDisplaceASlowRank) {
+  const Socket slow = connect_from("127.0.0.1");
+  const auto strangers = flood_from("127.0.0.1", party(1, 3));
+  say(slow, ClientHandshake(party(1, 3), 0).hello());
+  EXPECT_TRUE(hear<ServerHello>(slow));
+}
+
 // While it exists, this process has only `free` descriptors left.
 class FewDescriptors {
  public:
