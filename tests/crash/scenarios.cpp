@@ -29,6 +29,11 @@ bool needs_space(const Call& call) {
           call.name == "pwrite64");
 }
 
+bool removes_leftover(const Call& call) {
+  return (call.name.starts_with("unlink") || call.name == "rmdir") &&
+         call.path.find("/.unfinished-") != call.path.npos;
+}
+
 void require_success(const Outcome& outcome, const char* what) {
   require(outcome.code == 0, concat(what, " ended with code ", outcome.code,
                                     ": ", outcome.output));
@@ -140,15 +145,18 @@ void ScenarioRun::overtake_at(int index) {
 void ScenarioRun::fail_at(int index, int error, bool persists) {
   Seen seen = fresh_folder();
   const std::set<fs::path> unfinished = unfinished_in(folder_);
-  bool has_read_error = false;
+  bool has_read_error = false, has_removal_error = false;
   const Outcome outcome = run({.fail = [&](const Call& call, int i) {
     const bool fails =
         i == index || (persists && i > index && needs_space(call));
     if (!fails) return observe(seen, call);
     has_read_error |= !call.changes;
+    has_removal_error |= removes_leftover(call);
     return error;
   }});
-  const bool may_have_bad = scenario_.may_have_bad || has_read_error;
+  // What could not be removed stays until the next start, with a warning.
+  const bool may_have_bad =
+      scenario_.may_have_bad || has_read_error || has_removal_error;
   if (outcome.code == 0)
     return expect_same(result_in(folder_), reference_, may_have_bad);
   require(outcome.code == 5 || (has_read_error && outcome.code == 2),

@@ -3,6 +3,7 @@ ranks take to report them. A job has two hosts of two ranks each; rank 1 or its
 host is the victim, while the job is in a given phase.
 
 usage: faults.py TESTBED SHEAF PROGRAM [--quick] [--only TEXT] [--most SECONDS]
+                 [--results FILE]
 
 kill  rank 3 is killed: all others report it
 cut   the network between the hosts drops all packets: all ranks report it
@@ -10,9 +11,11 @@ lost  the second host loses its network and power: the ranks of the first
       report it
 stop  rank 3 is stopped for some seconds: the job goes on, with right results
 
+--results replaces the rows of these cells in FILE, which is in JSON lines.
 Exit code 77: simulated hosts cannot be created here.
 """
 import argparse
+import json
 import os
 import re
 import secrets
@@ -319,6 +322,35 @@ def wait_for_connections(job):
     raise RuntimeError("the ranks did not start:\n" + job.output())
 
 
+def store(path, rows):
+    """Replaces the rows of the same cells."""
+    kept = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            kept = {cell_of(row): row for row in map(json.loads, file)}
+    kept.update({cell_of(row): row for row in rows})
+    with open(path, "w", encoding="utf-8") as file:
+        for _, row in sorted(kept.items()):
+            file.write(json.dumps(row) + "\n")
+
+
+def cell_of(row):
+    return row["transport"], row["phase"], row["fault"]
+
+
+def row_of(cell, seconds):
+    commit = subprocess.run(
+        ["git", "-C", os.path.dirname(os.path.abspath(__file__)), "rev-parse",
+         "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    fault, phase, transport = cell
+    return {"benchmark": "faults", "transport": transport, "phase": phase,
+            "fault": fault,
+            "result": "goes on" if seconds is None else "error",
+            "seconds": seconds and round(seconds, 3),
+            "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count(),
+            "command": "tests/hostile/faults.py", "commit": commit}
+
+
 def cells_of(args):
     if args.quick:
         return QUICK
@@ -340,8 +372,10 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--most", type=float, default=MOST_SECONDS)
+    parser.add_argument("--results")
     args = parser.parse_args()
     failures = 0
+    rows = []
     with Testbed(args.testbed) as testbed:
         for cell in cells_of(args):
             try:
@@ -353,7 +387,11 @@ def main():
             if not wrong and seconds is not None and seconds > args.most:
                 wrong = "late"
             failures += bool(wrong)
+            if not wrong:
+                rows.append(row_of(cell, seconds))
             print(f"{' '.join(cell)}: {result}", flush=True)
+    if args.results:
+        store(args.results, rows)
     print(f"{failures} of {len(cells_of(args))} cells failed")
     return 1 if failures else 0
 

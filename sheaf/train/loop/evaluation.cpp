@@ -7,24 +7,31 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/comm/group/collectives.hpp"
+#include "sheaf/train/files/from_root.hpp"
 
 namespace sheaf::train {
 namespace {
 
-// On rank 0; nullopt if the last weights should be tested.
-std::optional<TrainState> best_to_test(const TrainingSession& session,
+// nullopt if the last weights should be tested.
+std::optional<TrainState> best_to_test(TrainingSession& session,
                                        const TrainState& state,
                                        const CheckpointFolder& checkpoints) {
-  if (!session.is_first() || !session.loaders().validation ||
-      state.best_step < 0 || state.best_step == state.step)
+  if (!session.loaders().validation || state.best_step < 0 ||
+      state.best_step == state.step)
     return std::nullopt;
-  try {
-    return checkpoints.load_step(state.best_step);
-  } catch (const IoError& error) {
-    log_warn("{}; it has the best {}, so the test uses the last weights",
-             error.what(), state.best_metric);
-    return std::nullopt;
-  }
+  std::optional<TrainState> best;
+  from_root(session.group(), [&] {
+    try {
+      best = checkpoints.load_step(state.best_step);
+    } catch (const IoError& error) {
+      throw IoError(concat(error.what(), "; the test needs it, because it has ",
+                           "the best ", state.best_metric,
+                           "; continue with --resume, which tests the last "
+                           "weights if it is lost"));
+    }
+    return std::string();
+  });
+  return share_state(session.group(), best);
 }
 
 }  // namespace
@@ -51,8 +58,7 @@ std::optional<TestResult> test_best(TrainingSession& session,
   for (auto& [name, tensor] : last.weights) tensor = tensor.clone();
   TestResult result;
   result.step = state.step;
-  if (const auto best = share_state(
-          session.group(), best_to_test(session, state, checkpoints))) {
+  if (const auto best = best_to_test(session, state, checkpoints)) {
     learner.load_weights(best->weights);
     result.step = best->step;
   }

@@ -51,10 +51,10 @@ struct RunResult {
 // Executes the run that the config describes. All ranks of the group must call
 // it with the same config. A run that was interrupted and resumed ends with the
 // same weights, bit for bit, as an uninterrupted one. With a validation set,
-// the test uses the best weights; if their checkpoint is lost, it logs a
-// warning and uses the last weights. Resuming a finished run changes nothing
-// and returns the result in its summary.
-// Throws UsageError for invalid settings or data, IoError for files, and
+// the test uses the best weights. If their checkpoint is lost when a run is
+// resumed, it logs a warning and searches for the best anew. Resuming a
+// finished run changes nothing and returns the result in its summary. Throws
+// UsageError for invalid settings or data, IoError for files, and
 // NonFiniteError, on rank 0, if a loss or gradient is not finite and
 // config.on_non_finite is stop. The other ranks throw FailedOnRoot if the error
 // is found during setup or is a NonFiniteError.

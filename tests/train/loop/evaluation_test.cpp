@@ -91,5 +91,26 @@ TEST(TestBest, TestsTheWeightsOfTheBestEpoch) {
   });
 }
 
+// On all ranks, instead of a result of other weights.
+TEST(TestBest, FailsIfTheBestWeightsCannotBeRead) {
+  const TemporaryFolder folder;
+  const RunConfig config = small_run({"data.validation=5"});
+  comm::run_threads(2, [&](const comm::Group& group) {
+    TrainingSession session(group, config);
+    session.start();
+    const CheckpointFolder checkpoints(folder.path(), 1);
+    TrainState state;
+    state.step = 5;
+    state.best_step = 3;
+    state.best_metric = "validation_loss";
+    const auto test = [&] { test_best(session, state, checkpoints); };
+    if (group.rank() == 0)
+      expect_throws<IoError>(test, {"step-0000000003", "the test needs it",
+                                    "validation_loss", "--resume"});
+    else
+      EXPECT_THROW(test(), FailedOnRoot);
+  });
+}
+
 }  // namespace
 }  // namespace sheaf::train
