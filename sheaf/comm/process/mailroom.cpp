@@ -12,6 +12,8 @@ namespace {
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
 constexpr std::size_t kLargestContents = 8192;  // sent inside the letter
 constexpr std::uint64_t kMostLetterElements = std::uint64_t{1} << 60;
+// A peer that sends without pause must not keep a caller from its other work.
+constexpr int kLettersAtOnce = 1000;
 // Letters between mailrooms have one of these values instead of a group.
 constexpr std::uint32_t kAskForLast = ~std::uint32_t{0};
 constexpr std::uint32_t kLast = ~std::uint32_t{1};
@@ -217,6 +219,7 @@ bool Mailroom::advance(Waste& waste) {
 void Mailroom::end() noexcept {
   const std::lock_guard lock(mutex_);
   for (Waste& waste : wastes_) transport_.abandon(waste.request);
+  for (IncomingLetter& letter : incoming_) transport_.abandon(letter.request);
 }
 
 void Mailroom::free_orphans() noexcept {
@@ -287,32 +290,56 @@ Mailroom::Letter Mailroom::parse(int peer,
   return letter;
 }
 
+// Never waits: the contents of a letter may come long after its announcement,
+// for example if the peer computes meanwhile. Such a letter is tested once per
+// call, and delays only later letters of the same peer.
 void Mailroom::fetch() {
-  while (const auto arrived = transport_.probe(kLetterTag)) {
-    std::vector<std::byte> bytes(
+  finish_incoming();
+  for (int i = 0; i < kLettersAtOnce; ++i) {
+    const auto arrived = transport_.probe(kLetterTag, held_peers());
+    if (!arrived) return;
+    IncomingLetter letter{arrived->peer, {}, {}};
+    letter.bytes.resize(
         std::min(arrived->bytes, sizeof(LetterHead) + kLargestContents));
-    Request request = transport_.receive(arrived->peer, kLetterTag,
-                                         bytes.data(), bytes.size());
-    while (!transport_.test(request)) {
-    }
-    Letter letter = parse(arrived->peer, bytes);
-    if (is_note(letter.head.group)) {
-      take_note(letter);
-      continue;
-    }
-    if (is_over(letter.head.group)) {
-      discard(letter);
-      continue;
-    }
-    const auto receipt = std::find_if(
-        waiting_.begin(), waiting_.end(),
-        [&](const auto& r) { return matches(r->wanted, letter.head); });
-    if (receipt == waiting_.end()) {
-      unclaimed_.push_back(std::move(letter));
-    } else {
-      deliver(letter, **receipt);
-      waiting_.erase(receipt);
-    }
+    letter.request = transport_.receive(
+        letter.peer, kLetterTag, letter.bytes.data(), letter.bytes.size());
+    if (transport_.test(letter.request))
+      take(parse(letter.peer, letter.bytes));
+    else
+      incoming_.push_back(std::move(letter));
+  }
+}
+
+void Mailroom::finish_incoming() {
+  for (auto it = incoming_.begin(); it != incoming_.end();) {
+    std::list<IncomingLetter> one;  // drops the letter if its receive failed
+    one.splice(one.begin(), incoming_, it++);
+    IncomingLetter& letter = one.front();
+    if (transport_.test(letter.request))
+      take(parse(letter.peer, letter.bytes));
+    else
+      incoming_.splice(it, one);
+  }
+}
+
+// The peers whose next letter must not be fetched yet.
+std::span<const int> Mailroom::held_peers() {
+  held_.clear();
+  for (const IncomingLetter& letter : incoming_) held_.push_back(letter.peer);
+  return held_;
+}
+
+void Mailroom::take(Letter letter) {
+  if (is_note(letter.head.group)) return take_note(letter);
+  if (is_over(letter.head.group)) return discard(letter);
+  const auto receipt = std::find_if(
+      waiting_.begin(), waiting_.end(),
+      [&](const auto& r) { return matches(r->wanted, letter.head); });
+  if (receipt == waiting_.end()) {
+    unclaimed_.push_back(std::move(letter));
+  } else {
+    deliver(letter, **receipt);
+    waiting_.erase(receipt);
   }
 }
 

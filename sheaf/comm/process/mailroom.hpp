@@ -118,6 +118,12 @@ class Mailroom {
     int peer;
     std::vector<std::byte> contents;
   };
+  // A letter that is being received.
+  struct IncomingLetter {
+    int peer;
+    std::vector<std::byte> bytes;
+    Request request;
+  };
   // An abandoned message: the requests in progress, and the memory that must
   // live as long.
   struct Orphan {
@@ -135,6 +141,9 @@ class Mailroom {
     MessageToken token;
   };
   void fetch();  // receives the letters that have arrived
+  void finish_incoming();
+  std::span<const int> held_peers();
+  void take(Letter letter);
   Letter parse(int peer, std::span<const std::byte> bytes) const;
   void deliver(const Letter& letter, Receipt& receipt);
   void send_note(int peer, std::uint32_t note);
@@ -153,6 +162,8 @@ class Mailroom {
   std::multiset<std::uint32_t> future_{};  // lowest serials of future groups
   std::list<Orphan> orphans_;
   std::list<Waste> wastes_;
+  std::list<IncomingLetter> incoming_;  // at most one of each peer
+  std::vector<int> held_;               // see held_peers()
   std::list<Letter> unclaimed_;
   std::list<std::shared_ptr<Receipt>> waiting_;
   std::set<int> asked_;  // peers whose final letter was requested

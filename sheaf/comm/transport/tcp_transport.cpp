@@ -6,6 +6,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -142,11 +143,14 @@ class TcpTransport final : public Transport {
     if (!why.empty()) throw TransportError(why);
   }
 
-  std::optional<Arrived> probe(Tag tag) override {
+  std::optional<Arrived> probe(Tag tag, std::span<const int> except) override {
     advance_all();
-    for (int peer = 0; peer < size(); ++peer)
-      if (const auto bytes = at(peer).in.probe(tag))
+    for (int peer = 0; peer < size(); ++peer) {
+      const auto bytes = at(peer).in.probe(tag);
+      if (bytes &&
+          std::find(except.begin(), except.end(), peer) == except.end())
         return Arrived{peer, *bytes};
+    }
     return std::nullopt;
   }
 

@@ -184,7 +184,9 @@ class SlowTransport final : public Transport {
     return (is_open || request.handle() != slow_) && fast_.test(request);
   }
   void abandon(Request& request) noexcept override { fast_.abandon(request); }
-  std::optional<Arrived> probe(Tag tag) override { return fast_.probe(tag); }
+  std::optional<Arrived> probe(Tag tag, std::span<const int> except) override {
+    return fast_.probe(tag, except);
+  }
 
   bool is_open = false;
 
@@ -258,6 +260,88 @@ TEST_F(SlowRooms, AReceiveThatWasNotMatchedKeepsNothing) {
   auto receipt = receiver_.receive(head_, memory->data());
   receiver_.forget(receipt, std::move(memory));
   EXPECT_TRUE(watched.expired());
+}
+
+// Announces letters of rank 0 whose data comes only when it is released.
+class LateTransport final : public Transport {
+ public:
+  explicit LateTransport(Transport& other) : other_(other) {}
+  int rank() const override { return other_.rank(); }
+  int size() const override { return other_.size(); }
+  std::string name() const override { return "late"; }
+  Request send(int peer, Tag tag, const void* data,
+               std::size_t bytes) override {
+    return other_.send(peer, tag, data, bytes);
+  }
+  Request receive(int peer, Tag tag, void* data, std::size_t bytes) override {
+    Request request = other_.receive(peer, tag, data, bytes);
+    if (peer == 0) late_ = request.handle();
+    return request;
+  }
+  bool test(Request& request) override {
+    if (!request || request.handle() != late_) return other_.test(request);
+    if (++tests_ == 1000) throw TransportError("tested without pause");
+    if (!is_released) return false;
+    late_ = 0;
+    return other_.test(request);
+  }
+  void abandon(Request& request) noexcept override { other_.abandon(request); }
+  std::optional<Arrived> probe(Tag tag, std::span<const int> except) override {
+    return other_.probe(tag, except);
+  }
+  bool has_late_receive() const { return late_ != 0; }
+
+  bool is_released = false;
+
+ private:
+  Transport& other_;
+  std::uint64_t late_ = 0;
+  int tests_ = 0;
+};
+
+// Ranks 0 and 1 send to rank 2.
+class LateRooms : public testing::Test {
+ protected:
+  void send(Mailroom& from, const LetterHead& letter, int value) {
+    EXPECT_TRUE(from.test(*from.send(/*peer=*/2, letter, &value)));
+  }
+
+  std::vector<std::unique_ptr<Transport>> transports_ =
+      make_thread_transports(3);
+  LateTransport late_{*transports_[2]};
+  Mailroom late_sender_{*transports_[0]};
+  Mailroom other_sender_{*transports_[1]};
+  Mailroom receiver_{late_};
+};
+
+TEST_F(LateRooms, ALateLetterDelaysNeitherTheCallerNorOtherPeers) {
+  int first = 0;
+  int second = 0;
+  int other = 0;
+  const auto receipt = receiver_.receive(head(0, 0, 1), &first);
+  const auto next = receiver_.receive(head(0, 0, 1), &second);
+  const auto of_other = receiver_.receive(head(1, 0, 1), &other);
+  send(late_sender_, head(0, 0, 1), 10);
+  send(late_sender_, head(0, 0, 1), 11);
+  EXPECT_FALSE(receiver_.test(*receipt));
+  EXPECT_TRUE(late_.has_late_receive());
+  send(other_sender_, head(1, 0, 1), 20);
+  EXPECT_TRUE(receiver_.test(*of_other));
+  EXPECT_EQ(other, 20);
+  EXPECT_FALSE(receiver_.test(*receipt));
+  EXPECT_FALSE(receiver_.test(*next));
+  late_.is_released = true;
+  EXPECT_TRUE(receiver_.test(*receipt));
+  EXPECT_EQ(first, 10);
+  EXPECT_TRUE(receiver_.test(*next));
+  EXPECT_EQ(second, 11);
+}
+
+TEST_F(LateRooms, TheEndAbandonsALateLetter) {
+  send(late_sender_, head(0, 0, 1), 10);
+  receiver_.progress();
+  EXPECT_TRUE(late_.has_late_receive());
+  receiver_.end();  // frees the request, as LeakSanitizer checks
 }
 
 TEST_F(TwoRooms, AnAdoptedMessageStillArrives) {
