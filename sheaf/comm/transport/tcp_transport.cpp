@@ -287,6 +287,12 @@ class TcpTransport final : public Transport {
 
   std::string farewell(int peer) {
     if (at(peer).in.has_left()) return concat("rank ", peer, " has exited");
+    if (at(peer).in.has_too_many())
+      return concat("rank ", peer, " has sent more than ", kMostUnexpectedCount,
+                    " messages, or ", kMostUnexpectedBytes >> 20,
+                    " MiB, that this rank has not received, and was "
+                    "disconnected; wait for earlier messages before sending "
+                    "more");
     if (at(peer).in.is_invalid())
       return concat("the connection from rank ", peer,
                     " carried data that does not follow the protocol, and was "
