@@ -55,9 +55,9 @@ Mailroom::FutureGroup::~FutureGroup() {
   mailroom_.future_.erase(at_);
 }
 
-void Mailroom::open_group(std::uint32_t serial) {
+void Mailroom::open_group(std::uint32_t serial, std::vector<int> peers) {
   const std::lock_guard lock(mutex_);
-  groups_.insert(serial);
+  groups_.insert_or_assign(serial, std::move(peers));
   next_serial_ = std::max(next_serial_, serial + 1);
 }
 
@@ -66,6 +66,7 @@ void Mailroom::close_group(std::uint32_t serial) {
   groups_.erase(serial);
   unclaimed_.remove_if([&](const Letter& letter) {
     if (letter.head.group != serial) return false;
+    note_claimed(letter);
     discard(letter);
     return true;
   });
@@ -158,6 +159,7 @@ std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
       std::find_if(unclaimed_.begin(), unclaimed_.end(),
                    [&](const Letter& l) { return matches(wanted, l.head); });
   if (letter != unclaimed_.end()) {
+    note_claimed(*letter);
     deliver(*letter, *receipt);
     unclaimed_.erase(letter);
   } else {
@@ -214,6 +216,13 @@ bool Mailroom::advance(Waste& waste) {
   } catch (const TransportError&) {
     return true;
   }
+}
+
+void Mailroom::stop_keeping() {
+  const std::lock_guard lock(mutex_);
+  keeps_letters_ = false;
+  unclaimed_.clear();
+  unclaimed_bytes_.clear();
 }
 
 void Mailroom::end() noexcept {
@@ -322,11 +331,37 @@ void Mailroom::finish_incoming() {
   }
 }
 
-// The peers whose next letter must not be fetched yet.
+// The peers whose next letter must not be fetched yet: those whose last letter
+// is not complete, and those with more unclaimed letters than the limit. The
+// rest of their letters stays in the transport, which has limits of its own and
+// then makes the peer wait.
+//
+// While a receive waits that a letter of the peer may match, there is no limit,
+// because any number of letters may have been sent before that one. A program
+// whose sends do not wait for each other therefore never deadlocks, and a rank
+// that does not receive from a peer keeps a bounded number of its letters.
 std::span<const int> Mailroom::held_peers() {
   held_.clear();
   for (const IncomingLetter& letter : incoming_) held_.push_back(letter.peer);
+  for (const auto& [peer, bytes] : unclaimed_bytes_)
+    if (bytes >= most_unclaimed_bytes_ && !is_awaited(peer))
+      held_.push_back(peer);
   return held_;
+}
+
+bool Mailroom::is_awaited(int peer) const {
+  return std::any_of(
+      waiting_.begin(), waiting_.end(),
+      [&](const auto& receipt) { return may_match(receipt->wanted, peer); });
+}
+
+bool Mailroom::may_match(const LetterHead& wanted, int peer) const {
+  const auto group = groups_.find(wanted.group);
+  if (group == groups_.end() || group->second.empty()) return true;
+  const std::vector<int>& peers = group->second;
+  if (wanted.source == kAnySender)
+    return std::find(peers.begin(), peers.end(), peer) != peers.end();
+  return peers.at(static_cast<std::size_t>(wanted.source)) == peer;
 }
 
 void Mailroom::take(Letter letter) {
@@ -335,12 +370,21 @@ void Mailroom::take(Letter letter) {
   const auto receipt = std::find_if(
       waiting_.begin(), waiting_.end(),
       [&](const auto& r) { return matches(r->wanted, letter.head); });
-  if (receipt == waiting_.end()) {
-    unclaimed_.push_back(std::move(letter));
-  } else {
-    deliver(letter, **receipt);
-    waiting_.erase(receipt);
-  }
+  if (receipt == waiting_.end()) return keep(std::move(letter));
+  deliver(letter, **receipt);
+  waiting_.erase(receipt);
+}
+
+void Mailroom::keep(Letter letter) {
+  if (!keeps_letters_) return;
+  unclaimed_bytes_[letter.peer] += kLetterCost + letter.contents.size();
+  unclaimed_.push_back(std::move(letter));
+}
+
+void Mailroom::note_claimed(const Letter& letter) {
+  const auto kept = unclaimed_bytes_.find(letter.peer);
+  kept->second -= kLetterCost + letter.contents.size();
+  if (kept->second == 0) unclaimed_bytes_.erase(kept);
 }
 
 void Mailroom::deliver(const Letter& letter, Receipt& receipt) {
