@@ -171,7 +171,10 @@ std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
 bool Mailroom::test(Receipt& receipt) {
   const std::lock_guard lock(mutex_);
   if (!receipt.is_matched) fetch();
-  if (!receipt.is_matched) return false;
+  if (!receipt.is_matched) {
+    throw_if_lost(receipt);
+    return false;
+  }
   if (receipt.error.empty() && !test_all(transport_, receipt.enclosure))
     return false;
   receipt.token.reset();
@@ -321,20 +324,33 @@ void Mailroom::fetch() {
 
 void Mailroom::finish_incoming() {
   for (auto it = incoming_.begin(); it != incoming_.end();) {
-    std::list<IncomingLetter> one;  // drops the letter if its receive failed
+    std::list<IncomingLetter> one;
     one.splice(one.begin(), incoming_, it++);
     IncomingLetter& letter = one.front();
-    if (transport_.test(letter.request))
-      take(parse(letter.peer, letter.bytes));
-    else
-      incoming_.splice(it, one);
+    try {
+      if (!transport_.test(letter.request)) {
+        incoming_.splice(it, one);
+        continue;
+      }
+    } catch (const TransportError& error) {
+      lost_.emplace(letter.peer, error.what());
+      continue;
+    }
+    take(parse(letter.peer, letter.bytes));
   }
 }
 
+// An operation with other peers need not fail.
+void Mailroom::throw_if_lost(const Receipt& receipt) const {
+  for (const auto& [peer, why] : lost_)
+    if (may_match(receipt.wanted, peer)) throw TransportError(why);
+}
+
 // The peers whose next letter must not be fetched yet: those whose last letter
-// is not complete, and those with more unclaimed letters than the limit. The
-// rest of their letters stays in the transport, which has limits of its own and
-// then makes the peer wait.
+// is not complete, or was lost, because later ones must not overtake it, and
+// those with more unclaimed letters than the limit. The rest of their letters
+// stays in the transport, which has limits of its own and then makes the peer
+// wait.
 //
 // While a receive waits that a letter of the peer may match, there is no limit,
 // because any number of letters may have been sent before that one. A program
@@ -343,6 +359,7 @@ void Mailroom::finish_incoming() {
 std::span<const int> Mailroom::held_peers() {
   held_.clear();
   for (const IncomingLetter& letter : incoming_) held_.push_back(letter.peer);
+  for (const auto& [peer, why] : lost_) held_.push_back(peer);
   for (const auto& [peer, bytes] : unclaimed_bytes_)
     if (bytes >= most_unclaimed_bytes_ && !is_awaited(peer))
       held_.push_back(peer);

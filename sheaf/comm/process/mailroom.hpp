@@ -98,7 +98,8 @@ class Mailroom {
 
   std::shared_ptr<Receipt> receive(const LetterHead& wanted, void* data);
   // Returns true if the contents have arrived. Throws MismatchError if type or
-  // count do not match.
+  // count do not match, and TransportError if the letter may be one that was
+  // lost.
   bool test(Receipt& receipt);
   // Abandons a receive. Contents in transit are still received if `memory`, the
   // owner of the buffer, is given; it is kept until then.
@@ -163,6 +164,7 @@ class Mailroom {
   void keep(Letter letter);
   void note_claimed(const Letter& letter);
   bool is_awaited(int peer) const;
+  void throw_if_lost(const Receipt& receipt) const;
   bool may_match(const LetterHead& wanted, int peer) const;
   Letter parse(int peer, std::span<const std::byte> bytes) const;
   void deliver(const Letter& letter, Receipt& receipt);
@@ -186,6 +188,7 @@ class Mailroom {
   std::list<Waste> wastes_;
   std::list<IncomingLetter> incoming_;  // at most one of each peer
   std::vector<int> held_;               // see held_peers()
+  std::map<int, std::string> lost_;     // peers, and why a letter was lost
   std::list<Letter> unclaimed_;
   std::map<int, std::size_t> unclaimed_bytes_;  // by peer
   bool keeps_letters_ = true;
