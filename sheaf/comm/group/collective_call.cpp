@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "sheaf/base/error.hpp"
+#include "sheaf/comm/process/mailroom.hpp"
 #include "sheaf/comm/transport/transport.hpp"
 
 namespace sheaf::comm {
@@ -28,10 +29,12 @@ CollectiveCall::CollectiveCall(GroupCore& group, const Fingerprint& fingerprint,
     : PeerWait(group, numbered(group, fingerprint), timeout) {
   Runtime& runtime = group.runtime();
   runtime.add_calls(1);
-  if (is_end())
+  if (is_end()) {
+    runtime.mailroom().stop_keeping();
     runtime.my_end().note_end();
-  else
+  } else {
     runtime.my_end().note_call(group.number_of(sequence()));
+  }
 }
 
 CollectiveCall::~CollectiveCall() {

@@ -18,7 +18,7 @@ GroupCore::GroupCore(std::shared_ptr<Runtime> runtime, GroupName name,
       // The end of the program is itself a call of the world group, made after
       // all of its other calls, so the world group needs no count.
       jobs_(id_ == 0 ? nullptr : &runtime_->my_end()) {
-  runtime_->mailroom().open_group(serial_);
+  runtime_->mailroom().open_group(serial_, world_ranks_);
   runtime_->my_end().note_call(number_of(0));
 }
 

@@ -12,6 +12,8 @@ namespace {
 constexpr Tag kLetterTag = make_tag(TagKind::kLetter, 0);
 constexpr std::size_t kLargestContents = 8192;  // sent inside the letter
 constexpr std::uint64_t kMostLetterElements = std::uint64_t{1} << 60;
+// A peer that sends without pause must not keep a caller from its other work.
+constexpr int kLettersAtOnce = 1000;
 // Letters between mailrooms have one of these values instead of a group.
 constexpr std::uint32_t kAskForLast = ~std::uint32_t{0};
 constexpr std::uint32_t kLast = ~std::uint32_t{1};
@@ -53,9 +55,9 @@ Mailroom::FutureGroup::~FutureGroup() {
   mailroom_.future_.erase(at_);
 }
 
-void Mailroom::open_group(std::uint32_t serial) {
+void Mailroom::open_group(std::uint32_t serial, std::vector<int> peers) {
   const std::lock_guard lock(mutex_);
-  groups_.insert(serial);
+  groups_.insert_or_assign(serial, std::move(peers));
   next_serial_ = std::max(next_serial_, serial + 1);
 }
 
@@ -64,6 +66,7 @@ void Mailroom::close_group(std::uint32_t serial) {
   groups_.erase(serial);
   unclaimed_.remove_if([&](const Letter& letter) {
     if (letter.head.group != serial) return false;
+    note_claimed(letter);
     discard(letter);
     return true;
   });
@@ -156,6 +159,7 @@ std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
       std::find_if(unclaimed_.begin(), unclaimed_.end(),
                    [&](const Letter& l) { return matches(wanted, l.head); });
   if (letter != unclaimed_.end()) {
+    note_claimed(*letter);
     deliver(*letter, *receipt);
     unclaimed_.erase(letter);
   } else {
@@ -167,7 +171,10 @@ std::shared_ptr<Receipt> Mailroom::receive(const LetterHead& wanted,
 bool Mailroom::test(Receipt& receipt) {
   const std::lock_guard lock(mutex_);
   if (!receipt.is_matched) fetch();
-  if (!receipt.is_matched) return false;
+  if (!receipt.is_matched) {
+    throw_if_lost(receipt);
+    return false;
+  }
   if (receipt.error.empty() && !test_all(transport_, receipt.enclosure))
     return false;
   receipt.token.reset();
@@ -214,9 +221,17 @@ bool Mailroom::advance(Waste& waste) {
   }
 }
 
+void Mailroom::stop_keeping() {
+  const std::lock_guard lock(mutex_);
+  keeps_letters_ = false;
+  unclaimed_.clear();
+  unclaimed_bytes_.clear();
+}
+
 void Mailroom::end() noexcept {
   const std::lock_guard lock(mutex_);
   for (Waste& waste : wastes_) transport_.abandon(waste.request);
+  for (IncomingLetter& letter : incoming_) transport_.abandon(letter.request);
 }
 
 void Mailroom::free_orphans() noexcept {
@@ -287,33 +302,106 @@ Mailroom::Letter Mailroom::parse(int peer,
   return letter;
 }
 
+// Never waits: the contents of a letter may come long after its announcement,
+// for example if the peer computes meanwhile. Such a letter is tested once per
+// call, and delays only later letters of the same peer.
 void Mailroom::fetch() {
-  while (const auto arrived = transport_.probe(kLetterTag)) {
-    std::vector<std::byte> bytes(
+  finish_incoming();
+  for (int i = 0; i < kLettersAtOnce; ++i) {
+    const auto arrived = transport_.probe(kLetterTag, held_peers());
+    if (!arrived) return;
+    IncomingLetter letter{arrived->peer, {}, {}};
+    letter.bytes.resize(
         std::min(arrived->bytes, sizeof(LetterHead) + kLargestContents));
-    Request request = transport_.receive(arrived->peer, kLetterTag,
-                                         bytes.data(), bytes.size());
-    while (!transport_.test(request)) {
-    }
-    Letter letter = parse(arrived->peer, bytes);
-    if (is_note(letter.head.group)) {
-      take_note(letter);
-      continue;
-    }
-    if (is_over(letter.head.group)) {
-      discard(letter);
-      continue;
-    }
-    const auto receipt = std::find_if(
-        waiting_.begin(), waiting_.end(),
-        [&](const auto& r) { return matches(r->wanted, letter.head); });
-    if (receipt == waiting_.end()) {
-      unclaimed_.push_back(std::move(letter));
-    } else {
-      deliver(letter, **receipt);
-      waiting_.erase(receipt);
-    }
+    letter.request = transport_.receive(
+        letter.peer, kLetterTag, letter.bytes.data(), letter.bytes.size());
+    if (transport_.test(letter.request))
+      take(parse(letter.peer, letter.bytes));
+    else
+      incoming_.push_back(std::move(letter));
   }
+}
+
+void Mailroom::finish_incoming() {
+  for (auto it = incoming_.begin(); it != incoming_.end();) {
+    std::list<IncomingLetter> one;
+    one.splice(one.begin(), incoming_, it++);
+    IncomingLetter& letter = one.front();
+    try {
+      if (!transport_.test(letter.request)) {
+        incoming_.splice(it, one);
+        continue;
+      }
+    } catch (const TransportError& error) {
+      lost_.emplace(letter.peer, error.what());
+      continue;
+    }
+    take(parse(letter.peer, letter.bytes));
+  }
+}
+
+// An operation with other peers need not fail.
+void Mailroom::throw_if_lost(const Receipt& receipt) const {
+  for (const auto& [peer, why] : lost_)
+    if (may_match(receipt.wanted, peer)) throw TransportError(why);
+}
+
+// The peers whose next letter must not be fetched yet: those whose last letter
+// is not complete, or was lost, because later ones must not overtake it, and
+// those with more unclaimed letters than the limit. The rest of their letters
+// stays in the transport, which has limits of its own and then makes the peer
+// wait.
+//
+// While a receive waits that a letter of the peer may match, there is no limit,
+// because any number of letters may have been sent before that one. A program
+// whose sends do not wait for each other therefore never deadlocks, and a rank
+// that does not receive from a peer keeps a bounded number of its letters.
+std::span<const int> Mailroom::held_peers() {
+  held_.clear();
+  for (const IncomingLetter& letter : incoming_) held_.push_back(letter.peer);
+  for (const auto& [peer, why] : lost_) held_.push_back(peer);
+  for (const auto& [peer, bytes] : unclaimed_bytes_)
+    if (bytes >= most_unclaimed_bytes_ && !is_awaited(peer))
+      held_.push_back(peer);
+  return held_;
+}
+
+bool Mailroom::is_awaited(int peer) const {
+  return std::any_of(
+      waiting_.begin(), waiting_.end(),
+      [&](const auto& receipt) { return may_match(receipt->wanted, peer); });
+}
+
+bool Mailroom::may_match(const LetterHead& wanted, int peer) const {
+  const auto group = groups_.find(wanted.group);
+  if (group == groups_.end() || group->second.empty()) return true;
+  const std::vector<int>& peers = group->second;
+  if (wanted.source == kAnySender)
+    return std::find(peers.begin(), peers.end(), peer) != peers.end();
+  return peers.at(static_cast<std::size_t>(wanted.source)) == peer;
+}
+
+void Mailroom::take(Letter letter) {
+  if (is_note(letter.head.group)) return take_note(letter);
+  if (is_over(letter.head.group)) return discard(letter);
+  const auto receipt = std::find_if(
+      waiting_.begin(), waiting_.end(),
+      [&](const auto& r) { return matches(r->wanted, letter.head); });
+  if (receipt == waiting_.end()) return keep(std::move(letter));
+  deliver(letter, **receipt);
+  waiting_.erase(receipt);
+}
+
+void Mailroom::keep(Letter letter) {
+  if (!keeps_letters_) return;
+  unclaimed_bytes_[letter.peer] += kLetterCost + letter.contents.size();
+  unclaimed_.push_back(std::move(letter));
+}
+
+void Mailroom::note_claimed(const Letter& letter) {
+  const auto kept = unclaimed_bytes_.find(letter.peer);
+  kept->second -= kLetterCost + letter.contents.size();
+  if (kept->second == 0) unclaimed_bytes_.erase(kept);
 }
 
 void Mailroom::deliver(const Letter& letter, Receipt& receipt) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -50,9 +51,18 @@ struct Receipt {
   MessageToken token{};
 };
 
+// Limit for the letters of one peer that are kept although no receive has
+// matched them. Each counts kLetterCost bytes in addition to its contents.
+// Above the limit, a peer's letters are fetched only while a receive waits that
+// they may match; see Mailroom::held_peers().
+inline constexpr std::size_t kMostUnclaimedBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kLetterCost = 128;
+
 class Mailroom {
  public:
-  explicit Mailroom(Transport& transport) : transport_(transport) {}
+  explicit Mailroom(Transport& transport,
+                    std::size_t most_unclaimed_bytes = kMostUnclaimedBytes)
+      : transport_(transport), most_unclaimed_bytes_(most_unclaimed_bytes) {}
 
   // While this object exists, this rank may be about to join a group with
   // serial number `serial()` or higher.
@@ -68,7 +78,9 @@ class Mailroom {
     Mailroom& mailroom_;
     std::multiset<std::uint32_t>::iterator at_;
   };
-  void open_group(std::uint32_t serial);
+  // `peers[r]` is the peer that is rank r of the group. If it is empty, any
+  // peer may be any rank.
+  void open_group(std::uint32_t serial, std::vector<int> peers = {});
   void close_group(std::uint32_t serial);
 
   // Starts to send a message, which is sent when all requests are complete. The
@@ -86,7 +98,8 @@ class Mailroom {
 
   std::shared_ptr<Receipt> receive(const LetterHead& wanted, void* data);
   // Returns true if the contents have arrived. Throws MismatchError if type or
-  // count do not match.
+  // count do not match, and TransportError if the letter may be one that was
+  // lost.
   bool test(Receipt& receipt);
   // Abandons a receive. Contents in transit are still received if `memory`, the
   // owner of the buffer, is given; it is kept until then.
@@ -104,6 +117,10 @@ class Mailroom {
   void progress();
   // Whether this rank has a message in transit or a pending receive.
   bool is_busy() const { return token_.use_count() > 1; }
+  // Call it when the program has ended and will not receive any more: letters
+  // that no receive waits for are dropped from now on, so that this rank still
+  // answers requests that come after them.
+  void stop_keeping();
   // Call end() before an orderly end of the transport, and free_orphans() after
   // it: messages still in transit will not arrive, and their memory is freed.
   void end() noexcept;
@@ -117,6 +134,12 @@ class Mailroom {
     LetterHead head;
     int peer;
     std::vector<std::byte> contents;
+  };
+  // A letter that is being received.
+  struct IncomingLetter {
+    int peer;
+    std::vector<std::byte> bytes;
+    Request request;
   };
   // An abandoned message: the requests in progress, and the memory that must
   // live as long.
@@ -135,6 +158,14 @@ class Mailroom {
     MessageToken token;
   };
   void fetch();  // receives the letters that have arrived
+  void finish_incoming();
+  std::span<const int> held_peers();
+  void take(Letter letter);
+  void keep(Letter letter);
+  void note_claimed(const Letter& letter);
+  bool is_awaited(int peer) const;
+  void throw_if_lost(const Receipt& receipt) const;
+  bool may_match(const LetterHead& wanted, int peer) const;
   Letter parse(int peer, std::span<const std::byte> bytes) const;
   void deliver(const Letter& letter, Receipt& receipt);
   void send_note(int peer, std::uint32_t note);
@@ -146,14 +177,21 @@ class Mailroom {
 
   std::mutex mutex_;
   Transport& transport_;
+  const std::size_t most_unclaimed_bytes_;
   std::uint32_t next_enclosure_ = 1;
   const MessageToken token_ = std::make_shared<MessageInProgress>();
-  std::set<std::uint32_t> groups_;         // groups that this rank is in
+  // The peers of the groups that this rank is in.
+  std::map<std::uint32_t, std::vector<int>> groups_;
   std::uint32_t next_serial_ = 0;          // above all serials used so far
   std::multiset<std::uint32_t> future_{};  // lowest serials of future groups
   std::list<Orphan> orphans_;
   std::list<Waste> wastes_;
+  std::list<IncomingLetter> incoming_;  // at most one of each peer
+  std::vector<int> held_;               // see held_peers()
+  std::map<int, std::string> lost_;     // peers, and why a letter was lost
   std::list<Letter> unclaimed_;
+  std::map<int, std::size_t> unclaimed_bytes_;  // by peer
+  bool keeps_letters_ = true;
   std::list<std::shared_ptr<Receipt>> waiting_;
   std::set<int> asked_;  // peers whose final letter was requested
   std::set<int> ended_;  // peers whose final letter has arrived

@@ -226,18 +226,17 @@ class MpiTransport final : public Transport, private LibraryAllReduce {
     return now_ns() - last < kLatelyNs;
   }
 
-  std::optional<Arrived> probe(Tag tag) override {
+  std::optional<Arrived> probe(Tag tag, std::span<const int> except) override {
+    const auto is_excepted = [&](int peer) {
+      return std::find(except.begin(), except.end(), peer) != except.end();
+    };
     const std::lock_guard lock(mutex_);
-    int there = 0;
-    MPI_Status status;
-    call("MPI_Iprobe", [&] {
-      return MPI_Iprobe(MPI_ANY_SOURCE, static_cast<int>(tag), comm_, &there,
-                        &status);
-    });
-    if (!there) return std::nullopt;
-    int bytes = 0;  // probed messages are smaller than a part
-    MPI_Get_count(&status, MPI_BYTE, &bytes);
-    return Arrived{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
+    const auto oldest = probe_one(MPI_ANY_SOURCE, tag);
+    if (!oldest || !is_excepted(oldest->peer)) return oldest;
+    for (int peer = 0; peer < size_; ++peer)
+      if (!is_excepted(peer))
+        if (const auto arrived = probe_one(peer, tag)) return arrived;
+    return std::nullopt;
   }
 
   LibraryAllReduce* library_all_reduce() override { return this; }
@@ -301,6 +300,19 @@ class MpiTransport final : public Transport, private LibraryAllReduce {
       fn(at, byte_count(part));
       at += part;
     } while (at < bytes);
+  }
+
+  // `source` may be MPI_ANY_SOURCE. The caller must hold the lock.
+  std::optional<Arrived> probe_one(int source, Tag tag) {
+    int there = 0;
+    MPI_Status status;
+    call("MPI_Iprobe", [&] {
+      return MPI_Iprobe(source, static_cast<int>(tag), comm_, &there, &status);
+    });
+    if (!there) return std::nullopt;
+    int bytes = 0;  // probed messages are smaller than a part
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    return Arrived{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
   }
 
   // Whether all parts are complete. The caller must hold the lock.

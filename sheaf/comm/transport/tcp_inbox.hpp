@@ -30,6 +30,8 @@ class Inbox {
   // Whether the peer has broken the protocol, or somebody has changed what it
   // sent.
   bool is_invalid() const { return is_invalid_; }
+  // Whether it has sent more than this rank is willing to keep.
+  bool has_too_many() const { return has_too_many_; }
 
   // Throws TransportError after fail(), unless the message has already arrived.
   std::unique_ptr<TcpRequest> receive(int peer, Tag tag, void* data,
@@ -67,6 +69,7 @@ class Inbox {
   bool continue_message(const FrameHead& head);
   void cancel_message(std::uint32_t id);
   bool keep(const Message& message);
+  bool is_above(std::size_t divisor) const;
   void unkeep(Incoming& message);
   void bind(const Message& message, TcpRequest* request);
   void refuse(const Message& message, TcpRequest* request);
@@ -85,6 +88,7 @@ class Inbox {
   std::atomic<bool> has_left_{false};
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_invalid_{false};
+  std::atomic<bool> has_too_many_{false};
   std::string failure_;
   std::unordered_map<Tag, Line> lines_;
   std::map<std::uint32_t, Message> begun_;  // messages in parts, by id

@@ -30,26 +30,36 @@ bool Inbox::begin_message(const FrameHead& head) {
 
 // Returns false if the peer sends more than this rank is willing to keep.
 bool Inbox::keep(const Message& message) {
-  if (unexpected_count_.load(std::memory_order_relaxed) == kMostUnexpected ||
-      unexpected_bytes_ > kMostUnexpectedBytes)
+  if (unexpected_count_.load(std::memory_order_relaxed) ==
+          kMostUnexpectedCount ||
+      unexpected_bytes_ > kMostUnexpectedBytes) {
+    has_too_many_ = true;
     return false;
+  }
   message->kept_bytes = message->head.part;
   message->kept =
       std::make_unique_for_overwrite<std::byte[]>(message->kept_bytes);
   lines_[message->head.tag].unexpected.push_back(message);
   unexpected_count_.fetch_add(1, std::memory_order_relaxed);
   unexpected_bytes_ += message->kept_bytes;
-  if (is_slow_ || unexpected_bytes_ < kUnexpectedBytes) return true;
+  if (is_slow_ || !is_above(/*divisor=*/1)) return true;
   is_slow_ = true;
   answer(FrameKind::kSlow, 0);
   return true;
+}
+
+// Whether unexpected messages have reached the limits divided by `divisor`.
+bool Inbox::is_above(std::size_t divisor) const {
+  return unexpected_bytes_ >= kUnexpectedBytes / divisor ||
+         unexpected_count_.load(std::memory_order_relaxed) >=
+             kUnexpectedCount / divisor;
 }
 
 void Inbox::unkeep(Incoming& message) {
   message.kept.reset();
   unexpected_bytes_ -= message.kept_bytes;
   message.kept_bytes = 0;
-  if (!is_slow_ || unexpected_bytes_ > kUnexpectedBytes / 4) return;
+  if (!is_slow_ || is_above(/*divisor=*/4)) return;
   is_slow_ = false;
   answer(FrameKind::kFast, 0);
 }

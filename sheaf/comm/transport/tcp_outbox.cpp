@@ -188,7 +188,7 @@ void Outbox::continue_with(TcpRequest* request) {
 void Outbox::finish_frame() {
   is_writing_ = false;
   TcpRequest* request = std::exchange(frame_.request, nullptr);
-  unanswered_bytes_ += frame_.head.part;
+  unanswered_bytes_ += frame_.size();
   if (!request) return;
   request->sent += frame_.head.part;
   if (request->is_refused || request->sent == request->bytes)

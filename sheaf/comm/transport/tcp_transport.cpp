@@ -6,6 +6,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -143,11 +144,14 @@ class TcpTransport final : public Transport {
     if (!why.empty()) throw TransportError(why);
   }
 
-  std::optional<Arrived> probe(Tag tag) override {
+  std::optional<Arrived> probe(Tag tag, std::span<const int> except) override {
     advance_all();
-    for (int peer = 0; peer < size(); ++peer)
-      if (const auto bytes = at(peer).in.probe(tag))
+    for (int peer = 0; peer < size(); ++peer) {
+      const auto bytes = at(peer).in.probe(tag);
+      if (bytes &&
+          std::find(except.begin(), except.end(), peer) == except.end())
         return Arrived{peer, *bytes};
+    }
     return std::nullopt;
   }
 
@@ -286,6 +290,12 @@ class TcpTransport final : public Transport {
 
   std::string farewell(int peer) {
     if (at(peer).in.has_left()) return concat("rank ", peer, " has exited");
+    if (at(peer).in.has_too_many())
+      return concat("rank ", peer, " has sent more than ", kMostUnexpectedCount,
+                    " messages, or ", kMostUnexpectedBytes >> 20,
+                    " MiB, that this rank has not received, and was "
+                    "disconnected; wait for earlier messages before sending "
+                    "more");
     if (at(peer).in.is_invalid())
       return concat("the connection from rank ", peer,
                     " carried data that does not follow the protocol, and was "

@@ -21,15 +21,16 @@ namespace sheaf::comm {
 
 inline constexpr std::size_t kEagerBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kPartBytes = std::size_t{256} << 10;
-// If unexpected messages of one peer exceed this, it must request a grant for
+// If unexpected messages of one peer exceed these, it must request a grant for
 // every message.
 inline constexpr std::size_t kUnexpectedBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kUnexpectedCount = std::size_t{1} << 18;
 // A sender looks for such requests after this many bytes.
 inline constexpr std::size_t kUnansweredBytes = std::size_t{4} << 20;
 // A peer that goes on nevertheless, or sends more messages which nobody
 // receives, is disconnected.
 inline constexpr std::size_t kMostUnexpectedBytes = 4 * kUnexpectedBytes;
-inline constexpr std::size_t kMostUnexpected = std::size_t{1} << 20;
+inline constexpr std::size_t kMostUnexpectedCount = 4 * kUnexpectedCount;
 
 enum class FrameKind : std::uint32_t {
   kWhole = 1,  // a complete message

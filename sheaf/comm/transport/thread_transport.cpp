@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -39,12 +40,17 @@ class Mailbox {
     return message;
   }
 
-  std::optional<Transport::Arrived> probe(Tag tag) {
+  std::optional<Transport::Arrived> probe(Tag tag,
+                                          std::span<const int> except) {
     const std::lock_guard lock(mutex_);
     for (auto it = queues_.lower_bound({tag, 0});
-         it != queues_.end() && it->first.first == tag; ++it)
-      if (!it->second.empty())
-        return Transport::Arrived{it->first.second, it->second.front().size()};
+         it != queues_.end() && it->first.first == tag; ++it) {
+      const int peer = it->first.second;
+      const auto& queue = it->second;
+      if (!queue.empty() &&
+          std::find(except.begin(), except.end(), peer) == except.end())
+        return Transport::Arrived{peer, queue.front().size()};
+    }
     return std::nullopt;
   }
 
@@ -107,8 +113,8 @@ class ThreadTransport final : public Transport {
     request.clear();
   }
 
-  std::optional<Arrived> probe(Tag tag) override {
-    return box(rank_).probe(tag);
+  std::optional<Arrived> probe(Tag tag, std::span<const int> except) override {
+    return box(rank_).probe(tag, except);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,9 +87,12 @@ class Transport {
     int peer;
     std::size_t bytes;
   };
-  // The oldest pending message with this tag from any peer, if any. It must be
-  // received from that peer before the next call. One thread at a time.
-  virtual std::optional<Arrived> probe(Tag tag) = 0;
+  // The oldest pending message with this tag from any peer that is not in
+  // `except`, if any. A receive from that peer must be posted before the next
+  // call, and have ended before the next call that may report the same peer.
+  // Contents may come later than this report. One thread at a time.
+  virtual std::optional<Arrived> probe(Tag tag,
+                                       std::span<const int> except = {}) = 0;
 
   // For waits that nothing else watches. The first sends a small message to
   // all connected peers now and then, because the loss of a host only shows

@@ -87,7 +87,9 @@ class ReportingTransport : public Transport {
   Request receive(int, Tag, void*, std::size_t) override { return {}; }
   bool test(Request&) override { return true; }
   void abandon(Request&) noexcept override {}
-  std::optional<Arrived> probe(Tag) override { return std::nullopt; }
+  std::optional<Arrived> probe(Tag, std::span<const int>) override {
+    return std::nullopt;
+  }
   void finalize(bool clean) override {
     std::fputs(clean ? "orderly end\n" : "failed\n", stderr);
   }

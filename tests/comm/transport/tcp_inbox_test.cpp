@@ -54,7 +54,7 @@ TEST_F(InboxFrames, APeerThatSendsTooMuchIsDisconnected) {
     ASSERT_LE(sent, kMostUnexpectedBytes + 2 * bytes);
   } while (inbox_.advance());
   EXPECT_GE(sent, kMostUnexpectedBytes);
-  EXPECT_TRUE(inbox_.is_invalid());
+  EXPECT_TRUE(inbox_.has_too_many());
 }
 
 // Every byte comes alone, so that heads and contents are cut everywhere.
@@ -192,15 +192,17 @@ TEST_F(InboxFrames, AnEmptyPartEndsTheConnection) {
 
 TEST_F(InboxFrames, ManyMessagesThatNobodyReceivesEndTheConnection) {
   const FrameHead empty{.kind = FrameKind::kWhole, .tag = 5};
-  const std::vector<FrameHead> some(kMostUnexpected / 1024, empty);
+  const std::vector<FrameHead> some(kMostUnexpectedCount / 1024, empty);
   bool is_open = true;
   for (int i = 0; i < 1024; ++i) {
     peer_.write_bytes(some.data(), some.size() * sizeof empty);
     is_open = is_open && inbox_.advance();
   }
   EXPECT_TRUE(is_open);
+  EXPECT_FALSE(inbox_.has_too_many());
   peer_.write_bytes(&empty, sizeof empty);
   EXPECT_FALSE(inbox_.advance());
+  EXPECT_TRUE(inbox_.has_too_many());
 }
 
 }  // namespace

@@ -111,6 +111,24 @@ TEST_F(InboxMatching, TheRestOfAnAbandonedMessageIsSkipped) {
   EXPECT_EQ(inbox_.probe(6), 2u);
 }
 
+// However small they are.
+TEST_F(InboxMatching, APeerWithManyUnexpectedMessagesMustAsk) {
+  const FrameHead empty{.kind = FrameKind::kWhole, .tag = 5};
+  const std::vector<FrameHead> some(kUnexpectedCount / 256, empty);
+  for (int i = 0; i < 256; ++i) {
+    EXPECT_FALSE(peer_.has_data());
+    peer_.write_bytes(some.data(), some.size() * sizeof empty);
+    ASSERT_TRUE(inbox_.advance());
+  }
+  EXPECT_EQ(peer_.read().first.kind, FrameKind::kSlow);
+  const std::size_t few = kUnexpectedCount / 4 - 1;
+  for (std::size_t left = kUnexpectedCount; left > few + 1; --left)
+    inbox_.receive(1, 5, nullptr, 0);
+  EXPECT_FALSE(peer_.has_data());
+  inbox_.receive(1, 5, nullptr, 0);
+  EXPECT_EQ(peer_.read().first.kind, FrameKind::kFast);
+}
+
 TEST_F(InboxMatching, AFailureKeepsTheMessagesThatHaveCome) {
   WireBytes got(10);
   const auto waiting = inbox_.receive(1, 7, got.data(), 10);
