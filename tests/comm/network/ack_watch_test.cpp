@@ -50,6 +50,49 @@ TEST_F(Watched, APeerThatDoesNotReadIsNotCutOff) {
   EXPECT_FALSE(is_ever_cut_off());
 }
 
+// Looks at a connection at intervals; each look follows a message that is
+// acknowledged a moment later, unless the host is lost.
+class Looks {
+ public:
+  bool sees_cut_off(milliseconds interval, bool is_lost) {
+    now_ += interval;
+    if (!is_lost) last_acknowledgment_ = last_sent_ + milliseconds(1);
+    last_sent_ = now_;
+    return watch_.is_cut_off({true, std::chrono::duration_cast<milliseconds>(
+                                        now_ - last_acknowledgment_)},
+                             now_);
+  }
+
+ private:
+  AckWatch watch_{milliseconds(1500)};
+  steady_clock::time_point now_ = steady_clock::now();
+  steady_clock::time_point last_sent_ = now_;
+  steady_clock::time_point last_acknowledgment_ = now_;
+};
+
+// A process on a busy host runs seldom, and looks right after it has sent.
+TEST(AckWatch, DataSentAMomentAgoIsNotCutOff) {
+  for (const int interval : {1, 50, 200, 370, 380, 500, 740, 750, 760, 5000}) {
+    Looks looks;
+    for (int i = 0; i < 100; ++i)
+      EXPECT_FALSE(looks.sees_cut_off(milliseconds(interval), false))
+          << interval << " ms";
+  }
+}
+
+TEST(AckWatch, ALostHostIsSeenAfterTheLimit) {
+  for (const int interval : {10, 50, 200, 500}) {
+    Looks looks;
+    for (int i = 0; i < 10; ++i)
+      EXPECT_FALSE(looks.sees_cut_off(milliseconds(interval), false));
+    int waited = 0;
+    while (waited < 10000 && !looks.sees_cut_off(milliseconds(interval), true))
+      waited += interval;
+    EXPECT_GE(waited, 1000) << interval;
+    EXPECT_LE(waited, 1700) << interval;
+  }
+}
+
 TEST(HostTimeout, IsADuration) {
   EXPECT_EQ(host_timeout(), milliseconds(1500));
   {
