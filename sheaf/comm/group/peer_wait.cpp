@@ -228,7 +228,8 @@ void PeerWait::look_for_ends(int dead) {
 }
 
 void PeerWait::throw_death(int rank, const std::string& cause) {
-  look_for_ends(group_.world_rank(rank));
+  // The loss of a host, unlike a death, has no cause among the ranks.
+  if (cause.empty()) look_for_ends(group_.world_rank(rank));
   // The end cannot wait for a rank that has died.
   group_.runtime().mark_failed();
   std::string text =

@@ -89,6 +89,16 @@ std::optional<TrainState> CheckpointFolder::load_latest() const {
   return std::nullopt;
 }
 
+bool CheckpointFolder::contains(std::int64_t step) const {
+  bool is_there = false;
+  with_io_errors([&] {
+    const auto all = places_.list();
+    is_there = std::any_of(all.begin(), all.end(),
+                           [&](const auto& name) { return name.step == step; });
+  });
+  return is_there;
+}
+
 TrainState CheckpointFolder::load_step(std::int64_t step) const {
   std::string name;
   with_io_errors([&] { name = places_.find(step).text(); });

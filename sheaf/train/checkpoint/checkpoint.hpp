@@ -55,6 +55,8 @@ class CheckpointFolder {
   std::optional<TrainState> load_latest() const;
   // Loads the checkpoint of one step; throws like load().
   TrainState load_step(std::int64_t step) const;
+  // Whether there is one. Throws IoError if that cannot be found out.
+  bool contains(std::int64_t step) const;
 
   // Prepares the folder for a run that was resumed from the state: ends what a
   // killed run left unfinished; makes the links point to the checkpoints of the
@@ -67,7 +69,8 @@ class CheckpointFolder {
 
   // Names of all checkpoints, oldest first: "step-0000000123".
   std::vector<std::string> names() const;
-  // Throws an IoError that names the missing, truncated or corrupt file.
+  // Throws an IoError that names a file that cannot be read, and
+  // InvalidCheckpoint for a truncated or corrupt one.
   TrainState load(const std::string& name) const;
 
  private:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sheaf/base/error.hpp"
 #include "sheaf/train/checkpoint/run_state.hpp"
 
 namespace sheaf::train {
@@ -40,11 +41,18 @@ struct KnownState {
 // it holds. The names of the files follow from their number.
 KnownState parse_state(std::string_view text, const std::string& name);
 
-// Throws an IoError that names the checkpoint if `found` differs from `file`.
+// A checkpoint was read, and its content is not what save() wrote.
+class InvalidCheckpoint : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+// Throws an InvalidCheckpoint that names the checkpoint if `found` differs from
+// `file`.
 void check_file(const CheckpointFile& file, const CheckpointFile& found,
                 const std::string& name);
 
-// Throws an IoError for the checkpoint `name`, which says to try an older one.
+// Throws an InvalidCheckpoint for `name`, which says to try an older one.
 [[noreturn]] void fail_as_invalid(const std::string& name,
                                   const std::string& why);
 

@@ -246,8 +246,8 @@ void check_file(const CheckpointFile& file, const CheckpointFile& found,
 }
 
 void fail_as_invalid(const std::string& name, const std::string& why) {
-  throw IoError(concat("the checkpoint ", name, " is invalid: ", why,
-                       "; try an older one"));
+  throw InvalidCheckpoint(concat("the checkpoint ", name, " is invalid: ", why,
+                                 "; try an older one"));
 }
 
 }  // namespace sheaf::train

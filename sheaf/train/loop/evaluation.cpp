@@ -26,8 +26,7 @@ std::optional<TrainState> best_to_test(TrainingSession& session,
     } catch (const IoError& error) {
       throw IoError(concat(error.what(), "; the test needs it, because it has ",
                            "the best ", state.best_metric,
-                           "; continue with --resume, which tests the last "
-                           "weights if it is lost"));
+                           "; continue with --resume"));
     }
     return std::string();
   });

@@ -108,16 +108,22 @@ void Resumption::check_best(TrainState& state) const {
     state.epochs_since_best = 0;
   }
   if (state.best_step < 0 || state.best_step == state.step) return;
-  try {
-    checkpoints_->load_step(state.best_step);
-  } catch (const AccessError&) {
-    throw;
-  } catch (const IoError& error) {
+  const auto restart = [&](const std::string& why) {
     log_warn(
         "{}; it had the best {}, {}; the search for the best checkpoint "
         "restarts",
-        error.what(), config_.early_stopping.metric, state.best);
+        why, config_.early_stopping.metric, state.best);
     forget_best(state);
+  };
+  // One that cannot be read may be intact: an error, since the result of the
+  // run depends on it.
+  if (!checkpoints_->contains(state.best_step))
+    return restart(
+        concat("the checkpoint of step ", state.best_step, " is lost"));
+  try {
+    checkpoints_->load_step(state.best_step);
+  } catch (const InvalidCheckpoint& error) {
+    restart(error.what());
   }
 }
 
