@@ -6,6 +6,7 @@
 #include "sheaf/base/error.hpp"
 #include "sheaf/base/log.hpp"
 #include "sheaf/parallel/common/module_tensors.hpp"
+#include "sheaf/train/checkpoint/checkpoint_places.hpp"
 #include "sheaf/train/files/durable.hpp"
 #include "sheaf/train/files/from_root.hpp"
 #include "sheaf/train/loop/evaluation.hpp"
@@ -118,8 +119,9 @@ void Resumption::check_best(TrainState& state) const {
   // One that cannot be read may be intact: an error, since the result of the
   // run depends on it.
   if (!checkpoints_->contains(state.best_step))
-    return restart(
-        concat("the checkpoint of step ", state.best_step, " is lost"));
+    return restart(concat("the checkpoint ",
+                          CheckpointName{state.best_step}.text(),
+                          " is missing"));
   try {
     checkpoints_->load_step(state.best_step);
   } catch (const InvalidCheckpoint& error) {

@@ -368,6 +368,21 @@ TEST_F(Resume, ABestThatIsLostIsSaid) {
   }
 }
 
+// The weights may be intact, and the result of the run depends on them.
+TEST_F(Resume, ABestThatCannotBeReadIsAnError) {
+  start("a", run_with_best(), 11);
+  const fs::path file =
+      place("a") / "checkpoints" / "step-0000000003" / "weights.pt";
+  const fs::path elsewhere = place("a") / "elsewhere";
+  fs::rename(file, elsewhere);
+  fs::create_directory(file);
+  expect_throws<IoError>([&] { resume("a", run_with_best()); },
+                         {file.string()});
+  fs::remove(file);
+  fs::rename(elsewhere, file);
+  EXPECT_EQ(resume("a", run_with_best()).tested_step, 3);
+}
+
 // Resumed after the last step, so only the last weights remain to be tested.
 TEST_F(Resume, WithoutTheBestTheLastWeightsAreTested) {
   start("a", run_with_best());
