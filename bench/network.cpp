@@ -142,9 +142,11 @@ struct Pair {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<std::string> cards(2);
+    TcpOptions options;
+    options.interface = "lo";
     const auto make = [&](int rank) {
       transports[rank] = make_tcp_transport(
-          rank, 2, {.interface = "lo"}, [&, rank](const std::string& mine) {
+          rank, 2, options, [&, rank](const std::string& mine) {
             std::unique_lock lock(mutex);
             cards[static_cast<std::size_t>(rank)] = mine;
             changed.notify_all();
