@@ -1,6 +1,7 @@
 #include "sheaf/comm/network/frame_link.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 namespace sheaf::comm {
@@ -48,16 +49,18 @@ void FrameLink::send(std::uint32_t kind, std::span<const std::byte> payload) {
 }
 
 bool FrameLink::has_unsent() const {
-  return !queue_.empty() || channel_.has_unsent();
+  return !is_broken_ && (!queue_.empty() || channel_.has_unsent());
 }
 
 bool FrameLink::is_congested() const { return queue_.size() >= kMostQueued; }
 
 void FrameLink::flush() {
-  if (!channel_ || !channel_.flush()) return;
-  while (!queue_.empty()) {
+  if (!channel_) return;
+  is_broken_ = is_broken_ || !channel_.flush();
+  while (!is_broken_ && !queue_.empty()) {
     const iovec part{queue_.data(), queue_.size()};
     const ssize_t sent = channel_.write(&part, 1);
+    is_broken_ = sent < 0 && !is_for_later(errno);
     if (sent <= 0) return;
     queue_.erase(queue_.begin(), queue_.begin() + sent);
   }

@@ -61,6 +61,8 @@ class FrameLink {
   // Queues a frame and sends what the connection takes. Errors show in the next
   // read().
   void send(std::uint32_t kind, std::span<const std::byte> payload = {});
+  // Whether there are bytes that may still be sent: none if the peer has closed
+  // the connection.
   bool has_unsent() const;
   // Whether the peer has not read for so long that only what must not be lost
   // should be sent.
@@ -81,6 +83,7 @@ class FrameLink {
   FrameBuffer frames_;
   AckWatch watch_;
   std::vector<std::byte> queue_;  // bytes that the channel has not accepted
+  bool is_broken_ = false;        // nothing can be sent any more
   std::chrono::steady_clock::time_point last_beat_{};
 };
 

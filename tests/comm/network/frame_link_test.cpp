@@ -135,6 +135,17 @@ TEST_F(FrameLinks, AreCongestedIfTheOtherSideDoesNotRead) {
   EXPECT_FALSE(mine_.is_congested());
 }
 
+// Otherwise whoever waits until all is sent would wait in vain.
+TEST_F(FrameLinks, HaveNothingToSendToAPeerThatHasClosed) {
+  const std::vector<std::byte> payload(1000);
+  while (!mine_.has_unsent()) mine_.send(1, payload);
+  theirs_.close();
+  mine_.keep_alive(steady_clock::now());
+  EXPECT_FALSE(mine_.has_unsent());
+  mine_.send(1, payload);
+  EXPECT_FALSE(mine_.has_unsent());
+}
+
 TEST_F(FrameLinks, EndWithTheConnection) {
   mine_.send(1);
   mine_.close();
