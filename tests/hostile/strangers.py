@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 RANKS = 3
 MAGIC = 0x5348454146544332
@@ -142,12 +143,13 @@ class Strangers(threading.Thread):
 
 
 class Rank:
-    def __init__(self, program, rank, port, steps, **changes):
+    def __init__(self, program, rank, port, steps, timeout=30, **changes):
         environment = dict(
             os.environ, RANK=str(rank), WORLD_SIZE=str(RANKS),
             MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
             SHEAF_JOB=JOB, OMP_NUM_THREADS="1",
-            SHEAF_OPTIONS="-timeout 30s", SHEAF_DUMP_DIR=tempfile.gettempdir())
+            SHEAF_OPTIONS=f"-timeout {timeout}s",
+            SHEAF_DUMP_DIR=tempfile.gettempdir())
         environment.update(changes)
         self.began = time.monotonic()
         self.runs_after = None
@@ -229,11 +231,13 @@ def wait_for_ports(ranks, count):
     return sorted({port for rank in ranks for port in rank.ports()})
 
 
-def run_job(args, secret, streams):
+def run_job(args, secret, streams, has_started=None):
     """(seconds from the last rank's start until it runs, weights, growth of
     memory in MiB, streams per phase)"""
     port = free_port()
-    own = dict(SHEAF_SECRET=secret)
+    # The ranks wait for the last one while each of three ports gets its streams.
+    own = dict(SHEAF_SECRET=secret,
+               timeout=30 + int(3 * 2 * 2 * streams / args.rate))
     ranks = [Rank(args.program, rank, port, args.steps, **own)
              for rank in range(RANKS - 1)]
     # Each has the port of its transport, and rank 0 that of the meeting.
@@ -249,6 +253,8 @@ def run_job(args, secret, streams):
     ranks.append(Rank(args.program, RANKS - 1, port, args.steps, **own))
     for rank in ranks:
         rank.wait_for_run(60)
+    if has_started:
+        has_started.set()
     if streams:
         flood.stop()
     memory = [rank.status("VmRSS") for rank in ranks]
@@ -263,7 +269,7 @@ def run_job(args, secret, streams):
     if len(most) < RANKS and streams:
         raise SystemExit("the training ended too early; raise --steps")
     for rank in ranks:
-        rank.finish(600)
+        rank.finish(1800)
         if rank.process.returncode:
             raise SystemExit("the job failed:\n" + rank.output())
     growth = max([b - a for a, b in zip(memory, most)], default=0)
@@ -272,8 +278,13 @@ def run_job(args, secret, streams):
 
 
 def check_flood(args, secret):
-    calm = run_job(args, secret, streams=0)
-    disturbed = run_job(args, secret, args.streams)
+    with ThreadPoolExecutor(1) as pool:
+        has_started = threading.Event()
+        alone = pool.submit(run_job, args, secret, 0, has_started)
+        while not has_started.wait(0.1) and not alone.done():
+            pass
+        disturbed = run_job(args, secret, args.streams)
+        calm = alone.result()
     print(f"start of the last rank: {calm[0]:.2f} s left alone, "
           f"{disturbed[0]:.2f} s among strangers")
     print(f"streams by port, while connecting: {disturbed[3][0]}, "
