@@ -86,7 +86,9 @@ Words open_mpi_command(const MpiInstall& mpi, const MpiRequest& request) {
   add(words, {"-n", concat(request.ranks)});
   add_open_mpi_placement(words, request);
   if (!request.agent.empty())
-    add(words, {"--mca", "plm_rsh_agent", request.agent});
+    // The folder of a local agent may be mounted without permission to execute.
+    add(words, {"--mca", "plm_rsh_agent",
+                (request.has_local_agent ? "/bin/sh " : "") + request.agent});
   // Otherwise daemons start others.
   if (request.has_local_agent)
     add(words, {"--mca", "plm_rsh_no_tree_spawn", "1"});
